@@ -1,0 +1,159 @@
+"""Spiders do on a frontier what they do without one."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acceptance.outcomes import crawl_log, pages
+from acceptance.programs import Programs
+from acceptance.spiders import spider
+from node_doubles.loopback import Site, header_lines, ok, redirect
+
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec
+from toehold_client import CrawlController, FrontierClient
+
+HTML = b"Content-Type: text/html"
+SPEC = {
+    "contact": "someone@example.com",
+    "allowed_addresses": ["loopback"],
+    "scope": {"accept_patterns": [".*"]},
+    "politeness": {"min_delay_seconds": 0, "delay_factor": 0, "overload_delay_seconds": 0.1},
+    "retry": {"max_attempts": 2, "delay_seconds": 0.1},
+    "robots": {"max_attempts": 1},
+}
+NAMES = "PRACTICE_HOSTS=refused.test=192.0.2.1,127.0.0.1=127.0.0.1"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A site on loopback."""
+    served = Site()
+    yield served
+    served.close()
+
+
+def test_an_unchanged_spider_needs_three_settings(site: Site, programs: Programs, tmp_path: Path) -> None:
+    quotes = [b'<div class="quote"><span class="text">Quote %d</span></div>' % number for number in range(3)]
+    author = b'<span class="author">A</span><a href="/author/a">(about)</a>'
+    site.answers = {
+        "/robots.txt": redirect("/elsewhere.txt"),
+        "/elsewhere.txt": ok(b"User-agent: *\nDisallow: /page/3\n"),
+        "/page/1": ok(quotes[0] + author + b'<li class="next"><a href="/page/2">on</a></li>', HTML),
+        "/page/2": ok(quotes[1] + author + b'<li class="next"><a href="/page/3">on</a></li>', HTML),
+        "/author/a": ok(b"<h3>Author A</h3>", HTML),
+    }
+    frontier = programs.frontier(tmp_path / "data")
+    spec = CrawlSpec(allowed_addresses=["loopback"])
+    spec.politeness.min_delay.FromMilliseconds(10)
+    with FrontierClient(frontier.address) as client:
+        CrawlController(client, "docs").create(spec)
+    items = tmp_path / "items.jsonl"
+    author_spider = spider(
+        *(programs, "author", "tutorial.py", frontier.address, "docs"),
+        *("-a", f"start={site.url('/page/1')}", "-o", str(items)),
+    )
+    assert author_spider.wait() == 0, author_spider.complaints
+    told = sorted(" ".join(item.values()) for item in _items(items))
+    assert told == ["Author A", "Quote 0", "Quote 1"]
+    asked = Counter(request.split(b" ")[1].decode() for request in site.requests)
+    assert asked == dict.fromkeys(site.answers, 1)
+    agents = {agent for request in site.requests for agent in header_lines(request, b"User-Agent")}
+    assert [agent.partition(b"/")[0] for agent in agents] == [b"toehold"]
+
+
+def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
+    site: Site, programs: Programs, tmp_path: Path
+) -> None:
+    flaky, busy = count(), count()
+    site.answers = {
+        "/robots.txt": ok(b"User-agent: *\nDisallow: /private/\n"),
+        **{path: ok(b"<p>", HTML) for path in ("/", "/only-start", "/meta", "/headers", "/new", "/post")},
+        **{path: ok(b"<p>", HTML) for path in ("/lambda", "/raises")},
+        "/old": redirect("/new"),
+        "/missing": b"HTTP/1.1 404 Not found\r\nContent-Length: 0\r\n\r\n",
+        "/flaky": lambda client: client.sendall(ok(b"ready" if next(flaky) else b"not yet", HTML)),
+        "/busy": lambda client: client.sendall(ok(b"<p>", HTML) if next(busy) else _BUSY),
+    }
+    frontier = programs.frontier(tmp_path / "data")
+    items = tmp_path / "items.jsonl"
+    features = spider(
+        *(programs, "features", "features.py", frontier.address, "docs"),
+        *("-a", f"site={site.url('')}", "-o", str(items), "-s", f"TOEHOLD_SPEC={_spec_file(tmp_path)}"),
+        *("-s", "TWISTED_DNS_RESOLVER=spiders.resolving.PracticeResolver", "-s", NAMES),
+    )
+    assert features.wait() == 0, features.complaints
+    told = {item["page"]: item for item in _items(items)}
+    assert all(item.pop("stored") for item in told.values())
+    assert told == {
+        "start": {"page": "start"},
+        "/": {"page": "/", "word": "first"},
+        "/only-start": {"page": "/only-start"},
+        "/meta": {"page": "/meta", "same": True, "flags": ["f"]},
+        "/headers": {"page": "/headers"},
+        "/new": {"page": "/new", "kept": 1, "over": [site.url("/old")]},
+        "/missing": {"page": "/missing", "error": "HttpError"},
+        "/flaky": {"page": "/flaky", "retries": 1},
+        "/busy": {"page": "/busy"},
+        "/post": {"page": "/post"},
+        "/lambda": {"page": "/lambda"},
+    }
+    asked = Counter(request.split(b" ")[1].decode() for request in site.requests)
+    assert asked == {**dict.fromkeys(site.answers, 1), "/flaky": 2, "/busy": 2, "/only-start": 2}
+    [headers] = [request for request in site.requests if request.startswith(b"GET /headers ")]
+    assert header_lines(headers, b"X-Own") == [b"one"]
+    assert header_lines(headers, b"Cookie") == [b"c=1"]
+    assert header_lines(headers, b"Referer") == [site.url("/").encode()]
+    logged = pages(crawl_log(tmp_path / "data/crawls/docs/crawl.log"))
+    statuses = {(line.url.removeprefix(site.url("")), line.path): line.status for line in logged}
+    assert statuses == {
+        ("/", ""): 200,
+        ("/only-start", ""): 200,
+        ("/only-start", "L"): 200,
+        ("/meta", "L"): 200,
+        ("/headers", "L"): 200,
+        ("/old", "L"): 301,
+        ("/new", "LR"): 200,
+        ("/missing", "L"): 404,
+        ("/private/page", "L"): -9998,
+        ("/flaky", "L"): 200,
+        ("/busy", "L"): 200,
+        ("/raises", "L"): 200,
+        ("http://refused.test/", "L"): -7,
+        ("http://unknown.test/", "L"): -61,
+    }
+    assert features.complaints.count("Traceback") == 1 + 2  # of `raises`, and of what the errbacks are told
+
+
+def test_a_spider_without_a_frontier_ends_with_a_plain_message(programs: Programs) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        alone = spider(programs, "alone", "tutorial.py", address, "docs", "-a", "start=http://a.test/")
+        assert alone.wait() == 0
+    assert f"ERROR: no frontier answers at {address}" in alone.complaints
+    assert "Closing spider (toehold_cannot_join)" in alone.complaints
+    assert "Traceback" not in alone.complaints
+
+
+_BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
+
+
+def _items(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def _spec_file(folder: Path) -> Path:
+    file = folder / "spec.toml"
+    lines = [f"{key} = {json.dumps(value)}" for key, value in SPEC.items() if not isinstance(value, dict)]
+    for key, table in SPEC.items():
+        if isinstance(table, dict):
+            lines += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in table.items())]
+    file.write_text("\n".join(lines))
+    return file
