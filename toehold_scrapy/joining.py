@@ -11,7 +11,7 @@ from toehold_client.errors import CrawlExists, InvalidSpec, UnknownCrawl
 
 from .configuration import Configuration, Misconfigured
 
-START_PATIENCE_S = 5.0
+START_PATIENCE_S = 3.0
 """How long a spider that starts waits for a frontier that does not answer."""
 
 

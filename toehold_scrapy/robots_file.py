@@ -23,15 +23,18 @@ NOT_FOUND = -404
 async def robots_report(
     engine: ExecutionEngine,
     lease: Lease,
-    request: Request,
+    request_of: Callable[[str], Request],
     failed: Callable[[Request, Exception, Clock], Fetch],
 ) -> Report:
-    """Fetches the robots.txt of a lease, following redirects, and returns its report. `failed` judges
-    errors.
+    """Fetches the robots.txt of a lease, following redirects, and returns its report.
+
+    `request_of` makes the request of a URL, and `failed` judges errors.
     """
     clock = Clock()
+    url = lease.uri
     own_address = ""
     for redirects in range(MAX_REDIRECTS + 1):
+        request = request_of(url)
         try:
             response = await engine.download_async(request)
         except Exception as error:  # each means that there is no robots.txt now
@@ -45,11 +48,10 @@ async def robots_report(
                 made.robots_body = response.body[:MAX_BODY_BYTES]
                 made.robots_empty = not response.body
             break
-        target = _target(request, response)
-        if not target:
+        url = _target(request, response)
+        if not url:
             made = _missing(lease, clock)
             break
-        request = request.replace(url=target)
     else:
         made = _missing(lease, clock)
     made.peer_address = own_address

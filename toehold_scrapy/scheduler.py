@@ -312,10 +312,14 @@ class Scheduler(BaseScheduler):
 
     async def _fetch_robots(self, held: Held) -> None:
         assert self._exchange is not None
-        request = self._prepared(Request(held.lease.uri, callback=NO_CALLBACK), held)
-        request.meta.update(dont_redirect=True, dont_cache=True, download_maxsize=MAX_DOWNLOAD_BYTES)
+
+        def request_of(url: str) -> Request:
+            request = self._prepared(Request(url, callback=NO_CALLBACK), held)
+            request.meta.update(dont_redirect=True, dont_cache=True, download_maxsize=MAX_DOWNLOAD_BYTES)
+            return request
+
         try:
-            made = await robots_report(self._engine, held.lease, request, self._failed)
+            made = await robots_report(self._engine, held.lease, request_of, self._failed)
             self._exchange.finish(held, made)
         finally:
             self._robots.discard(held)

@@ -69,7 +69,6 @@ class FeaturesSpider(scrapy.Spider):
         yield response.follow("/raises", self.raises)
         yield scrapy.Request("http://refused.test/", self.named, errback=self.failed)
         yield scrapy.Request("http://unknown.test/", self.named, errback=self.failed)
-        yield response.follow("/only-start", self.named, dont_filter=True)
 
     def with_meta(self, response: Response, thing: Thing, other: Other) -> Iterator[Any]:
         """A page whose request brought values along."""
@@ -86,6 +85,7 @@ class FeaturesSpider(scrapy.Spider):
     def redirected(self, response: Response) -> Iterator[Any]:
         """A page behind a redirect."""
         yield self.told(response, kept=response.meta["kept"], over=response.meta["redirect_urls"])
+        yield response.follow("/only-start", self.named, dont_filter=True)  # once more
 
     def flaky(self, response: Response) -> Iterator[Any]:
         """A page that is not what it should be at first."""
