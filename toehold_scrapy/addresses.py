@@ -73,17 +73,26 @@ def _is_public(address: Address) -> bool:
     )
 
 
-_TAILED = (_NAT64, IPv6Network("64:ff9b:1::/48"), IPv6Network("::ffff:0:0:0/96"), IPv6Network("::/96"))
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+_TAILED = (_NAT64, _LOCAL_NAT64, IPv6Network("::ffff:0:0:0/96"), IPv6Network("::/96"))
 """Networks whose addresses end with an IPv4 one: NAT64, its local form, translated, compatible."""
+
+_ISATAP, _UNIVERSAL_BIT = 0x0000_5EFE, 0x0200_0000
 
 
 def _carried(address: IPv6Address) -> list[IPv4Address]:
     """The IPv4 addresses in an IPv6 one."""
+    bits = int(address)
+    last = bits & 0xFFFF_FFFF
     carried = list(address.teredo or ())
     if address.sixtofour is not None:
         carried.append(address.sixtofour)
-    if int(address) > 1 and any(address in network for network in _TAILED):
-        carried.append(IPv4Address(int(address) & 0xFFFF_FFFF))
+    if address in _LOCAL_NAT64 and not last:  # astride the zero byte after the prefix (RFC 6052, 2.2)
+        carried.append(IPv4Address((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF))
+    elif (
+        bits > 1 and any(address in network for network in _TAILED)
+    ) or bits >> 32 & 0xFFFF_FFFF & ~_UNIVERSAL_BIT == _ISATAP:
+        carried.append(IPv4Address(last))
     return carried
 
 

@@ -28,7 +28,7 @@ from twisted.internet.error import ConnectError, ConnectionClosed, SSLError
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.web._newclient import ParseError
 
-from toehold.frontier.v1.crawl_pb2 import FetchStatus
+from toehold.frontier.v1.crawl_pb2 import FetchStatus, RetrySpec
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,
@@ -44,6 +44,18 @@ DEFERRED = FetchStatus.FETCH_STATUS_DEFERRED
 FAILED = FetchStatus.FETCH_STATUS_RUNTIME_EXCEPTION
 KILLED = FetchStatus.FETCH_STATUS_PROCESSING_THREAD_KILLED
 REFUSED = FetchStatus.FETCH_STATUS_UNFETCHABLE_URI
+
+MAX_PROTOCOL_ERRORS = 2
+_RETRIED = frozenset(
+    (
+        FetchStatus.FETCH_STATUS_DOMAIN_UNRESOLVABLE,
+        FetchStatus.FETCH_STATUS_CONNECT_FAILED,
+        FetchStatus.FETCH_STATUS_CONNECT_LOST,
+        429,
+        503,
+    )
+)
+"""The statuses that the frontier retries without a rule of the crawl."""
 
 MAX_RETRY_AFTER_S = 366 * 86_400
 MAX_VALIDATOR_BYTES = 1024
@@ -123,6 +135,18 @@ def _status_of_failure(error: DownloadFailedError) -> int:
         if isinstance(found, SSLError) or type(found).__module__.startswith("OpenSSL"):
             return FetchStatus.FETCH_STATUS_CONNECT_FAILED
     return FetchStatus.FETCH_STATUS_CONNECT_LOST
+
+
+def is_retried(status: int, attempt: int, retry: RetrySpec) -> bool:
+    """Whether the frontier will have a URI fetched again after this attempt, as far as the crawl's own
+    settings tell: overrides may differ.
+    """
+    for rule in retry.statuses:
+        if rule.fetch_status == status:
+            return attempt < (rule.max_attempts if rule.HasField("max_attempts") else retry.max_attempts)
+    if status == FetchStatus.FETCH_STATUS_PROTOCOL_ERROR:
+        return attempt < min(MAX_PROTOCOL_ERRORS, retry.max_attempts)
+    return status in _RETRIED and attempt < retry.max_attempts
 
 
 def report(lease: Lease, fetch: Fetch) -> Report:

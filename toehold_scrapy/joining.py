@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toehold.frontier.v1.admin_pb2 import Crawl
-from toehold.frontier.v1.crawl_pb2 import CrawlState
+from toehold.frontier.v1.crawl_pb2 import CrawlState, RetrySpec
 from toehold_client import CrawlController, FrontierClient, ToeholdError
 from toehold_client.errors import CrawlExists, InvalidSpec, UnknownCrawl
 
@@ -25,6 +25,7 @@ class Joined:
 
     launched: bool
     allowed_addresses: tuple[str, ...]
+    retry: RetrySpec
 
 
 def join(configuration: Configuration) -> Joined:
@@ -42,6 +43,7 @@ def join(configuration: Configuration) -> Joined:
     return Joined(
         launched=crawl.status.state != CrawlState.CRAWL_STATE_NASCENT,
         allowed_addresses=tuple(crawl.spec.allowed_addresses),
+        retry=crawl.spec.retry,
     )
 
 

@@ -35,6 +35,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     VERDICT_MALFORMED,
     VERDICT_QUEUED,
     VERDICT_TOO_LONG,
+    RetrySpec,
     Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import Candidate
@@ -84,6 +85,7 @@ class Scheduler(BaseScheduler):
         self._resolver: VettingResolver | None = None
         self._failure = ""
         self._launched = False
+        self._retry = RetrySpec()
         self._over = False
         self._closed = False
         self._opened_at_s = time.monotonic()
@@ -153,6 +155,9 @@ class Scheduler(BaseScheduler):
                 parent.request = request
                 self._exchanged.append(parent)
                 return True
+            if parent is not None and parent.put_off:
+                self._count("toehold/put_off")
+                return True
         try:
             offer = self._offer(request, parent, hop)
         except codec.Unserialisable as error:
@@ -186,11 +191,16 @@ class Scheduler(BaseScheduler):
 
     def _begin(self, joined: Joined, configuration: Configuration) -> None:
         self._launched = joined.launched
+        self._retry = joined.retry
         self._install_resolver(joined.allowed_addresses)
         self._crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
         self._crawler.signals.connect(self._downloaded, signals.response_downloaded)
         self._crawler.signals.connect(self._received, signals.response_received)
-        self._engine.downloader.middleware.methods["process_exception"].appendleft(self._fetch_failed)
+        # The first is nearest to the downloader.
+        downloader_methods = self._engine.downloader.middleware.methods
+        downloader_methods["process_exception"].appendleft(self._fetch_failed)
+        downloader_methods["process_exception"].append(self._put_off_error)
+        downloader_methods["process_response"].append(self._put_off_response)
         # The engine's side is the last that requests pass. Both lists belong together.
         spider_methods = self._engine.scraper.spidermw.methods
         spider_methods["process_spider_output"].append(self._note_parents)
@@ -378,6 +388,19 @@ class Scheduler(BaseScheduler):
         held = self._lease_of(request)
         if held is not None and held.fetch is None:
             self._fetched(held, self._failed(request, exception, held.clock))
+
+    def _put_off_error(self, request: Request, exception: Exception) -> Request | None:
+        return request if self._is_put_off(request) else None
+
+    def _put_off_response(self, request: Request, response: Response) -> Request | Response:
+        return request if self._is_put_off(request) else response
+
+    def _is_put_off(self, request: Request) -> bool:
+        """Whether the spider need not know of this fetch, since the frontier will have it repeated."""
+        held = self._lease_of(request)
+        if held is not None and held.fetch is not None:
+            held.put_off = fetches.is_retried(held.fetch.status, held.lease.attempt, self._retry)
+        return held is not None and held.put_off
 
     def _failed(self, request: Request, error: Exception, clock: fetches.Clock) -> fetches.Fetch:
         host = urlparse_cached(request).hostname or ""

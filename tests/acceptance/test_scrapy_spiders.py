@@ -90,6 +90,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
     )
     assert features.wait() == 0, features.complaints
     told = {item["page"]: item for item in _items(items)}
+    assert len(_items(items)) == len(told) + 1  # /only-start came twice
     assert all(item.pop("stored") for item in told.values())
     assert told == {
         "start": {"page": "start"},

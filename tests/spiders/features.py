@@ -63,7 +63,7 @@ class FeaturesSpider(scrapy.Spider):
         yield response.follow("/missing", self.named, errback=self.failed)
         yield response.follow("/private/page", self.named, errback=self.failed)
         yield response.follow("/flaky", self.flaky)
-        yield response.follow("/busy", self.named)
+        yield response.follow("/busy", self.named, errback=self.failed)
         yield response.follow("/post", self.named, method="POST")
         yield response.follow("/lambda", lambda response: self.named(response))
         yield response.follow("/raises", self.raises)

@@ -1,0 +1,142 @@
+"""A spider's settings, and how it finds or creates its crawl."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frontier_harness.calls import fresh_name
+from frontier_harness.process import ServerProcess
+from scrapy.settings import Settings
+
+from toehold.frontier.v1.crawl_pb2 import CrawlState
+from toehold_client import CrawlController, FrontierClient
+from toehold_scrapy.configuration import Configuration, Misconfigured
+from toehold_scrapy.joining import CannotJoin, join
+
+
+def configuration(**settings: Any) -> Configuration:
+    return Configuration.of(Settings({"TOEHOLD_FRONTIER": "127.0.0.1:1", "TOEHOLD_CRAWL": "c", **settings}))
+
+
+@pytest.fixture
+def name() -> str:
+    return fresh_name()
+
+
+def test_a_crawl_that_does_not_exist_is_created_and_leaves_the_scope_to_the_spider(
+    server: ServerProcess, name: str
+) -> None:
+    joined = join(configuration(TOEHOLD_FRONTIER=server.address, TOEHOLD_CRAWL=name, TOEHOLD_CONTACT="a@b.c"))
+    assert not joined.launched
+    assert joined.allowed_addresses == ("public",)
+    assert joined.retry.max_attempts == 30
+    with FrontierClient(server.address) as client:
+        crawl = CrawlController(client, name).describe()
+    assert crawl.status.state == CrawlState.CRAWL_STATE_NASCENT
+    assert crawl.spec.contact == "a@b.c"
+    assert list(crawl.spec.scope.accept_patterns) == [".*"]
+    assert (crawl.spec.scope.max_link_hops, crawl.spec.scope.max_redirect_hops) == (10_000, 20)
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_spec_is_a_file_or_a_dict(server: ServerProcess, name: str, as_file: bool, tmp_path: Path) -> None:
+    file = tmp_path / "spec.toml"
+    file.write_text('seeds = ["a.test"]\n[[groups]]\nname = "g"\nhosts = ["a.test", "b.test"]\n')
+    spec = {"seeds": ["a.test"], "groups": [{"name": "g", "hosts": ["a.test", "b.test"]}]}
+    join(
+        configuration(
+            TOEHOLD_FRONTIER=server.address,
+            TOEHOLD_CRAWL=name,
+            TOEHOLD_CONTACT="a@b.c",
+            TOEHOLD_SPEC=file if as_file else spec,
+        )
+    )
+    with FrontierClient(server.address) as client:
+        crawl = CrawlController(client, name).describe()
+    assert crawl.seed_count == 1
+    assert [list(group.hosts) for group in crawl.spec.groups] == [["a.test", "b.test"]]
+
+
+def test_a_crawl_that_exists_needs_neither_spec_nor_contact(server: ServerProcess, name: str) -> None:
+    settings = {"TOEHOLD_FRONTIER": server.address, "TOEHOLD_CRAWL": name}
+    join(configuration(**settings, TOEHOLD_CONTACT="a@b.c"))
+    assert not join(configuration(**settings)).launched
+    with FrontierClient(server.address) as client:
+        crawl = CrawlController(client, name)
+        crawl.add_seeds(["http://a.test/"])
+        crawl.launch()
+    assert join(configuration(**settings, TOEHOLD_SPEC="no such file")).launched
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "TOEHOLD_CONTACT must be an http(s) URL or an e-mail address that site owners can turn to"),
+        ({"TOEHOLD_CONTACT": "nobody"}, "TOEHOLD_SPEC: contact must be"),
+        ({"TOEHOLD_SPEC": "/no/such/file"}, "/no/such/file cannot be read"),
+        ({"TOEHOLD_SPEC": {"politness": {}}}, "TOEHOLD_SPEC: politness: no such field; did you mean politen"),
+        ({"TOEHOLD_SPEC": {"weight": 0.5}}, "TOEHOLD_SPEC: weight: "),
+        ({"TOEHOLD_SPEC": {"contact": object()}}, "TOEHOLD_SPEC must have only what a spec file can have"),
+        ({"TOEHOLD_SPEC": {"surt_prefixes_file": "a"}}, "TOEHOLD_SPEC must be the path of a spec file if"),
+        ({"TOEHOLD_SPEC": {"queues": {"buckets": 0}}, "TOEHOLD_CONTACT": "a@b.c"}, "queues.buckets must be"),
+        ({"TOEHOLD_CRAWL": "Not a name", "TOEHOLD_CONTACT": "a@b.c"}, "name"),
+        ({"TOEHOLD_FRONTIER": "nowhere"}, "the address of a frontier must be HOST:PORT"),
+        ({"TOEHOLD_FRONTIER": "127.0.0.1:1"}, "no frontier answers at 127.0.0.1:1"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_keeps_a_spider_from_its_crawl_is_said_in_a_sentence(
+    server: ServerProcess, name: str, settings: dict[str, Any], message: str
+) -> None:
+    given = {"TOEHOLD_FRONTIER": server.address, "TOEHOLD_CRAWL": name, **settings}
+    with pytest.raises(CannotJoin) as refused:
+        join(configuration(**given))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_crawl_that_has_finished_cannot_be_joined(server: ServerProcess, name: str) -> None:
+    settings = {"TOEHOLD_FRONTIER": server.address, "TOEHOLD_CRAWL": name}
+    join(configuration(**settings, TOEHOLD_CONTACT="a@b.c"))
+    with FrontierClient(server.address) as client:
+        crawl = CrawlController(client, name)
+        crawl.stop()
+        crawl.wait_for({CrawlState.CRAWL_STATE_FINISHED}, timeout_s=30)
+    with pytest.raises(CannotJoin, match=f"crawl '{name}' has finished. Name another one in TOEHOLD_CRAWL"):
+        join(configuration(**settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"TOEHOLD_FRONTIER": None},
+            "TOEHOLD_FRONTIER must be HOST:PORT, such as 127.0.0.1:7707, got nothing",
+        ),
+        ({"TOEHOLD_CRAWL": ""}, "TOEHOLD_CRAWL must be the name of a crawl, such as docs, got ''"),
+        ({"TOEHOLD_SPEC": 5}, "TOEHOLD_SPEC must be the path of a spec file or a dict, got 5"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_told_with_what_is_right(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        configuration(**settings)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "contact"),
+    [
+        ("docs (+https://www.example.com/bot)", "https://www.example.com/bot"),
+        ("docs/1.0 (+mailto:a@example.com)", "a@example.com"),
+        ("docs", ""),
+    ],
+)
+def test_the_contact_of_a_user_agent_of_ones_own_counts(user_agent: str, contact: str) -> None:
+    assert configuration(USER_AGENT=user_agent).contact == contact
+    assert configuration(USER_AGENT=user_agent, TOEHOLD_CONTACT="x@y.z").contact == "x@y.z"
+
+
+def test_scrapys_own_user_agent_is_no_contact() -> None:
+    assert configuration().contact == ""

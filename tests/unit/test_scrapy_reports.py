@@ -1,0 +1,254 @@
+"""What a spider's fetches mean to the frontier, and the order in which it hears of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    ResponseDataLossError,
+    StopDownload,
+)
+from scrapy.http import Response
+from scrapy.settings import Settings
+from twisted.internet.error import ConnectionLost, SSLError
+from twisted.internet.error import TimeoutError as ConnectTimeout
+from twisted.python.failure import Failure
+from twisted.web._newclient import ParseError, ResponseFailed
+
+from toehold.frontier.v1.crawl_pb2 import (
+    DISPOSITION_INVALID_REPORT,
+    DISPOSITION_SUCCEEDED,
+    VERDICT_QUEUED,
+    FetchPolicy,
+    RetrySpec,
+)
+from toehold.frontier.v1.frontier_pb2 import (
+    TRUNCATION_DISCONNECT,
+    TRUNCATION_LENGTH,
+    Candidate,
+    Lease,
+    Report,
+    ReportResult,
+)
+from toehold_client.errors import CrawlFinished, FrontierUnavailable, ToeholdError
+from toehold_scrapy import fetches
+from toehold_scrapy.book import Book, Held, Stage
+from toehold_scrapy.calls import Contact
+from toehold_scrapy.configuration import Configuration
+from toehold_scrapy.outbox import Done, Offer, Outbox
+
+URL = "http://a.test/"
+LEASE = Lease(token=b"t", uri=URL, last_digest="sha1:LAST")
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (CannotResolveHostError(), -1),
+        (DownloadConnectionRefusedError(), -2),
+        (caused(DownloadTimeoutError(), ConnectTimeout()), -2),
+        (caused(DownloadFailedError(), ResponseFailed([Failure(SSLError())])), -2),
+        (caused(DownloadFailedError(), ResponseFailed([Failure(ConnectionLost())])), -3),
+        (ResponseDataLossError(), -3),
+        (DownloadTimeoutError(), -4),
+        (DownloadCancelledError(), -5),
+        (IgnoreRequest(), -5),
+        (RuntimeError(), -5),
+        (caused(DownloadFailedError(), ResponseFailed([Failure(ParseError("", b""))])), -10),
+    ],
+    ids=repr,
+)
+def test_each_error_has_its_fetch_status(error: Exception, status: int) -> None:
+    assert fetches.failed(error, fetches.Clock()).status == status
+
+
+def test_a_download_that_the_spider_stops_counts_as_cut() -> None:
+    stop = StopDownload()
+    stop.response = Response(URL, body=b"half", flags=["download_stopped"])
+    found = fetches.report(LEASE, fetches.failed(stop, fetches.Clock()))
+    assert (found.fetch_status, found.body_bytes, found.truncation) == (200, 4, TRUNCATION_LENGTH)
+
+
+def test_a_report_tells_of_the_answer_as_it_came() -> None:
+    headers = {"Content-Type": "Text/HTML; charset=utf-8", "ETag": '"1"', "Retry-After": "7"}
+    found = fetches.report(
+        LEASE, fetches.answered(Response(URL, 429, headers=headers, body=b"abc"), fetches.Clock())
+    )
+    assert (found.token, found.fetch_status, found.body_bytes) == (b"t", 429, 3)
+    assert (found.media_type, found.etag) == ("text/html", '"1"')
+    assert found.digest == "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5"
+    assert found.retry_after_duration.seconds == 7
+
+
+def test_a_body_that_broke_off_leaves_no_validators() -> None:
+    response = Response(URL, headers={"ETag": '"1"'}, body=b"abc", flags=["dataloss"])
+    found = fetches.report(LEASE, fetches.answered(response, fetches.Clock()))
+    assert (found.truncation, found.etag) == (TRUNCATION_DISCONNECT, "")
+
+
+def test_an_unchanged_page_has_the_digest_of_the_last_visit() -> None:
+    assert fetches.report(LEASE, fetches.answered(Response(URL, 304), fetches.Clock())).digest == "sha1:LAST"
+
+
+@pytest.mark.parametrize(
+    ("status", "attempt", "retried"),
+    [
+        *((503, 1, True), (503, 3, False), (429, 2, True), (-1, 1, True), (-3, 3, False)),
+        *((-10, 1, True), (-10, 2, False), (200, 1, False), (500, 1, False), (-4, 1, False)),
+        *((404, 1, True), (404, 4, True), (404, 5, False)),
+    ],
+)
+def test_what_the_frontier_retries_is_known_beforehand(status: int, attempt: int, retried: bool) -> None:
+    retry = RetrySpec(max_attempts=3)
+    retry.statuses.add(fetch_status=404, max_attempts=5)
+    assert fetches.is_retried(status, attempt, retry) == retried
+
+
+class Frontier:
+    """Takes down what it is sent. `refuse` has errors for the next calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[Any]]] = []
+        self.refuse: list[ToeholdError | None] = []
+        self.dispositions = DISPOSITION_SUCCEEDED
+
+    def _call(self, name: str, what: list[Any]) -> None:
+        error = self.refuse.pop(0) if self.refuse else None
+        if error is not None:
+            raise error
+        self.calls.append((name, what))
+
+    def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[int]:
+        self._call("schedule", [candidate.uri for candidate in candidates])
+        return [VERDICT_QUEUED] * len(candidates)
+
+    def finished(self, reports: Sequence[Report], *, node: str, session: str) -> list[ReportResult]:
+        self._call("finished", [(report.token, report.fetch_status) for report in reports])
+        return [ReportResult(disposition=self.dispositions) for _ in reports]
+
+
+class Sent:
+    """An outbox, and what becomes of its entries."""
+
+    def __init__(self) -> None:
+        self.frontier = Frontier()
+        self.book = Book(4)
+        self.judged: list[tuple[Request, int]] = []
+        settings = Settings({"TOEHOLD_FRONTIER": "127.0.0.1:1", "TOEHOLD_CRAWL": "c"})
+        self.box = Outbox(
+            Configuration.of(settings),
+            cast(Any, self.frontier),
+            self.book,
+            Contact(),
+            judged=self.judged.extend,
+            launch_failed=pytest.fail,
+        )
+
+    def held(self, token: bytes) -> Held:
+        held = Held(Lease(token=token, uri=f"http://a.test/{token.decode()}"), FetchPolicy())
+        self.book.add([held])
+        return held
+
+    def done(self, held: Held) -> Done:
+        return Done(held, Report(token=held.lease.token, fetch_status=200))
+
+    def run(self) -> list[tuple[str, list[Any]]]:
+        self.box.close()
+        self.box.run()
+        return self.frontier.calls
+
+
+def offer(uri: str) -> Offer:
+    return Offer(Request(uri), Candidate(uri=uri))
+
+
+@pytest.fixture
+def sent() -> Sent:
+    return Sent()
+
+
+def test_a_page_is_reported_after_all_that_was_found_on_it(sent: Sent) -> None:
+    sent.box.put(offer("http://a.test/1"), sent.done(sent.held(b"p")), offer("http://a.test/2"))
+    sent.box.put(sent.done(sent.held(b"q")))
+    sent.frontier.refuse = [FrontierUnavailable("away"), None, FrontierUnavailable("away")]
+    assert sent.run() == [
+        ("schedule", ["http://a.test/1", "http://a.test/2"]),
+        ("finished", [(b"p", 200), (b"q", 200)]),
+    ]
+    assert [verdict for _, verdict in sent.judged] == [VERDICT_QUEUED] * 2
+    assert sent.book.tokens() == []
+
+
+def test_a_page_whose_links_are_refused_is_fetched_again(sent: Sent) -> None:
+    sent.box.put(offer("http://a.test/1"), sent.done(sent.held(b"p")))
+    sent.frontier.refuse = [ToeholdError("no")]
+    assert sent.run() == [("finished", [(b"p", -50)])]
+
+
+def test_a_page_is_reported_although_its_crawl_takes_no_links_any_more(sent: Sent) -> None:
+    sent.box.put(offer("http://a.test/1"), sent.done(sent.held(b"p")))
+    sent.frontier.refuse = [CrawlFinished("over")]
+    assert sent.run() == [("finished", [(b"p", 200)])]
+
+
+def test_a_report_that_is_refused_is_replaced_by_a_bare_one(sent: Sent) -> None:
+    sent.box.put(sent.done(sent.held(b"p")))
+    sent.frontier.dispositions = DISPOSITION_INVALID_REPORT
+    assert sent.run() == [("finished", [(b"p", 200)]), ("finished", [(b"p", -5)])]
+
+
+def test_a_lease_that_has_ended_is_not_reported(sent: Sent) -> None:
+    held = sent.held(b"p")
+    held.stage = Stage.FETCHING
+    held.ended = True
+    sent.box.put(sent.done(held))
+    assert sent.run() == []
+    assert sent.book.tokens() == []
+
+
+def test_a_page_that_is_wanted_again_is_offered_after_its_report(sent: Sent) -> None:
+    held = sent.held(b"p")
+    held.again.append((Request(held.lease.uri), Candidate(uri=held.lease.uri)))
+    sent.box.put(sent.done(held))
+    assert [name for name, _ in sent.run()] == ["finished", "schedule"]
+
+
+def test_a_book_has_room_for_as_many_leases_as_can_be_fetched() -> None:
+    book = Book(2)
+    one, two = (Held(Lease(token=token), FetchPolicy()) for token in (b"1", b"2"))
+    book.add([one, two])
+    assert book.wait_for_room(0) == 0
+    assert book.take() is one
+    assert book.wait_for_room(0) == 0
+    book.fetched(one)
+    assert book.wait_for_room(0) == 1
+    assert book.withdraw() == [two]
+    assert book.take() is None
+    assert set(book.tokens()) == {b"1", b"2"}
+    book.settle([one, two])
+    assert book.wait_for_room(0) == 2
+
+
+def test_leases_that_the_frontier_has_ended_are_not_fetched() -> None:
+    book = Book(2)
+    waiting, begun = (Held(Lease(token=token), FetchPolicy()) for token in (b"w", b"b"))
+    book.add([begun, waiting])
+    assert book.take() is begun
+    book.end([b"w", b"b", b"unknown"])
+    assert book.take() is None
+    assert begun.ended
+    assert book.tokens() == [b"b"]
