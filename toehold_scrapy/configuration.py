@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -55,7 +56,7 @@ class Configuration:
         return cls(
             frontier=_required(settings, "TOEHOLD_FRONTIER", "HOST:PORT, such as 127.0.0.1:7707"),
             crawl=_required(settings, "TOEHOLD_CRAWL", "the name of a crawl, such as docs"),
-            node=settings.get("TOEHOLD_NODE") or f"scrapy-{socket.gethostname()}-{os.getpid()}"[:128],
+            node=settings.get("TOEHOLD_NODE") or _node_name(),
             contact=settings.get("TOEHOLD_CONTACT") or _contact_in_user_agent(settings),
             spec=spec,
             max_redirects=min(settings.getint("REDIRECT_MAX_TIMES"), MAX_REDIRECT_HOPS),
@@ -96,6 +97,14 @@ def _required(settings: BaseSettings, name: str, right: str) -> str:
     if not isinstance(value, str) or not value:
         raise Misconfigured(f"{name} must be {right}, got {'nothing' if value is None else repr(value)}")
     return value
+
+
+_spiders = itertools.count(1)
+
+
+def _node_name() -> str:
+    """A name that no other spider has, in this process or another."""
+    return f"scrapy-{socket.gethostname()[:100]}-{os.getpid()}-{next(_spiders)}"
 
 
 def _contact_in_user_agent(settings: BaseSettings) -> str:

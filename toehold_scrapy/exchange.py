@@ -13,7 +13,7 @@ from toehold.frontier.v1.frontier_pb2 import Report
 from toehold_client import FrontierClient
 
 from .book import Book, Held
-from .calls import CALL_TIMEOUT_S, Contact
+from .calls import CALL_TIMEOUT_S, Contact, logger
 from .configuration import Configuration
 from .feeder import Feeder, Listener
 from .fetches import KILLED, bare_report, release
@@ -69,8 +69,12 @@ class Exchange:
             launch_failed=lambda why: spider.must_end("toehold_not_launched", why),
         )
         self._threads = {
-            name: threading.Thread(target=run, name=f"toehold-{name}", daemon=True)
-            for name, run in _named(self._feeder.run, self._heartbeat.run, self._outbox.run)
+            name: threading.Thread(target=self._run, args=(name, run), name=f"toehold-{name}", daemon=True)
+            for name, run in (
+                ("feeder", self._feeder.run),
+                ("heartbeat", self._heartbeat.run),
+                ("outbox", self._outbox.run),
+            )
         }
 
     def start(self) -> None:
@@ -104,6 +108,13 @@ class Exchange:
         self._heartbeat.leave()
         self._client.close()
 
+    def _run(self, name: str, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except Exception:  # a defect; without this thread the spider would wait for ever
+            logger.exception("The %s failed", name)
+            self._spider.must_end("toehold_failed", "")
+
     def _break_off(self, begun: Sequence[Held]) -> None:
         """Reports leases that the frontier wants interrupted. Scrapy may go on with them: that no longer
         counts.
@@ -114,9 +125,3 @@ class Exchange:
         size = self._max_fetches if asked is None else asked
         self.book.resize(size)
         self._spider.resized(size)
-
-
-def _named(
-    feeder: Callable[[], None], heartbeat: Callable[[], None], outbox: Callable[[], None]
-) -> Sequence[tuple[str, Callable[[], None]]]:
-    return (("feeder", feeder), ("heartbeat", heartbeat), ("outbox", outbox))

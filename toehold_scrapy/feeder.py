@@ -36,6 +36,12 @@ _SAID = {
     EMPTY_REASON_LIMIT_REACHED: "The crawl has reached its limit of documents; waiting for its end",
 }
 
+_UNHEEDED = (
+    *("accept_media_types", "reject_media_types", "max_content_length", "proxy", "user"),
+    *("cookies", "max_bytes_per_second"),
+)
+"""What a fetch policy may ask for and only crawler nodes do."""
+
 
 class Listener(Protocol):
     """Who hears of leases, and of the end. Called in the feeder's thread."""
@@ -118,6 +124,12 @@ class Feeder:
     def _take_in(self, answer: NextResponse) -> None:
         for policy in answer.fetch_policies:
             self._policies[policy.fetch_policy_id] = policy
+            unheeded = [name for name in _UNHEEDED if getattr(policy, name)]
+            if unheeded:
+                logger.warning(
+                    "Scrapy does not heed these settings of the crawl: %s. Scrapy's own settings count",
+                    ", ".join(f"fetch.{name}" for name in unheeded),
+                )
         if answer.leases:
             self._said = None
             arrived = [Held(lease, self._policies[lease.fetch_policy_id]) for lease in answer.leases]

@@ -95,6 +95,7 @@ class Scheduler(BaseScheduler):
         self._parents: WeakKeyDictionary[Request, Held] = WeakKeyDictionary()
         self._unjudged_count = 0
         self._slots = itertools.count()
+        self._policy_id = ""
         self._warned = False
 
     @classmethod
@@ -364,7 +365,8 @@ class Scheduler(BaseScheduler):
         meta["download_timeout"] = min(own_timeout_s, timeout_s)
         own_maxsize = meta.get("download_maxsize") or settings.getint("DOWNLOAD_MAXSIZE") or policy.max_bytes
         meta["download_maxsize"] = min(own_maxsize, policy.max_bytes)
-        if self._resolver is not None:
+        if self._resolver is not None and policy.fetch_policy_id != self._policy_id:
+            self._policy_id = policy.fetch_policy_id
             self._resolver.rule = AddressRule(policy.allowed_addresses)
         return request
 

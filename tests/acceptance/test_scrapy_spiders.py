@@ -75,7 +75,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
     site.answers = {
         "/robots.txt": ok(b"User-agent: *\nDisallow: /private/\n"),
         **{path: ok(b"<p>", HTML) for path in ("/", "/only-start", "/meta", "/headers", "/new", "/post")},
-        **{path: ok(b"<p>", HTML) for path in ("/lambda", "/raises")},
+        **{path: ok(b"<p>", HTML) for path in ("/function", "/raises")},
         "/old": redirect("/new"),
         "/missing": b"HTTP/1.1 404 Not found\r\nContent-Length: 0\r\n\r\n",
         "/flaky": lambda client: client.sendall(ok(b"ready" if next(flaky) else b"not yet", HTML)),
@@ -103,7 +103,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         "/flaky": {"page": "/flaky", "retries": 1},
         "/busy": {"page": "/busy"},
         "/post": {"page": "/post"},
-        "/lambda": {"page": "/lambda"},
+        "/function": {"page": "/function"},
     }
     asked = Counter(request.split(b" ")[1].decode() for request in site.requests)
     assert asked == {**dict.fromkeys(site.answers, 1), "/flaky": 2, "/busy": 2, "/only-start": 2}

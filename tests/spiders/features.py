@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import scrapy
@@ -65,7 +66,7 @@ class FeaturesSpider(scrapy.Spider):
         yield response.follow("/flaky", self.flaky)
         yield response.follow("/busy", self.named, errback=self.failed)
         yield response.follow("/post", self.named, method="POST")
-        yield response.follow("/lambda", lambda response: self.named(response))
+        yield response.follow("/function", partial(FeaturesSpider.named, self))
         yield response.follow("/raises", self.raises)
         yield scrapy.Request("http://refused.test/", self.named, errback=self.failed)
         yield scrapy.Request("http://unknown.test/", self.named, errback=self.failed)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
 from twisted.internet.address import IPv4Address
 
 from crawler_node.fetching.addresses import AddressRule as NodesRule
-from crawler_node.fetching.addresses import ip_address
 from toehold_scrapy.addresses import MAX_HOSTS, AddressRule, VettingResolver
 
 ADDRESSES = (

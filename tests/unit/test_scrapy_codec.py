@@ -115,7 +115,7 @@ def _circle() -> list[Any]:
 @pytest.mark.parametrize(
     ("request_of", "why"),
     [
-        (lambda: Request(URL, callback=lambda response: None), "is not an instance method"),
+        (lambda: Request(URL, callback=print), "is not an instance method"),
         (lambda: Request(URL, meta={"a": object()}), "a object has no form in JSON"),
         (lambda: Request(URL, meta={"a": Colour.RED}), "has no form in JSON"),
         (lambda: Request(URL, meta={"a": _circle()}), "maximum recursion depth"),
