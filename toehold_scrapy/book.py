@@ -41,6 +41,8 @@ class Held:
     clock: Clock = field(default_factory=Clock)
     fetch: Fetch | None = None
     """How its fetch ended."""
+    wants_whole: bool = False
+    """A body that breaks off is an error to the spider."""
     put_off: bool = False
     """The frontier will have it fetched again, so the spider is told nothing."""
     again: list[tuple[Request, Candidate]] = field(default_factory=list)

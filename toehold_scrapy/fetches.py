@@ -196,7 +196,7 @@ def annotate(made: Report, notes: Iterable[str]) -> None:
 def _truncation(response: Response) -> Truncation.ValueType:
     if "download_stopped" in response.flags:
         return TRUNCATION_LENGTH
-    if "dataloss" in response.flags or "partial" in response.flags:
+    if "dataloss" in response.flags:
         return TRUNCATION_DISCONNECT
     return TRUNCATION_UNSPECIFIED
 

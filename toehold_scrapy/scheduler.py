@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.core.scheduler import Scheduler as LocalScheduler
-from scrapy.exceptions import CannotResolveHostError, CloseSpider
+from scrapy.exceptions import CannotResolveHostError, CloseSpider, ResponseDataLossError
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import deferred_from_coro
@@ -59,7 +59,12 @@ if TYPE_CHECKING:
 MARK = "toehold_lease"
 """The key of `meta` that names a request's lease."""
 
-LEASED_META = frozenset((MARK, "download_slot", "download_latency", "dont_retry", "dont_obey_robotstxt"))
+LEASED_META = frozenset(
+    (
+        *(MARK, "download_slot", "download_latency", "download_fail_on_dataloss"),
+        *("dont_retry", "dont_obey_robotstxt"),
+    )
+)
 """The keys of `meta` that belong to one fetch, and not to the request."""
 
 MIDDLE_PRECEDENCE, MAX_PRECEDENCE = 63, 127
@@ -201,6 +206,7 @@ class Scheduler(BaseScheduler):
         downloader_methods = self._engine.downloader.middleware.methods
         downloader_methods["process_exception"].appendleft(self._fetch_failed)
         downloader_methods["process_exception"].append(self._put_off_error)
+        downloader_methods["process_response"].appendleft(self._refuse_broken_off)
         downloader_methods["process_response"].append(self._put_off_response)
         # The engine's side is the last that requests pass. Both lists belong together.
         spider_methods = self._engine.scraper.spidermw.methods
@@ -258,7 +264,9 @@ class Scheduler(BaseScheduler):
         is_start = hop == "R" and bool(request.meta.get("is_start_request"))
         candidate = Candidate(
             uri=request.url.partition("#")[0],
-            annotations=codec.encode(request, self._crawler.spider, without_meta=LEASED_META),
+            annotations=codec.encode(
+                request, self._crawler.spider, without_meta=LEASED_META if MARK in request.meta else ()
+            ),
             precedence=min(max(MIDDLE_PRECEDENCE - request.priority, 0), MAX_PRECEDENCE),
         )
         if parent is not None:
@@ -348,6 +356,10 @@ class Scheduler(BaseScheduler):
             return None
         mark = held.lease.token.hex()
         request.meta[MARK] = mark
+        # The report of a body that breaks off needs its status, which Scrapy's error does not tell.
+        by_default = self._crawler.settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS")
+        held.wants_whole = request.meta.get("download_fail_on_dataloss", by_default)
+        request.meta["download_fail_on_dataloss"] = False
         held.request = self._prepared(request, held)
         self._leases[mark] = held
         self._count("scheduler/dequeued")
@@ -390,6 +402,12 @@ class Scheduler(BaseScheduler):
         held = self._lease_of(request)
         if held is not None and held.fetch is None:
             self._fetched(held, self._failed(request, exception, held.clock))
+
+    def _refuse_broken_off(self, request: Request, response: Response) -> Response:
+        held = self._lease_of(request)
+        if held is not None and held.wants_whole and "dataloss" in response.flags:
+            raise ResponseDataLossError(f"the body of {request.url} broke off")
+        return response
 
     def _put_off_error(self, request: Request, exception: Exception) -> Request | None:
         return request if self._is_put_off(request) else None

@@ -78,6 +78,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         **{path: ok(b"<p>", HTML) for path in ("/function", "/raises")},
         "/old": redirect("/new"),
         "/missing": b"HTTP/1.1 404 Not found\r\nContent-Length: 0\r\n\r\n",
+        "/cut": b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
         "/flaky": lambda client: client.sendall(ok(b"ready" if next(flaky) else b"not yet", HTML)),
         "/busy": lambda client: client.sendall(ok(b"<p>", HTML) if next(busy) else _BUSY),
     }
@@ -100,6 +101,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         "/headers": {"page": "/headers"},
         "/new": {"page": "/new", "kept": 1, "over": [site.url("/old")]},
         "/missing": {"page": "/missing", "error": "HttpError"},
+        "/cut": {"page": "/cut", "error": "ResponseDataLossError"},
         "/flaky": {"page": "/flaky", "retries": 1},
         "/busy": {"page": "/busy"},
         "/post": {"page": "/post"},
@@ -123,6 +125,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         ("/new", "LR"): 200,
         ("/missing", "L"): 404,
         ("/private/page", "L"): -9998,
+        ("/cut", "L"): 200,
         ("/flaky", "L"): 200,
         ("/flaky", "LL"): 200,
         ("/busy", "L"): 200,

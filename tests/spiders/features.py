@@ -65,6 +65,7 @@ class FeaturesSpider(scrapy.Spider):
         yield response.follow("/private/page", self.named, errback=self.failed)
         yield response.follow("/flaky", self.flaky)
         yield response.follow("/busy", self.named, errback=self.failed)
+        yield response.follow("/cut", self.named, errback=self.failed)
         yield response.follow("/post", self.named, method="POST")
         yield response.follow("/function", partial(FeaturesSpider.named, self))
         yield response.follow("/raises", self.raises)
