@@ -29,13 +29,15 @@ class Stage(Enum):
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A lease in this process. All but `stage` and `ended` belong to the reactor's thread."""
+    """A lease in this process. `request` and what follows belong to the reactor's thread."""
 
     lease: Lease
     policy: FetchPolicy
     stage: Stage = Stage.WAITING
     ended: bool = False
     """The frontier has ended it: whatever is reported of it would come too late."""
+    reported: bool = False
+    """Its report is on its way."""
     request: Request | None = None
     """The request that Scrapy has for it."""
     clock: Clock = field(default_factory=Clock)
@@ -113,7 +115,7 @@ class Book:
                 held = self._held.get(token)
                 if held is not None:
                     held.ended = True
-                    if held.stage is Stage.WAITING:
+                    if held in self._waiting:
                         self._waiting.remove(held)
                         del self._held[token]
             self._changed.notify_all()

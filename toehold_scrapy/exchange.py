@@ -87,12 +87,15 @@ class Exchange:
         self._outbox.put(*entries)
 
     def finish(self, held: Held, report: Report) -> None:
-        """Reports a lease, after everything that was sent before."""
-        self._outbox.put(Done(held, report))
+        """Reports a lease, after everything that was sent before. Its first report counts."""
+        if not held.reported:
+            held.reported = True
+            self._outbox.put(Done(held, report))
 
     def hand_back(self, unfetched: Sequence[Held]) -> None:
         """Returns leases whose fetch has not begun."""
-        self._outbox.put(*(Done(held, release(held.lease)) for held in unfetched))
+        for held in unfetched:
+            self.finish(held, release(held.lease))
 
     def close(self) -> None:
         """Returns the leases that wait, sends what is left, says goodbye, and ends. Blocks."""
@@ -119,7 +122,8 @@ class Exchange:
         """Reports leases that the frontier wants interrupted. Scrapy may go on with them: that no longer
         counts.
         """
-        self._outbox.put(*(Done(held, bare_report(held.lease, KILLED)) for held in begun if not held.ended))
+        for held in begun:
+            self.finish(held, bare_report(held.lease, KILLED))
 
     def _resize(self, asked: int | None) -> None:
         size = self._max_fetches if asked is None else asked

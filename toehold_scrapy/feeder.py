@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from toehold.frontier.v1.crawl_pb2 import FetchPolicy
@@ -93,7 +94,7 @@ class Feeder:
             if not room:
                 continue
             try:
-                answer = persist(lambda room=room: self._ask(room), self._contact, self._stop)  # type: ignore[misc]
+                answer = persist(partial(self._ask, room), self._contact, self._stop)
             except Abandoned:
                 return
             except SessionSuperseded as error:

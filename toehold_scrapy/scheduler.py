@@ -112,18 +112,22 @@ class Scheduler(BaseScheduler):
 
     def open(self, spider: Spider) -> Deferred[None] | None:
         """Joins the crawl, and creates it if it does not exist. A spider that cannot join is closed."""
-        self._local.open(spider)
         self._crawler.signals.connect(self._spider_opened, signals.spider_opened)
+        opening = self._local.open(spider)
         if not is_reactor_installed():
             self._fail("toehold_misconfigured", "toehold_scrapy needs TWISTED_REACTOR_ENABLED to be true")
-            return None
+            return opening
         try:
             configuration = Configuration.of(self._crawler.settings)
         except Misconfigured as error:
             self._fail("toehold_misconfigured", str(error))
-            return None
-        joining = deferToThread(join, configuration)
-        return joining.addCallbacks(self._begin, self._cannot_join, callbackArgs=(configuration,))
+            return opening
+        joining: Deferred[None] = deferToThread(join, configuration).addCallbacks(
+            self._begin, self._cannot_join, callbackArgs=(configuration,)
+        )
+        if opening is not None:
+            joining.addCallback(lambda _: opening)
+        return joining
 
     def close(self, reason: str) -> Deferred[None] | None:
         """Reports the pages that are done, returns all other leases, and says goodbye."""

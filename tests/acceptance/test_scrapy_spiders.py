@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from acceptance.outcomes import crawl_log, pages
-from acceptance.programs import Programs
+from acceptance.programs import Programs, toehold
 from acceptance.spiders import spider
+from frontier_harness.waiting import eventually
 from node_doubles.loopback import Site, header_lines, ok, redirect
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
@@ -134,6 +135,34 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         ("http://unknown.test/", "L"): -61,
     }
     assert features.complaints.count("Traceback") == 1  # of `raises`
+
+
+def test_a_spider_ends_when_it_is_drained_or_another_process_has_its_name(
+    site: Site, programs: Programs, tmp_path: Path
+) -> None:
+    links = b"".join(b'<span class="author"></span><a href="/%d"></a>' % number for number in range(100))
+    site.answers = {path: ok(b"<p>", HTML) for path in ("/robots.txt", *(f"/{n}" for n in range(100)))}
+    site.answers["/"] = ok(links, HTML)
+    frontier = programs.frontier(tmp_path / "data", "--heartbeat-seconds", "0.2")
+    spec = CrawlSpec(allowed_addresses=["loopback"])
+    spec.politeness.min_delay.FromMilliseconds(500)
+    with FrontierClient(frontier.address) as client:
+        CrawlController(client, "docs").create(spec)
+    start = ("-a", f"start={site.url('/')}", "-s", "TOEHOLD_NODE=node")
+    first = spider(programs, "first", "tutorial.py", frontier.address, "docs", *start)
+    eventually(lambda: len(site.requests) > 3, "pages of the first process")
+    second = spider(programs, "second", "tutorial.py", frontier.address, "docs", *start)
+    assert first.wait() == 0
+    assert "Spider closed (toehold_superseded)" in first.complaints
+    asked = len(site.requests)
+    eventually(lambda: len(site.requests) > asked + 2, "pages of the second process")
+    drained = toehold("nodes", "drain", "node", "--frontier", frontier.address)
+    assert drained.returncode == 0, drained.stderr
+    assert second.wait() == 0
+    assert "Spider closed (toehold_drained)" in second.complaints
+    assert "Traceback" not in first.complaints + second.complaints
+    again = len(site.requests) - len({request.split(b" ")[1] for request in site.requests})
+    assert again <= 1  # what the first process had in flight
 
 
 def test_a_spider_without_a_frontier_ends_with_a_plain_message(programs: Programs) -> None:
