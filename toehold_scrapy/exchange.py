@@ -15,7 +15,7 @@ from toehold_client import FrontierClient
 from .book import Book, Held
 from .calls import CALL_TIMEOUT_S, Contact, logger
 from .configuration import Configuration
-from .feeder import Feeder, Listener
+from .feeder import Feeder, LeaseListener
 from .fetches import KILLED, bare_report, release
 from .heartbeat import Heartbeat
 from .outbox import Done, Entry, Judged, Outbox
@@ -24,7 +24,7 @@ FLUSH_S = 20.0
 """How long a process that ends tries to send its last reports."""
 
 
-class Spider(Listener):
+class Listener(LeaseListener):
     """Who the exchange works for. All its methods are called in threads of the exchange."""
 
     def judged(self, judged: Judged) -> None:
@@ -37,9 +37,9 @@ class Spider(Listener):
 class Exchange:
     """The leases of this process, and the threads that take, keep and return them."""
 
-    def __init__(self, configuration: Configuration, spider: Spider) -> None:
+    def __init__(self, configuration: Configuration, listener: Listener) -> None:
         self._max_fetches = configuration.max_leases
-        self._spider = spider
+        self._listener = listener
         self.book = Book(configuration.max_leases)
         contact = Contact()
         self._client = FrontierClient(configuration.frontier, timeout_s=CALL_TIMEOUT_S)
@@ -48,7 +48,7 @@ class Exchange:
             FrontierClient(configuration.frontier, timeout_s=CALL_TIMEOUT_S),
             self.book,
             contact,
-            spider,
+            listener,
         )
         self._heartbeat = Heartbeat(
             configuration,
@@ -58,15 +58,15 @@ class Exchange:
             hand_back=self.hand_back,
             break_off=self._break_off,
             resize=self._resize,
-            drain=lambda: spider.must_end("toehold_drained", ""),
+            drain=lambda: listener.must_end("toehold_drained", ""),
         )
         self._outbox = Outbox(
             configuration,
             self._client,
             self.book,
             contact,
-            judged=spider.judged,
-            launch_failed=lambda why: spider.must_end("toehold_not_launched", why),
+            judged=listener.judged,
+            launch_failed=lambda why: listener.must_end("toehold_not_launched", why),
         )
         self._threads = {
             name: threading.Thread(target=self._run, args=(name, run), name=f"toehold-{name}", daemon=True)
@@ -116,7 +116,7 @@ class Exchange:
             run()
         except Exception:  # a defect; without this thread the spider would wait for ever
             logger.exception("The %s failed", name)
-            self._spider.must_end("toehold_failed", "")
+            self._listener.must_end("toehold_failed", "")
 
     def _break_off(self, begun: Sequence[Held]) -> None:
         """Reports leases that the frontier wants interrupted. Scrapy may go on with them: that no longer
@@ -128,4 +128,4 @@ class Exchange:
     def _resize(self, asked: int | None) -> None:
         size = self._max_fetches if asked is None else asked
         self.book.resize(size)
-        self._spider.resized(size)
+        self._listener.resized(size)

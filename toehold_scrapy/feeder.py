@@ -44,7 +44,7 @@ _UNHEEDED = (
 """What a fetch policy may ask for and only crawler nodes do."""
 
 
-class Listener(Protocol):
+class LeaseListener(Protocol):
     """Who hears of leases, and of the end. Called in the feeder's thread."""
 
     def arrived(self, robots: Sequence[Held]) -> None:
@@ -71,7 +71,7 @@ class Feeder:
         client: FrontierClient,
         book: Book,
         contact: Contact,
-        listener: Listener,
+        listener: LeaseListener,
     ) -> None:
         self._configuration = configuration
         self._client = client

@@ -36,11 +36,26 @@ class SlowPipeline:
         return item
 
 
+class SwappingMiddleware:
+    """Exchanges one request for another, and answers a third by itself."""
+
+    def process_request(self, request: scrapy.Request) -> scrapy.Request | Response | None:
+        """Before the download."""
+        if request.url.endswith("/swapped") and "X-Swapped" not in request.headers:
+            return request.replace(headers={"X-Swapped": "1"})
+        if request.url.endswith("/cached"):
+            return Response(request.url, 203)
+        return None
+
+
 class FeaturesSpider(scrapy.Spider):
     """Each page tries one thing."""
 
     name = "features"
-    custom_settings = {"ITEM_PIPELINES": {SlowPipeline: 1}}  # noqa: RUF012
+    custom_settings = {  # noqa: RUF012
+        "ITEM_PIPELINES": {SlowPipeline: 1},
+        "DOWNLOADER_MIDDLEWARES": {SwappingMiddleware: 650},
+    }
 
     def __init__(self, site: str = "", **more: Any) -> None:
         super().__init__(**more)
@@ -65,6 +80,8 @@ class FeaturesSpider(scrapy.Spider):
         yield response.follow("/private/page", self.named, errback=self.failed)
         yield response.follow("/flaky", self.flaky)
         yield response.follow("/busy", self.named, errback=self.failed)
+        yield response.follow("/swapped", self.named)
+        yield response.follow("/cached", self.named)
         yield response.follow("/cut", self.named, errback=self.failed)
         yield response.follow("/post", self.named, method="POST")
         yield response.follow("/function", partial(FeaturesSpider.named, self))
