@@ -36,6 +36,8 @@ class Held:
     stage: Stage = Stage.WAITING
     ended: bool = False
     """The frontier has ended it: whatever is reported of it would come too late."""
+    links_refused: bool = False
+    """The frontier has not taken requests that were found on its page."""
     reported: bool = False
     """Its report is on its way."""
     request: Request | None = None

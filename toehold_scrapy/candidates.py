@@ -28,6 +28,9 @@ MIDDLE_PRECEDENCE, MAX_PRECEDENCE = 63, 127
 
 MAX_PATH_HOPS = 2048
 
+CLOCK_SLACK_S = 5
+"""How much the frontier's clock may be ahead of this machine's, when a page is wanted again."""
+
 
 def candidate_of(request: Request, spider: Spider, parent: Held | None, hop: str) -> Candidate:
     """The candidate of a request that was found on the page of `parent`, if on any.
@@ -52,8 +55,14 @@ def candidate_of(request: Request, spider: Spider, parent: Held | None, hop: str
         candidate.seed = True
     # Every process of a crawl has the same start requests, and each is meant once.
     if request.dont_filter and not is_start:
-        candidate.refetch_before_time.GetCurrentTime()
+        force(candidate)
     return candidate
+
+
+def force(candidate: Candidate) -> None:
+    """Has a URI fetched again, unless that happens after now."""
+    candidate.refetch_before_time.GetCurrentTime()
+    candidate.refetch_before_time.seconds += CLOCK_SLACK_S
 
 
 def without_fragment(request: Request) -> str:

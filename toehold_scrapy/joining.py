@@ -38,7 +38,7 @@ def join(configuration: Configuration) -> Joined:
     if crawl.status.state == CrawlState.CRAWL_STATE_FINISHED:
         raise CannotJoin(
             f"crawl {configuration.crawl!r} has finished. Name another one in TOEHOLD_CRAWL, or delete it: "
-            f"toehold delete {configuration.crawl} --frontier {configuration.frontier}"
+            f"toehold delete --crawl {configuration.crawl} --frontier {configuration.frontier}"
         )
     return Joined(
         launched=crawl.status.state != CrawlState.CRAWL_STATE_NASCENT,

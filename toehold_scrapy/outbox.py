@@ -19,12 +19,13 @@ from toehold.frontier.v1.crawl_pb2 import (
     VERDICT_UNSPECIFIED,
     Verdict,
 )
-from toehold.frontier.v1.frontier_pb2 import OUTCOME_RELEASED, Candidate, Report, ReportResult
+from toehold.frontier.v1.frontier_pb2 import Candidate, Report, ReportResult
 from toehold_client import CrawlController, FrontierClient, ToeholdError
 from toehold_client.errors import CrawlFinished, IllegalState, UnexpectedAnswer, UnknownCrawl
 
 from .book import Book, Held
 from .calls import Abandoned, Contact, logger, persist
+from .candidates import force
 from .configuration import Configuration
 from .fetches import DEFERRED, FAILED, annotate, bare_report
 
@@ -32,16 +33,14 @@ MAX_BATCH = 1000
 MAX_TRIES = 5
 """How often a call is made that fails for no reason that the contract names."""
 
-CLOCK_SLACK_S = 5
-"""How much the frontier's clock may be ahead of this machine's, when a page is wanted again."""
-
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A request to offer."""
+    """A request to offer, and the page that it was found on."""
 
     request: Request
     candidate: Candidate
+    parent: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +131,10 @@ class Outbox:
         done = [entry for entry in batch if isinstance(entry, Done)]
         if any(isinstance(entry, Launch) for entry in batch):
             self._launch()
-        stored = self._offer(offers) if offers else True
+        if offers:
+            self._offer(offers)
         if done:
-            self._report(done if stored else [Done(each.held, _put_off(each.report)) for each in done])
+            self._report([Done(each.held, _put_off(each)) for each in done])
 
     def _launch(self) -> None:
         controller = CrawlController(self._client, self._configuration.crawl)
@@ -146,21 +146,21 @@ class Outbox:
         except ToeholdError as error:
             self._launch_failed(str(error))
 
-    def _offer(self, offers: Sequence[Offer]) -> bool:
-        """Offers requests; whether all that the crawl may still take are stored."""
+    def _offer(self, offers: Sequence[Offer]) -> None:
         candidates = [offer.candidate for offer in offers]
         try:
             verdicts = self._persist(lambda: self._client.schedule(self._configuration.crawl, candidates))
         except (CrawlFinished, UnknownCrawl) as error:
             logger.info("%d requests dropped: %s", len(offers), error)
             self._judged([(offer.request, VERDICT_UNSPECIFIED) for offer in offers])
-            return True
         except ToeholdError as error:
             logger.error("The frontier refused %d requests: %s", len(offers), error)
+            for offer in offers:
+                if offer.parent is not None:
+                    offer.parent.links_refused = True
             self._judged([(offer.request, VERDICT_UNSPECIFIED) for offer in offers])
-            return False
-        self._judged([(offer.request, verdict) for offer, verdict in zip(offers, verdicts, strict=True)])
-        return True
+        else:
+            self._judged([(offer.request, verdict) for offer, verdict in zip(offers, verdicts, strict=True)])
 
     def _report(self, done: Sequence[Done]) -> None:
         counting = [each for each in done if not each.held.ended]
@@ -178,8 +178,7 @@ class Outbox:
             logger.error("The frontier refused %d reports: %s", len(counting), error)
         self._book.settle(each.held for each in done)
         for offer in again:
-            offer.candidate.refetch_before_time.GetCurrentTime()
-            offer.candidate.refetch_before_time.seconds += CLOCK_SLACK_S
+            force(offer.candidate)
         if again:
             self._offer(again)
 
@@ -206,9 +205,10 @@ class Outbox:
         return persist(call, self._contact, self._given_up)
 
 
-def _put_off(report: Report) -> Report:
-    """The report of a page whose links the frontier did not take: it is fetched again."""
-    if report.outcome == OUTCOME_RELEASED or report.robots_body or report.robots_empty:
+def _put_off(done: Done) -> Report:
+    """The report of a page; if the frontier did not take its links, one that has it fetched again."""
+    report = done.report
+    if not done.held.links_refused:
         return report
     made = Report(
         token=report.token,

@@ -145,7 +145,7 @@ class Scheduler(BaseScheduler):
         ):
             parent.again.append((request, candidate))
         else:
-            self._exchange.send(Offer(request, candidate))
+            self._exchange.send(Offer(request, candidate, parent))
         return True
 
     def next_request(self) -> Request | None:

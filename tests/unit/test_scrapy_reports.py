@@ -172,8 +172,8 @@ class Sent:
         return self.frontier.calls
 
 
-def offer(uri: str) -> Offer:
-    return Offer(Request(uri), Candidate(uri=uri))
+def offer(uri: str, parent: Held | None = None) -> Offer:
+    return Offer(Request(uri), Candidate(uri=uri), parent)
 
 
 @pytest.fixture
@@ -194,9 +194,14 @@ def test_a_page_is_reported_after_all_that_was_found_on_it(sent: Sent) -> None:
 
 
 def test_a_page_whose_links_are_refused_is_fetched_again(sent: Sent) -> None:
-    sent.box.put(offer("http://a.test/1"), sent.done(sent.held(b"p")))
+    page = sent.held(b"p")
+    found = [offer(f"http://a.test/{number}", page) for number in range(1000)]
+    sent.box.put(*found, offer("http://a.test/other"), sent.done(page), sent.done(sent.held(b"q")))
     sent.frontier.refuse = [ToeholdError("no")]
-    assert sent.run() == [("finished", [(b"p", -50)])]
+    assert sent.run() == [
+        ("schedule", ["http://a.test/other"]),
+        ("finished", [(b"p", -50), (b"q", 200)]),
+    ]
 
 
 def test_a_page_is_reported_although_its_crawl_takes_no_links_any_more(sent: Sent) -> None:
