@@ -76,14 +76,14 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
     site.answers = {
         "/robots.txt": ok(b"User-agent: *\nDisallow: /private/\n"),
         **{path: ok(b"<p>", HTML) for path in ("/", "/only-start", "/meta", "/headers", "/new", "/post")},
-        **{path: ok(b"<p>", HTML) for path in ("/function", "/raises", "/swapped")},
+        **{path: ok(b"<p>", HTML) for path in ("/function", "/raises", "/swapped", "/blocks")},
         "/old": redirect("/new"),
         "/missing": b"HTTP/1.1 404 Not found\r\nContent-Length: 0\r\n\r\n",
         "/cut": b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
         "/flaky": lambda client: client.sendall(ok(b"ready" if next(flaky) else b"not yet", HTML)),
         "/busy": lambda client: client.sendall(ok(b"<p>", HTML) if next(busy) else _BUSY),
     }
-    frontier = programs.frontier(tmp_path / "data")
+    frontier = programs.frontier(tmp_path / "data", "--lease-seconds", "2", "--heartbeat-seconds", "0.3")
     items = tmp_path / "items.jsonl"
     features = spider(
         *(programs, "features", "features.py", frontier.address, "docs"),
@@ -103,6 +103,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         "/new": {"page": "/new", "kept": 1, "over": [site.url("/old")]},
         "/missing": {"page": "/missing", "error": "HttpError"},
         "/swapped": {"page": "/swapped"},
+        "/blocks": {"page": "/blocks"},
         "/cached": {"page": "/cached"},
         "/cut": {"page": "/cut", "error": "ResponseDataLossError"},
         "/flaky": {"page": "/flaky", "retries": 1},
@@ -129,6 +130,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         ("/missing", "L"): 404,
         ("/private/page", "L"): -9998,
         ("/swapped", "L"): 200,
+        ("/blocks", "L"): 200,
         ("/cached", "L"): 203,
         ("/cut", "L"): 200,
         ("/flaky", "L"): 200,

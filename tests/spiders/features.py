@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -81,6 +82,7 @@ class FeaturesSpider(scrapy.Spider):
         yield response.follow("/flaky", self.flaky)
         yield response.follow("/busy", self.named, errback=self.failed)
         yield response.follow("/swapped", self.named)
+        yield response.follow("/blocks", self.blocks)
         yield response.follow("/cached", self.named)
         yield response.follow("/cut", self.named, errback=self.failed)
         yield response.follow("/post", self.named, method="POST")
@@ -113,6 +115,11 @@ class FeaturesSpider(scrapy.Spider):
             yield get_retry_request(response.request, spider=self, reason="not yet")
         else:
             yield self.told(response, retries=response.meta["retry_times"])
+
+    def blocks(self, response: Response) -> Iterator[Any]:
+        """A callback that keeps Twisted's reactor for longer than a lease lives."""
+        time.sleep(3)
+        yield self.told(response)
 
     def raises(self, response: Response) -> None:
         """A callback with a defect."""
