@@ -203,9 +203,12 @@ class CrawlController:
         except (DeadlineExceeded, FrontierUnavailable, RefusedForNow):
             return False
 
-    def delete(self) -> None:
-        """Deletes the crawl and all its stored data. From NASCENT or FINISHED; CrawlActive otherwise."""
-        self.frontier.delete_crawl(self.crawl)
+    def delete(self, *, force: bool = False) -> None:
+        """Deletes the crawl and all its stored data.
+
+        From NASCENT or FINISHED; CrawlActive otherwise, unless `force` is set: then its leases end.
+        """
+        self.frontier.delete_crawl(self.crawl, force=force)
 
     # its settings
 

@@ -9,11 +9,14 @@ from typing import TypeAlias
 
 from toehold.frontier.v1.admin_pb2 import (
     CancelJobRequest,
+    CountSeenUrisRequest,
+    CountSeenUrisResponse,
     DeleteOverrideRequest,
     DeleteUrisJob,
     ExplainRequest,
     ExportUrisRequest,
     FetchStatistics,
+    ForgetUrisJob,
     ForgetUrisRequest,
     GetJobRequest,
     GetQueueRequest,
@@ -26,6 +29,7 @@ from toehold.frontier.v1.admin_pb2 import (
     ListOverridesRequest,
     ListQueuesRequest,
     ListSeedsRequest,
+    ListSeenUrisRequest,
     ListSlowestQueuesRequest,
     ListSourcesRequest,
     ListUrisRequest,
@@ -35,6 +39,7 @@ from toehold.frontier.v1.admin_pb2 import (
     Reason,
     RetireQueuesJob,
     Seed,
+    SeenFilter,
     StartJobRequest,
     StreamOutcomesRequest,
     UnretireQueuesJob,
@@ -53,7 +58,9 @@ from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.streams import ExportStream, OutcomeStream
 from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
 
-JobAsked: TypeAlias = DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob
+JobAsked: TypeAlias = (
+    DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob | ForgetUrisJob
+)
 """The kinds of work that a job can do."""
 
 
@@ -122,16 +129,16 @@ class Operators(Calls):
         answer = self._call(lambda stubs: stubs.admin.GetUri, lambda: GetUriRequest(crawl=crawl, uri=uri))
         return answer.story
 
-    def note_uris(self, crawl: str, uris: Iterable[str]) -> int:
+    def note_uris(self, crawl: str, uris: Iterable[str], *, replace: bool = False) -> int:
         """Notes any number of URIs as seen, so that they are not fetched; how many were new.
 
-        Sends them in batches; if one fails, those before it count. CrawlFinished; InvalidArgument unless all
-        are http(s) URIs.
+        `replace` also notes those that wait or are out, and counts them as new. Sends them in batches; if one
+        fails, those before it count. CrawlFinished; InvalidArgument unless all are http(s) URIs.
         """
         noted = 0
         with sendable():
-            for batch in split_texts(uris, envelope=NoteUrisRequest(crawl=crawl)):
-                request = partial(NoteUrisRequest, crawl=crawl, uris=batch)
+            for batch in split_texts(uris, envelope=NoteUrisRequest(crawl=crawl, replace=replace)):
+                request = partial(NoteUrisRequest, crawl=crawl, uris=batch, replace=replace)
                 answer = self._call(lambda stubs: stubs.admin.NoteUris, request)
                 noted += answer.noted_count
         return noted
@@ -148,6 +155,23 @@ class Operators(Calls):
                 answer = self._call(lambda stubs: stubs.admin.ForgetUris, request)
                 forgotten += answer.forgotten_count
         return forgotten
+
+    def list_seen_uris(self, crawl: str, wanted: SeenFilter | None = None) -> Iterator[UriStory]:
+        """The seen URIs that a filter chooses, or all, each with its story. UrisNotKept.
+
+        Asks for further pages as it is read.
+        """
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListSeenUris,
+            lambda: ListSeenUrisRequest(crawl=crawl, filter=wanted),
+        ):
+            yield from page.uris
+
+    def count_seen_uris(self, crawl: str, wanted: SeenFilter | None = None) -> CountSeenUrisResponse:
+        """How many seen URIs a filter chooses, by their state. UrisNotKept."""
+        return self._call(
+            lambda stubs: stubs.admin.CountSeenUris, lambda: CountSeenUrisRequest(crawl=crawl, filter=wanted)
+        )
 
     def import_uris(
         self,
@@ -205,6 +229,8 @@ class Operators(Calls):
                 request.wake_queues.CopyFrom(asked)
             case VerifyJob():
                 request.verify.CopyFrom(asked)
+            case ForgetUrisJob():
+                request.forget_uris.CopyFrom(asked)
         answer = self._call(lambda stubs: stubs.admin.StartJob, lambda: request, safe_to_repeat=False)
         return answer.job
 

@@ -79,17 +79,20 @@ class AsyncFrontierClient(AsyncOperators):
 
     # for nodes and feeders
 
-    async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
+    async def schedule(
+        self, crawl: str, candidates: Sequence[Candidate], *, replace: bool = False
+    ) -> list[Verdict.ValueType]:
         """Offers any number of candidates; a verdict for each, in order. Harmless to repeat.
 
-        Sends them in batches within the contract's limits. If one batch fails, those before it count.
+        With `replace` they replace what the crawl has of their URIs (see ScheduleRequest). Sends them in
+        batches within the contract's limits. If one batch fails, those before it count.
         UnknownCrawl, CrawlFinished; BatchTooLarge, before anything is sent, if one candidate exceeds a
         message.
         """
         verdicts: list[Verdict.ValueType] = []
         with sendable():
-            for batch in split_messages(candidates, envelope=ScheduleRequest(crawl=crawl)):
-                request = partial(ScheduleRequest, crawl=crawl, candidates=batch)
+            for batch in split_messages(candidates, envelope=ScheduleRequest(crawl=crawl, replace=replace)):
+                request = partial(ScheduleRequest, crawl=crawl, candidates=batch, replace=replace)
                 answer = await self._call(lambda stubs: stubs.frontier.Schedule, request)
                 verdicts += one_for_each(batch, answer.verdicts)
         return verdicts
@@ -103,10 +106,14 @@ class AsyncFrontierClient(AsyncOperators):
         wait_s: float = 0.0,
         crawl: str = "",
         known_fetch_policy_ids: Collection[str] = (),
+        queues: Collection[str] = (),
+        max_leases_per_queue: int = 0,
+        max_queues: int = 0,
     ) -> NextResponse:
         """Asks for up to `max_leases` leases, and waits up to `wait_s` (at most 60 s) while there is none.
 
-        Without `crawl`, of any crawl that the frontier runs. UnknownCrawl, SessionSuperseded.
+        Without `crawl`, of any crawl that the frontier runs. `queues` (keys or hosts), `max_leases_per_queue`
+        and `max_queues` narrow the request (see NextRequest). UnknownCrawl, SessionSuperseded.
         """
         return await self._call(
             lambda stubs: stubs.frontier.Next,
@@ -117,6 +124,9 @@ class AsyncFrontierClient(AsyncOperators):
                 max_leases=max_leases,
                 wait_duration=duration(wait_s),
                 known_fetch_policy_ids=known_fetch_policy_ids,
+                queues=queues,
+                max_leases_per_queue=max_leases_per_queue,
+                max_queues=max_queues,
             ),
             wait_s=wait_s,
         )
@@ -297,12 +307,14 @@ class AsyncFrontierClient(AsyncOperators):
             crawl,
         )
 
-    async def delete_crawl(self, crawl: str) -> None:
-        """Deletes a crawl that is NASCENT or FINISHED, and all its stored data.
+    async def delete_crawl(self, crawl: str, *, force: bool = False) -> None:
+        """Deletes a crawl that is NASCENT or FINISHED, and all its stored data. `force` deletes any crawl.
 
         UnknownCrawl, CrawlActive.
         """
-        await self._call(lambda stubs: stubs.admin.DeleteCrawl, lambda: DeleteCrawlRequest(crawl=crawl))
+        await self._call(
+            lambda stubs: stubs.admin.DeleteCrawl, lambda: DeleteCrawlRequest(crawl=crawl, force=force)
+        )
 
     async def get_statistics(self, crawl: str) -> GetStatisticsResponse:
         """A crawl's statistics, and its status at the same moment. UnknownCrawl."""

@@ -202,9 +202,12 @@ class AsyncCrawlController:
         except (DeadlineExceeded, FrontierUnavailable, RefusedForNow):
             return False
 
-    async def delete(self) -> None:
-        """Deletes the crawl and all its stored data. From NASCENT or FINISHED; CrawlActive otherwise."""
-        await self.frontier.delete_crawl(self.crawl)
+    async def delete(self, *, force: bool = False) -> None:
+        """Deletes the crawl and all its stored data.
+
+        From NASCENT or FINISHED; CrawlActive otherwise, unless `force` is set: then its leases end.
+        """
+        await self.frontier.delete_crawl(self.crawl, force=force)
 
     # its settings
 

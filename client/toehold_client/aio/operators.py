@@ -8,11 +8,14 @@ from typing import TypeAlias
 
 from toehold.frontier.v1.admin_pb2 import (
     CancelJobRequest,
+    CountSeenUrisRequest,
+    CountSeenUrisResponse,
     DeleteOverrideRequest,
     DeleteUrisJob,
     ExplainRequest,
     ExportUrisRequest,
     FetchStatistics,
+    ForgetUrisJob,
     ForgetUrisRequest,
     GetJobRequest,
     GetQueueRequest,
@@ -25,6 +28,7 @@ from toehold.frontier.v1.admin_pb2 import (
     ListOverridesRequest,
     ListQueuesRequest,
     ListSeedsRequest,
+    ListSeenUrisRequest,
     ListSlowestQueuesRequest,
     ListSourcesRequest,
     ListUrisRequest,
@@ -34,6 +38,7 @@ from toehold.frontier.v1.admin_pb2 import (
     Reason,
     RetireQueuesJob,
     Seed,
+    SeenFilter,
     StartJobRequest,
     StreamOutcomesRequest,
     UnretireQueuesJob,
@@ -53,7 +58,9 @@ from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
 from .calls import AsyncCalls
 from .streams import AsyncExportStream, AsyncOutcomeStream
 
-JobAsked: TypeAlias = DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob
+JobAsked: TypeAlias = (
+    DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob | ForgetUrisJob
+)
 """The kinds of work that a job can do."""
 
 
@@ -126,16 +133,16 @@ class AsyncOperators(AsyncCalls):
         )
         return answer.story
 
-    async def note_uris(self, crawl: str, uris: Iterable[str]) -> int:
+    async def note_uris(self, crawl: str, uris: Iterable[str], *, replace: bool = False) -> int:
         """Notes any number of URIs as seen, so that they are not fetched; how many were new.
 
-        Sends them in batches; if one fails, those before it count. CrawlFinished; InvalidArgument unless all
-        are http(s) URIs.
+        `replace` also notes those that wait or are out, and counts them as new. Sends them in batches; if one
+        fails, those before it count. CrawlFinished; InvalidArgument unless all are http(s) URIs.
         """
         noted = 0
         with sendable():
-            for batch in split_texts(uris, envelope=NoteUrisRequest(crawl=crawl)):
-                request = partial(NoteUrisRequest, crawl=crawl, uris=batch)
+            for batch in split_texts(uris, envelope=NoteUrisRequest(crawl=crawl, replace=replace)):
+                request = partial(NoteUrisRequest, crawl=crawl, uris=batch, replace=replace)
                 answer = await self._call(lambda stubs: stubs.admin.NoteUris, request)
                 noted += answer.noted_count
         return noted
@@ -152,6 +159,24 @@ class AsyncOperators(AsyncCalls):
                 answer = await self._call(lambda stubs: stubs.admin.ForgetUris, request)
                 forgotten += answer.forgotten_count
         return forgotten
+
+    async def list_seen_uris(self, crawl: str, wanted: SeenFilter | None = None) -> AsyncIterator[UriStory]:
+        """The seen URIs that a filter chooses, or all, each with its story. UrisNotKept.
+
+        Asks for further pages as it is read.
+        """
+        async for page in self._pages(
+            lambda stubs: stubs.admin.ListSeenUris,
+            lambda: ListSeenUrisRequest(crawl=crawl, filter=wanted),
+        ):
+            for each in page.uris:
+                yield each
+
+    async def count_seen_uris(self, crawl: str, wanted: SeenFilter | None = None) -> CountSeenUrisResponse:
+        """How many seen URIs a filter chooses, by their state. UrisNotKept."""
+        return await self._call(
+            lambda stubs: stubs.admin.CountSeenUris, lambda: CountSeenUrisRequest(crawl=crawl, filter=wanted)
+        )
 
     async def import_uris(
         self,
@@ -211,6 +236,8 @@ class AsyncOperators(AsyncCalls):
                 request.wake_queues.CopyFrom(asked)
             case VerifyJob():
                 request.verify.CopyFrom(asked)
+            case ForgetUrisJob():
+                request.forget_uris.CopyFrom(asked)
         answer = await self._call(lambda stubs: stubs.admin.StartJob, lambda: request, safe_to_repeat=False)
         return answer.job
 

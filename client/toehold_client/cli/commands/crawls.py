@@ -44,18 +44,19 @@ def _row(crawl: Crawl) -> tuple[str, ...]:
 
 @click.command()
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@click.option("--force", is_flag=True, help="Delete a crawl that runs, too. What nodes fetch for it is lost.")
 @json_option
 @with_crawl
-def delete(crawl: CrawlController, yes: bool, as_json: bool) -> None:
+def delete(crawl: CrawlController, yes: bool, force: bool, as_json: bool) -> None:
     """Delete a crawl and everything that the frontier stores about it.
 
-    The crawl must have finished, or never have been launched; `toehold stop` ends it. The files that nodes
-    wrote stay.
+    Without --force the crawl must have finished, or never have been launched; `toehold stop` ends it. The
+    files that nodes wrote stay.
     """
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError("Not a terminal, so I can't ask. Add --yes to confirm.")
         if not click.confirm(f"Delete crawl {crawl.crawl} and everything stored about it?", err=True):
             raise ToeholdError("not confirmed, so nothing was deleted")
-    crawl.delete()
+    crawl.delete(force=force)
     output.result({"crawl": crawl.crawl, "deleted": True}, f"{crawl.crawl}: deleted", as_json=as_json)

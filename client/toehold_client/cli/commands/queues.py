@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 
 import click
@@ -75,6 +76,20 @@ def show_queue(crawl: CrawlController, key: str, as_json: bool) -> None:
     type=click.IntRange(min=-2),
     help="The cost after which the queue is retired. -1 is no limit, -2 restores the setting.",
 )
+@click.option(
+    "--min-gap",
+    "min_gap_s",
+    type=click.FloatRange(-1, 86_400),
+    metavar="SECONDS",
+    help="Least time between two turns of the queue. -1 restores the setting.",
+)
+@click.option(
+    "--rest",
+    "rest_s",
+    type=click.FloatRange(0, 366 * 86_400),
+    metavar="SECONDS",
+    help="Fetch nothing of the queue for so long. 0 ends its rest.",
+)
 @json_option
 @with_crawl
 def set_queue(
@@ -83,12 +98,18 @@ def set_queue(
     precedence: int | None,
     session_budget: int | None,
     total_budget: int | None,
+    min_gap_s: float | None,
+    rest_s: float | None,
     as_json: bool,
 ) -> None:
-    """Set the precedence or the budgets of the queue KEY."""
+    """Set the precedence, the budgets or the pace of the queue KEY."""
     change = QueueChange(precedence=precedence, session_budget=session_budget, total_budget=total_budget)
+    if min_gap_s is not None:
+        change.min_gap.FromMilliseconds(round(min_gap_s * 1000))
+    if rest_s is not None:
+        change.rest_until_time.FromMilliseconds(round((time.time() + rest_s) * 1000))
     if change == QueueChange():
-        raise click.UsageError("Give at least one of --precedence, --session-budget and --total-budget.")
+        raise click.UsageError("Give at least one option, such as --precedence or --min-gap.")
     _tell(crawl.frontier.update_queue(crawl.crawl, key, change), as_json)
 
 
@@ -209,6 +230,10 @@ def _facts(queue: WorkQueue) -> list[tuple[str, str]]:
         ("succeeded", count_text(queue.succeeded_count)),
         ("failed", count_text(queue.failed_count)),
         ("precedence", f"{queue.precedence}{fixed}"),
+        (
+            "gap between turns",
+            f"{queue.min_gap.ToMilliseconds() / 1000:g} s" if queue.HasField("min_gap") else "",
+        ),
         ("spent in session", f"{count_text(queue.session_expenditure)} of {session}"),
         ("spent in all", f"{count_text(queue.expenditure)} of {total}"),
         ("cost", f"last {queue.last_cost}, average {queue.average_cost:.2f}"),
