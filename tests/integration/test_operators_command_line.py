@@ -205,7 +205,10 @@ def test_a_queue_that_is_not_there_is_exit_code_4(at: At) -> None:
 
 def test_a_bad_pattern_is_told_with_its_place(at: At) -> None:
     code, errors = at.refused("queues", "retire", "--pattern", "a(?=b)")
-    assert code == 2 and "queue_pattern: invalid perl operator at character 2" in errors
+    assert (
+        code == 2
+        and "queue_pattern must be a valid RE2 pattern: invalid perl operator at character 2" in errors
+    )
 
 
 # URIs.
@@ -284,6 +287,37 @@ def test_uris_are_noted_and_forgotten(at: At, stubs: Stubs, tmp_path: Path) -> N
     code, errors = at.refused("seen", "forget", "nope")
     assert code == 2 and "'nope'" in errors
     assert at.refused("seen", "note", "--file", str(tmp_path / "missing"))[0] == 2
+
+
+def test_seen_uris_are_listed_counted_and_purged(at: At, stubs: Stubs) -> None:
+    host = f"a.{at.crawl}.example"
+    rows = at.json("seen", "list", "--host", host)
+    assert {row["uri"] for row in rows} == {f"http://{host}/{page}" for page in ("", "x", "y", "z")}
+    assert {row["state"] for row in rows} == {"QUEUED"}
+    assert at.output("seen", "count") == f"{at.crawl}: 5 queued, 0 leased, 0 future, 0 done\n"
+    assert (
+        at.output("seen", "count", "--uri", ".*/x") == f"{at.crawl}: 1 queued, 0 leased, 0 future, 0 done\n"
+    )
+    assert at.output("seen", "count", "--before", "2020-01-01").startswith(f"{at.crawl}: 0 queued")
+    at.output("seen", "note", f"http://{host}/x", "--replace")
+    (counts,) = at.json("seen", "count", "--queue", at.key())
+    assert (counts["queued_count"], counts["done_count"]) == (3, 1)
+    shown = facts(at.output("seen", "purge", "--host", host, "--dry-run", "--wait", "60"))
+    assert shown["changed"] == "1"
+    shown = facts(at.output("seen", "purge", "--host", host, "--waiting", "--wait", "60"))
+    assert shown["changed"] == "4" and stubs.schedule(at.crawl, f"http://{host}/x") == ["QUEUED"]
+    code, errors = at.refused("seen", "purge")
+    assert code == 2 and "at least one of --host, --queue, --uri and --before" in errors
+    code, errors = at.refused("seen", "list", "--host", "a b")
+    assert code == 2 and "host must be a host name" in errors
+
+
+def test_a_queue_has_a_gap_and_a_rest_of_its_own(at: At) -> None:
+    assert facts(at.output("queues", "set", at.key(), "--min-gap", "2.5"))["least gap"] == "2.5 s"
+    assert "least gap" not in facts(at.output("queues", "set", at.key(), "--min-gap", "-1"))
+    (told,) = at.json("queues", "set", at.key(), "--rest", "60")
+    assert told["state"] == "INACTIVE", "it rests at its next turn"
+    at.output("queues", "set", at.key(), "--rest", "0")
 
 
 # Jobs.

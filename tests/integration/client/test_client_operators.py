@@ -19,6 +19,7 @@ from toehold.frontier.v1 import admin_pb2
 from toehold.frontier.v1.admin_pb2 import (
     DeleteUrisJob,
     FetchStatistics,
+    ForgetUrisJob,
     ImportEntry,
     ImportUrisRequest,
     Job,
@@ -27,6 +28,7 @@ from toehold.frontier.v1.admin_pb2 import (
     Reason,
     RetireQueuesJob,
     Seed,
+    SeenFilter,
     SeenUri,
     UnretireQueuesJob,
     UriOutcome,
@@ -107,6 +109,12 @@ CALLS: list[Call] = [
     job_call("unretire_queues", UnretireQueuesJob(queue_pattern="q")),
     job_call("wake_queues", WakeQueuesJob(queue_pattern="q")),
     job_call("verify", VerifyJob()),
+    job_call("forget_uris", ForgetUrisJob(filter=SeenFilter(host="h"), waiting=True)),
+    ("note_uris", (["a"],), {"replace": True}, "NoteUris", request("NoteUris", uris=["a"], replace=True),
+     response("NoteUris", noted_count=1), 1),
+    ("count_seen_uris", (SeenFilter(host="h"),), {}, "CountSeenUris",
+     request("CountSeenUris", filter=SeenFilter(host="h")), response("CountSeenUris", done_count=2),
+     response("CountSeenUris", done_count=2)),
     ("get_job", (3,), {}, "GetJob", request("GetJob", job=3), response("GetJob", job=JOB), JOB),
     ("cancel_job", (3,), {}, "CancelJob", request("CancelJob", job=3), response("CancelJob", job=JOB), JOB),
     ("put_override", ("a.example", SETTINGS), {}, "PutOverride",
@@ -125,6 +133,15 @@ LISTINGS: list[tuple[str, tuple[Any, ...], str, str, list[Any], dict[str, Any]]]
     ("list_queues", (READY,), "ListQueues", "queues", [QUEUE] * 3, {"state": READY}),
     ("list_uris", (), "ListUris", "uris", [WaitingUri(queue_key=key) for key in "abc"], {}),
     ("list_uris", ("q",), "ListUris", "uris", [WaitingUri(cost=n) for n in (1, 2, 3)], {"queue_key": "q"}),
+    ("list_seen_uris", (), "ListSeenUris", "uris", [UriStory(uri=uri) for uri in "abc"], {}),
+    (
+        "list_seen_uris",
+        (SeenFilter(host="h"),),
+        "ListSeenUris",
+        "uris",
+        [STORY] * 3,
+        {"filter": SeenFilter(host="h")},
+    ),
     ("list_jobs", (), "ListJobs", "jobs", [Job(job=number) for number in (1, 2, 3)], {}),
     ("list_overrides", (), "ListOverrides", "overrides", [Override(surt_prefix=p) for p in "abc"], {}),
     ("list_hosts", (), "ListHosts", "hosts", [FetchStatistics(name=name) for name in "abc"], {}),
@@ -136,6 +153,7 @@ LISTINGS: list[tuple[str, tuple[Any, ...], str, str, list[Any], dict[str, Any]]]
 def test_each_rpc_of_operators_has_a_method() -> None:
     covered = {call[3] for call in CALLS} | {listing[2] for listing in LISTINGS}
     rest = {"ImportUris", "ExportUris", "StreamOutcomes"}  # below
+    rest |= {"AddSeedBatch"}  # AddSeeds takes any number
     crawls = {"CreateCrawl", "AddSeeds", "LaunchCrawl", "GetCrawl", "ListCrawls", "DeleteCrawl"}
     crawls |= {"UpdateCrawl", "TearDownCrawl", "GetStatistics", "GetFrontier", "SetPoolSize", "DrainNode"}
     crawls |= {"CreateCheckpoint", "ListCheckpoints", "DeleteCheckpoint"}

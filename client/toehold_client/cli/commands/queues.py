@@ -219,6 +219,7 @@ def _facts(queue: WorkQueue) -> list[tuple[str, str]]:
     fixed = " (set by hand)" if queue.precedence_fixed else ""
     session = count_text(queue.session_budget) if queue.session_budget > 0 else "any cost"
     total = count_text(queue.total_budget) if queue.total_budget >= 0 else "any cost"
+    gap_s = queue.min_gap.ToMilliseconds() / 1000
     return [
         ("queue", queue.queue_key),
         ("host", queue.host),
@@ -230,10 +231,7 @@ def _facts(queue: WorkQueue) -> list[tuple[str, str]]:
         ("succeeded", count_text(queue.succeeded_count)),
         ("failed", count_text(queue.failed_count)),
         ("precedence", f"{queue.precedence}{fixed}"),
-        (
-            "gap between turns",
-            f"{queue.min_gap.ToMilliseconds() / 1000:g} s" if queue.HasField("min_gap") else "",
-        ),
+        ("least gap", f"{gap_s:g} s" if gap_s else ""),
         ("spent in session", f"{count_text(queue.session_expenditure)} of {session}"),
         ("spent in all", f"{count_text(queue.expenditure)} of {total}"),
         ("cost", f"last {queue.last_cost}, average {queue.average_cost:.2f}"),

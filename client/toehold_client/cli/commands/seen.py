@@ -125,8 +125,8 @@ def purge(
 ) -> None:
     """Forget all seen URIs that the options choose, with a job.
 
-    They count as new when they are found again. URIs that nodes are working on stay. Only for crawls that keep
-    their URIs (identity.keep_uris).
+    They count as new when they are found again. URIs that nodes are working on stay. Only for crawls that
+    keep their URIs (identity.keep_uris).
     """
     chosen = _filter(host, queue, pattern, before)
     if chosen == SeenFilter():
