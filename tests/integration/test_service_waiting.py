@@ -319,3 +319,43 @@ async def test_nodes_that_are_still_to_be_woken_hear_when_the_server_closes(tmp_
         runner.begin_close()
         told = await asyncio.wait_for(asyncio.gather(*polls, return_exceptions=True), TIMEOUT_S)
         assert all(isinstance(problem, Closing) for problem in told)
+
+
+async def operations_while_waiting(served: Served, monkeypatch: pytest.MonkeyPatch, want: Want) -> int:
+    """How many operations the frontier does while a node waits for crawl `t`, which has nothing for it."""
+    count = 0
+    apply = served.runner.apply
+
+    async def counted(*arguments: Any, **named: Any) -> Any:
+        nonlocal count
+        count += 1
+        return await apply(*arguments, **named)
+
+    monkeypatch.setattr(served.runner, "apply", counted)
+    answer = await served.exchange.next("waits", "s", want, "t", 0.5)
+    assert not answer.grants
+    return count
+
+
+async def test_a_node_that_waits_for_a_crawl_is_not_woken_by_what_another_crawl_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await in_process_crawl(served)
+        await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="other", spec=spec()))
+        seeds = admin_pb2.AddSeedsRequest(crawl="other", uris=["http://b.example/"])
+        await served.admin.AddSeeds(iter([seeds]))
+        await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="other"))
+        await soon(lambda: served.runner.core.frontier.leasable("other"), "the other crawl to have a URI")
+        assert await operations_while_waiting(served, monkeypatch, Want(1)) <= 3
+
+
+async def test_a_node_that_waits_for_some_queues_looks_again_now_and_then_while_others_are_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        lease = await in_process_crawl(served)
+        elsewhere = frontier_pb2.Candidate(uri="http://b.example/", seed=True)
+        await served.frontier.Schedule(frontier_pb2.ScheduleRequest(crawl="t", candidates=[elsewhere]))
+        want = Want(1, queues=(lease.queue_key,))
+        assert await operations_while_waiting(served, monkeypatch, want) <= 12
