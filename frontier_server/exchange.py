@@ -14,7 +14,6 @@ CANDIDATES_PER_SLICE = 250  # some milliseconds; each slice writes its queues an
 REPORTS_PER_SLICE = 50
 LONG_ROBOTS_BYTES = 16 * 1024
 MAX_SCHEDULES = 32  # requests in progress at once
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0  # before a request for particular queues looks again
 
 
 class Exchange:
@@ -80,7 +79,6 @@ class Exchange:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_s
         first: EmptyReason | None = None
-        pause_s = FIRST_PAUSE_S
         while True:
             with self.runner.waiting.one(crawl) as waiter:
                 answer, mark = await self.runner.apply(
@@ -101,9 +99,6 @@ class Exchange:
                     await self.runner.durable(mark)
                     return answer
                 await asyncio.wait((waiter,), timeout=left_s)
-            if want.particular:  # what woke it may well be for others alone
-                await asyncio.sleep(min(pause_s, max(end_s - loop.time(), 0)))
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _granted(self, answer: NextAnswer, mark: int) -> NextAnswer:
         try:

@@ -59,11 +59,6 @@ class Want(NamedTuple):
     most_queues: int = 0  # that the leases come from; 0 sets no limit
     queues: tuple[str, ...] = ()  # keys or hosts; empty for all queues
 
-    @property
-    def particular(self) -> bool:
-        """Whether there may be leases for others, but none for this request."""
-        return bool(self.queues or self.per_queue)
-
 
 class Dispatcher:
     """Leases the URIs of a shard."""

@@ -350,7 +350,7 @@ async def test_a_node_that_waits_for_a_crawl_is_not_woken_by_what_another_crawl_
         assert await operations_while_waiting(served, monkeypatch, Want(1)) <= 3
 
 
-async def test_a_node_that_waits_for_some_queues_looks_again_now_and_then_while_others_are_ready(
+async def test_a_node_that_waits_for_some_queues_does_not_ask_without_rest_while_others_are_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(MemoryStore(), config(tmp_path)) as served:
