@@ -72,12 +72,12 @@ class Dispatcher:
         self.wake_due(op, crawl)
         most = min(want.most, LEASES_PER_CALL)
         grants: list[Grant] = []
-        share = _Share(CLEARING_PER_CALL, TURNS_PER_CALL + most)
+        call = _Call(op, crawl, asker, want.per_queue, CLEARING_PER_CALL, TURNS_PER_CALL + most)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
         left, again = want.most_queues or most, True
         crawl.end_holding_back(want.per_queue)
-        while len(grants) < most and left and share.left() and not crawl.limited:
-            if share.size >= BYTES_PER_CALL:
+        while len(grants) < most and left and call.left() and not crawl.limited:
+            if call.size >= BYTES_PER_CALL:
                 break
             if wanted is None:
                 queue, awaited = crawl.lines.take() or (_next_ready(op, crawl), None)
@@ -86,12 +86,12 @@ class Dispatcher:
             if queue is None:
                 again = False
                 break
-            share.turns -= 1
-            share.leases = min(most - len(grants), want.per_queue or 1)
-            given = self._take_turn(op, crawl, queue, awaited, asker, share, want.per_queue)
+            call.turns -= 1
+            call.leases = min(most - len(grants), want.per_queue or 1)
+            given = self._take_turn(call, queue, awaited)
             left -= bool(given)
             grants += given
-            share.size += size_of(given)
+            call.size += size_of(given)
         return grants, again and bool(left) and len(grants) < most and not crawl.limited
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
@@ -107,16 +107,7 @@ class Dispatcher:
         _wake_far(op, crawl)
         future.release_due(op, crawl, self._shard.codec)
 
-    def _take_turn(
-        self,
-        op: Operation,
-        crawl: Crawl,
-        queue: WorkQueue,
-        awaited: Awaited | None,
-        asker: Asker,
-        share: "_Share",
-        per_queue: int,
-    ) -> list[Grant]:
+    def _take_turn(self, call: "_Call", queue: WorkQueue, awaited: Awaited | None) -> list[Grant]:
         """Give a ready queue its turn. Returns leases, or none after the queue has moved on.
 
         `awaited` is the host or group that the queue was in line for.
@@ -124,32 +115,25 @@ class Dispatcher:
         if awaited is None:
             queue.offered = False
         else:
-            _wake_in_line(op, crawl, queue)
+            _wake_in_line(call.op, call.crawl, queue)
         grants: list[Grant] = []
         if queue.state is QueueState.READY:  # else it was moved meanwhile, or has leases out already
-            grant = self._first_lease(op, crawl, queue, awaited, asker, share)
+            grant = self._first_lease(call, queue, awaited)
             if grant is None:
                 return grants
             grants.append(grant)
-        if queue.state is QueueState.BUSY and not (grants and share.alone):
-            grants += self._further_leases(op, crawl, queue, awaited, asker, share, per_queue, len(grants))
+        if queue.state is QueueState.BUSY and not (grants and call.alone):
+            grants += self._further_leases(call, queue, awaited, len(grants))
         return grants
 
-    def _first_lease(
-        self,
-        op: Operation,
-        crawl: Crawl,
-        queue: WorkQueue,
-        awaited: Awaited | None,
-        asker: Asker,
-        share: "_Share",
-    ) -> Grant | None:
+    def _first_lease(self, call: "_Call", queue: WorkQueue, awaited: Awaited | None) -> Grant | None:
         """Lease the head of a ready queue, unless an obstacle moves the queue on."""
+        op, crawl = call.op, call.crawl
         if queue.row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
-        while queue.row.count and share.clearings > 0:
-            head = self._first_to_go(op, crawl, queue, awaited, share)
+        while queue.row.count and call.clearings > 0:
+            head = self._first_to_go(call, queue, awaited)
             if head is None:
                 return None
             if queue.row.host != head.uri.host:
@@ -161,37 +145,30 @@ class Dispatcher:
                 op.appraise(crawl, queue, head.settings.queues)
                 found = first(QUEUE_RULES, turn)
             if found is None:
-                share.settings = head.settings
-                share.alone = _gives_one(head.settings.queues, queue)
-                return self._granting.page(turn, asker)
+                call.settings = head.settings
+                call.alone = _gives_one(head.settings.queues, queue)
+                return self._granting.page(turn, call.asker)
             if found.obstacle is Obstacle.AWAITS_ROBOTS:
-                share.alone = True
-                return self._granting.robots_txt(turn, asker, found.tries + 1)
-            if not self._clear(turn, found, share):
+                call.alone = True
+                return self._granting.robots_txt(turn, call.asker, found.tries + 1)
+            if not self._clear(turn, found, call):
                 _give_way(turn, found, awaited)
                 return None
         crawl.ready.append(queue)
         return None
 
     def _further_leases(
-        self,
-        op: Operation,
-        crawl: Crawl,
-        queue: WorkQueue,
-        awaited: Awaited | None,
-        asker: Asker,
-        share: "_Share",
-        per_queue: int,
-        before: int,
+        self, call: "_Call", queue: WorkQueue, awaited: Awaited | None, before: int
     ) -> list[Grant]:
         """Lease more URIs of a queue that has leases out: in this turn, as many as the request wants.
 
         `before` leases of this turn came before them. An obstacle other than the host's keeps the queue BUSY
         until its last lease has ended, which then decides where it goes.
         """
+        op, crawl, per_queue = call.op, call.crawl, call.per_queue
         grants: list[Grant] = []
-        settings = share.settings if before else crawl.settings
-        while share.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
+        settings = call.settings if before else crawl.settings
+        while call.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
             if per_queue and queue.leases_out >= per_queue:
                 crawl.hold_back(queue, per_queue)
                 break
@@ -201,18 +178,18 @@ class Dispatcher:
             settings = read_head(crawl, self._shard.codec, *free).settings
             if queue.leases_out >= settings.queues.max_leases_per_queue:
                 break
-            if before + len(grants) >= share.leases or crawl.limited or size_of(grants) >= BYTES_PER_CALL:
+            if before + len(grants) >= call.leases or crawl.limited or size_of(grants) >= BYTES_PER_CALL:
                 crawl.offer(queue, settings)
                 break
-            head = self._first_to_go(op, crawl, queue, awaited, share)
+            head = self._first_to_go(call, queue, awaited)
             if head is None:
                 break
             turn = Turn(self._shard, op, crawl, queue, head)
             # The gap between turns is no obstacle within a turn: it begins with the turn's end.
             found = first(HOST_RULES, turn) or first(QUEUE_RULES, turn)
             if found is None:
-                grants.append(self._granting.page(turn, asker))
-            elif not self._clear(turn, found, share):
+                grants.append(self._granting.page(turn, call.asker))
+            elif not self._clear(turn, found, call):
                 if found.obstacle is Obstacle.HOST_BUSY:
                     assert found.host is not None
                     _wait_for(crawl, queue, found.host, awaited)
@@ -230,14 +207,12 @@ class Dispatcher:
             row = op.touch(queue)
             row.wake_ms, row.rest_reason = op.now_ms + gap_ms, "gap between its turns"
 
-    def _first_to_go(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, awaited: Awaited | None, share: "_Share"
-    ) -> Head | None:
+    def _first_to_go(self, call: "_Call", queue: WorkQueue, awaited: Awaited | None) -> Head | None:
         """A queue's head, or, in a queue shared by several hosts, the first URI that need not wait.
 
         None if all must wait (the queue then rests or is in line), or if the call's share is used up.
         """
-        shard = self._shard
+        op, crawl, shard = call.op, call.crawl, self._shard
         free = first_free(op, crawl, queue)
         assert free is not None
         head = read_head(crawl, shard.codec, *free)
@@ -251,8 +226,8 @@ class Dispatcher:
 
         read = partial(read_head, crawl, shard.codec)
         walk = Walk(partial(free_from, op, crawl, queue), read, _origin, wait_of)
-        passing, wait, looked = walk.choose(queue, op.now_ms, share.clearings)
-        share.clearings -= looked
+        passing, wait, looked = walk.choose(queue, op.now_ms, call.clearings)
+        call.clearings -= looked
         if queue.state is QueueState.BUSY:
             if wait is None and passing is None:
                 crawl.reoffer(queue)
@@ -269,12 +244,12 @@ class Dispatcher:
             crawl.ready.append(queue)
         return passing
 
-    def _clear(self, turn: Turn, found: Found, share: "_Share") -> bool:
+    def _clear(self, turn: Turn, found: Found, call: "_Call") -> bool:
         """Remove the head if the obstacle requires that. Returns whether the queue has a new head."""
         status = _CLEARED.get(found.obstacle)
         if status is None and found.obstacle is not Obstacle.MISPLACED:
             return False
-        share.clearings -= 1 + found.weight // WEIGHT_PER_CLEARING
+        call.clearings -= 1 + found.weight // WEIGHT_PER_CLEARING
         if status is None:
             _relocate(turn)
             return True
@@ -356,12 +331,27 @@ def size_of(grants: list[Grant]) -> int:
     return sum(len(grant.candidate.record) for grant in grants)
 
 
-class _Share:
-    """The work that one call may still do, and the leases that the present turn may give."""
+class _Call:
+    """A request for leases: the work that it may still do, and the leases that its present turn may give."""
 
-    __slots__ = ("alone", "clearings", "leases", "settings", "size", "turns")
+    __slots__ = (
+        "alone",
+        "asker",
+        "clearings",
+        "crawl",
+        "leases",
+        "op",
+        "per_queue",
+        "settings",
+        "size",
+        "turns",
+    )
 
-    def __init__(self, clearings: int, turns: int) -> None:
+    def __init__(
+        self, op: Operation, crawl: Crawl, asker: Asker, per_queue: int, clearings: int, turns: int
+    ) -> None:
+        self.op, self.crawl, self.asker = op, crawl, asker
+        self.per_queue = per_queue  # leases of a queue that may be out at once; 0: as its settings say
         self.clearings = clearings
         self.turns = turns
         self.leases = 0
