@@ -4,6 +4,7 @@ import click
 
 from .checkpoints import checkpoints
 from .completion import completion
+from .conformance import conformance
 from .copy import copy
 from .crawl import crawl
 from .crawls import crawls, delete
@@ -60,5 +61,6 @@ ALL: tuple[click.Command, ...] = (
     delete,
     checkpoints,
     nodes,
+    conformance,
     completion,
 )

@@ -1,0 +1,147 @@
+"""Bodies: how they are framed, and where they are cut."""
+
+from __future__ import annotations
+
+from toehold.frontier.v1.crawl_pb2 import FetchSpec, OverrideSettings
+from toehold.frontier.v1.frontier_pb2 import (
+    TRUNCATION_DISCONNECT,
+    TRUNCATION_FILTER,
+    TRUNCATION_LENGTH,
+    TRUNCATION_TIME,
+    TRUNCATION_UNSPECIFIED,
+)
+from toehold_client.rpc.contract import duration
+from toehold_conformance.answers import LEAF, chunked, drip, flood, head, page, says, zipped
+from toehold_conformance.case import Cases, Level
+from toehold_conformance.evidence import Evidence, Fails
+
+from .site import SITE
+
+CASES = Cases("Bodies", SITE)
+
+_FLOOD_BYTES = 64 * 1024 * 1024
+_MOST_READ_BYTES = 16 * 1024 * 1024  # sent although nobody reads: buffers of both ends
+_MAX_BYTES = 100_000
+_TIMEOUT_S = 2.0
+_CUT = b'<!DOCTYPE html><a href="/leaf">on</a><p>And then'
+
+
+@CASES.add(
+    "Read bodies in chunks.",
+    "Report.body_bytes",
+    hosts={"": {"/": chunked("<!DOCTYPE html><p>One", '<a href="/le', 'af">on</a>'), "/leaf": LEAF}},
+)
+def chunks(seen: Evidence) -> None:
+    seen.must_be_cut(TRUNCATION_UNSPECIFIED)
+    seen.must_ask("/leaf")
+
+
+@CASES.add(
+    "Decode a page in gzip before you look for links, if you ask for gzip.",
+    "PURPOSE_PAGE",
+    hosts={"": {"/": zipped('<!DOCTYPE html><a href="/leaf">on</a>'), "/leaf": LEAF}},
+)
+def gzip_page(seen: Evidence) -> None:
+    seen.must_be_cut(TRUNCATION_UNSPECIFIED)
+    seen.must_ask("/leaf")
+
+
+@CASES.add(
+    "Report an answer whose body broke off with its own status, TRUNCATION_DISCONNECT and no validators.",
+    "TRUNCATION_DISCONNECT, FETCH_STATUS_CONNECT_LOST, Report.etag",
+    hosts={"": {"/": says(head('ETag: "x"', length=len(_CUT) + 100), _CUT), "/leaf": LEAF}},
+)
+def body_too_short(seen: Evidence) -> None:
+    report = seen.must_be_cut(TRUNCATION_DISCONNECT)
+    if report.etag or report.last_modified:
+        raise Fails(f"The fetcher reported the ETag of {seen.uri()}, whose body broke off; none is right.")
+
+
+@CASES.add(
+    "Offer the links in the received part of a body that broke off.",
+    "FETCH_STATUS_CONNECT_LOST",
+    hosts={"": {"/": says(head(length=len(_CUT) + 100), _CUT), "/leaf": LEAF}},
+    level=Level.ADVISED,
+)
+def links_of_a_cut_body(seen: Evidence) -> None:
+    seen.must_ask("/leaf")
+
+
+@CASES.add(
+    "Report chunks without an end with TRUNCATION_DISCONNECT.",
+    "TRUNCATION_DISCONNECT",
+    hosts={"": {"/": chunked("<!DOCTYPE html><p>One", last=False)}},
+)
+def chunks_cut(seen: Evidence) -> None:
+    seen.must_be_cut(TRUNCATION_DISCONNECT)
+
+
+@CASES.add(
+    "Read as many bytes as Content-Length says, and leave the rest.",
+    "Report.body_bytes",
+    hosts={"": {"/": says(head(length=20), b"<!DOCTYPE html><p>On" + b"x" * 100)}},
+)
+def body_too_long(seen: Evidence) -> None:
+    report = seen.must_be_cut(TRUNCATION_UNSPECIFIED)
+    if report.body_bytes != 20:
+        raise Fails(f"The fetcher reported {report.body_bytes} bytes for {seen.uri()}; 20 is right.")
+
+
+@CASES.add(
+    "Read at most max_bytes of a body, and report TRUNCATION_LENGTH.",
+    "FetchPolicy.max_bytes, TRUNCATION_LENGTH",
+    hosts={"": {"/": flood(head(), _FLOOD_BYTES)}},
+    settings=OverrideSettings(fetch=FetchSpec(max_bytes=_MAX_BYTES)),
+)
+def max_bytes(seen: Evidence) -> None:
+    report = seen.must_be_cut(TRUNCATION_LENGTH)
+    if report.body_bytes != _MAX_BYTES:
+        raise Fails(
+            f"The fetcher reported {report.body_bytes} bytes for {seen.uri()}; {_MAX_BYTES} is right."
+        )
+    _must_hang_up(seen, "/")
+
+
+@CASES.add(
+    "Leave the body of an unwanted media type unread, and report TRUNCATION_FILTER.",
+    "FetchPolicy.reject_media_types, TRUNCATION_FILTER",
+    hosts={"": {"/": page("/archive"), "/archive": flood(head(media_type="application/zip"), _FLOOD_BYTES)}},
+    settings=OverrideSettings(fetch=FetchSpec(reject_media_types=["application/*"])),
+)
+def media_type_filter(seen: Evidence) -> None:
+    seen.must_be_cut(TRUNCATION_UNSPECIFIED)
+    seen.must_be_cut(TRUNCATION_FILTER, "/archive")
+    _must_hang_up(seen, "/archive")
+
+
+@CASES.add(
+    "Leave a body unread that is announced as longer than max_content_length.",
+    "FetchPolicy.max_content_length, TRUNCATION_FILTER",
+    hosts={"": {"/": flood(head(length=_FLOOD_BYTES), _FLOOD_BYTES)}},
+    settings=OverrideSettings(fetch=FetchSpec(max_content_length=1000)),
+)
+def length_filter(seen: Evidence) -> None:
+    seen.must_be_cut(TRUNCATION_FILTER)
+    _must_hang_up(seen, "/")
+
+
+@CASES.add(
+    "End a fetch at its deadline, also while bytes keep coming, and report TRUNCATION_TIME.",
+    "FetchPolicy.timeout, TRUNCATION_TIME",
+    hosts={"": {"/": drip(head(), seconds=30)}},
+    settings=OverrideSettings(fetch=FetchSpec(timeout=duration(_TIMEOUT_S))),
+)
+def slow_body(seen: Evidence) -> None:
+    seen.must_be_cut(TRUNCATION_TIME)
+    for request in seen.asked():
+        took_s = request.ended_s - request.began_s
+        if took_s > _TIMEOUT_S + 3:
+            raise Fails(f"The fetcher read {seen.uri()} for {took_s:.1f} s; {_TIMEOUT_S:g} s is right.")
+
+
+def _must_hang_up(seen: Evidence, path: str) -> None:
+    for request in seen.asked(path):
+        if request.sent_bytes > _MOST_READ_BYTES:
+            raise Fails(
+                f"The fetcher read {request.sent_bytes} bytes of {seen.uri(path)}; it should hang up at once."
+            )

@@ -1,0 +1,239 @@
+"""What a case sees of a play: the requests that reached the web, the calls that reached the frontier, and
+what became of the fetcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urljoin, urlsplit
+
+from toehold.frontier.v1.crawl_pb2 import Disposition
+from toehold.frontier.v1.frontier_pb2 import (
+    OUTCOME_FETCHED,
+    PURPOSE_ROBOTS,
+    Candidate,
+    Lease,
+    Report,
+    ReportResult,
+    Truncation,
+)
+from toehold_client.spec.plain import enum_word
+
+from .answers import Request
+from .tap import Call
+
+ROBOTS = "/robots.txt"
+
+
+class Fails(Exception):
+    """The fetcher does something else than the contract says: one sentence about what it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A report that the frontier answered."""
+
+    report: Report
+    result: ReportResult
+    lease: Lease | None
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A candidate that was offered to Schedule."""
+
+    candidate: Candidate
+    uri: str
+    """Absolute."""
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A lease, and the answer that brought it."""
+
+    lease: Lease
+    call: Call
+
+    @property
+    def at_s(self) -> float:
+        """When the fetcher got it."""
+        return self.call.ended_s
+
+
+@dataclass(slots=True)
+class Evidence:
+    """A play, as far as one case may look: `case` names its hosts."""
+
+    case: str
+    origins: Mapping[str, str]
+    """By the keys of hosts."""
+    requests: Sequence[Request]
+    calls: Sequence[Call]
+    trespasses: Sequence[str] = ()
+    """The origins of decoys that were connected to."""
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """What the play has noted: moments (seconds on the monotonic clock) and numbers."""
+    trouble: str = ""
+    """Why the play did not come to its end; empty if it did."""
+
+    # the web
+
+    def uri(self, path: str = "/", host: str = "") -> str:
+        """The URI of a path of a host of the case."""
+        return self.origins[f"{self.case}/{host}" if host else self.case] + path
+
+    def asked(self, path: str = "/", host: str = "") -> list[Request]:
+        """The requests for a path."""
+        key = f"{self.case}/{host}" if host else self.case
+        return [request for request in self.requests if (request.site, request.path) == (key, path)]
+
+    def uri_of(self, request: Request) -> str:
+        """The URI that was asked for."""
+        return self.origins[request.site] + request.path
+
+    def must_ask(self, *paths: str, host: str = "") -> None:
+        """Each of these must have been asked for."""
+        for path in paths:
+            if not self.asked(path, host):
+                raise Fails(f"The fetcher did not fetch {self.uri(path, host)}.")
+
+    def must_not_ask(self, *paths: str, host: str = "", why: str) -> None:
+        """None of these may have been asked for."""
+        for path in paths:
+            if self.asked(path, host):
+                raise Fails(f"The fetcher requested {self.uri(path, host)}, {why}.")
+
+    # the frontier
+
+    def called(self, method: str) -> list[Call]:
+        """The calls of a method."""
+        return [call for call in self.calls if call.method == method]
+
+    @property
+    def leases(self) -> list[Given]:
+        """All leases that the fetcher has been given."""
+        return [
+            Given(lease, call)
+            for call in self.called("Next")
+            if call.answered
+            for lease in call.response.leases
+        ]
+
+    @property
+    def reported(self) -> Iterator[Reported]:
+        """All reports that the frontier has answered, even if the fetcher did not get the answer."""
+        leases = {given.lease.token: given.lease for given in self.leases}
+        for call in self.called("Finished"):
+            if call.response is not None:
+                for report, result in zip(call.request.reports, call.response.results, strict=False):
+                    yield Reported(report, result, leases.get(report.token), call)
+
+    def reports(self, path: str = "/", host: str = "") -> list[Report]:
+        """The reports of fetches of a URI."""
+        uri = path if "://" in path else self.uri(path, host)
+        return [
+            each.report
+            for each in self.reported
+            if each.lease is not None and each.lease.uri == uri and each.report.outcome == OUTCOME_FETCHED
+        ]
+
+    def report(self, path: str = "/", host: str = "") -> Report:
+        """The last report of a fetch of a URI."""
+        found = self.reports(path, host)
+        if not found:
+            uri = path if "://" in path else self.uri(path, host)
+            raise Fails(self._why_unreported(uri))
+        return found[-1]
+
+    def robots(self, host: str = "") -> Report:
+        """The report of a host's robots.txt."""
+        return self.report(ROBOTS, host)
+
+    def must_report(self, *statuses: int, path: str = "/", host: str = "") -> Report:
+        """The report of a URI, which must have one of these statuses."""
+        report = self.report(path, host)
+        if report.fetch_status not in statuses:
+            right = " or ".join(str(status) for status in statuses)
+            uri = path if "://" in path else self.uri(path, host)
+            raise Fails(f"The fetcher reported {report.fetch_status} for {uri}; {right} is right.")
+        return report
+
+    def must_be_cut(self, how: Truncation.ValueType, path: str = "/") -> Report:
+        """The report of a URI, which must tell that its body was cut in this way."""
+        report = self.must_report(200, path=path)
+        if report.truncation != how:
+            told, right = (enum_word(Truncation.DESCRIPTOR, value) for value in (report.truncation, how))
+            raise Fails(f"The fetcher reported truncation {told} for {self.uri(path)}; {right} is right.")
+        return report
+
+    @property
+    def offered(self) -> Iterator[Offered]:
+        """All candidates that the frontier has judged."""
+        for call in self.called("Schedule"):
+            if call.response is not None:
+                for candidate in call.request.candidates:
+                    yield Offered(candidate, absolute(candidate), call)
+
+    def offers(self, uri: str) -> list[Offered]:
+        """The candidates of a URI."""
+        return [offered for offered in self.offered if offered.uri == uri]
+
+    def offer(self, path: str, host: str = "", *, on: str = "/") -> Candidate:
+        """The candidate of a link of a page of the case."""
+        uri = path if "://" in path else self.uri(path, host)
+        page = self.uri(on)
+        for offered in self.offers(uri):
+            if offered.candidate.via == page:
+                return offered.candidate
+        if not self.reports(on):
+            raise Fails(self._why_unreported(page))
+        if self.offers(uri):
+            via = self.offers(uri)[0].candidate.via
+            raise Fails(f"The fetcher offered {uri} with via {via!r}; {page} is right.")
+        raise Fails(f"The fetcher did not offer {uri}, to which {page} leads.")
+
+    def final(self, uri: str) -> int:
+        """How many final dispositions a URI has had."""
+        final = (
+            Disposition.DISPOSITION_SUCCEEDED,
+            Disposition.DISPOSITION_FAILED,
+            Disposition.DISPOSITION_DISREGARDED,
+        )
+        return sum(
+            1
+            for each in self.reported
+            if each.lease is not None
+            and each.lease.uri == uri
+            and each.result.disposition in final
+            and not each.result.repeated
+        )
+
+    def must_be_complete(self) -> None:
+        """The crawl of the play must have come to its end."""
+        if self.trouble:
+            raise Fails(self.trouble)
+
+    def _why_unreported(self, uri: str) -> str:
+        if any(given.lease.uri == uri for given in self.leases):
+            return f"The fetcher got a lease of {uri} and did not report a fetch."
+        hosts = [given for given in self.leases if origin_of(given.lease.uri) == origin_of(uri)]
+        if all(given.lease.purpose == PURPOSE_ROBOTS for given in hosts):
+            return (
+                f"The fetcher has never got a lease of {uri}, because of its report of the robots.txt there."
+            )
+        return f"The fetcher has never got a lease of {uri}, because it did not offer it to Schedule."
+
+
+def absolute(candidate: Candidate) -> str:
+    """The URI of a candidate, resolved and without a fragment."""
+    uri = urljoin(candidate.base, candidate.uri) if candidate.base else candidate.uri
+    return uri.partition("#")[0]
+
+
+def origin_of(uri: str) -> str:
+    """The scheme, host and port of a URI."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,92 @@
+"""Runs the plays, one after the other, and judges the cases of each."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .case import Case, Level, Play
+from .cases import ALL
+from .evidence import Fails
+from .processes import Frontier
+from .stage import Setting, Stage
+from .tap import Tap
+from .web import Web
+
+DEFAULT_TIMEOUT_S = 60.0
+"""The longest that a play may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a case was judged."""
+
+    case: Case
+    problem: str = ""
+    """What the fetcher did instead; empty if the case holds."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the fetcher does what is right."""
+        return not self.problem
+
+
+def conforms(results: Sequence[Result]) -> bool:
+    """Whether all required cases hold."""
+    return all(result.holds for result in results if result.case.level is Level.REQUIRED)
+
+
+def run(
+    command: Sequence[str],
+    *,
+    cases: Sequence[Case] = ALL,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    tell: Callable[[str], None] = lambda line: None,
+    keep: Path | None = None,
+) -> list[Result]:
+    """Runs a fetcher's command in all plays that these cases need; a result for each case, in their order.
+
+    `keep` is a directory for the logs of the fetcher and of the frontier. Raises CannotStart if the command
+    cannot be run, and KitFailed if the kit itself cannot.
+    """
+    results: dict[str, Result] = {}
+    with _setting(command, timeout_s, keep) as setting:
+        for play in dict.fromkeys(case.play for case in cases):
+            of_play = [case for case in cases if case.play is play]
+            tell(f"{play.name}: {', '.join(case.name for case in of_play)}")
+            for result in _perform(setting, play, of_play):
+                results[result.case.name] = result
+    return [results[case.name] for case in cases]
+
+
+def _perform(setting: Setting, play: Play, cases: Sequence[Case]) -> Iterator[Result]:
+    with Stage(setting, play, cases) as stage:
+        try:
+            play.direct(stage)
+        except Fails as problem:
+            stage.trouble = str(problem)
+        for case in cases:
+            try:
+                case.judge(stage.evidence(case))
+            except Fails as problem:
+                yield Result(case, str(problem))
+            else:
+                yield Result(case)
+
+
+@contextmanager
+def _setting(command: Sequence[str], timeout_s: float, keep: Path | None) -> Iterator[Setting]:
+    with tempfile.TemporaryDirectory(prefix="toehold-conformance-") as scratch, Web() as web:
+        folder = Path(scratch) if keep is None else keep
+        folder.mkdir(parents=True, exist_ok=True)
+        frontier, tap = Frontier(folder), Tap()
+        try:
+            frontier.start()
+            tap.open(frontier.address)
+            yield Setting(command, folder, frontier, tap, web, timeout_s)
+        finally:
+            tap.end()
+            frontier.kill()

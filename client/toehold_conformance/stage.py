@@ -1,0 +1,269 @@
+"""The stage of a play: a crawl of its own on the kit's frontier and web, and runs of the fetcher."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, OverrideSettings, TargetState
+from toehold.frontier.v1.frontier_pb2 import Candidate
+from toehold_client.client import FrontierClient
+from toehold_client.errors import ToeholdError
+from toehold_client.rpc.contract import duration
+
+from .answers import Pages, Request
+from .case import Case, Play
+from .evidence import Evidence, Fails
+from .processes import Fetcher, Frontier
+from .tap import Call, Tap
+from .web import ALLOWED, Site, Web
+
+QUIET_S = 12.0
+"""A crawl that has not moved for so long will not end."""
+
+_LOOK_S = 0.05
+_CALL_S = 20.0
+
+
+class Setting:
+    """All that outlives a play: the programs, and how the fetcher is run."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, frontier: Frontier, tap: Tap, web: Web, timeout_s: float
+    ) -> None:
+        self.command = command
+        self.folder = folder
+        self.frontier = frontier
+        self.tap = tap
+        self.web = web
+        self.timeout_s = timeout_s
+
+
+class Stage:
+    """One play. A context: at its end its crawl has ended, and no fetcher runs."""
+
+    def __init__(self, setting: Setting, play: Play, cases: Iterable[Case]) -> None:
+        self.web = setting.web
+        self.tap = setting.tap
+        self.crawl = play.name
+        self.node = f"{play.name}-fetcher"
+        self.facts: dict[str, float] = {}
+        """What the play notes for its cases."""
+        self.trouble = ""
+        self._setting = setting
+        self._play = play
+        self._cases = list(cases)
+        self._sites: dict[str, Site] = {}
+        self._fetchers: list[Fetcher] = []
+        self._ends_s = time.monotonic() + setting.timeout_s
+        self._first_call = len(setting.tap.calls)
+        self._first_request = len(setting.web.requests)
+        self._first_trespass = len(setting.web.trespasses)
+
+    def __enter__(self) -> Stage:
+        self._build(self._play.name, self._play.hosts, None)
+        settings = {}
+        for case in self._cases:
+            for site in self._build(case.name, case.hosts, case.settings):
+                if case.settings is not None:
+                    settings[site.origin] = case.settings
+        spec = usual_spec()
+        spec.MergeFrom(self._play.spec)
+        with self.client() as client:
+            client.create_crawl(self.crawl, spec)
+            for origin, own in settings.items():
+                client.put_override(self.crawl, f"{origin}/", own)
+            client.add_seeds(self.crawl, self.seeds)
+            client.launch_crawl(self.crawl)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for fetcher in self._fetchers:
+            fetcher.send(signal.SIGCONT)
+            fetcher.kill()
+        self.tap.fault = lambda call: None
+        with suppress(ToeholdError), self.client() as client:
+            client.tear_down_crawl(self.crawl)
+            client.tear_down_crawl(self.crawl)
+
+    def _build(self, name: str, hosts: Mapping[str, Pages], settings: OverrideSettings | None) -> list[Site]:
+        sites = {
+            host: self.web.add(f"{name}/{host}" if host else name, pages) for host, pages in hosts.items()
+        }
+        for site in sites.values():
+            site.names.update({host: other.origin for host, other in sites.items() if host})
+            site.names["first"] = next(iter(sites.values())).origin
+            self._sites[site.key] = site
+        return list(sites.values())
+
+    @property
+    def seeds(self) -> list[str]:
+        """The first page of the first host of each case, and of every host of the play itself."""
+        firsts = [case.name for case in self._cases if case.hosts]
+        own = [key for key in self._sites if key.split("/")[0] == self._play.name and self._play.hosts]
+        return [f"{self._sites[key].origin}/" for key in dict.fromkeys([*firsts, *own])]
+
+    def client(self) -> FrontierClient:
+        """A client of the frontier itself."""
+        return FrontierClient(self._setting.frontier.address, timeout_s=_CALL_S, patience_s=_CALL_S)
+
+    # the fetcher
+
+    def fetch(self) -> Fetcher:
+        """Starts the fetcher."""
+        number = len(self._fetchers) + 1
+        folder = self._setting.folder / f"{self.crawl}-{number}"
+        folder.mkdir()
+        values = {
+            "frontier": self.tap.address,
+            "crawl": self.crawl,
+            "name": self.node,
+            "node": self.node,
+            "dir": str(folder),
+        }
+        command = []
+        for word in self._setting.command:
+            for name, value in values.items():
+                word = word.replace(f"{{{name}}}", value)
+            command.append(word)
+        environment = {
+            "TOEHOLD_FRONTIER": self.tap.address,
+            "TOEHOLD_CRAWL": self.crawl,
+            "TOEHOLD_NODE": self.node,
+        }
+        fetcher = Fetcher(command, self._setting.folder / f"{self.crawl}-{number}.log", environment)
+        self._fetchers.append(fetcher)
+        return fetcher
+
+    # what is waited for
+
+    def note(self, name: str) -> None:
+        """Notes the present moment."""
+        self.facts[name] = time.monotonic()
+
+    def wait(self, what: str, is_so: Callable[[], bool], seconds: float = 30.0) -> None:
+        """Waits until something is so. Raises Fails, as `what` did not happen."""
+        deadline_s = min(time.monotonic() + seconds, self._ends_s)
+        while not is_so():
+            if time.monotonic() >= deadline_s:
+                raise Fails(what)
+            time.sleep(_LOOK_S)
+
+    def wait_for_requests(self, count: int, path: str = "/slow") -> None:
+        """Waits until so many fetches of a path have begun."""
+        self.wait(
+            f"The fetcher did not begin {count} fetches of {path} pages within 20 seconds.",
+            lambda: sum(request.path == path for request in self.requests) >= count,
+            20,
+        )
+
+    def wait_for_state(self, *states: CrawlState.ValueType, seconds: float | None = None) -> None:
+        """Waits until the crawl has one of these states. Without `seconds` as long as the crawl moves."""
+        names = " or ".join(CrawlState.Name(state).removeprefix("CRAWL_STATE_") for state in states)
+        began_s = moved_s = time.monotonic()
+        moves = -1
+        with self.client() as client:
+            while client.get_crawl(self.crawl).status.state not in states:
+                now_s = time.monotonic()
+                if (present := self._moves()) != moves:
+                    moves, moved_s = present, now_s
+                limit_s = seconds if seconds is not None else self._setting.timeout_s
+                if now_s > min(began_s + limit_s, self._ends_s) or (
+                    seconds is None and now_s > moved_s + QUIET_S
+                ):
+                    raise Fails(f"The crawl did not get to {names} in time: {self._left(client)}.")
+                time.sleep(_LOOK_S * 2)
+
+    def _moves(self) -> int:
+        """Grows with each thing that the fetcher does, except asking and heartbeats."""
+        busy = sum(1 for call in self.calls if call.method in ("Schedule", "Finished"))
+        return busy + len(self.requests) + sum(request.over for request in self.requests)
+
+    def _left(self, client: FrontierClient) -> str:
+        statistics = client.get_statistics(self.crawl).statistics
+        ended = [f for f in self._fetchers if f.exit_code is not None]
+        told = (
+            f"; the fetcher {ended[-1].how_it_ended()}" if ended and len(ended) == len(self._fetchers) else ""
+        )
+        return f"{statistics.queued_count} URIs wait, {statistics.leased_count} are out at the fetcher{told}"
+
+    # the crawl
+
+    def ask(self, target: TargetState.ValueType) -> None:
+        """Asks the crawl for a state."""
+        with self.client() as client:
+            client.request_state(self.crawl, target)
+
+    def finish(self) -> None:
+        """Waits until the crawl has ended by itself."""
+        self.wait_for_state(CrawlState.CRAWL_STATE_FINISHED)
+
+    def schedule(self, *candidates: Candidate) -> None:
+        """Offers URIs, as a feeder."""
+        with self.client() as client:
+            client.schedule(self.crawl, candidates)
+
+    def uri(self, case: str, path: str = "/") -> str:
+        """The URI of a path of a host."""
+        return self._sites[case].origin + path
+
+    @property
+    def has(self) -> Callable[[str], bool]:
+        """Whether a host is there, which it is unless its case was left out."""
+        return self._sites.__contains__
+
+    @property
+    def calls(self) -> list[Call]:
+        """The fetcher's calls in this play."""
+        return self.tap.calls[self._first_call :]
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests of this play."""
+        return self.web.requests[self._first_request :]
+
+    def kill_frontier(self) -> None:
+        """Ends the frontier at once; nobody listens at its address until `start_frontier`."""
+        self._setting.frontier.kill()
+        self.tap.close()
+
+    def start_frontier(self) -> None:
+        """Starts it again."""
+        self._setting.frontier.start()
+        self.tap.open(self._setting.frontier.address)
+
+    def evidence(self, case: Case) -> Evidence:
+        """What a case sees of the play so far."""
+        return Evidence(
+            case.name if case.hosts else self._play.name,
+            {key: site.origin for key, site in self._sites.items()},
+            self.requests,
+            self.calls,
+            self.web.trespasses[self._first_trespass :],
+            self.facts,
+            self.trouble,
+        )
+
+
+def usual_spec() -> CrawlSpec:
+    """The settings of the kit's crawls: one network is allowed, everything in it is in scope, and hosts rest
+    for a moment only.
+    """
+    spec = CrawlSpec(contact="https://contact.invalid/", allowed_addresses=[ALLOWED])
+    spec.scope.accept_patterns.append(".*")
+    spec.politeness.delay_factor = 0
+    for name, seconds in (("min_delay", 0.05), ("max_delay", 0.05), ("overload_delay", 0.05)):
+        getattr(spec.politeness, name).CopyFrom(duration(seconds))
+    spec.politeness.max_overload_delay.CopyFrom(duration(0.2))
+    spec.robots.max_attempts = 3
+    spec.robots.retry_delay.CopyFrom(duration(0.2))
+    spec.retry.max_attempts = 3
+    spec.retry.delay.CopyFrom(duration(0.2))
+    spec.fetch.timeout.CopyFrom(duration(30))
+    spec.fetch.connect_timeout.CopyFrom(duration(5))
+    spec.fetch.read_timeout.CopyFrom(duration(20))
+    spec.fetch.product_token = "conformance"
+    return spec
