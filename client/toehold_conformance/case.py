@@ -17,15 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, OverrideSettings
 
 from .answers import Pages
 from .evidence import Evidence
-
-if TYPE_CHECKING:
-    from .stage import Stage
+from .stage import Stage
 
 Judge: TypeAlias = Callable[[Evidence], None]
 
@@ -64,13 +62,9 @@ class Case:
     level: Level
     judge: Judge
     hosts: Mapping[str, Pages]
-    """Its hosts: the key `` is the one whose `/` is a seed; others are reached by links."""
+    """Its hosts. The `/` of the first is a seed, and the others are reached by links."""
     settings: OverrideSettings | None
     """Settings for its hosts that differ from the crawl's."""
-
-    def key(self, host: str) -> str:
-        """The key of a host among those of all cases."""
-        return f"{self.name}/{host}" if host else self.name
 
 
 class Cases:

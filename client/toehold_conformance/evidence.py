@@ -65,9 +65,10 @@ class Given:
 
 @dataclass(slots=True)
 class Evidence:
-    """A play, as far as one case may look: `case` names its hosts."""
+    """A play, and the hosts that a case judges."""
 
-    case: str
+    hosts: str
+    """The name of those hosts."""
     origins: Mapping[str, str]
     """By the keys of hosts."""
     requests: Sequence[Request]
@@ -83,11 +84,11 @@ class Evidence:
 
     def uri(self, path: str = "/", host: str = "") -> str:
         """The URI of a path of a host of the case."""
-        return self.origins[f"{self.case}/{host}" if host else self.case] + path
+        return self.origins[f"{self.hosts}/{host}" if host else self.hosts] + path
 
     def asked(self, path: str = "/", host: str = "") -> list[Request]:
         """The requests for a path."""
-        key = f"{self.case}/{host}" if host else self.case
+        key = f"{self.hosts}/{host}" if host else self.hosts
         return [request for request in self.requests if (request.site, request.path) == (key, path)]
 
     def uri_of(self, request: Request) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from .case import Case, Level, Play
 from .cases import ALL
-from .evidence import Fails
+from .evidence import Evidence, Fails
 from .processes import Frontier
-from .stage import Setting, Stage
+from .stage import Hosts, Setting, Stage
 from .tap import Tap
 from .web import Web
 
@@ -63,30 +63,38 @@ def run(
 
 
 def _perform(setting: Setting, play: Play, cases: Sequence[Case]) -> Iterator[Result]:
-    with Stage(setting, play, cases) as stage:
+    hosts = [Hosts(play.name, play.hosts, all_are_seeds=True)]
+    hosts += [Hosts(case.name, case.hosts, case.settings) for case in cases]
+    with Stage(setting, play.name, play.spec, hosts) as stage:
         try:
             play.direct(stage)
         except Fails as problem:
             stage.trouble = str(problem)
         for case in cases:
-            try:
-                case.judge(stage.evidence(case))
-            except Fails as problem:
-                yield Result(case, str(problem))
-            else:
-                yield Result(case)
+            yield judge(case, stage.evidence(case.name if case.hosts else play.name))
+
+
+def judge(case: Case, seen: Evidence) -> Result:
+    """Judges one case."""
+    try:
+        if not seen.leases:
+            raise Fails(seen.trouble or "The fetcher did not ask Next for leases, or got none.")
+        case.judge(seen)
+    except Fails as problem:
+        return Result(case, str(problem))
+    return Result(case)
 
 
 @contextmanager
 def _setting(command: Sequence[str], timeout_s: float, keep: Path | None) -> Iterator[Setting]:
     with tempfile.TemporaryDirectory(prefix="toehold-conformance-") as scratch, Web() as web:
-        folder = Path(scratch) if keep is None else keep
-        folder.mkdir(parents=True, exist_ok=True)
-        frontier, tap = Frontier(folder), Tap()
+        logs = Path(scratch, "logs") if keep is None else keep
+        logs.mkdir(parents=True, exist_ok=True)
+        frontier, tap = Frontier(Path(scratch, "data"), logs / "frontier.log"), Tap()
         try:
             frontier.start()
             tap.open(frontier.address)
-            yield Setting(command, folder, frontier, tap, web, timeout_s)
+            yield Setting(command, Path(scratch), logs, frontier, tap, web, timeout_s)
         finally:
             tap.end()
             frontier.kill()

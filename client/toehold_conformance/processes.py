@@ -15,7 +15,7 @@ from pathlib import Path
 
 from toehold_client.errors import ToeholdError
 
-LEASE_S = 3.0
+LEASE_S = 4.0
 """The lease period: short, so that a lapse does not take long."""
 
 HEARTBEAT_S = 0.5
@@ -36,27 +36,27 @@ class CannotStart(ToeholdError):
 class Frontier:
     """A frontier process. It may be killed and started again on the same data."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, data: Path, log: Path) -> None:
+        self._data = data
+        self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self.address = ""
 
     def start(self) -> None:
         """Starts it and waits until it serves. Raises KitFailed."""
         command = [
-            *(sys.executable, "-P", "-m", "frontier_server", "--data", str(self._folder / "frontier")),
+            *(sys.executable, "-P", "-m", "frontier_server", "--data", str(self._data)),
             *("--listen", "127.0.0.1:0", "--until-stdin-ends", "--disk-reserve-mib", "0"),
             *("--lease-seconds", str(LEASE_S), "--heartbeat-seconds", str(HEARTBEAT_S)),
         ]
-        log = self._folder / "frontier.log"
-        with log.open("ab") as errors:
+        with self._log.open("ab") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
             )
         ready = _READY.match(_first_line(self._process, _READY_S))
         if ready is None:
             self.kill()
-            raise KitFailed(f"the frontier did not start within {_READY_S:g} s\n{tail(log)}".rstrip())
+            raise KitFailed(f"the frontier did not start within {_READY_S:g} s\n{tail(self._log)}".rstrip())
         self.address = ready[1].decode()
 
     def kill(self) -> None:
@@ -91,7 +91,7 @@ class Fetcher:
 
     def __init__(self, command: Sequence[str], log: Path, settings: Mapping[str, str]) -> None:
         self.log = log
-        with log.open("ab") as output:
+        with log.open("wb") as output:
             try:
                 self._process = subprocess.Popen(
                     command,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, OverrideSettings, TargetState
 from toehold.frontier.v1.frontier_pb2 import Candidate
@@ -15,7 +17,6 @@ from toehold_client.errors import ToeholdError
 from toehold_client.rpc.contract import duration
 
 from .answers import Pages, Request
-from .case import Case, Play
 from .evidence import Evidence, Fails
 from .processes import Fetcher, Frontier
 from .tap import Call, Tap
@@ -25,86 +26,99 @@ QUIET_S = 12.0
 """A crawl that has not moved for so long will not end."""
 
 _LOOK_S = 0.05
+_MOMENT_S = 1.0
 _CALL_S = 20.0
 
 
+@dataclass(frozen=True, slots=True)
 class Setting:
     """All that outlives a play: the programs, and how the fetcher is run."""
 
-    def __init__(
-        self, command: Sequence[str], folder: Path, frontier: Frontier, tap: Tap, web: Web, timeout_s: float
-    ) -> None:
-        self.command = command
-        self.folder = folder
-        self.frontier = frontier
-        self.tap = tap
-        self.web = web
-        self.timeout_s = timeout_s
+    command: Sequence[str]
+    """The fetcher's, with placeholders."""
+    scratch: Path
+    """A directory that is deleted in the end."""
+    logs: Path
+    """A directory for what programs print."""
+    frontier: Frontier
+    tap: Tap
+    web: Web
+    timeout_s: float
+    """The longest that a play may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Hosts of the web that belong together."""
+
+    name: str
+    pages: Mapping[str, Pages]
+    """By their own names, which are placeholders on all of them; one may have none."""
+    settings: OverrideSettings | None = None
+    """What differs from the crawl's settings there."""
+    all_are_seeds: bool = False
+    """Whether the first page of each is a seed, and not of the first host alone."""
+
+    def key(self, host: str) -> str:
+        """The name of one of them on the whole web."""
+        return f"{self.name}/{host}" if host else self.name
 
 
 class Stage:
     """One play. A context: at its end its crawl has ended, and no fetcher runs."""
 
-    def __init__(self, setting: Setting, play: Play, cases: Iterable[Case]) -> None:
+    def __init__(self, setting: Setting, name: str, spec: CrawlSpec, hosts: Iterable[Hosts]) -> None:
         self.web = setting.web
         self.tap = setting.tap
-        self.crawl = play.name
-        self.node = f"{play.name}-fetcher"
+        self.crawl = name
+        self.node = f"{name}-fetcher"
         self.facts: dict[str, float] = {}
         """What the play notes for its cases."""
         self.trouble = ""
         self._setting = setting
-        self._play = play
-        self._cases = list(cases)
+        self._spec = spec
+        self._hosts = list(hosts)
         self._sites: dict[str, Site] = {}
+        self._seeds: list[str] = []
         self._fetchers: list[Fetcher] = []
+        self._alone_since_s: float | None = None
         self._ends_s = time.monotonic() + setting.timeout_s
         self._first_call = len(setting.tap.calls)
         self._first_request = len(setting.web.requests)
         self._first_trespass = len(setting.web.trespasses)
 
-    def __enter__(self) -> Stage:
-        self._build(self._play.name, self._play.hosts, None)
-        settings = {}
-        for case in self._cases:
-            for site in self._build(case.name, case.hosts, case.settings):
-                if case.settings is not None:
-                    settings[site.origin] = case.settings
+    def __enter__(self) -> Self:
         spec = usual_spec()
-        spec.MergeFrom(self._play.spec)
+        spec.MergeFrom(self._spec)
         with self.client() as client:
             client.create_crawl(self.crawl, spec)
-            for origin, own in settings.items():
-                client.put_override(self.crawl, f"{origin}/", own)
-            client.add_seeds(self.crawl, self.seeds)
+            for hosts in self._hosts:
+                for site in self._build(hosts):
+                    if hosts.settings is not None:
+                        client.put_override(self.crawl, f"{site.origin}/", hosts.settings)
+            client.add_seeds(self.crawl, self._seeds)
             client.launch_crawl(self.crawl)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for fetcher in self._fetchers:
-            fetcher.send(signal.SIGCONT)
             fetcher.kill()
         self.tap.fault = lambda call: None
         with suppress(ToeholdError), self.client() as client:
             client.tear_down_crawl(self.crawl)
             client.tear_down_crawl(self.crawl)
 
-    def _build(self, name: str, hosts: Mapping[str, Pages], settings: OverrideSettings | None) -> list[Site]:
-        sites = {
-            host: self.web.add(f"{name}/{host}" if host else name, pages) for host, pages in hosts.items()
-        }
-        for site in sites.values():
-            site.names.update({host: other.origin for host, other in sites.items() if host})
-            site.names["first"] = next(iter(sites.values())).origin
+    def _build(self, hosts: Hosts) -> list[Site]:
+        """Puts hosts on the web."""
+        sites = {key: self.web.add(hosts.key(key), pages) for key, pages in hosts.pages.items()}
+        for number, site in enumerate(sites.values()):
+            site.names.update({key: other.origin for key, other in sites.items() if key})
             self._sites[site.key] = site
+            if number == 0 or hosts.all_are_seeds:
+                self._seeds.append(f"{site.origin}/")
         return list(sites.values())
-
-    @property
-    def seeds(self) -> list[str]:
-        """The first page of the first host of each case, and of every host of the play itself."""
-        firsts = [case.name for case in self._cases if case.hosts]
-        own = [key for key in self._sites if key.split("/")[0] == self._play.name and self._play.hosts]
-        return [f"{self._sites[key].origin}/" for key in dict.fromkeys([*firsts, *own])]
 
     def client(self) -> FrontierClient:
         """A client of the frontier itself."""
@@ -115,7 +129,7 @@ class Stage:
     def fetch(self) -> Fetcher:
         """Starts the fetcher."""
         number = len(self._fetchers) + 1
-        folder = self._setting.folder / f"{self.crawl}-{number}"
+        folder = self._setting.scratch / f"{self.crawl}-{number}"
         folder.mkdir()
         values = {
             "frontier": self.tap.address,
@@ -134,8 +148,9 @@ class Stage:
             "TOEHOLD_CRAWL": self.crawl,
             "TOEHOLD_NODE": self.node,
         }
-        fetcher = Fetcher(command, self._setting.folder / f"{self.crawl}-{number}.log", environment)
+        fetcher = Fetcher(command, self._setting.logs / f"{self.crawl}-{number}.log", environment)
         self._fetchers.append(fetcher)
+        self._alone_since_s = None
         return fetcher
 
     # what is waited for
@@ -150,6 +165,7 @@ class Stage:
         while not is_so():
             if time.monotonic() >= deadline_s:
                 raise Fails(what)
+            self._must_run()
             time.sleep(_LOOK_S)
 
     def wait_for_requests(self, count: int, path: str = "/slow") -> None:
@@ -175,7 +191,21 @@ class Stage:
                     seconds is None and now_s > moved_s + QUIET_S
                 ):
                     raise Fails(f"The crawl did not get to {names} in time: {self._left(client)}.")
+                self._must_run()
                 time.sleep(_LOOK_S * 2)
+
+    def _must_run(self) -> None:
+        """Raises Fails if no fetcher is left."""
+        ended = [fetcher for fetcher in self._fetchers if fetcher.exit_code is not None]
+        if ended and len(ended) == len(self._fetchers) and self._wait_is_over():
+            raise Fails(f"The fetcher {ended[-1].how_it_ended()}.")
+
+    def _wait_is_over(self) -> bool:
+        """Whether no fetcher has run for a moment, in which its last reports can have had their effect."""
+        now_s = time.monotonic()
+        if self._alone_since_s is None:
+            self._alone_since_s = now_s
+        return now_s > self._alone_since_s + _MOMENT_S
 
     def _moves(self) -> int:
         """Grows with each thing that the fetcher does, except asking and heartbeats."""
@@ -184,11 +214,7 @@ class Stage:
 
     def _left(self, client: FrontierClient) -> str:
         statistics = client.get_statistics(self.crawl).statistics
-        ended = [f for f in self._fetchers if f.exit_code is not None]
-        told = (
-            f"; the fetcher {ended[-1].how_it_ended()}" if ended and len(ended) == len(self._fetchers) else ""
-        )
-        return f"{statistics.queued_count} URIs wait, {statistics.leased_count} are out at the fetcher{told}"
+        return f"{statistics.queued_count} URIs wait, {statistics.leased_count} are out at the fetcher"
 
     # the crawl
 
@@ -206,14 +232,13 @@ class Stage:
         with self.client() as client:
             client.schedule(self.crawl, candidates)
 
-    def uri(self, case: str, path: str = "/") -> str:
+    def uri(self, host: str, path: str = "/") -> str:
         """The URI of a path of a host."""
-        return self._sites[case].origin + path
+        return self._sites[host].origin + path
 
-    @property
-    def has(self) -> Callable[[str], bool]:
-        """Whether a host is there, which it is unless its case was left out."""
-        return self._sites.__contains__
+    def has(self, host: str) -> bool:
+        """Whether a host is there: it may belong to a case that is left out."""
+        return host in self._sites
 
     @property
     def calls(self) -> list[Call]:
@@ -235,10 +260,10 @@ class Stage:
         self._setting.frontier.start()
         self.tap.open(self._setting.frontier.address)
 
-    def evidence(self, case: Case) -> Evidence:
-        """What a case sees of the play so far."""
+    def evidence(self, hosts: str) -> Evidence:
+        """What happened so far, for those who judge these hosts."""
         return Evidence(
-            case.name if case.hosts else self._play.name,
+            hosts,
             {key: site.origin for key, site in self._sites.items()},
             self.requests,
             self.calls,

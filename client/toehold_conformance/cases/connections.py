@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from toehold.frontier.v1.crawl_pb2 import FetchSpec, OverrideSettings
 from toehold_client.rpc.contract import duration
-from toehold_conformance.answers import LEAF, Visit, drip, head, later, nothing, page, says, silence
+from toehold_conformance.answers import Visit, drip, head, later, nothing, page, says, silence
 from toehold_conformance.case import Cases, Level
-from toehold_conformance.evidence import ROBOTS, Evidence, Fails
+from toehold_conformance.evidence import Evidence, Fails
 from toehold_conformance.web import NOWHERE
 
 from .site import SITE
@@ -137,7 +137,7 @@ def bad_framing(seen: Evidence) -> None:
 @CASES.add(
     "Go on after a fetch that failed: other pages of the host are fetched.",
     "RetrySpec",
-    hosts={"": {ROBOTS: LEAF, "/": page("/broken", "/fine"), "/broken": nothing, "/fine": later(0.1)}},
+    hosts={"": {"/": page("/broken", "/fine"), "/broken": nothing, "/fine": later(0.1)}},
 )
 def after_a_failure(seen: Evidence) -> None:
     seen.must_report(200, path="/fine")

@@ -45,8 +45,7 @@ CASES = Cases("Leases that end early", LAPSE)
     "DISPOSITION_STALE, HeartbeatResponse.ended_tokens",
 )
 def lapse(seen: Evidence) -> None:
-    stopped_s = seen.facts.get("stopped", 0.0)
-    again = {given.lease.uri for given in slow.unreported(seen, stopped_s)}
+    again = slow.in_flight(seen, seen.facts.get("stopped", 0.0), seen.facts.get("continued", 0.0))
     slow.must_fetch_all_once(seen, but=again)
     if not seen.facts.get("alive"):
         raise Fails("The fetcher ended after its leases had lapsed.")
@@ -127,5 +126,4 @@ SUPERSEDED = Play("superseded", _supersede, slow.hosts(4))
 )
 def superseded(seen: Evidence) -> None:
     at_s = seen.facts.get("superseded", float("inf"))
-    again = {given.lease.uri for given in seen.leases if given.at_s <= at_s}
-    slow.must_fetch_all_once(seen, but=again)
+    slow.must_fetch_all_once(seen, but=slow.in_flight(seen, 0.0, at_s))

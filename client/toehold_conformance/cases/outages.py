@@ -17,7 +17,7 @@ from toehold_conformance.tap import Call, Fault
 from . import slow
 from .protocol import must_offer_links_first
 
-_DOWN_S = 2.0
+_DOWN_S = 1.0
 _RETRY_S = 1.0
 _METHODS = ("Next", "Heartbeat", "Schedule", "Finished")
 
@@ -42,8 +42,7 @@ CASES = Cases("Outages", KILLED)
 )
 def kill_of_the_fetcher(seen: Evidence) -> None:
     killed_s = seen.facts.get("killed", float("inf"))
-    again = {given.lease.uri for given in slow.unreported(seen, killed_s)}
-    slow.must_fetch_all_once(seen, but=again)
+    slow.must_fetch_all_once(seen, but=slow.in_flight(seen, killed_s, killed_s))
     before = {call.request.session for call in seen.called("Next") if call.began_s < killed_s}
     after = {call.request.session for call in seen.called("Next") if call.began_s > killed_s}
     if before & after:
@@ -71,7 +70,8 @@ FRONTIER_KILLED = Play("frontier-killed", _kill_frontier, slow.hosts(6))
     play=FRONTIER_KILLED,
 )
 def kill_of_the_frontier(seen: Evidence) -> None:
-    slow.must_fetch_all_once(seen)
+    again = slow.in_flight(seen, seen.facts.get("killed", 0.0), seen.facts.get("back", 0.0))
+    slow.must_fetch_all_once(seen, but=again)
     if not seen.facts.get("alive"):
         raise Fails("The fetcher ended while the frontier was down.")
 

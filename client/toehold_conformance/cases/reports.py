@@ -10,7 +10,7 @@ from email.utils import formatdate
 from toehold_client.spec.plain import seconds_of
 from toehold_conformance.answers import LEAF, Visit, head, later, page, says, text
 from toehold_conformance.case import Cases, Level
-from toehold_conformance.evidence import ROBOTS, Evidence, Fails
+from toehold_conformance.evidence import Evidence, Fails
 
 from .site import REVISITED, SITE
 
@@ -146,7 +146,7 @@ def fetch_duration(seen: Evidence) -> None:
 @CASES.add(
     "Report the Retry-After of an answer.",
     "Report.retry_after_duration",
-    hosts={"": {ROBOTS: LEAF, "/": text("Later", "Retry-After: 7", status="503 Service Unavailable")}},
+    hosts={"": {"/": text("Later", "Retry-After: 7", status="503 Service Unavailable")}},
 )
 def retry_after(seen: Evidence) -> None:
     found_s = seconds_of(seen.must_report(503).retry_after_duration)
@@ -162,7 +162,7 @@ def _later_by_date(visit: Visit) -> None:
 @CASES.add(
     "Report a Retry-After that is a date, counted from the end of the fetch.",
     "Report.retry_after_duration",
-    hosts={"": {ROBOTS: LEAF, "/": _later_by_date}},
+    hosts={"": {"/": _later_by_date}},
     level=Level.ADVISED,
 )
 def retry_after_date(seen: Evidence) -> None:

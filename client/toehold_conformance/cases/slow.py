@@ -31,7 +31,7 @@ def must_fetch_all_once(seen: Evidence, *, but: set[str] | None = None) -> None:
     asked = Counter(seen.uri_of(request) for request in seen.requests)
     complete = {seen.uri_of(request) for request in seen.requests if request.complete}
     for key, origin in seen.origins.items():
-        if not key.startswith(f"{seen.case}/"):
+        if not key.startswith(f"{seen.hosts}/"):
             continue
         for path in ("/", SLOW, "/last"):
             uri = origin + path
@@ -39,6 +39,18 @@ def must_fetch_all_once(seen: Evidence, *, but: set[str] | None = None) -> None:
                 raise Fails(f"The fetcher did not fetch {uri} to its end.")
             if asked[uri] > 1 and uri not in (but or set()):
                 raise Fails(f"The fetcher fetched {uri} {asked[uri]} times; once is right.")
+
+
+def in_flight(seen: Evidence, begin_s: float, end_s: float) -> set[str]:
+    """The URIs that were out at the fetcher at any time between two moments. An answer of Next that was under
+    way then counts as well.
+    """
+    reported = {each.report.token: each.call.began_s for each in seen.reported}
+    return {
+        given.lease.uri
+        for given in seen.leases
+        if given.call.began_s <= end_s and reported.get(given.lease.token, end_s) >= begin_s
+    }
 
 
 def unreported(seen: Evidence, at_s: float) -> list[Given]:
