@@ -110,8 +110,7 @@ NO_VALIDATORS = Validators()
 class Fetch:
     """The outcome of one fetch. Close it, as its body may be a temporary file.
 
-    `status` is the HTTP status, or a Status below zero. A status that HTTP does not define (600 and up)
-    counts as 500 (RFC 9110 section 15), and the annotations name it.
+    `status` is the HTTP status as sent (100 to 999), or a Status below zero.
 
     The heads are the exchange's own bytes, with three exceptions: the answer's has no Transfer-Encoding,
     since the body has no chunks; credentials become `*`, as in `Authorization: Basic *`; headers for a proxy

@@ -249,9 +249,6 @@ def _take_head(fetch: Fetch, answer: Answer) -> None:
         location = next((value for name, value in headers if name.lower() == b"location"), None)
         if location is not None:
             fetch.redirect_target = resolve(fetch.uri, _text(location))
-    if fetch.status > 599:
-        fetch.annotations += (f"status:{fetch.status}",)
-        fetch.status = 500
 
 
 def _is_unwanted(fetch: Fetch, policy: FetchPolicy, announced: int | None) -> bool:

@@ -103,7 +103,7 @@ HEADS = (
     ),
     _head("status-99", "has the status 99", PROTOCOL_ERROR, says(b"HTTP/1.1 99 Balloons\r\n" + _BODY)),
     _head("status-000", "has the status 000", PROTOCOL_ERROR, says(b"HTTP/1.1 000 Nothing\r\n" + _BODY)),
-    _head("status-999", "has the status 999", 500, says(b"HTTP/1.1 999 Go away\r\n" + _BODY), "status:999"),
+    _head("status-999", "has the status 999", 999, says(b"HTTP/1.1 999 Go away\r\n" + _BODY)),
     _head(
         "status-20000", "has the status 20000", PROTOCOL_ERROR, says(b"HTTP/1.1 20000 Very well\r\n" + _BODY)
     ),
