@@ -21,7 +21,7 @@ RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench bench-quick wheel-native native picture generate protos lock clean
+.PHONY: help crawl test check conformance soak bench bench-quick wheel-native native picture generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -56,7 +56,13 @@ check: $(SETUP)
 	$(PY) tools/protos.py --check
 	$(PY) tools/blocking_client.py --check
 	$(PY) tools/commands.py --check
+	$(PY) tools/conformance.py --check
 	$(PY) tools/diagrams.py --check
+
+## make conformance
+##               judge our node, and each example that is built, by the contract; writes the table in docs/conformance.md
+conformance: $(SETUP)
+	@$(PY) tools/conformance.py --run
 
 ## make soak     cause thousands of faults, for some hours, and print one table of the losses
 ##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run
@@ -95,6 +101,7 @@ generate: $(SETUP)
 	@$(PY) tools/protos.py
 	@$(PY) tools/blocking_client.py
 	@$(PY) tools/commands.py
+	@$(PY) tools/conformance.py
 	@$(PY) tools/diagrams.py
 
 ## make protos   write only the contract's Python, beside the .proto files
@@ -137,8 +144,10 @@ $(COMPILED): | $(SETUP)
 
 # The wheel is rebuilt if the core has changed; everything else in build/native is copied from this folder.
 native: build/native/.stamp
-	@rm -rf build/native/crawler_node build/native/toehold build/native/toehold_client build/native/toehold_scrapy
-	@cp -r crawler_node client/toehold_client protos/toehold frontier_server toehold_scrapy build/native/
+	@rm -rf build/native/crawler_node build/native/toehold build/native/toehold_client \
+	    build/native/toehold_conformance build/native/toehold_scrapy
+	@cp -r crawler_node client/toehold_client client/toehold_conformance protos/toehold frontier_server \
+	    toehold_scrapy build/native/
 
 build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py) | $(SETUP)
 	@echo "Setting up: the core, compiled (some minutes)"

@@ -208,9 +208,9 @@ class Stage:
         return now_s > self._alone_since_s + _MOMENT_S
 
     def _moves(self) -> int:
-        """Grows with each thing that the fetcher does, except asking and heartbeats."""
+        """Grows with each byte that the fetcher reads, and with what it does besides asking and heartbeats."""
         busy = sum(1 for call in self.calls if call.method in ("Schedule", "Finished"))
-        return busy + len(self.requests) + sum(request.over for request in self.requests)
+        return busy + sum(1 + request.over + request.sent_bytes for request in self.requests)
 
     def _left(self, client: FrontierClient) -> str:
         statistics = client.get_statistics(self.crawl).statistics

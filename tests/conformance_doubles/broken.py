@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -14,7 +15,7 @@ class Broken(StrEnum):
     CLAIMS_EMPTY_ROBOTS = "claims-empty-robots"
     CUTS_NO_ROBOTS = "cuts-no-robots"
     DROPS_BASE = "drops-base"
-    SENDS_NO_BASE = "sends-no-base"
+    RESOLVES_AT_THE_ROOT = "resolves-at-the-root"
     FORGETS_HOPS = "forgets-hops"
     FORGETS_SOURCE = "forgets-source"
     IGNORES_MAX_LINKS = "ignores-max-links"
@@ -41,3 +42,65 @@ class Broken(StrEnum):
     IGNORES_HINTS = "ignores-hints"
     DROPS_FAILED_CALLS = "drops-failed-calls"
     ENDS_AT_STALE = "ends-at-stale"
+
+
+_REDIRECTS = ("redirect-is-a-link", "redirect-kinds", "redirect-to-another-host", "redirect-loop")
+_FAILED_CALLS = ("overloaded", "broken-connections", "failed-schedule", "lost-answers", "held-crawl")
+_ROBOTS = tuple(
+    f"robots-{name}"
+    for name in (
+        *("body", "redirects", "six-redirects", "redirect-without-target", "cut", "lost", "drip", "empty"),
+        *("huge", "gzip", "garbage", "to-private-address"),
+    )
+)
+
+FAILING: Mapping[Broken, frozenset[str]] = {
+    fault: frozenset(cases)
+    for fault, cases in {
+        Broken.FOLLOWS_REDIRECTS: (*_REDIRECTS, "only-leases", "redirect-to-private-address"),
+        Broken.IGNORES_ROBOTS_PURPOSE: (*_ROBOTS, "valid-reports"),
+        Broken.FOLLOWS_SIX_REDIRECTS: ("robots-six-redirects",),
+        Broken.CLAIMS_EMPTY_ROBOTS: ("robots-lost", "robots-drip", "robots-garbage"),
+        Broken.CUTS_NO_ROBOTS: ("robots-huge", "valid-reports"),
+        Broken.DROPS_BASE: ("base-element",),
+        Broken.RESOLVES_AT_THE_ROOT: ("relative-references",),
+        Broken.FORGETS_HOPS: (*_REDIRECTS, "link-hops", "embed-hops"),
+        Broken.FORGETS_SOURCE: ("source",),
+        Broken.IGNORES_MAX_LINKS: ("max-links",),
+        Broken.REPORTS_BEFORE_LINKS: ("links-before-report", "failed-schedule"),
+        Broken.OTHER_AGENT: ("user-agent",),
+        Broken.CONNECTS_ANYWHERE: (
+            *("private-addresses", "redirect-to-private-address", "robots-to-private-address"),
+        ),
+        Broken.IGNORES_MAX_BYTES: ("max-bytes",),
+        Broken.IGNORES_DEADLINE: ("slow-body", "slow-head", "robots-drip"),
+        Broken.IGNORES_FILTER: ("media-type-filter", "length-filter"),
+        Broken.HIDES_CUTS: (
+            *("body-too-short", "chunks-cut", "max-bytes", "media-type-filter", "length-filter", "slow-body"),
+        ),
+        Broken.SENDS_NO_VALIDATORS: ("revisit",),
+        Broken.BENDS_STATUSES: ("statuses-beyond-599",),
+        Broken.CALLS_ALL_FAILURES_LOST: (
+            *("refused", "no-such-name", "no-answer", "silent-body", "slow-head", "not-http", "bad-framing"),
+            *("robots-six-redirects", "robots-redirect-without-target", "robots-silence", "robots-drip"),
+            *("robots-garbage", "private-addresses"),
+        ),
+        Broken.SENDS_NO_HEARTBEAT: (
+            *("heartbeats", "heartbeat-interval", "ended-leases", "ended-leases-are-forgotten"),
+            *("pause-releases", "interrupt", "drain"),
+        ),
+        Broken.KEEPS_ENDED_LEASES: ("ended-leases", "ended-leases-are-forgotten"),
+        Broken.IGNORES_RELEASE: ("pause-releases",),
+        Broken.IGNORES_INTERRUPT: ("interrupt",),
+        Broken.IGNORES_DRAIN: ("drain",),
+        Broken.ENDS_AT_ONCE: ("goodbye",),
+        Broken.SURVIVES_SUPERSESSION: ("superseded",),
+        Broken.KEEPS_SESSION: ("superseded", "kill-of-the-fetcher"),
+        Broken.ASKS_IN_A_LOOP: ("patience", "long-poll"),
+        Broken.ENDS_AT_ERRORS: (*_FAILED_CALLS, "kill-of-the-frontier"),
+        Broken.IGNORES_HINTS: ("overloaded", "held-crawl"),
+        Broken.DROPS_FAILED_CALLS: (*_FAILED_CALLS, "kill-of-the-frontier"),
+        Broken.ENDS_AT_STALE: ("lapse",),
+    }.items()
+}
+"""The cases that must fail for each fault, and no others."""

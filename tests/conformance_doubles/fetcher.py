@@ -384,6 +384,8 @@ class Fetcher:
                 found = links.found
             if self.broken is not Broken.DROPS_BASE:
                 base = urljoin(base, links.base)
+            if self.broken is Broken.RESOLVES_AT_THE_ROOT and not links.base:
+                base = urljoin(base, "/")
         if self.broken is not Broken.IGNORES_MAX_LINKS:
             found = dict(itertools.islice(found.items(), held.policy.extract.max_links))
         return [self.candidate(lease, reference, base, hop) for reference, hop in found.items()]
@@ -393,10 +395,10 @@ class Fetcher:
         is_relative = re.match("[a-z]+:", reference) is None
         return pb.Candidate(
             uri=reference,
-            base=base if is_relative and self.broken is not Broken.SENDS_NO_BASE else "",
+            base=base if is_relative else "",
             via=lease.uri,
             path=lease.path if self.broken is Broken.FORGETS_HOPS else lease.path + hop,
-            source=lease.via or lease.uri if self.broken is Broken.FORGETS_SOURCE else lease.source,
+            source=lease.uri if self.broken is Broken.FORGETS_SOURCE else lease.source,
         )
 
 

@@ -29,6 +29,7 @@ PARTS = {
     "fuzz": "requests and foreign text that make no sense",
     "languages": "code that other languages generate from the contract, compiled",
     "size": "a crawl of a million URIs",
+    "conformance": "fetchers that break one rule of the contract each; violated counts wrong judgements",
     "mutants": "deliberate defects; violated counts those that nothing noticed",
 }
 HEAD = (

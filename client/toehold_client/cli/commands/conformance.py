@@ -69,11 +69,14 @@ def conformance(
         raise click.UsageError(
             "COMMAND is missing: toehold conformance -- ./my-fetcher --frontier {frontier} …"
         )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an end by either signal leaves no process
+    # An end by either signal leaves no process.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         results = kit.run(command, cases=cases, timeout_s=timeout_s, tell=output.note, keep=logs)
     except CannotStart as problem:
         raise click.UsageError(str(problem)) from problem
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if as_json:
         for result in results:
             output.record(table.plain(result))

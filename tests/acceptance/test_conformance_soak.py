@@ -1,0 +1,34 @@
+"""The whole conformance kit: with our own node, and with every fault of the scripted fetcher."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from conformance_doubles.broken import FAILING, Broken
+from frontier_harness.soaking import Soak
+
+from toehold_conformance import kit
+from toehold_conformance.cases import ALL
+
+pytestmark = [pytest.mark.soak("conformance"), pytest.mark.timeout(1800)]
+
+FLAGS = ("--frontier", "{frontier}", "--crawl", "{crawl}", "--name", "{name}")
+NODE = (str(Path(sys.executable).with_name("toehold-node")), *FLAGS, "--toes", "10", "--warc", "{dir}")
+DOUBLE = (sys.executable, str(Path(__file__).parents[1] / "conformance_doubles" / "fetcher.py"), *FLAGS)
+
+
+@pytest.mark.parametrize("fetcher", [NODE, DOUBLE], ids=["node", "scripted"])
+def test_a_fetcher_that_keeps_the_contract_passes_every_case(fetcher: tuple[str, ...], soak: Soak) -> None:
+    failed = {result.case.name: result.problem for result in kit.run(fetcher) if not result.holds}
+    soak.count(checked=len(ALL), violated=len(failed))
+    assert failed == {}
+
+
+@pytest.mark.parametrize("fault", list(Broken))
+def test_a_fault_makes_exactly_its_cases_fail(fault: Broken, soak: Soak) -> None:
+    results = kit.run((*DOUBLE, "--broken", fault))
+    failed = {result.case.name for result in results if not result.holds}
+    soak.count(faults=1, checked=len(ALL), violated=len(failed ^ FAILING[fault]))
+    assert failed == FAILING[fault], {result.case.name: result.problem for result in results}

@@ -1,0 +1,94 @@
+"""`toehold conformance` with quick cases: our own node keeps the contract, and a fetcher that breaks one rule
+fails at that rule. `make soak PART=conformance` plays everything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conformance_doubles.broken import FAILING, Broken
+
+from toehold_client.cli.exits import ExitCode
+from toehold_client.cli.main import run
+from toehold_conformance import kit
+from toehold_conformance.cases import ALL
+from toehold_conformance.cases.leases import ENDED
+from toehold_conformance.cases.outages import LOST
+from toehold_conformance.cases.site import SITE
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs more than one loopback address"),
+]
+
+FLAGS = ("--frontier", "{frontier}", "--crawl", "{crawl}", "--name", "{name}")
+NODE = (str(Path(sys.executable).with_name("toehold-node")), *FLAGS, "--toes", "10", "--warc", "{dir}")
+DOUBLE = (sys.executable, str(Path(__file__).parents[1] / "conformance_doubles" / "fetcher.py"), *FLAGS)
+
+SLOW = {"heartbeats", "slow-body", "robots-drip", "silent-body", "slow-head", "no-answer", "robots-silence"}
+"""Cases that take seconds."""
+
+QUICK = [case for case in ALL if case.name not in SLOW and case.play in (SITE, ENDED, LOST)]
+
+FAULTS = (
+    Broken.FOLLOWS_REDIRECTS,
+    Broken.REPORTS_BEFORE_LINKS,
+    Broken.CONNECTS_ANYWHERE,
+    Broken.DROPS_BASE,
+    Broken.KEEPS_ENDED_LEASES,
+)
+
+
+def test_our_own_node_conforms() -> None:
+    results = kit.run(NODE, cases=QUICK)
+    assert {result.case.name: result.problem for result in results if not result.holds} == {}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fetcher_that_breaks_a_rule_fails_there(fault: Broken) -> None:
+    wanted = FAILING[fault]
+    cases = [case for case in QUICK if case.name in wanted or case.name == "links"]
+    results = kit.run((*DOUBLE, "--broken", fault), cases=cases)
+    assert {result.case.name for result in results if not result.holds} == wanted & {c.name for c in cases}
+
+
+def test_the_command_prints_results_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["conformance", "--json", "--case", "links", "--case", "statuses-beyond-599", "--", *DOUBLE])
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert code == ExitCode.DONE
+    assert [(each["case"], each["holds"], each["problem"]) for each in printed] == [
+        ("statuses-beyond-599", True, ""),
+        ("links", True, ""),
+    ]
+
+
+def test_a_fetcher_that_ends_at_once_fails_soon(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ends = (sys.executable, "-c", "raise SystemExit('no such flag')")
+    code = run(["conformance", "--case", "links", "--logs", str(tmp_path), "--", *ends])
+    printed = capsys.readouterr().out
+    assert code == ExitCode.FAILED
+    assert "The fetcher ended with exit code 1 no such flag" in printed
+    assert (tmp_path / "site-1.log").read_text() == "no such flag\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "COMMAND is missing"),
+        (("--case", "nonsense", "--", "true"), "there is no case 'nonsense'"),
+        (("--", "/no/such/program"), "/no/such/program cannot be run: No such file or directory"),
+    ],
+)
+def test_wrong_usage_is_told(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
+) -> None:
+    assert run(["conformance", *arguments]) == ExitCode.BAD_INPUT
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--markdown",)])
+def test_cases_are_listed(capsys: pytest.CaptureFixture[str], form: tuple[str, ...]) -> None:
+    assert run(["conformance", "--list", *form]) == ExitCode.DONE
+    printed = capsys.readouterr().out
+    assert all(case.name in printed for case in ALL)
