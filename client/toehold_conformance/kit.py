@@ -56,7 +56,7 @@ def run(
     with _setting(command, timeout_s, keep) as setting:
         for play in dict.fromkeys(case.play for case in cases):
             of_play = [case for case in cases if case.play is play]
-            tell(f"{play.name}: {', '.join(case.name for case in of_play)}")
+            tell(f"{play.name} ({len(of_play)} {'case' if len(of_play) == 1 else 'cases'})")
             for result in _perform(setting, play, of_play):
                 results[result.case.name] = result
     return [results[case.name] for case in cases]

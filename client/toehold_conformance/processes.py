@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from toehold_client.errors import ToeholdError
+from toehold_client.errors import FrontierUnavailable, ToeholdError
 
 LEASE_S = 4.0
 """The lease period: short, so that a lapse does not take long."""
@@ -25,8 +25,8 @@ _READY = re.compile(rb"toehold-frontier serving on (\S+)\s*\Z")
 _TAIL_LINES = 4
 
 
-class KitFailed(ToeholdError):
-    """The kit cannot run: the fault is not the fetcher's."""
+class KitFailed(FrontierUnavailable):
+    """The kit's own frontier does not start: the fault is not the fetcher's."""
 
 
 class CannotStart(ToeholdError):

@@ -208,7 +208,7 @@ class Stage:
         return now_s > self._alone_since_s + _MOMENT_S
 
     def _moves(self) -> int:
-        """Grows with each byte that the fetcher reads, and with what it does besides asking and heartbeats."""
+        """Grows with each byte that the fetcher reads, and with each Schedule and Finished."""
         busy = sum(1 for call in self.calls if call.method in ("Schedule", "Finished"))
         return busy + sum(1 + request.over + request.sent_bytes for request in self.requests)
 
