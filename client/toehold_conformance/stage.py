@@ -193,6 +193,15 @@ class Stage:
                     raise Fails(f"The crawl did not get to {names} in time: {self._left(client)}.")
                 self._must_run()
                 time.sleep(_LOOK_S * 2)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Waits for the answers that the frontier gives at this moment: its state shows before them."""
+        deadline_s = time.monotonic() + _MOMENT_S
+        while any(call.is_under_way and call.method != "Next" for call in self.calls):
+            if time.monotonic() >= deadline_s:
+                return
+            time.sleep(_LOOK_S)
 
     def _must_run(self) -> None:
         """Raises Fails if no fetcher is left."""

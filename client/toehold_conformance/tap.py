@@ -71,7 +71,11 @@ class Call:
     """None until an answer has come, and if the call failed."""
     fault: Fault | None = None
     """The fault that the tap caused."""
-    failed: bool = False
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the fetcher waits for the answer, if it has not hung up."""
+        return math.isinf(self.ended_s)
 
     @property
     def answered(self) -> bool:
@@ -128,10 +132,10 @@ class Tap:
         call = self._noted(method, data, context)
         fault = call.fault = self.fault(call)
         if fault is not None and not fault.answer_is_lost:
-            _fail(context, fault)
+            _fail(context, call, fault)
         answer = self._forwarded(call, data, context)
         if fault is not None:
-            _fail(context, fault)
+            _fail(context, call, fault)
         return answer
 
     def follow(self, data: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -163,7 +167,7 @@ class Tap:
     def _forwarded(self, call: Call, data: bytes, context: grpc.ServicerContext) -> bytes:
         channel = self._state.channel
         if channel is None:  # it is being closed
-            _fail(context, Fault(grpc.StatusCode.UNAVAILABLE, "the frontier is down"))
+            _fail(context, call, Fault(grpc.StatusCode.UNAVAILABLE, "the frontier is down"))
         timeout_s = None if math.isinf(call.deadline_s) else call.deadline_s
         try:
             method: Any = channel.unary_unary(_SERVICE + call.method)
@@ -172,7 +176,6 @@ class Tap:
                 future.cancel()
             answer: bytes = future.result()
         except (grpc.RpcError, grpc.FutureCancelledError, ValueError) as error:
-            call.ended_s = time.monotonic()
             _pass_on(error, call, context)
         response = getattr(frontier_pb2, f"{call.method}Response")()
         response.ParseFromString(answer)
@@ -212,14 +215,15 @@ def _metadata(context: grpc.ServicerContext) -> tuple[tuple[str, str | bytes], .
 
 def _pass_on(error: Exception, call: Call, context: grpc.ServicerContext) -> NoReturn:
     """Fails as the frontier did."""
-    call.failed = True
+    call.ended_s = time.monotonic()
     if isinstance(error, grpc.Call):
         context.set_trailing_metadata(tuple(error.trailing_metadata() or ()))
         context.abort(error.code(), error.details() or "")
     context.abort(grpc.StatusCode.UNAVAILABLE, "the connection to the frontier broke off")
 
 
-def _fail(context: grpc.ServicerContext, fault: Fault) -> NoReturn:
+def _fail(context: grpc.ServicerContext, call: Call, fault: Fault) -> NoReturn:
+    call.ended_s = time.monotonic()
     details = []
     if fault.reason:
         details.append(_packed(ErrorInfo(reason=fault.reason, domain=ERROR_DOMAIN)))

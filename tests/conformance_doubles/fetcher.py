@@ -142,10 +142,10 @@ class Fetcher:
             threading.Thread(target=self.beat, daemon=True).start()
         threading.Thread(target=self.feed, daemon=True).start()
         self.leaving.wait()
-        with self.lock:
-            unstarted = [held for held in self.held.values() if not held.started]
-        self.release(unstarted)
-        while self.held:
+        while self.held:  # a call of Next that was under way may bring more
+            with self.lock:
+                unstarted = [held for held in self.held.values() if not held.started]
+            self.release(unstarted)
             time.sleep(0.05)
         self.call("Heartbeat", pb.HeartbeatRequest(node=self.node, session=self.session, leaving=True))
 
