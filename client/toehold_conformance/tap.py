@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
@@ -83,13 +82,6 @@ class Call:
         return self.response is not None and self.fault is None
 
 
-@dataclass(slots=True)
-class _State:
-    server: grpc.Server | None = None
-    channel: grpc.Channel | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
 class Tap:
     """The relay. `open` connects it with a frontier, and `close` lets it vanish as the frontier does."""
 
@@ -104,23 +96,24 @@ class Tap:
         self._keeper.bind(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._keeper.getsockname()[1]}"
         """Where fetchers find the frontier."""
-        self._state = _State()
+        self._server: grpc.Server | None = None
+        self._channel: grpc.Channel | None = None
 
     def open(self, frontier: str) -> None:
         """Relays calls to the frontier at this address, from now on."""
-        self._state.channel = grpc.insecure_channel(frontier, [*_OPTIONS, ("grpc.enable_http_proxy", 0)])
+        self._channel = grpc.insecure_channel(frontier, [*_OPTIONS, ("grpc.enable_http_proxy", 0)])
         server = grpc.server(ThreadPoolExecutor(_THREADS, "tap"), [_Handlers(self)], options=_SERVER_OPTIONS)
         server.add_insecure_port(self.address)
         server.start()
-        self._state.server = server
+        self._server = server
 
     def close(self) -> None:
         """Breaks off all calls and listens no more."""
-        if self._state.server is not None:
-            self._state.server.stop(None).wait(5)
-        if self._state.channel is not None:
-            self._state.channel.close()
-        self._state = _State()
+        if self._server is not None:
+            self._server.stop(None).wait(5)
+        if self._channel is not None:
+            self._channel.close()
+        self._server = self._channel = None
 
     def end(self) -> None:
         """Gives up the address."""
@@ -141,8 +134,8 @@ class Tap:
     def follow(self, data: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         """Hands a stream of events on."""
         call = self._noted(_STREAM, data, context)
-        assert self._state.channel is not None
-        method: Any = self._state.channel.unary_stream(_SERVICE + _STREAM)
+        assert self._channel is not None
+        method: Any = self._channel.unary_stream(_SERVICE + _STREAM)
         stream = method(data, metadata=_metadata(context))
         context.add_callback(stream.cancel)
         try:
@@ -160,12 +153,11 @@ class Tap:
             message.Clear()
         remaining_s: float | None = context.time_remaining()  # None without a deadline
         call = Call(method, message, time.monotonic(), math.inf if remaining_s is None else remaining_s)
-        with self._state.lock:
-            self.calls.append(call)
+        self.calls.append(call)
         return call
 
     def _forwarded(self, call: Call, data: bytes, context: grpc.ServicerContext) -> bytes:
-        channel = self._state.channel
+        channel = self._channel
         if channel is None:  # it is being closed
             _fail(context, call, Fault(grpc.StatusCode.UNAVAILABLE, "the frontier is down"))
         timeout_s = None if math.isinf(call.deadline_s) else call.deadline_s
