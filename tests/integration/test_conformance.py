@@ -4,11 +4,15 @@ fails at that rule. `make soak PART=conformance` plays everything."""
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conformance_doubles.broken import FAILING, Broken
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_client.cli.exits import ExitCode
 from toehold_client.cli.main import run
@@ -71,6 +75,19 @@ def test_a_fetcher_that_ends_at_once_fails_soon(capsys: pytest.CaptureFixture[st
     assert code == ExitCode.FAILED
     assert "The fetcher ended with exit code 1 no such flag" in printed
     assert (tmp_path / "site-1.log").read_text() == "no such flag\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_fetcher(tmp_path: Path, number: signal.Signals) -> None:
+    pid_file = tmp_path / "pid"
+    fetcher = ("sh", "-c", f"echo $$ > {pid_file}.new && mv {pid_file}.new {pid_file} && exec sleep 600")
+    command = [sys.executable, "-m", "toehold_client", "conformance", "--case", "links", "--", *fetcher]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
+        eventually(pid_file.exists)
+        running.send_signal(number)
+        assert running.wait(PATIENCE_S) == ExitCode.INTERRUPTED
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
 
 
 @pytest.mark.parametrize(

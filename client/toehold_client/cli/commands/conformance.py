@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from toehold_conformance.case import Case
 
 _MOST_SECONDS = 3600
-_TIMEOUT_S = 60.0
 
 
 @click.command()
@@ -28,10 +27,8 @@ _TIMEOUT_S = 60.0
     "--timeout",
     "timeout_s",
     type=click.FloatRange(1, _MOST_SECONDS),
-    default=_TIMEOUT_S,
-    show_default=True,
     metavar="SECONDS",
-    help="End each part of the run after this long.",
+    help="End each part of the run after this long.  [default: 60]",
 )
 @click.option(
     "--logs",
@@ -45,7 +42,7 @@ def conformance(
     command: tuple[str, ...],
     names: tuple[str, ...],
     as_list: bool,
-    timeout_s: float,
+    timeout_s: float | None,
     logs: Path | None,
     as_markdown: bool,
     as_json: bool,
@@ -72,7 +69,8 @@ def conformance(
     # An end by either signal leaves no process.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        results = kit.run(command, cases=cases, timeout_s=timeout_s, tell=output.note, keep=logs)
+        limit_s = timeout_s or kit.DEFAULT_TIMEOUT_S
+        results = kit.run(command, cases=cases, timeout_s=limit_s, tell=output.note, keep=logs)
     except CannotStart as problem:
         raise click.UsageError(str(problem)) from problem
     finally:
