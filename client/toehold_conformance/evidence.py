@@ -196,20 +196,13 @@ class Evidence:
             raise Fails(f"The fetcher offered {uri} with via {via!r}; {page} is right.")
         raise Fails(f"The fetcher did not offer {uri}, to which {page} leads.")
 
-    def final(self, uri: str) -> int:
-        """How many final dispositions a URI has had."""
-        final = (
-            Disposition.DISPOSITION_SUCCEEDED,
-            Disposition.DISPOSITION_FAILED,
-            Disposition.DISPOSITION_DISREGARDED,
-        )
-        return sum(
-            1
+    def is_settled(self, path: str = "/", host: str = "") -> bool:
+        """Whether a report of a URI has counted as its final one."""
+        uri = self.uri(path, host)
+        final = (Disposition.DISPOSITION_SUCCEEDED, Disposition.DISPOSITION_FAILED)
+        return any(
+            each.lease is not None and each.lease.uri == uri and each.result.disposition in final
             for each in self.reported
-            if each.lease is not None
-            and each.lease.uri == uri
-            and each.result.disposition in final
-            and not each.result.repeated
         )
 
     def must_be_complete(self) -> None:
