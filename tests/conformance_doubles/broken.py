@@ -95,11 +95,12 @@ FAILING: Mapping[Broken, frozenset[str]] = {
         Broken.IGNORES_DRAIN: ("drain",),
         Broken.ENDS_AT_ONCE: ("goodbye",),
         Broken.SURVIVES_SUPERSESSION: ("superseded",),
-        Broken.KEEPS_SESSION: ("superseded", "kill-of-the-fetcher"),
+        # A request to drain counts for a session, so the next process ends at once, too.
+        Broken.KEEPS_SESSION: ("superseded", "kill-of-the-fetcher", "drain"),
         Broken.ASKS_IN_A_LOOP: ("patience", "long-poll"),
         Broken.ENDS_AT_ERRORS: (*_FAILED_CALLS, "kill-of-the-frontier"),
         Broken.IGNORES_HINTS: ("overloaded", "held-crawl"),
-        Broken.DROPS_FAILED_CALLS: (*_FAILED_CALLS, "kill-of-the-frontier"),
+        Broken.DROPS_FAILED_CALLS: _FAILED_CALLS,
         Broken.ENDS_AT_STALE: ("lapse",),
     }.items()
 }
