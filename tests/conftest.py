@@ -61,6 +61,7 @@ LONGEST_FILES = (
     "test_embedded_crawl.py",
     "test_power.py",
     "test_scrapy.py",
+    "test_conformance.py",
     "test_interrupt.py",
     "test_by_hand.py",
     "test_errors.py",

@@ -68,6 +68,12 @@ def test_the_command_prints_results_for_programs(capsys: pytest.CaptureFixture[s
     ]
 
 
+@pytest.mark.parametrize("name", ["user-agent", "one-at-a-time"])
+def test_a_case_without_hosts_can_be_judged_alone(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert run(["conformance", "--case", name, "--", *DOUBLE]) == ExitCode.DONE
+    assert capsys.readouterr().out.splitlines()[-1] == ("The fetcher conforms: 1 of 1 required cases hold.")
+
+
 def test_a_fetcher_that_ends_at_once_fails_soon(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ends = (sys.executable, "-c", "raise SystemExit('no such flag')")
     code = run(["conformance", "--case", "links", "--logs", str(tmp_path), "--", *ends])

@@ -5,9 +5,11 @@ page a second time.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, RetrySpec, RobotsSpec
 from toehold.frontier.v1.frontier_pb2 import Candidate
+from toehold_conformance.answers import LEAF, Pages, page
 from toehold_conformance.case import Play
 from toehold_conformance.stage import Stage
 
@@ -36,4 +38,6 @@ _SPEC = CrawlSpec(
     run_while_empty=True, retry=RetrySpec(max_attempts=1), robots=RobotsSpec(max_attempts=1)
 )  # nothing is tried twice
 
-SITE = Play("site", _direct, spec=_SPEC)
+_HOSTS: Mapping[str, Pages] = {"": {"/": page("/leaf"), "/leaf": LEAF}}  # for cases without hosts
+
+SITE = Play("site", _direct, _HOSTS, _SPEC)
