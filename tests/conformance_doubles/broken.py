@@ -111,10 +111,13 @@ MAY_FAIL: Mapping[Broken, frozenset[str]] = {
     Broken.REPORTS_BEFORE_LINKS: frozenset(
         (
             *_FAILED_CALLS,
-            *("lapse", "superseded", "pause-finishes", "goodbye", "drain"),
+            *("lapse", "ended-leases", "ended-leases-are-forgotten", "superseded"),
+            *("pause-releases", "pause-finishes", "stop-finishes", "interrupt", "goodbye", "drain"),
             *("kill-of-the-fetcher", "kill-of-the-frontier"),
         )
     ),
+    # A lease that waits long for a free toe lapses.
+    Broken.SENDS_NO_HEARTBEAT: frozenset(("goodbye", "pause-finishes")),
 }
 """Cases that fail for a fault only if the moment is bad."""
 
