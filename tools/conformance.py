@@ -31,14 +31,11 @@ def main() -> None:
     columns, conforming = columns_of(page), True
     if sys.argv[1:] == ["--run"]:
         for name, command in fetchers():
-            print(f"{name}:")
             results = kit.run(command)
-            print(
-                "\n".join(
-                    f"  {result.case.name}: {table.reason(result)}" for result in results if not result.holds
-                )
-            )
-            print(f"  {table.summary(results)}")
+            print(f"{name}: {table.summary(results)}")
+            for result in results:
+                if not result.holds:
+                    print(f"  {result.case.name}: {table.reason(result)}")
             columns[name] = {result.case.name: result.holds for result in results}
             conforming = conforming and kit.conforms(results)
     current = generated(page, columns)
