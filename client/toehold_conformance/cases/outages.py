@@ -161,9 +161,13 @@ LOST = Play("lost-answers", _with_faults(_lost), slow.hosts(3))
 )
 def lost_answers(seen: Evidence) -> None:
     _must_survive(seen)
-    lost = [call for call in seen.called("Finished") if call.fault is not None]
-    for call in lost:
-        tokens = {report.token for report in call.request.reports}
+    # A heartbeat may have told the fetcher meanwhile that the lease is over.
+    beats = [call for call in seen.called("Heartbeat") if call.answered]
+    over = {token for call in beats for token in call.response.ended_tokens}
+    for call in seen.called("Finished"):
+        if call.fault is None:
+            continue
+        tokens = {report.token for report in call.request.reports} - over
         again = {
             report.token
             for later in seen.called("Finished")
