@@ -1,0 +1,108 @@
+package toehold.examples;
+
+import com.google.protobuf.Any;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.Message;
+import com.google.protobuf.util.Durations;
+import com.google.rpc.ErrorInfo;
+import com.google.rpc.RetryInfo;
+import io.grpc.Grpc;
+import io.grpc.InsecureChannelCredentials;
+import io.grpc.ManagedChannel;
+import io.grpc.Status.Code;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.StatusProto;
+import java.util.Set;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import toehold.frontier.v1.FrontierServiceGrpc;
+import toehold.frontier.v1.FrontierServiceGrpc.FrontierServiceBlockingStub;
+
+/** The connection to the frontier, and the rule by which calls are repeated. */
+final class Frontier {
+    static final int CALL_TIMEOUT_S = 15;
+    static final long LONGEST_REST_MS = 30_000;
+    private static final long FIRST_REST_MS = 200;
+    private static final Set<Code> TEMPORARY = Set.of(Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED);
+
+    private final ManagedChannel channel;
+
+    Frontier(String address) {
+        channel = Grpc.newChannelBuilder(address, InsecureChannelCredentials.create())
+            .keepAliveTime(30, TimeUnit.SECONDS) // the frontier allows a ping every five seconds
+            .keepAliveTimeout(10, TimeUnit.SECONDS)
+            .maxInboundMessageSize(9 * 1024 * 1024) // gRPC's own limit is 4 MiB, the contract's 8
+            .proxyDetector(target -> null) // proxies are for the web
+            .build();
+    }
+
+    /** The RPCs. An answer may take `waitS` longer than usual. */
+    FrontierServiceBlockingStub rpcs(int waitS) {
+        return FrontierServiceGrpc.newBlockingStub(channel)
+            .withDeadlineAfter(CALL_TIMEOUT_S + waitS, TimeUnit.SECONDS);
+    }
+
+    FrontierServiceBlockingStub rpcs() {
+        return rpcs(0);
+    }
+
+    /** Why a call brought no answer: the frontier refused it for good, or nobody wants the answer any more. */
+    static final class NoAnswer extends Exception {
+        NoAnswer(String reason) {
+            super(reason);
+        }
+    }
+
+    <T> T call(Supplier<T> call, BooleanSupplier wanted) throws NoAnswer {
+        return call(call, wanted, LONGEST_REST_MS);
+    }
+
+    /**
+     * Makes a call, again and again until it is answered or refused for good, or not wanted any more.
+     *
+     * <p>Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport and refuse
+     * nothing. The rests between two tries grow, as long as the frontier does not say how long to wait.
+     */
+    <T> T call(Supplier<T> call, BooleanSupplier wanted, long longestRestMs) throws NoAnswer {
+        long restMs = FIRST_REST_MS;
+        while (wanted.getAsBoolean()) {
+            try {
+                return call.get();
+            } catch (StatusRuntimeException error) {
+                ErrorInfo info = detail(error, ErrorInfo.class, ErrorInfo.getDefaultInstance());
+                String problem = info.getReason() + ": " + error.getStatus().getDescription();
+                if (info.getReason().equals("SESSION_SUPERSEDED")) {
+                    Fetcher.exit(problem); // another process has this name now, and this one may do nothing more
+                }
+                if (info.getDomain().equals("toehold") && !TEMPORARY.contains(error.getStatus().getCode())) {
+                    throw new NoAnswer(problem);
+                }
+                RetryInfo hint = detail(error, RetryInfo.class, RetryInfo.getDefaultInstance());
+                long jitteredMs = ThreadLocalRandom.current().nextLong(restMs / 2, restMs + 1);
+                long end = System.nanoTime()
+                    + TimeUnit.MILLISECONDS.toNanos(Math.max(jitteredMs, Durations.toMillis(hint.getRetryDelay())));
+                while (wanted.getAsBoolean() && System.nanoTime() < end) {
+                    Fetcher.sleep(50);
+                }
+                restMs = Math.min(2 * restMs, Math.max(FIRST_REST_MS, longestRestMs));
+                channel.resetConnectBackoff(); // gRPC's own rests grow to two minutes; leases would lapse meanwhile
+            }
+        }
+        throw new NoAnswer("nobody wants the answer any more");
+    }
+
+    private static <M extends Message> M detail(StatusRuntimeException error, Class<M> type, M none) {
+        try {
+            for (Any detail : StatusProto.fromThrowable(error).getDetailsList()) {
+                if (detail.is(type)) {
+                    return detail.unpack(type);
+                }
+            }
+            return none;
+        } catch (InvalidProtocolBufferException malformed) {
+            return none; // so the error is not the frontier's
+        }
+    }
+}
