@@ -2,6 +2,7 @@ package toehold.examples;
 
 import com.google.common.net.InetAddresses;
 import java.math.BigInteger;
+import java.net.IDN;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.UnknownHostException;
@@ -36,19 +37,28 @@ record AllowedAddresses(List<String> allowed, Map<String, InetAddress> table) im
 
     @Override
     public List<InetSocketAddress> resolve(String host, int port) throws UnknownHostException {
-        InetAddress given = table.get(host + ":" + port);
-        return allowed(host, given == null ? InetAddress.getAllByName(host) : new InetAddress[] {given})
+        InetAddress given = table.get(ascii(host) + ":" + port);
+        return allowed(host, given == null ? InetAddress.getAllByName(ascii(host)) : new InetAddress[] {given})
             .map(address -> new InetSocketAddress(address, port)).toList();
     }
 
     @Override
     public InetAddress[] resolve(String host) throws UnknownHostException {
-        return allowed(host, InetAddress.getAllByName(host)).toArray(InetAddress[]::new);
+        return allowed(host, InetAddress.getAllByName(ascii(host))).toArray(InetAddress[]::new);
     }
 
     @Override
     public String resolveCanonicalHostname(String host) {
         return host;
+    }
+
+    /** The name as DNS has it: HttpClient asks for `bücher.example` where the URI has `xn--bcher-kva.example`. */
+    private static String ascii(String host) throws UnknownHostException {
+        try {
+            return IDN.toASCII(host);
+        } catch (IllegalArgumentException error) {
+            throw new UnknownHostException(host + ": " + error.getMessage());
+        }
     }
 
     private Stream<InetAddress> allowed(String host, InetAddress[] found) throws Refused {

@@ -28,9 +28,9 @@ final class Links {
             "src", "E"),
         new Rule("img[srcset], source[srcset]", "srcset", "E"));
 
-    /** References to http(s) URIs that are not too long: no fragments of the same page, no `mailto:`. */
+    /** References to http(s) URIs that are not too long: no `mailto:` and the like. */
     private static final Pattern USEFUL =
-        Pattern.compile("(?is)(?=.{1,8192}\\z)(?:https?:|(?!#|[a-z][a-z0-9+.-]*:)).*");
+        Pattern.compile("(?is)(?=.{1,8192}\\z)(?:https?:|(?![a-z][a-z0-9+.-]*:)).*");
 
     private static final Pattern NOFOLLOW = Pattern.compile("(?i)\\b(nofollow|none)\\b");
 
@@ -55,7 +55,7 @@ final class Links {
             for (Element element : page.select(rule.elements)) {
                 String value = element.attr(rule.attribute);
                 if (!rule.attribute.equals("srcset")) {
-                    hops.putIfAbsent(value.strip(), rule.hop);
+                    hops.putIfAbsent(value.startsWith("#") ? base : value.strip(), rule.hop);
                     continue;
                 }
                 for (String picture : value.split(",")) { // `small.png 1x, large.png 2x`

@@ -25,7 +25,6 @@ import org.apache.hc.client5.http.impl.classic.HttpClients;
 import org.apache.hc.client5.http.impl.io.PoolingHttpClientConnectionManagerBuilder;
 import org.apache.hc.client5.http.protocol.HttpClientContext;
 import org.apache.hc.client5.http.ssl.TlsSocketStrategy;
-import org.apache.hc.core5.http.ClassicHttpResponse;
 import org.apache.hc.core5.http.EndpointDetails;
 import org.apache.hc.core5.http.MalformedChunkCodingException;
 import org.apache.hc.core5.http.MessageConstraintException;
@@ -69,12 +68,12 @@ final class Web {
         }
         fetch.begin(request);
         HttpClientContext context = HttpClientContext.create();
-        try (ClassicHttpResponse response = client(fetch.policy).executeOpen(null, request, context)) {
-            Answer answer = new Answer(response);
+        try {
+            Answer answer = new Answer(client(fetch.policy).executeOpen(null, request, context));
             answer.read(fetch);
-            request.cancel(); // otherwise closing the response would first read the rest of its body
             return answer;
         } finally {
+            request.cancel(); // ends the connection; closing the response would first read the rest of its body
             EndpointDetails peer = context.getEndpointDetails();
             if (peer != null && peer.getRemoteAddress() instanceof InetSocketAddress address) {
                 fetch.connectedTo(address.getAddress().getHostAddress());
