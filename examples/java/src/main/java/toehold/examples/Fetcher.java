@@ -59,7 +59,8 @@ public final class Fetcher {
         return thread;
     });
     private volatile int toes;
-    private volatile boolean leaving;
+    private volatile boolean leaving; // takes no more leases
+    private volatile boolean ended; // sends no more heartbeats
 
     private Fetcher(Options options) {
         this.options = options;
@@ -70,18 +71,18 @@ public final class Fetcher {
 
     public static void main(String[] arguments) {
         Fetcher fetcher = new Fetcher(Options.parse(arguments));
-        CountDownLatch ended = new CountDownLatch(1);
+        CountDownLatch done = new CountDownLatch(1);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> { // SIGTERM and SIGINT
             fetcher.leave();
             try {
-                ended.await();
+                done.await();
                 Runtime.getRuntime().halt(0); // otherwise the exit code would name the signal
             } catch (InterruptedException hurried) {
                 Runtime.getRuntime().halt(1);
             }
         }));
         fetcher.run();
-        ended.countDown();
+        done.countDown();
     }
 
     private void run() {
@@ -96,7 +97,8 @@ public final class Fetcher {
         while (!held.isEmpty() && System.nanoTime() < patienceEnds) {
             sleep(50);
         }
-        try { // The frontier takes back at once all leases that are still out.
+        ended = true;
+        try { // The frontier then takes back at once whatever is still out.
             frontier.rpcs().heartbeat(heartbeat().clearTokens().setLeaving(true).build());
         } catch (StatusRuntimeException error) {
             log("the goodbye did not reach the frontier: %s", error.getStatus());
@@ -179,10 +181,10 @@ public final class Fetcher {
 
     private void sendHeartbeats() {
         long intervalMs = 3000;
-        while (true) {
+        while (!ended) {
             try {
                 HeartbeatResponse answer =
-                    frontier.call(() -> frontier.rpcs().heartbeat(heartbeat().build()), () -> true, intervalMs);
+                    frontier.call(() -> frontier.rpcs().heartbeat(heartbeat().build()), () -> !ended, intervalMs);
                 answer.getEndedTokensList().stream().map(held::get).filter(Objects::nonNull).forEach(Fetch::end);
                 answer.getInterruptTokensList().stream().map(held::get).filter(Objects::nonNull)
                     .forEach(Fetch::interrupt);
@@ -192,8 +194,10 @@ public final class Fetcher {
                     leave();
                 }
                 intervalMs = Math.max(100, Durations.toMillis(answer.getIntervalDuration()));
-            } catch (NoAnswer refusal) {
-                exit("the frontier refuses heartbeats: " + refusal.getMessage());
+            } catch (NoAnswer reason) {
+                if (!ended) {
+                    exit("the frontier refuses heartbeats: " + reason.getMessage());
+                }
             }
             sleep(intervalMs);
         }
