@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use url::Url;
 
@@ -19,30 +20,31 @@ pub struct Page {
     pub links: Vec<Candidate>,
 }
 
-impl Page {
-    /// The page of a fetch that was interrupted.
-    pub fn killed(lease: &Lease) -> Self {
-        let mut report = fetched(lease);
-        report.fetch_status = FetchStatus::ProcessingThreadKilled.into();
-        Self { report, links: vec![] }
-    }
-}
-
 /// Fetches the URI of a lease. Whatever goes wrong becomes the report's status.
-pub async fn fetch(web: &Web, lease: &Lease, policy: &FetchPolicy) -> Page {
-    let mut report = fetched(lease);
-    let mut links = vec![];
+pub async fn fetch(web: &Web, lease: &Lease, policy: &FetchPolicy, interrupted: &Notify) -> Page {
     let start = Instant::now();
-    let visit = Visit { lease, policy, deadline: start + seconds(policy.timeout) };
-    let outcome = if visit.is_robots() {
-        fetch_robots(web, &visit, &mut report).await
-    } else {
-        fetch_page(web, &visit, &mut report).await.map(|found| links = found)
+    let mut report = Report {
+        token: lease.token.clone(),
+        outcome: Outcome::Fetched.into(),
+        start_time: Some(SystemTime::now().into()),
+        ..Default::default()
     };
-    if let Err(Failure(status, note)) = outcome {
+    let visit = Visit { lease, policy, deadline: start + seconds(policy.timeout) };
+    let fetching = async {
+        if visit.is_robots() {
+            return fetch_robots(web, &visit, &mut report).await.map(|()| vec![]);
+        }
+        fetch_page(web, &visit, &mut report).await
+    };
+    let outcome = tokio::select! {
+        outcome = fetching => outcome,
+        () = interrupted.notified() => Err(Failure(FetchStatus::ProcessingThreadKilled, "interrupted")),
+    };
+    let links = outcome.unwrap_or_else(|Failure(status, note)| {
         report.fetch_status = status.into();
         report.annotations.push(note.into());
-    }
+        vec![]
+    });
     report.fetch_duration = start.elapsed().try_into().ok();
     Page { report, links }
 }
@@ -94,15 +96,6 @@ fn without_torn_allow(mut body: Vec<u8>) -> Vec<u8> {
         body.push(b'#'); // not empty
     }
     body
-}
-
-fn fetched(lease: &Lease) -> Report {
-    Report {
-        token: lease.token.clone(),
-        outcome: Outcome::Fetched.into(),
-        start_time: Some(SystemTime::now().into()),
-        ..Default::default()
-    }
 }
 
 /// Puts an answer into a report.

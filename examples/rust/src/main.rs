@@ -158,10 +158,7 @@ impl Fetcher {
 
     /// A toe's work. A heartbeat may end it anywhere, if the frontier no longer wants the report.
     async fn work(self: Arc<Self>, lease: Lease, policy: FetchPolicy, interrupted: Arc<Notify>) {
-        let page = tokio::select! {
-            page = fetch::fetch(&self.web, &lease, &policy) => page,
-            () = interrupted.notified() => Page::killed(&lease),
-        };
+        let page = fetch::fetch(&self.web, &lease, &policy, &interrupted).await;
         if let Err(Refusal(problem)) = self.hand_in(&lease, page).await {
             eprintln!("{} is not reported: {problem}", lease.uri);
         }
