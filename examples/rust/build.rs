@@ -1,4 +1,4 @@
-//! Generates the client of FrontierService from the contract. protox reads .proto files, so protoc is not needed.
+//! Generates the client of FrontierService from the contract. protox reads .proto files itself: no protoc.
 
 const PROTOS: &str = "../../protos";
 

@@ -58,7 +58,8 @@ async fn fetch_page(web: &Web, visit: &Visit<'_>, report: &mut Report) -> Result
 
 /// Fetches a robots.txt. No fault may look like an empty file, which allows everything.
 async fn fetch_robots(web: &Web, visit: &Visit<'_>, report: &mut Report) -> Result<(), Failure> {
-    let mut uri = Url::parse(&visit.lease.uri).map_err(|_| Failure(FetchStatus::UnfetchableUri, "not-a-uri"))?;
+    let mut uri =
+        Url::parse(&visit.lease.uri).map_err(|_| Failure(FetchStatus::UnfetchableUri, "not-a-uri"))?;
     let mut answer = web.get(&uri, visit, report).await?;
     for _ in 0..MAX_ROBOTS_REDIRECTS {
         match uri.join(&answer.header("location")) {
@@ -70,12 +71,16 @@ async fn fetch_robots(web: &Web, visit: &Visit<'_>, report: &mut Report) -> Resu
     describe(&answer, visit.lease, report);
     match answer.status {
         300..400 => report.fetch_status = DEEMED_NOT_FOUND,
-        200..300 if answer.truncation == Truncation::Time => report.fetch_status = FetchStatus::Timeout.into(),
+        200..300 if answer.truncation == Truncation::Time => {
+            report.fetch_status = FetchStatus::Timeout.into()
+        }
         200..300 => {
             let torn = answer.truncation == Truncation::Disconnect;
             match answer.decoded() {
                 None => report.fetch_status = FetchStatus::ProtocolError.into(),
-                Some(body) if body.is_empty() && torn => report.fetch_status = FetchStatus::ConnectLost.into(),
+                Some(body) if body.is_empty() && torn => {
+                    report.fetch_status = FetchStatus::ConnectLost.into()
+                }
                 Some(body) if body.is_empty() => report.robots_empty = true,
                 Some(mut body) => {
                     body.truncate(MAX_ROBOTS_BYTES);
@@ -114,6 +119,8 @@ fn describe(answer: &Answer, lease: &Lease, report: &mut Report) {
     let until = httpdate::parse_http_date(&wait).ok();
     report.retry_after_duration = match wait.parse::<u32>() {
         Ok(seconds) => Some(prost_types::Duration { seconds: seconds.into(), nanos: 0 }),
-        Err(_) => until.and_then(|date| date.duration_since(SystemTime::now()).unwrap_or_default().try_into().ok()),
+        Err(_) => {
+            until.and_then(|date| date.duration_since(SystemTime::now()).unwrap_or_default().try_into().ok())
+        }
     };
 }

@@ -27,7 +27,8 @@ impl Frontier {
     pub fn new(address: &str) -> Result<Self, tonic::transport::Error> {
         let channel = Endpoint::from_shared(format!("http://{address}"))?
             .connect_timeout(Duration::from_secs(5))
-            .http2_keep_alive_interval(Duration::from_secs(30)) // the frontier allows a ping every five seconds
+            // The frontier allows a ping every five seconds.
+            .http2_keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(10))
             .connect_lazy();
         // tonic's own limit is 4 MiB, the contract's 8.
@@ -41,8 +42,9 @@ impl Frontier {
 
     /// Makes a call, again and again until it is answered or refused for good. Drop the future to give up.
     ///
-    /// Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport and refuse
-    /// nothing. The rests between two tries grow up to `longest_rest`, unless the frontier says how long to wait.
+    /// Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport and
+    /// refuse nothing. The rests between two tries grow up to `longest_rest`, unless the frontier says how
+    /// long to wait.
     pub async fn call<A, F>(&self, longest_rest: Duration, call: impl Fn(Rpcs) -> F) -> Result<A, Refusal>
     where
         F: Future<Output = Result<Response<A>, Status>>,
@@ -56,7 +58,7 @@ impl Frontier {
             if let Some(info) = error.get_details_error_info().filter(|info| info.domain == "toehold") {
                 let problem = format!("{}: {}", info.reason, error.message());
                 if info.reason == "SESSION_SUPERSEDED" {
-                    crate::exit(&problem); // another process has this name now, and this one may do nothing more
+                    crate::exit(&problem); // another process has this name, and this one may do nothing more
                 }
                 if !matches!(error.code(), Code::Unavailable | Code::ResourceExhausted) {
                     return Err(Refusal(problem));

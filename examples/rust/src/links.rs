@@ -81,7 +81,9 @@ fn references(tag: &StartTag<()>) -> Vec<(String, &'static str)> {
         b"a" | b"area" => ("href", "L"),
         b"link" if relates(&["stylesheet", "icon"]) => ("href", "E"),
         b"link" if relates(&["canonical", "alternate", "next", "prev"]) => ("href", "L"),
-        b"img" | b"script" | b"iframe" | b"frame" | b"embed" | b"source" | b"audio" | b"video" => ("src", "E"),
+        b"img" | b"script" | b"iframe" | b"frame" | b"embed" | b"source" | b"audio" | b"video" => {
+            ("src", "E")
+        }
         _ => return vec![],
     };
     let mut found: Vec<_> = attribute(tag, name).into_iter().map(|reference| (reference, hop)).collect();

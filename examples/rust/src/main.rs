@@ -1,8 +1,8 @@
 //! A small, complete fetcher for a Toehold frontier.
 //!
-//! One task asks for leases, one sends heartbeats, and each lease has a toe task of its own, which fetches the page,
-//! offers its links and hands in its report. The fetcher asks only for as many leases as it has idle toes. So it
-//! starts every lease at once, and never has an unstarted one to hand back.
+//! One task asks for leases, one sends heartbeats, and each lease has a toe task of its own, which fetches
+//! the page, offers its links and hands in its report. The fetcher asks only for as many leases as it has
+//! idle toes. So it starts every lease at once, and never has an unstarted one to hand back.
 
 mod addresses;
 mod fetch;
@@ -30,9 +30,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::Request;
 
 use fetch::Page;
-use frontier::{CALL_TIMEOUT, Frontier, LONGEST_REST, Refusal};
+use frontier::{CALL_TIMEOUT, Frontier, LONGEST_REST, Refusal, Rpcs};
 use proto::{
-    Disposition, FetchPolicy, FinishedRequest, HeartbeatRequest, Lease, NextRequest, ScheduleRequest, ToeStepCount,
+    Disposition, FetchPolicy, FinishedRequest, HeartbeatRequest, Lease, NextRequest, ScheduleRequest,
+    ToeStepCount,
 };
 use web::Web;
 
@@ -51,11 +52,11 @@ struct Options {
     #[arg(long, value_name = "NAME", default_value = "")]
     crawl: String,
     /// The node's name (default: rust- and the process id)
-    #[arg(long, value_name = "NODE", default_value_t = format!("rust-{}", std::process::id()), hide_default_value = true)]
-    name: String,
+    #[arg(long, value_name = "NODE")]
+    name: Option<String>,
     /// Most fetches at once
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    toes: usize,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
+    toes: u16,
     /// The address of a host, as with curl; may be repeated
     #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = web::resolve_option)]
     resolve: Vec<web::Resolved>,
@@ -78,6 +79,7 @@ struct Fetcher {
 }
 
 /// A lease that this fetcher holds. Each heartbeat names its token until its report is acknowledged.
+#[derive(Clone)]
 struct Held {
     toe: AbortHandle,
     interrupted: Arc<Notify>,
@@ -92,8 +94,8 @@ async fn main() {
         web: Web::new(options.resolve, options.ca_file).unwrap_or_else(|error| exit(&error.to_string())),
         crawl: options.crawl,
         session: format!("{}-{}", std::process::id(), began.as_nanos()),
-        node: options.name,
-        toes: AtomicUsize::new(options.toes),
+        node: options.name.unwrap_or(format!("rust-{}", std::process::id())),
+        toes: AtomicUsize::new(options.toes.into()),
         held: Mutex::default(),
         toe_idle: Notify::new(),
         leaving: CancellationToken::new(),
@@ -107,7 +109,7 @@ async fn main() {
         });
     }
     eprintln!("toehold-fetcher {} fetching for {}", fetcher.node, options.frontier);
-    let heartbeats = tokio::spawn(fetcher.clone().send_heartbeats(options.toes));
+    let heartbeats = tokio::spawn(fetcher.clone().send_heartbeats(options.toes.into()));
     tokio::select! { // dropping take_leases breaks off the long poll
         Refusal(problem) = fetcher.clone().take_leases() => exit(&problem),
         () = fetcher.leaving.cancelled() => {}
@@ -135,78 +137,48 @@ impl Fetcher {
                 known_fetch_policy_ids: policies.keys().cloned().collect(),
                 ..Default::default()
             };
-            let next = async |mut rpcs: frontier::Rpcs| rpcs.next(within(LONG_POLL + CALL_TIMEOUT, &wanted)).await;
+            let next = async |mut rpcs: Rpcs| rpcs.next(within(LONG_POLL + CALL_TIMEOUT, &wanted)).await;
             let answer = match self.frontier.call(LONGEST_REST, next).await {
                 Ok(answer) => answer,
                 Err(refusal) => return refusal,
             };
-            policies.extend(answer.fetch_policies.into_iter().map(|each| (each.fetch_policy_id.clone(), each)));
-            if answer.leases.is_empty() { // such as those of a crawl that is paused
+            policies
+                .extend(answer.fetch_policies.into_iter().map(|each| (each.fetch_policy_id.clone(), each)));
+            if answer.leases.is_empty() {
+                // such as those of a crawl that is paused
                 let rest = answer.retry_duration.and_then(|rest| rest.try_into().ok()).unwrap_or_default();
                 sleep(Duration::from_millis(50).max(rest)).await;
             }
             for lease in answer.leases {
                 let policy = policies.get(&lease.fetch_policy_id).cloned().unwrap_or_default();
                 let (token, interrupted) = (lease.token.clone(), Arc::new(Notify::new()));
-                // The lock keeps the toe from being done before it is noted.
+                let toe = Toe { fetcher: self.clone(), lease, policy, interrupted: interrupted.clone() };
+                // The lock keeps the toe from ending before it is noted.
                 let mut held = self.held();
-                let toe = tokio::spawn(self.clone().work(lease, policy, interrupted.clone())).abort_handle();
+                let toe = tokio::spawn(toe.work()).abort_handle();
                 held.insert(token, Held { toe, interrupted });
             }
         }
-    }
-
-    /// A toe's work. A heartbeat may end it anywhere, if the frontier no longer wants the report.
-    async fn work(self: Arc<Self>, lease: Lease, policy: FetchPolicy, interrupted: Arc<Notify>) {
-        let page = fetch::fetch(&self.web, &lease, &policy, &interrupted).await;
-        if let Err(Refusal(problem)) = self.hand_in(&lease, page).await {
-            eprintln!("{} is not reported: {problem}", lease.uri);
-        }
-        self.let_go(&lease.token);
-    }
-
-    /// Offers the links and then reports the page, so that a crash between the two loses nothing. A page whose
-    /// links are refused is not reported: its lease lapses.
-    async fn hand_in(&self, lease: &Lease, page: Page) -> Result<(), Refusal> {
-        for candidates in page.links.chunks(MAX_CANDIDATES) {
-            let offer =
-                ScheduleRequest { crawl: lease.crawl.clone(), candidates: candidates.to_vec(), ..Default::default() };
-            let schedule = async |mut rpcs: frontier::Rpcs| rpcs.schedule(within(CALL_TIMEOUT, &offer)).await;
-            self.frontier.call(LONGEST_REST, schedule).await?;
-        }
-        let reports = vec![page.report];
-        let request = FinishedRequest { reports, node: self.node.clone(), session: self.session.clone() };
-        let finished = async |mut rpcs: frontier::Rpcs| rpcs.finished(within(CALL_TIMEOUT, &request)).await;
-        let answer = self.frontier.call(LONGEST_REST, finished).await?;
-        for result in answer.results {
-            if result.disposition() == Disposition::InvalidReport {
-                eprintln!("{}: invalid report: {}", lease.uri, result.problem);
-            }
-        }
-        Ok(())
     }
 
     async fn send_heartbeats(self: Arc<Self>, own_toes: usize) {
         let mut interval = Duration::from_secs(3);
         loop {
             let heartbeat =
-                async |mut rpcs: frontier::Rpcs| rpcs.heartbeat(within(CALL_TIMEOUT, &self.heartbeat())).await;
+                async |mut rpcs: Rpcs| rpcs.heartbeat(within(CALL_TIMEOUT, &self.heartbeat())).await;
             let answer = match self.frontier.call(interval, heartbeat).await {
                 Ok(answer) => answer,
                 Err(Refusal(problem)) => exit(&problem),
             };
-            for token in &answer.ended_tokens {
-                if let Some(ended) = self.let_go(token) {
-                    ended.toe.abort();
-                }
+            for ended in self.held_of(&answer.ended_tokens) {
+                ended.toe.abort();
             }
-            for token in &answer.interrupt_tokens {
-                if let Some(held) = self.held().get(token) {
-                    held.interrupted.notify_one();
-                }
+            for interrupted in self.held_of(&answer.interrupt_tokens) {
+                interrupted.interrupted.notify_one();
             }
             // release_tokens asks for leases that have not been started, and there are none.
-            self.toes.store(answer.pool_size.map_or(own_toes, |size| size.max(0) as usize), Ordering::Relaxed);
+            self.toes
+                .store(answer.pool_size.map_or(own_toes, |size| size.max(0) as usize), Ordering::Relaxed);
             if answer.drain {
                 self.leaving.cancel();
             }
@@ -240,10 +212,54 @@ impl Fetcher {
         self.held.lock().expect("nothing panics while it holds the lock")
     }
 
-    fn let_go(&self, token: &[u8]) -> Option<Held> {
-        let held = self.held().remove(token);
-        self.toe_idle.notify_one();
-        held
+    fn held_of(&self, tokens: &[Vec<u8>]) -> Vec<Held> {
+        let held = self.held();
+        tokens.iter().filter_map(|token| held.get(token).cloned()).collect()
+    }
+}
+
+/// The work on one lease. However it ends, be it done, aborted or in a panic, the lease is let go.
+struct Toe {
+    fetcher: Arc<Fetcher>,
+    lease: Lease,
+    policy: FetchPolicy,
+    interrupted: Arc<Notify>,
+}
+
+impl Toe {
+    async fn work(self) {
+        let page = fetch::fetch(&self.fetcher.web, &self.lease, &self.policy, &self.interrupted).await;
+        if let Err(Refusal(problem)) = self.hand_in(page).await {
+            eprintln!("{} is not reported: {problem}", self.lease.uri);
+        }
+    }
+
+    /// Offers the links and then reports the page, so that a crash between the two loses nothing. A page
+    /// whose links are refused is not reported: its lease lapses.
+    async fn hand_in(&self, page: Page) -> Result<(), Refusal> {
+        let Fetcher { frontier, node, session, .. } = &*self.fetcher;
+        for candidates in page.links.chunks(MAX_CANDIDATES) {
+            let (crawl, candidates) = (self.lease.crawl.clone(), candidates.to_vec());
+            let offer = ScheduleRequest { crawl, candidates, ..Default::default() };
+            let schedule = async |mut rpcs: Rpcs| rpcs.schedule(within(CALL_TIMEOUT, &offer)).await;
+            frontier.call(LONGEST_REST, schedule).await?;
+        }
+        let reports = vec![page.report];
+        let request = FinishedRequest { reports, node: node.clone(), session: session.clone() };
+        let finished = async |mut rpcs: Rpcs| rpcs.finished(within(CALL_TIMEOUT, &request)).await;
+        for result in frontier.call(LONGEST_REST, finished).await?.results {
+            if result.disposition() == Disposition::InvalidReport {
+                eprintln!("{}: invalid report: {}", self.lease.uri, result.problem);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Toe {
+    fn drop(&mut self) {
+        self.fetcher.held().remove(&self.lease.token);
+        self.fetcher.toe_idle.notify_one();
     }
 }
 

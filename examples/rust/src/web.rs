@@ -61,7 +61,11 @@ impl Visit<'_> {
     }
 
     /// Waits for the server, but not beyond its patience and the deadline. None if either passed.
-    async fn wait<T>(&self, patience: Option<prost_types::Duration>, work: impl Future<Output = T>) -> Option<T> {
+    async fn wait<T>(
+        &self,
+        patience: Option<prost_types::Duration>,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
         let patience = seconds(patience).min(self.deadline.saturating_duration_since(Instant::now()));
         timeout(patience, work).await.ok()
     }
@@ -73,7 +77,10 @@ pub struct Web {
 }
 
 impl Web {
-    pub fn new(resolved: Vec<Resolved>, ca_file: Option<PathBuf>) -> Result<Self, Box<dyn std::error::Error>> {
+    pub fn new(
+        resolved: Vec<Resolved>,
+        ca_file: Option<PathBuf>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let mut roots = RootCertStore::empty();
         match ca_file {
             Some(file) => {
@@ -129,7 +136,9 @@ impl Web {
     ) -> Result<Box<dyn Connection>, Failure> {
         let port = uri.port_or_known_default().unwrap_or(80);
         let (name, found) = match uri.host() {
-            _ if !visit.policy.proxy.is_empty() => return Err(Failure(FetchStatus::UnfetchableUri, "needs-proxy")),
+            _ if !visit.policy.proxy.is_empty() => {
+                return Err(Failure(FetchStatus::UnfetchableUri, "needs-proxy"));
+            }
             None => return Err(Failure(FetchStatus::UnfetchableUri, "no-host")),
             Some(Host::Ipv4(address)) => (address.to_string(), vec![IpAddr::from(address)]),
             Some(Host::Ipv6(address)) => (address.to_string(), vec![address.into()]),
@@ -142,8 +151,11 @@ impl Web {
         }
         for address in allowed {
             let connecting = TcpStream::connect((address, port));
-            let Some(Ok(stream)) = visit.wait(visit.policy.connect_timeout, connecting).await else { continue };
-            if report.peer_address.is_empty() { // of a robots.txt that redirects, its own host's
+            let Some(Ok(stream)) = visit.wait(visit.policy.connect_timeout, connecting).await else {
+                continue;
+            };
+            if report.peer_address.is_empty() {
+                // of a robots.txt that redirects, its own host's
                 report.peer_address = address.to_string();
             }
             if uri.scheme() == "http" {
@@ -211,7 +223,9 @@ impl Answer {
                     let Ok(piece) = frame.into_data() else { continue };
                     let taken = &piece[..piece.len().min(max_bytes - answer.body_bytes as usize)];
                     sha1.update(taken);
-                    answer.kept.extend_from_slice(&taken[..taken.len().min(MAX_KEPT_BYTES - answer.kept.len())]);
+                    answer
+                        .kept
+                        .extend_from_slice(&taken[..taken.len().min(MAX_KEPT_BYTES - answer.kept.len())]);
                     answer.body_bytes += taken.len() as i64;
                     if taken.len() < piece.len() {
                         answer.truncation = Truncation::Length;
@@ -280,7 +294,8 @@ impl Answer {
             return Some(self.kept.clone());
         }
         let mut plain = vec![];
-        let unpacked = MultiGzDecoder::new(&self.kept[..]).take(MAX_KEPT_BYTES as u64).read_to_end(&mut plain);
+        let unpacked =
+            MultiGzDecoder::new(&self.kept[..]).take(MAX_KEPT_BYTES as u64).read_to_end(&mut plain);
         // Of a body that broke off, the first part counts.
         (unpacked.is_ok() || !plain.is_empty()).then_some(plain)
     }
@@ -289,7 +304,8 @@ impl Answer {
 /// Whether a body is not framed as HTTP has it; otherwise its connection broke.
 fn is_malformed(error: &hyper::Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
-    cause.is_some_and(|cause| matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData))
+    cause
+        .is_some_and(|cause| matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData))
 }
 
 /// A duration of the contract; zero if it is missing.

@@ -9,13 +9,14 @@ import java.net.UnknownHostException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.apache.hc.client5.http.DnsResolver;
 
 /**
- * Resolves names to the addresses that a crawl allows (FetchPolicy.allowed_addresses). HttpClient connects to these
- * very addresses, so a name gains nothing by resolving differently the next time. Hosts that are written as
- * addresses come here as well.
+ * Resolves names to the addresses that a crawl allows (FetchPolicy.allowed_addresses). HttpClient connects to
+ * these very addresses, so a name gains nothing by resolving differently the next time. Hosts that are
+ * written as addresses come here as well.
  */
 record AllowedAddresses(List<String> allowed, Map<String, InetAddress> table) implements DnsResolver {
     private static final Map<String, List<String>> SETS =
@@ -38,8 +39,9 @@ record AllowedAddresses(List<String> allowed, Map<String, InetAddress> table) im
     @Override
     public List<InetSocketAddress> resolve(String host, int port) throws UnknownHostException {
         InetAddress given = table.get(ascii(host) + ":" + port);
-        return allowed(host, given == null ? InetAddress.getAllByName(ascii(host)) : new InetAddress[] {given})
-            .map(address -> new InetSocketAddress(address, port)).toList();
+        InetAddress[] found =
+            given == null ? InetAddress.getAllByName(ascii(host)) : new InetAddress[] {given};
+        return allowed(host, found).map(address -> new InetSocketAddress(address, port)).toList();
     }
 
     @Override
@@ -52,7 +54,7 @@ record AllowedAddresses(List<String> allowed, Map<String, InetAddress> table) im
         return host;
     }
 
-    /** The name as DNS has it: HttpClient asks for `bücher.example` where the URI has `xn--bcher-kva.example`. */
+    /** The name as DNS has it. For `xn--bcher-kva.example` HttpClient asks for `bücher.example`. */
     private static String ascii(String host) throws UnknownHostException {
         try {
             return IDN.toASCII(host);
@@ -70,9 +72,10 @@ record AllowedAddresses(List<String> allowed, Map<String, InetAddress> table) im
     }
 
     private boolean allows(InetAddress address) {
+        Predicate<String> holds = network -> contains(network, address);
         return allowed.stream().flatMap(each -> SETS.getOrDefault(each, List.of(each)).stream())
-                .anyMatch(network -> contains(network, address))
-            && !(allowed.contains("public") && NOT_PUBLIC.stream().anyMatch(network -> contains(network, address)));
+                .anyMatch(holds)
+            && !(allowed.contains("public") && NOT_PUBLIC.stream().anyMatch(holds));
     }
 
     /** Whether a network such as `10.1.0.0/16`, or a single address, contains an address. */

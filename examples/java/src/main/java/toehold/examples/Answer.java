@@ -1,5 +1,7 @@
 package toehold.examples;
 
+import static java.time.format.DateTimeFormatter.RFC_1123_DATE_TIME;
+
 import com.google.common.io.BaseEncoding;
 import com.google.protobuf.util.Durations;
 import java.io.ByteArrayInputStream;
@@ -15,7 +17,6 @@ import java.time.DateTimeException;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.ZonedDateTime;
-import java.time.format.DateTimeFormatter;
 import java.util.Locale;
 import java.util.Set;
 import java.util.function.Predicate;
@@ -97,16 +98,17 @@ final class Answer {
     /** Puts the answer into a report. */
     void describe(Lease lease, Report.Builder report) {
         boolean unchanged = status == 304 && !lease.getLastDigest().isEmpty();
-        report.setFetchStatus(status).setMediaType(mediaType()).setBodyBytes(bodyBytes).setTruncation(truncation)
+        report.setFetchStatus(status).setMediaType(mediaType())
+            .setBodyBytes(bodyBytes).setTruncation(truncation)
             .setDigest(unchanged ? lease.getLastDigest() : digest);
-        if (truncation.getNumber() <= Truncation.TRUNCATION_LENGTH_VALUE) { // else the next visit must get the rest
+        if (truncation == Truncation.TRUNCATION_UNSPECIFIED || truncation == Truncation.TRUNCATION_LENGTH) {
+            // Without validators the next visit gets the whole page.
             report.setEtag(header("ETag")).setLastModified(header("Last-Modified"));
         }
         String wait = header("Retry-After");
         try {
             long waitS = wait.matches("[0-9]{1,8}") ? Long.parseLong(wait)
-                : Duration.between(Instant.now(), ZonedDateTime.parse(wait, DateTimeFormatter.RFC_1123_DATE_TIME))
-                    .toSeconds() + 1;
+                : Duration.between(Instant.now(), ZonedDateTime.parse(wait, RFC_1123_DATE_TIME)).toSeconds();
             report.setRetryAfterDuration(Durations.fromSeconds(Math.max(0, waitS)));
         } catch (DateTimeException none) {
             report.clearRetryAfterDuration(); // no such header, or neither seconds nor a date
@@ -168,7 +170,8 @@ final class Answer {
             ? type.startsWith(pattern.substring(0, pattern.length() - 1)) : type.equals(pattern);
         return (policy.getMaxContentLength() == 0 || length <= policy.getMaxContentLength())
             && policy.getRejectMediaTypesList().stream().noneMatch(covers)
-            && (policy.getAcceptMediaTypesCount() == 0 || policy.getAcceptMediaTypesList().stream().anyMatch(covers));
+            && (policy.getAcceptMediaTypesCount() == 0
+                || policy.getAcceptMediaTypesList().stream().anyMatch(covers));
     }
 
     private static MessageDigest sha1() {

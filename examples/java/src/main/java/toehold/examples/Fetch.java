@@ -104,10 +104,11 @@ final class Fetch {
         } else if (body.length == 0) {
             report.setRobotsEmpty(true);
         } else {
-            String text = new String(body, 0, Math.min(body.length, Web.MAX_ROBOTS_BYTES), StandardCharsets.ISO_8859_1);
+            String text = new String(body, StandardCharsets.ISO_8859_1); // a character for each byte
             if (torn) { // a torn `Allow` may allow more than the whole line
                 text = TORN_ALLOW.matcher(text).replaceFirst("#");
             }
+            text = text.substring(0, Math.min(text.length(), Web.MAX_ROBOTS_BYTES));
             report.setRobotsBody(ByteString.copyFrom(text, StandardCharsets.ISO_8859_1));
         }
     }

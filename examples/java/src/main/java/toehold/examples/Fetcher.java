@@ -15,6 +15,8 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.stream.Stream;
 import toehold.examples.Frontier.NoAnswer;
 import toehold.frontier.v1.Candidate;
 import toehold.frontier.v1.Disposition;
@@ -36,14 +38,14 @@ import toehold.frontier.v1.ToeStepCount;
 /**
  * A small, complete fetcher for a Toehold frontier.
  *
- * <p>One thread asks for leases, one sends heartbeats, and each lease has a toe thread of its own, which fetches the
- * page, offers its links and hands in its report. The fetcher asks only for as many leases as it has idle toes. So
- * it starts every lease at once, and never has an unstarted one to hand back.
+ * <p>One thread asks for leases, one sends heartbeats, and each lease has a toe thread of its own, which
+ * fetches the page, offers its links and hands in its report. The fetcher asks only for as many leases as it
+ * has idle toes. So it starts every lease at once, and never has an unstarted one to hand back.
  */
 public final class Fetcher {
     private static final int LONG_POLL_S = 20;
     private static final int GOODBYE_S = 30;
-    /** So many candidates stay below the 8 MiB of a request, even if all their URIs are as long as they may be. */
+    /** So many candidates stay below the 8 MiB of a request, even if all their URIs are as long as can be. */
     private static final int MAX_CANDIDATES = 200;
 
     private final Options options;
@@ -121,15 +123,18 @@ public final class Fetcher {
             .setMaxLeases(Math.min(idle, 1000)).setWaitDuration(Durations.fromSeconds(LONG_POLL_S))
             .addAllKnownFetchPolicyIds(policies.keySet()).build();
         try {
-            NextResponse answer = frontier.call(() -> frontier.rpcs(LONG_POLL_S).next(request), () -> !leaving);
+            NextResponse answer =
+                frontier.call(() -> frontier.rpcs(LONG_POLL_S).next(request), () -> !leaving);
             answer.getFetchPoliciesList().forEach(policy -> policies.put(policy.getFetchPolicyId(), policy));
             for (Lease lease : answer.getLeasesList()) {
-                Fetch fetch = new Fetch(lease, policies.get(lease.getFetchPolicyId()), web);
+                FetchPolicy policy =
+                    policies.getOrDefault(lease.getFetchPolicyId(), FetchPolicy.getDefaultInstance());
+                Fetch fetch = new Fetch(lease, policy, web);
                 held.put(lease.getToken(), fetch);
                 threads.execute(() -> work(fetch));
             }
             if (answer.getLeasesCount() == 0) { // such as a crawl that is paused
-                sleep(Math.max(50, Durations.toMillis(answer.getRetryDuration())));
+                sleep(Math.max(50, Durations.toMillis(answer.getRetryDuration())), () -> !leaving);
             }
         } catch (NoAnswer reason) {
             if (!leaving) {
@@ -144,8 +149,9 @@ public final class Fetcher {
             fetch.run();
             List<Candidate> links = fetch.links();
             for (int from = 0; from < links.size(); from += MAX_CANDIDATES) {
-                ScheduleRequest offer = ScheduleRequest.newBuilder().setCrawl(fetch.lease.getCrawl())
-                    .addAllCandidates(links.subList(from, Math.min(from + MAX_CANDIDATES, links.size()))).build();
+                int to = Math.min(from + MAX_CANDIDATES, links.size());
+                ScheduleRequest offer = ScheduleRequest.newBuilder()
+                    .setCrawl(fetch.lease.getCrawl()).addAllCandidates(links.subList(from, to)).build();
                 frontier.call(() -> frontier.rpcs().schedule(offer), () -> !fetch.isEnded());
             }
             FinishedRequest request = FinishedRequest.newBuilder()
@@ -155,7 +161,8 @@ public final class Fetcher {
             if (result.getDisposition() == Disposition.DISPOSITION_INVALID_REPORT) {
                 log("%s: invalid report: %s", fetch.lease.getUri(), result.getProblem());
             }
-        } catch (NoAnswer reason) { // A page whose links are not stored must not be reported: its lease lapses.
+        } catch (NoAnswer reason) {
+            // A page whose links are not stored must not be reported. Its lease lapses.
             log("%s is not reported: %s", fetch.lease.getUri(), reason.getMessage());
         } finally {
             held.remove(fetch.lease.getToken());
@@ -183,11 +190,10 @@ public final class Fetcher {
         long intervalMs = 3000;
         while (!ended) {
             try {
-                HeartbeatResponse answer =
-                    frontier.call(() -> frontier.rpcs().heartbeat(heartbeat().build()), () -> !ended, intervalMs);
-                answer.getEndedTokensList().stream().map(held::get).filter(Objects::nonNull).forEach(Fetch::end);
-                answer.getInterruptTokensList().stream().map(held::get).filter(Objects::nonNull)
-                    .forEach(Fetch::interrupt);
+                HeartbeatResponse answer = frontier.call(
+                    () -> frontier.rpcs().heartbeat(heartbeat().build()), () -> !ended, intervalMs);
+                held(answer.getEndedTokensList()).forEach(Fetch::end);
+                held(answer.getInterruptTokensList()).forEach(Fetch::interrupt);
                 // release_tokens asks for leases that have not been started, and there are none.
                 toes = answer.hasPoolSize() ? answer.getPoolSize() : options.toes;
                 if (answer.getDrain()) {
@@ -199,8 +205,12 @@ public final class Fetcher {
                     exit("the frontier refuses heartbeats: " + reason.getMessage());
                 }
             }
-            sleep(intervalMs);
+            sleep(intervalMs, () -> !ended);
         }
+    }
+
+    private Stream<Fetch> held(List<ByteString> tokens) {
+        return tokens.stream().map(held::get).filter(Objects::nonNull);
     }
 
     private HeartbeatRequest.Builder heartbeat() {
@@ -216,6 +226,14 @@ public final class Fetcher {
 
     static void log(String format, Object... arguments) {
         System.err.printf(format + "%n", arguments);
+    }
+
+    /** Sleeps as long as it is wanted. */
+    static void sleep(long ms, BooleanSupplier wanted) {
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms);
+        while (wanted.getAsBoolean() && System.nanoTime() < end) {
+            sleep(Math.min(ms, 50));
+        }
     }
 
     static void sleep(long ms) {

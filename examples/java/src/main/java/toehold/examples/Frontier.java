@@ -48,7 +48,7 @@ final class Frontier {
         return rpcs(0);
     }
 
-    /** Why a call brought no answer: the frontier refused it for good, or nobody wants the answer any more. */
+    /** Why a call got no answer: the frontier refused it for good, or nobody wants the answer any more. */
     static final class NoAnswer extends Exception {
         NoAnswer(String reason) {
             super(reason);
@@ -62,8 +62,8 @@ final class Frontier {
     /**
      * Makes a call, again and again until it is answered or refused for good, or not wanted any more.
      *
-     * <p>Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport and refuse
-     * nothing. The rests between two tries grow, as long as the frontier does not say how long to wait.
+     * <p>Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport and
+     * refuse nothing. The rests between two tries grow, unless the frontier says how long to wait.
      */
     <T> T call(Supplier<T> call, BooleanSupplier wanted, long longestRestMs) throws NoAnswer {
         long restMs = FIRST_REST_MS;
@@ -74,20 +74,16 @@ final class Frontier {
                 ErrorInfo info = detail(error, ErrorInfo.class, ErrorInfo.getDefaultInstance());
                 String problem = info.getReason() + ": " + error.getStatus().getDescription();
                 if (info.getReason().equals("SESSION_SUPERSEDED")) {
-                    Fetcher.exit(problem); // another process has this name now, and this one may do nothing more
+                    Fetcher.exit(problem); // another process has this name, and this one may do nothing more
                 }
                 if (info.getDomain().equals("toehold") && !TEMPORARY.contains(error.getStatus().getCode())) {
                     throw new NoAnswer(problem);
                 }
                 RetryInfo hint = detail(error, RetryInfo.class, RetryInfo.getDefaultInstance());
                 long jitteredMs = ThreadLocalRandom.current().nextLong(restMs / 2, restMs + 1);
-                long end = System.nanoTime()
-                    + TimeUnit.MILLISECONDS.toNanos(Math.max(jitteredMs, Durations.toMillis(hint.getRetryDelay())));
-                while (wanted.getAsBoolean() && System.nanoTime() < end) {
-                    Fetcher.sleep(50);
-                }
+                Fetcher.sleep(Math.max(jitteredMs, Durations.toMillis(hint.getRetryDelay())), wanted);
                 restMs = Math.min(2 * restMs, Math.max(FIRST_REST_MS, longestRestMs));
-                channel.resetConnectBackoff(); // gRPC's own rests grow to two minutes; leases would lapse meanwhile
+                channel.resetConnectBackoff(); // gRPC's own rests grow to two minutes: leases would lapse
             }
         }
         throw new NoAnswer("nobody wants the answer any more");

@@ -24,8 +24,8 @@ final class Links {
     private static final List<Rule> RULES = List.of(
         new Rule("a[href], area[href], link[rel~=(?i)canonical|alternate|next|prev][href]", "href", "L"),
         new Rule("link[rel~=(?i)stylesheet|icon][href]", "href", "E"),
-        new Rule("img[src], script[src], iframe[src], frame[src], embed[src], source[src], audio[src], video[src]",
-            "src", "E"),
+        new Rule("img[src], script[src], iframe[src], frame[src], embed[src]", "src", "E"),
+        new Rule("source[src], audio[src], video[src]", "src", "E"),
         new Rule("img[srcset], source[srcset]", "srcset", "E"));
 
     /** References to http(s) URIs that are not too long: no `mailto:` and the like. */

@@ -57,7 +57,12 @@ final class Options {
             case "--frontier" -> frontier = value;
             case "--crawl" -> crawl = value;
             case "--name" -> name = value;
-            case "--toes" -> toes = Integer.parseInt(value);
+            case "--toes" -> {
+                if (!value.matches("[1-9][0-9]{0,3}")) {
+                    throw new IllegalArgumentException("--toes must be between 1 and 9999, got " + value);
+                }
+                toes = Integer.parseInt(value);
+            }
             case "--resolve" -> {
                 String[] parts = value.split(":", 3);
                 if (parts.length < 3) {
@@ -70,7 +75,8 @@ final class Options {
         }
     }
 
-    private static DefaultClientTlsStrategy trusting(String file) throws IOException, GeneralSecurityException {
+    private static DefaultClientTlsStrategy trusting(String file)
+            throws IOException, GeneralSecurityException {
         KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
         trusted.load(null, null);
         try (InputStream pem = new FileInputStream(file)) {

@@ -46,8 +46,9 @@ final class Web {
         Http1Config.custom().setMaxHeaderCount(1000).setMaxLineLength(64 * 1024).build();
 
     /** HttpClient's own parser skips lines until one is HTTP's, and so finds no answer in something else. */
-    private static final ManagedHttpClientConnectionFactory CONNECTIONS = ManagedHttpClientConnectionFactory.builder()
-        .http1Config(HEADS).responseParserFactory(new DefaultHttpResponseParserFactory(HEADS)).build();
+    private static final ManagedHttpClientConnectionFactory CONNECTIONS =
+        ManagedHttpClientConnectionFactory.builder()
+            .http1Config(HEADS).responseParserFactory(new DefaultHttpResponseParserFactory(HEADS)).build();
 
     private final Map<String, CloseableHttpClient> clients = new ConcurrentHashMap<>();
     private final Map<String, InetAddress> resolve;
@@ -62,7 +63,7 @@ final class Web {
     Answer get(Fetch fetch, String uri) throws IOException {
         Matcher parts = HTTP_URI.matcher(uri);
         if (!parts.matches() || !fetch.policy.getProxy().isEmpty()) {
-            throw new AllowedAddresses.Refused("not an http(s) URI, or to be fetched through a proxy: " + uri);
+            throw new AllowedAddresses.Refused("not an http(s) URI, or only through a proxy: " + uri);
         }
         HttpUriRequestBase request = new HttpUriRequestBase("GET", URI.create(parts.group(1)));
         request.setPath(parts.group(2).startsWith("/") ? parts.group(2) : "/" + parts.group(2));
@@ -83,7 +84,7 @@ final class Web {
             answer.read(fetch);
             return answer;
         } finally {
-            request.cancel(); // ends the connection; closing the response would first read the rest of its body
+            request.cancel(); // ends the connection; closing the response would read the rest of its body
             EndpointDetails peer = context.getEndpointDetails();
             if (peer != null && peer.getRemoteAddress() instanceof InetSocketAddress address) {
                 fetch.connectedTo(address.getAddress().getHostAddress());
@@ -114,8 +115,8 @@ final class Web {
 
     /** What an error without an answer means: the status of the first kind that fits. */
     static FetchStatus status(IOException error) {
-        return STATUSES.stream().filter(row -> row.getKey().isInstance(error)).map(Map.Entry::getValue).findFirst()
-            .orElse(FetchStatus.FETCH_STATUS_CONNECT_LOST);
+        return STATUSES.stream().filter(row -> row.getKey().isInstance(error)).findFirst()
+            .map(Map.Entry::getValue).orElse(FetchStatus.FETCH_STATUS_CONNECT_LOST);
     }
 
     private static final List<Map.Entry<Class<? extends IOException>, FetchStatus>> STATUSES = List.of(
