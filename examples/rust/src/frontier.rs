@@ -42,9 +42,8 @@ impl Frontier {
 
     /// Makes a call, again and again until it is answered or refused for good. Drop the future to give up.
     ///
-    /// Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport and
-    /// refuse nothing. The rests between two tries grow up to `longest_rest`, unless the frontier says how
-    /// long to wait.
+    /// Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport. The rests
+    /// between two tries grow up to `longest_rest`, unless the frontier says how long to wait.
     pub async fn call<A, F>(&self, longest_rest: Duration, call: impl Fn(Rpcs) -> F) -> Result<A, Refusal>
     where
         F: Future<Output = Result<Response<A>, Status>>,
@@ -55,14 +54,17 @@ impl Frontier {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(error) => error,
             };
+            let code = error.code();
             if let Some(info) = error.get_details_error_info().filter(|info| info.domain == "toehold") {
                 let problem = format!("{}: {}", info.reason, error.message());
                 if info.reason == "SESSION_SUPERSEDED" {
                     crate::exit(&problem); // another process has this name, and this one may do nothing more
                 }
-                if !matches!(error.code(), Code::Unavailable | Code::ResourceExhausted) {
+                if !matches!(code, Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded) {
                     return Err(Refusal(problem));
                 }
+            } else if matches!(code, Code::ResourceExhausted | Code::Unimplemented) {
+                return Err(Refusal(error.to_string())); // a message too large for gRPC, or not a frontier
             }
             let asked = error.get_details_retry_info().and_then(|hint| hint.retry_delay).unwrap_or_default();
             tokio::time::sleep(asked.max(rest.mul_f64(0.5 + fastrand::f64() / 2.0))).await;

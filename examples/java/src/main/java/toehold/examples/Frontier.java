@@ -25,7 +25,10 @@ final class Frontier {
     static final int CALL_TIMEOUT_S = 15;
     static final long LONGEST_REST_MS = 30_000;
     private static final long FIRST_REST_MS = 200;
-    private static final Set<Code> TEMPORARY = Set.of(Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED);
+    /** The frontier's own errors that are worth another try, and the transport's that are not. */
+    private static final Set<Code> TEMPORARY =
+        Set.of(Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED);
+    private static final Set<Code> HOPELESS = Set.of(Code.RESOURCE_EXHAUSTED, Code.UNIMPLEMENTED);
 
     private final ManagedChannel channel;
 
@@ -62,8 +65,8 @@ final class Frontier {
     /**
      * Makes a call, again and again until it is answered or refused for good, or not wanted any more.
      *
-     * <p>Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport and
-     * refuse nothing. The rests between two tries grow, unless the frontier says how long to wait.
+     * <p>Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport. The
+     * rests between two tries grow, unless the frontier says how long to wait.
      */
     <T> T call(Supplier<T> call, BooleanSupplier wanted, long longestRestMs) throws NoAnswer {
         long restMs = FIRST_REST_MS;
@@ -72,11 +75,13 @@ final class Frontier {
                 return call.get();
             } catch (StatusRuntimeException error) {
                 ErrorInfo info = detail(error, ErrorInfo.class, ErrorInfo.getDefaultInstance());
-                String problem = info.getReason() + ": " + error.getStatus().getDescription();
+                Code code = error.getStatus().getCode();
+                boolean isFrontiers = info.getDomain().equals("toehold");
+                String problem = (isFrontiers ? info.getReason() : code) + ": " + error.getStatus().getDescription();
                 if (info.getReason().equals("SESSION_SUPERSEDED")) {
                     Fetcher.exit(problem); // another process has this name, and this one may do nothing more
                 }
-                if (info.getDomain().equals("toehold") && !TEMPORARY.contains(error.getStatus().getCode())) {
+                if (isFrontiers ? !TEMPORARY.contains(code) : HOPELESS.contains(code)) {
                     throw new NoAnswer(problem);
                 }
                 RetryInfo hint = detail(error, RetryInfo.class, RetryInfo.getDefaultInstance());
