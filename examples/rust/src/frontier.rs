@@ -42,8 +42,8 @@ impl Frontier {
 
     /// Makes a call, again and again until it is answered or refused for good. Drop the future to give up.
     ///
-    /// Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport. The rests
-    /// between two tries grow up to `longest_rest`, unless the frontier says how long to wait.
+    /// Only an error with Toehold's ErrorInfo is the frontier's. All others come from the transport. The
+    /// rests between two tries grow up to `longest_rest`, unless the frontier says how long to wait.
     pub async fn call<A, F>(&self, longest_rest: Duration, call: impl Fn(Rpcs) -> F) -> Result<A, Refusal>
     where
         F: Future<Output = Result<Response<A>, Status>>,

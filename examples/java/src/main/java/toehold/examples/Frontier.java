@@ -77,7 +77,8 @@ final class Frontier {
                 ErrorInfo info = detail(error, ErrorInfo.class, ErrorInfo.getDefaultInstance());
                 Code code = error.getStatus().getCode();
                 boolean isFrontiers = info.getDomain().equals("toehold");
-                String problem = (isFrontiers ? info.getReason() : code) + ": " + error.getStatus().getDescription();
+                String problem =
+                    (isFrontiers ? info.getReason() : code) + ": " + error.getStatus().getDescription();
                 if (info.getReason().equals("SESSION_SUPERSEDED")) {
                     Fetcher.exit(problem); // another process has this name, and this one may do nothing more
                 }

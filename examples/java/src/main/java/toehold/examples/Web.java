@@ -29,8 +29,6 @@ import org.apache.hc.client5.http.ssl.TlsSocketStrategy;
 import org.apache.hc.core5.http.EndpointDetails;
 import org.apache.hc.core5.http.MalformedChunkCodingException;
 import org.apache.hc.core5.http.MessageConstraintException;
-import org.apache.hc.core5.http.config.Http1Config;
-import org.apache.hc.core5.http.impl.io.DefaultHttpResponseParserFactory;
 import org.apache.hc.core5.util.Timeout;
 import toehold.frontier.v1.FetchPolicy;
 import toehold.frontier.v1.FetchStatus;
@@ -41,14 +39,6 @@ final class Web {
 
     /** Origin, then path and query. java.net.URI refuses some paths that the frontier and browsers accept. */
     private static final Pattern HTTP_URI = Pattern.compile("(https?://[^/?#]+)([^#]*).*");
-
-    private static final Http1Config HEADS =
-        Http1Config.custom().setMaxHeaderCount(1000).setMaxLineLength(64 * 1024).build();
-
-    /** HttpClient's own parser skips lines until one is HTTP's, and so finds no answer in something else. */
-    private static final ManagedHttpClientConnectionFactory CONNECTIONS =
-        ManagedHttpClientConnectionFactory.builder()
-            .http1Config(HEADS).responseParserFactory(new DefaultHttpResponseParserFactory(HEADS)).build();
 
     private final Map<String, CloseableHttpClient> clients = new ConcurrentHashMap<>();
     private final Map<String, InetAddress> resolve;
@@ -100,7 +90,8 @@ final class Web {
             .setConnectionManager(PoolingHttpClientConnectionManagerBuilder.create()
                 .setDnsResolver(new AllowedAddresses(policy.getAllowedAddressesList(), resolve))
                 .setTlsSocketStrategy(tls)
-                .setConnectionFactory(CONNECTIONS)
+                .setConnectionFactory(ManagedHttpClientConnectionFactory.builder()
+                    .http1Config(HeadParser.LIMITS).responseParserFactory(limits -> new HeadParser()).build())
                 .setMaxConnTotal(10_000).setMaxConnPerRoute(10_000)
                 .setDefaultConnectionConfig(ConnectionConfig.custom()
                     .setConnectTimeout(timeout(policy.getConnectTimeout()))
