@@ -46,7 +46,7 @@ const MAX_CANDIDATES: usize = 200;
 #[derive(Parser)]
 struct Options {
     /// The frontier
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7707")]
     frontier: String,
     /// Fetch for this crawl only
     #[arg(long, value_name = "NAME", default_value = "")]
@@ -79,10 +79,11 @@ struct Fetcher {
 }
 
 /// A lease that this fetcher holds. Each heartbeat names its token until its report is acknowledged.
-#[derive(Clone)]
 struct Held {
     toe: AbortHandle,
     interrupted: Arc<Notify>,
+    /// Its report is under way, and may have counted: then the lease has ended for this very reason.
+    reporting: bool,
 }
 
 #[tokio::main]
@@ -156,7 +157,7 @@ impl Fetcher {
                 // The lock keeps the toe from ending before it is noted.
                 let mut held = self.held();
                 let toe = tokio::spawn(toe.work()).abort_handle();
-                held.insert(token, Held { toe, interrupted });
+                held.insert(token, Held { toe, interrupted, reporting: false });
             }
         }
     }
@@ -170,11 +171,16 @@ impl Fetcher {
                 Ok(answer) => answer,
                 Err(Refusal(problem)) => exit(&problem),
             };
-            for ended in self.held_of(&answer.ended_tokens) {
-                ended.toe.abort();
+            for token in &answer.ended_tokens {
+                let ended = self.held().remove(token);
+                if let Some(ended) = ended.filter(|ended| !ended.reporting) {
+                    ended.toe.abort();
+                }
             }
-            for interrupted in self.held_of(&answer.interrupt_tokens) {
-                interrupted.interrupted.notify_one();
+            for token in &answer.interrupt_tokens {
+                if let Some(interrupted) = self.held().get(token) {
+                    interrupted.interrupted.notify_one();
+                }
             }
             // release_tokens asks for leases that have not been started, and there are none.
             self.toes
@@ -211,11 +217,6 @@ impl Fetcher {
     fn held(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Held>> {
         self.held.lock().expect("nothing panics while it holds the lock")
     }
-
-    fn held_of(&self, tokens: &[Vec<u8>]) -> Vec<Held> {
-        let held = self.held();
-        tokens.iter().filter_map(|token| held.get(token).cloned()).collect()
-    }
 }
 
 /// The work on one lease. However it ends, be it done, aborted or in a panic, the lease is let go.
@@ -243,6 +244,9 @@ impl Toe {
             let offer = ScheduleRequest { crawl, candidates, ..Default::default() };
             let schedule = async |mut rpcs: Rpcs| rpcs.schedule(within(CALL_TIMEOUT, &offer)).await;
             frontier.call(LONGEST_REST, schedule).await?;
+        }
+        if let Some(held) = self.fetcher.held().get_mut(&self.lease.token) {
+            held.reporting = true;
         }
         let reports = vec![page.report];
         let request = FinishedRequest { reports, node: node.clone(), session: session.clone() };

@@ -156,8 +156,12 @@ public final class Fetcher {
             }
             FinishedRequest request = FinishedRequest.newBuilder()
                 .setNode(options.name).setSession(session).addReports(fetch.report()).build();
+            if (fetch.isEnded()) {
+                return;
+            }
+            // Until it is acknowledged: a report whose answer got lost has counted, and so ended its lease.
             ReportResult result =
-                frontier.call(() -> frontier.rpcs().finished(request), () -> !fetch.isEnded()).getResults(0);
+                frontier.call(() -> frontier.rpcs().finished(request), () -> true).getResults(0);
             if (result.getDisposition() == Disposition.DISPOSITION_INVALID_REPORT) {
                 log("%s: invalid report: %s", fetch.lease.getUri(), result.getProblem());
             }
@@ -193,6 +197,7 @@ public final class Fetcher {
                 HeartbeatResponse answer = frontier.call(
                     () -> frontier.rpcs().heartbeat(heartbeat().build()), () -> !ended, intervalMs);
                 held(answer.getEndedTokensList()).forEach(Fetch::end);
+                held.keySet().removeAll(answer.getEndedTokensList());
                 held(answer.getInterruptTokensList()).forEach(Fetch::interrupt);
                 // release_tokens asks for leases that have not been started, and there are none.
                 toes = answer.hasPoolSize() ? answer.getPoolSize() : options.toes;

@@ -17,15 +17,15 @@ import org.apache.hc.core5.ssl.SSLContexts;
 /** The command line. */
 final class Options {
     private static final String USAGE = """
-        usage: toehold-fetcher --frontier HOST:PORT [OPTION VALUE]...
-          --frontier HOST:PORT          the frontier
+        usage: toehold-fetcher [OPTION VALUE]...
+          --frontier HOST:PORT          the frontier (default: 127.0.0.1:7707)
           --crawl NAME                  fetch for this crawl only
           --name NODE                   the node's name (default: java- and the process id)
           --toes N                      most fetches at once (default: 10)
           --resolve HOST:PORT:ADDRESS   the address of a host, as with curl; may be repeated
           --ca-file FILE                trust these certificates (PEM) instead of the usual ones""";
 
-    String frontier = "";
+    String frontier = "127.0.0.1:7707";
     String crawl = "";
     String name = "java-" + ProcessHandle.current().pid();
     int toes = 10;
@@ -41,9 +41,6 @@ final class Options {
                     throw new IllegalArgumentException(arguments[i] + " needs a value");
                 }
                 options.set(arguments[i], arguments[i + 1]);
-            }
-            if (options.frontier.isEmpty()) {
-                throw new IllegalArgumentException("--frontier is missing");
             }
         } catch (IllegalArgumentException | IOException | GeneralSecurityException error) {
             Fetcher.log("toehold-fetcher: %s%n%s", error.getMessage(), USAGE);
