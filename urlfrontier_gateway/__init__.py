@@ -1,0 +1,1 @@
+"""toehold-urlfrontier: URLFrontier's API over a Toehold frontier."""

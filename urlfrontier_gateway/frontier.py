@@ -1,0 +1,43 @@
+"""The frontier behind the gateway: any call of its contract, tried again for a while."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+import grpc
+
+from toehold_client.aio.calls import AsyncCalls
+from toehold_client.rpc.contract import Listing, Page, Stubs
+
+PATIENCE_S = 10.0
+"""How long a call is tried again while the frontier is away, or refuses it for now."""
+
+LONG_TIMEOUT_S = 3600.0
+"""The deadline of a call that looks at every URL of a crawl."""
+
+_Q = TypeVar("_Q")
+_R = TypeVar("_R")
+_L = TypeVar("_L", bound=Listing)
+_P = TypeVar("_P", bound=Page)
+
+
+class Frontier(AsyncCalls):
+    """Calls with the contract's own messages. Errors are those of toehold_client."""
+
+    async def ask(
+        self,
+        pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]],
+        request: _Q,
+        *,
+        more_s: float = 0.0,
+        safe_to_repeat: bool = True,
+    ) -> _R:
+        """Makes one call, again and again while there is patience; its answer."""
+        return await self._call(pick, lambda: request, wait_s=more_s, safe_to_repeat=safe_to_repeat)
+
+    def pages(
+        self, pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_L, _P]], request: _L
+    ) -> AsyncIterator[_P]:
+        """The pages of a listing."""
+        return self._pages(pick, lambda: request)

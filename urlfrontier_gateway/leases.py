@@ -1,0 +1,212 @@
+"""The leases that this gateway holds, and its life as a node of the frontier.
+
+A client gets a URL for some time, in which no other client gets it. The gateway keeps the lease of the URL
+alive for that time, and then hands it back. If the gateway dies, its leases lapse within a lease period.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+
+from toehold.frontier.v1.crawl_pb2 import Disposition
+from toehold.frontier.v1.frontier_pb2 import (
+    FinishedRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    Lease,
+    NextRequest,
+    NextResponse,
+    Outcome,
+    Report,
+    ToeStepCount,
+)
+from toehold_client.errors import SessionSuperseded, ToeholdError
+
+from .crawl_ids import crawl_name
+from .frontier import Frontier
+
+MAX_BATCH = 1000
+"""The contract's limit of reports in a request."""
+
+_MAX_TOKENS = 10_000
+_FIRST_INTERVAL_S = 3.0
+_TICK_S = 0.2
+_MIN_DUE = 10_000
+_HTTP_OK = 200
+_STEP = "URLS_HELD"
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Held:
+    """A URL that a client has."""
+
+    token: bytes
+    crawl: str
+    url: str
+    queue_key: str
+    info: bytes
+    """What was stored with it (Lease.annotations)."""
+    until_s: float
+
+
+class Leases:
+    """The leases of one session of this gateway."""
+
+    def __init__(self, frontier: Frontier, node: str) -> None:
+        self._frontier = frontier
+        self.node, self._session = node, uuid.uuid4().hex
+        self._policies: set[str] = set()
+        self._by_token: dict[bytes, Held] = {}
+        self._by_url: dict[tuple[str, str], Held] = {}
+        self._due: list[tuple[float, bytes]] = []
+        self._interval_s = _FIRST_INTERVAL_S
+
+    def __len__(self) -> int:
+        return len(self._by_token)
+
+    async def take(
+        self, crawl_id: str, *, max_leases: int, queues: Sequence[str], max_queues: int, max_a_queue: int
+    ) -> NextResponse:
+        """Asks for leases of URLs that are due now."""
+        answer = await self._frontier.ask(
+            lambda stubs: stubs.frontier.Next,
+            NextRequest(
+                crawl=crawl_name(crawl_id),
+                node=self.node,
+                session=self._session,
+                max_leases=max_leases,
+                known_fetch_policy_ids=self._policies,
+                queues=queues,
+                max_queues=max_queues,
+                max_leases_per_queue=max_a_queue,
+            ),
+        )
+        self._policies.update(policy.fetch_policy_id for policy in answer.fetch_policies)
+        return answer
+
+    def hold(self, lease: Lease, url: str, until_s: float) -> Held:
+        """Notes that a client has a URL until a time."""
+        held = Held(lease.token, lease.crawl, url, lease.queue_key, lease.annotations, until_s)
+        self._by_token[held.token] = self._by_url[held.crawl, url] = held
+        heapq.heappush(self._due, (until_s, held.token))
+        if len(self._due) > _MIN_DUE + 2 * len(self._by_token):  # most have ended before their time
+            self._due = [(each.until_s, each.token) for each in self._by_token.values()]
+            heapq.heapify(self._due)
+        return held
+
+    def of_url(self, crawl_id: str, url: str) -> Held | None:
+        """The lease of a URL, if this gateway holds it."""
+        return self._by_url.get((crawl_name(crawl_id), url))
+
+    def drop(self, held: Held) -> None:
+        """Forgets a lease that has ended."""
+        self._by_token.pop(held.token, None)
+        if self._by_url.get((held.crawl, held.url)) is held:
+            del self._by_url[held.crawl, held.url]
+
+    def drop_of(self, crawl: str) -> None:
+        """Forgets the leases of a crawl that is gone."""
+        for held in [held for held in self._by_token.values() if held.crawl == crawl]:
+            self.drop(held)
+
+    async def finish(self, done: Sequence[Held]) -> list[bool]:
+        """Reports URLs as fetched; whether each report counted. At most 1000."""
+        reports = [
+            Report(token=held.token, outcome=Outcome.OUTCOME_FETCHED, fetch_status=_HTTP_OK) for held in done
+        ]
+        dispositions = await self._finished(reports)
+        for held in done:
+            self.drop(held)
+        return [disposition == Disposition.DISPOSITION_SUCCEEDED for disposition in dispositions]
+
+    async def hand_back(self, leases: Iterable[Held]) -> None:
+        """Gives URLs back to their queues, for any client."""
+        given = list(leases)
+        for start in range(0, len(given), MAX_BATCH):
+            batch = given[start : start + MAX_BATCH]
+            await self._release([held.token for held in batch])
+            for held in batch:
+                self.drop(held)
+
+    async def _release(self, tokens: Sequence[bytes]) -> None:
+        await self._finished([Report(token=token, outcome=Outcome.OUTCOME_RELEASED) for token in tokens])
+
+    async def hand_back_expired(self) -> None:
+        """Gives URLs back whose time is over."""
+        now_s = time.monotonic()
+        expired = []
+        while self._due and self._due[0][0] <= now_s:
+            held = self._by_token.get(heapq.heappop(self._due)[1])
+            if held is not None:
+                expired.append(held)
+        try:
+            await self.hand_back(expired)
+        except ToeholdError:
+            for held in expired:  # again at the next tick
+                heapq.heappush(self._due, (held.until_s, held.token))
+            raise
+
+    async def hand_back_where(self, chosen: Callable[[Held], bool]) -> None:
+        """Gives back the chosen URLs, whoever has them."""
+        await self.hand_back(held for held in list(self._by_token.values()) if chosen(held))
+
+    async def _finished(self, reports: Sequence[Report]) -> list[Disposition.ValueType]:
+        request = FinishedRequest(reports=reports, node=self.node, session=self._session)
+        answer = await self._frontier.ask(lambda stubs: stubs.frontier.Finished, request)
+        return [result.disposition for result in answer.results]
+
+    # its life as a node
+
+    async def run(self) -> str:
+        """Keeps leases alive and hands them back in time; returns why the gateway must end."""
+        beat_s = 0.0
+        while True:
+            await asyncio.sleep(_TICK_S)
+            try:
+                await self.hand_back_expired()
+                if time.monotonic() >= beat_s:
+                    beat_s = time.monotonic() + self._interval_s
+                    if await self._beat():
+                        return "an operator has asked this gateway to end"
+            except SessionSuperseded:
+                raise
+            except ToeholdError as problem:
+                _log.warning("frontier_away", problem=str(problem))
+
+    async def leave(self) -> None:
+        """Gives all leases back: the gateway ends."""
+        await self._frontier.ask(lambda stubs: stubs.frontier.Heartbeat, self._heartbeat((), leaving=True))
+
+    async def _beat(self) -> bool:
+        """Sends heartbeats for all leases; whether an operator has asked the gateway to end."""
+        tokens = list(self._by_token)
+        drain = False
+        for start in range(0, max(1, len(tokens)), _MAX_TOKENS):
+            request = self._heartbeat(tokens[start : start + _MAX_TOKENS], leaving=False)
+            answer = await self._frontier.ask(lambda stubs: stubs.frontier.Heartbeat, request)
+            self._follow(answer)
+            drain = drain or answer.drain
+        return drain
+
+    def _heartbeat(self, tokens: Sequence[bytes], *, leaving: bool) -> HeartbeatRequest:
+        steps = [ToeStepCount(step=_STEP, count=len(self._by_token))]
+        return HeartbeatRequest(
+            node=self.node, session=self._session, tokens=tokens, toe_steps=steps, leaving=leaving
+        )
+
+    def _follow(self, answer: HeartbeatResponse) -> None:
+        """Forgets leases that have ended. Those of crawls that pause stay with their clients."""
+        self._interval_s = answer.interval_duration.ToTimedelta().total_seconds() or _FIRST_INTERVAL_S
+        for token in answer.ended_tokens:
+            with suppress(KeyError):
+                self.drop(self._by_token[token])

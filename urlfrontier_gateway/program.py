@@ -1,0 +1,230 @@
+"""The gateway from its flags to its exit code: flags, wiring, and serving until asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import sys
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import click
+import structlog
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+
+from toehold_client.errors import InvalidArgument, SessionSuperseded, ToeholdError
+from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address
+
+from .frontier import PATIENCE_S, Frontier
+from .leases import Leases
+from .logs import set_level
+from .service import SERVICE, URLFrontier, register
+
+DEFAULT_LISTEN = "127.0.0.1:7071"
+MAX_NAME_CHARS = 128
+GRACE_S = 3.0
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+
+_log = structlog.get_logger()
+
+
+class ExitCode(IntEnum):
+    """How the gateway ended."""
+
+    STOPPED = 0
+    FAILED = 1
+    USAGE = 2
+    SUPERSEDED = 3
+
+
+class Listen(NamedTuple):
+    """Where the gateway serves."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def _checked_frontier(context: click.Context, option: click.Parameter, address: str) -> str:
+    try:
+        return checked_address(address)
+    except InvalidArgument as problem:
+        raise click.BadParameter(str(problem)) from None
+
+
+def _checked_name(context: click.Context, option: click.Parameter, name: str | None) -> str:
+    if name is None:
+        name = f"urlfrontier-{socket.gethostname()[: MAX_NAME_CHARS - 40]}-{os.getpid()}"
+    if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
+        raise click.BadParameter(
+            f"must have 1 to {MAX_NAME_CHARS} printable characters, got {len(name)}: {name[:200]!r}"
+        )
+    return name
+
+
+def _checked_listen(context: click.Context, option: click.Parameter, text: str) -> Listen:
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdecimal() and len(port) <= 5) or int(port) > 65535:
+        raise click.BadParameter(f"must be HOST:PORT, such as {DEFAULT_LISTEN}, got {text!r:.200}")
+    return Listen(host, int(port))
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--frontier",
+    metavar="HOST:PORT",
+    default=DEFAULT_ADDRESS,
+    callback=_checked_frontier,
+    show_default=True,
+    help="The Toehold frontier that keeps the URLs. It may stop and start again while the gateway runs.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=DEFAULT_LISTEN,
+    callback=_checked_listen,
+    show_default=True,
+    help="The address to serve URLFrontier's API on; port 0 takes a free one.",
+)
+@click.option(
+    "--insecure", is_flag=True, help="Allow --listen to take an address beyond loopback, without TLS."
+)
+@click.option(
+    "--name",
+    callback=_checked_name,
+    help="The gateway's name at the frontier. Only one process has a name at a time: a later one takes it "
+    "over, with its URLs. [default: urlfrontier, host name and process id]",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The lowest level to log, as JSON lines on standard error. Clients can change it (SetLogLevel).",
+)
+@click.version_option(package_name="toehold-crawler")
+def main(**given: Any) -> None:
+    """Serves URLFrontier's API on a Toehold frontier, until it gets SIGTERM or SIGINT.
+
+    Clients of URLFrontier connect to it as to URLFrontier itself. It keeps no data, so you can run several.
+    At a signal it answers the calls under way, and gives the URLs that clients have back to their queues.
+
+    \b
+    Exit codes:
+      0  stopped as asked
+      1  the gateway failed, or could not give its URLs back: they go back by themselves in half a minute
+      2  an argument makes no sense, or the address is taken
+      3  another process has taken over this gateway's name
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    set_level(given["log_level"].upper())
+    listen: Listen = given["listen"]
+    if not given["insecure"] and not _is_loopback(listen.host):
+        raise click.BadParameter(
+            f"{listen.host} is not a loopback address, and the gateway has neither TLS nor passwords; "
+            "use a loopback address such as 127.0.0.1, or --insecure on a network that you trust",
+            param_hint="--listen",
+        )
+    sys.exit(asyncio.run(_serve(given["frontier"], listen, given["name"])))
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _serve(address: str, listen: Listen, name: str) -> ExitCode:
+    """Serves until asked to stop, or until the frontier refuses this gateway."""
+    async with Frontier(address, patience_s=PATIENCE_S, operator=name) as frontier:
+        leases = Leases(frontier, name)
+        bound = listen
+        server, health_service = await _server()
+        register(server, URLFrontier(frontier, leases, lambda: str(bound)))
+        bound = _bound(server, listen)
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await server.start()
+        click.echo(f"toehold-urlfrontier serving on {bound}, frontier {address}")
+        sys.stdout.flush()
+        living = asyncio.create_task(leases.run())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await health_service.enter_graceful_shutdown()
+        await server.stop(GRACE_S)
+        stopping.cancel()
+        return await _ended(living, leases)
+
+
+async def _ended(living: asyncio.Task[str], leases: Leases) -> ExitCode:
+    """Gives the leases back, unless they are another process's now."""
+    living.cancel()
+    try:
+        _log.info("ends", reason=await living)
+    except asyncio.CancelledError:
+        pass
+    except SessionSuperseded as problem:
+        _say(f"another process has taken over the name {leases.node}: {problem}")
+        return ExitCode.SUPERSEDED
+    try:
+        await leases.leave()
+    except ToeholdError as problem:
+        _say(f"the URLs that clients have are not given back: {problem}")
+        return ExitCode.FAILED
+    return ExitCode.STOPPED
+
+
+async def _server() -> tuple[aio.Server, health.aio.HealthServicer]:
+    server = aio.server(
+        options=[
+            ("grpc.so_reuseport", 0),  # so that a taken port is an error
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ]
+    )
+    health_service = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+    for name in ("", SERVICE.full_name):
+        await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
+    services = (SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    add_reflection: Any = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
+    add_reflection(reflection.aio.ReflectionServicer(services), server)
+    return server, health_service
+
+
+def _bound(server: aio.Server, listen: Listen) -> Listen:
+    """Listens; the address with the port that was taken."""
+    try:
+        # First: gRPC's own error comes with lines for its developers.
+        family, kind, number, _, address = socket.getaddrinfo(
+            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, number) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+        return listen._replace(port=server.add_insecure_port(str(listen)))
+    except (RuntimeError, OSError) as problem:
+        raise click.BadParameter(
+            f"cannot listen on {listen}: the port is taken, or the address not this machine's",
+            param_hint="--listen",
+        ) from problem
+
+
+def _say(message: str) -> None:
+    click.echo(f"toehold-urlfrontier: {message}", err=True)

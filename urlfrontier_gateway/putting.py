@@ -1,0 +1,159 @@
+"""What becomes of URLs that clients put: up to a thousand at a time, with a status for each.
+
+A status of OK or SKIPPED is given only after the frontier's answer, which is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import structlog
+
+from toehold.frontier.v1.admin_pb2 import NoteUrisRequest
+from toehold.frontier.v1.crawl_pb2 import Verdict
+from toehold_client.errors import InvalidArgument, ToeholdError
+from urlfrontier.urlfrontier_pb2 import AckMessage
+
+from .crawl_ids import crawl_name
+from .crawls import Crawls
+from .frontier import Frontier
+from .items import Offer
+from .leases import Held, Leases
+
+MAX_BATCH = 1000
+"""The contract's limit of URIs in a request."""
+
+_MAX_BATCH_BYTES = 4 * 1024 * 1024
+
+Status: TypeAlias = AckMessage.Status.ValueType
+OK, SKIPPED, FAIL = AckMessage.OK, AckMessage.SKIPPED, AckMessage.FAIL
+
+_log = structlog.get_logger()
+
+
+class Putting:
+    """Puts batches of URLs into their crawls."""
+
+    def __init__(self, frontier: Frontier, crawls: Crawls, leases: Leases) -> None:
+        self._frontier, self._crawls, self._leases = frontier, crawls, leases
+
+    async def put(self, offers: Sequence[Offer | None]) -> list[Status]:
+        """Puts URLs in order; a status for each. None stands for a URL that can't be put."""
+        statuses: list[Status] = [SKIPPED] * len(offers)
+        for wave in _waves(offers):
+            works = [
+                self._put_alike(statuses, part, offers) for alike in wave for part in _parts(alike, offers)
+            ]
+            if len(works) == 1:
+                await works[0]
+            else:
+                await asyncio.gather(*works)
+        return statuses
+
+    async def _put_alike(
+        self, statuses: list[Status], places: Sequence[int], offers: Sequence[Offer | None]
+    ) -> None:
+        """Puts URLs of one crawl that need the same call."""
+        found = [offer for place in places if (offer := offers[place]) is not None]
+        first = found[0]
+        try:
+            if first.is_done:
+                given = await self._complete(found)
+            else:
+                given = await self._schedule(first.crawl_id, found, replace=first.is_known)
+        except ToeholdError as problem:
+            _log.warning("put_failed", crawl_id=first.crawl_id, urls=len(found), problem=str(problem))
+            given = [FAIL] * len(found)
+        for place, status in zip(places, given, strict=True):
+            statuses[place] = status
+
+    async def _schedule(self, crawl_id: str, offers: Sequence[Offer], *, replace: bool) -> list[Status]:
+        verdicts = await self._crawls.schedule(
+            crawl_id, [offer.candidate for offer in offers], replace=replace
+        )
+        if replace and len(self._leases):
+            for offer in offers:
+                held = self._leases.of_url(crawl_id, offer.url)
+                if held is not None:
+                    self._leases.drop(held)  # its lease ended when it was scheduled again
+        return [OK if verdict == Verdict.VERDICT_QUEUED else SKIPPED for verdict in verdicts]
+
+    async def _complete(self, offers: Sequence[Offer]) -> list[Status]:
+        """Completes URLs of one crawl: by a report if this gateway holds the lease, otherwise by a note."""
+        statuses = [OK] * len(offers)
+        held: dict[int, Held] = {}
+        for place, offer in enumerate(offers):
+            lease = self._leases.of_url(offer.crawl_id, offer.url)
+            if lease is not None and lease.queue_key == offer.queue_key:
+                held[place] = lease
+        if held:
+            counted = await self._leases.finish(list(held.values()))
+            for place, has_counted in zip(tuple(held), counted, strict=True):
+                if not has_counted:
+                    del held[place]
+        by_key: dict[str, list[int]] = defaultdict(list)
+        for place, offer in enumerate(offers):
+            if place not in held:
+                by_key[offer.queue_key].append(place)
+        notes = [self._note(offers, places, statuses) for places in by_key.values()]
+        await asyncio.gather(*notes)
+        return statuses
+
+    async def _note(self, offers: Sequence[Offer], places: list[int], statuses: list[Status]) -> None:
+        """Notes URLs of one queue as done. One that the frontier can't store is skipped."""
+        first = offers[places[0]]
+        request = NoteUrisRequest(
+            crawl=crawl_name(first.crawl_id),
+            uris=[offers[place].url for place in places],
+            replace=True,
+            queue_key=first.queue_key,
+        )
+        note: Callable[[], Awaitable[object]] = lambda: self._frontier.ask(  # noqa: E731
+            lambda stubs: stubs.admin.NoteUris, request
+        )
+        try:
+            await self._crawls.using(first.crawl_id, note)
+        except InvalidArgument:
+            if len(places) == 1:
+                statuses[places[0]] = SKIPPED
+                return
+            half = len(places) // 2
+            await self._note(offers, places[:half], statuses)
+            await self._note(offers, places[half:], statuses)
+
+
+def _waves(offers: Sequence[Offer | None]) -> list[list[list[int]]]:
+    """Places of URLs that may be put at the same time: by crawl and call, the same URL never by two calls."""
+    waves: list[list[list[int]]] = []
+    alike: dict[tuple[str, bool, bool], list[int]] = {}
+    seen: dict[tuple[str, str], tuple[bool, bool]] = {}
+    for place, offer in enumerate(offers):
+        if offer is None:
+            continue
+        call = (offer.is_known, offer.is_done)
+        if seen.setdefault((offer.crawl_id, offer.url), call) != call:
+            waves.append(list(alike.values()))
+            alike, seen = {}, {(offer.crawl_id, offer.url): call}
+        alike.setdefault((offer.crawl_id, *call), []).append(place)
+    if alike:
+        waves.append(list(alike.values()))
+    return waves
+
+
+def _parts(places: list[int], offers: Sequence[Offer | None]) -> list[list[int]]:
+    """The places in parts that fit into a request."""
+    parts: list[list[int]] = []
+    size = _MAX_BATCH_BYTES + 1
+    for place in places:
+        offer = offers[place]
+        assert offer is not None
+        length = len(offer.url) + len(offer.candidate.annotations) + len(offer.queue_key) + 64
+        if size + length > _MAX_BATCH_BYTES or len(parts[-1]) >= MAX_BATCH:
+            parts.append([])
+            size = 0
+        parts[-1].append(place)
+        size += length
+    return parts

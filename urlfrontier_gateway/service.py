@@ -1,0 +1,207 @@
+"""URLFrontier's service: one method for each of its 19 RPCs.
+
+`local`, in many requests, restricts a call to one member of a URLFrontier cluster. Gateways keep nothing for
+themselves, so it makes no difference here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from grpc import StatusCode, aio
+
+from urlfrontier.urlfrontier_pb2 import (
+    DESCRIPTOR,
+    Active,
+    BlockQueueParams,
+    Boolean,
+    CountUrlParams,
+    CrawlLimitParams,
+    DeleteCrawlMessage,
+    Empty,
+    GetParams,
+    ListUrlParams,
+    Local,
+    LogLevelParams,
+    Long,
+    Pagination,
+    PurgeUrlParams,
+    QueueDelayParams,
+    QueueList,
+    QueueWithinCrawlParams,
+    Stats,
+    StringList,
+    URLItem,
+    URLStatusRequest,
+)
+
+from .changes import Changes
+from .crawl_ids import normalised
+from .crawls import Crawls
+from .frontier import Frontier
+from .getting import Getting
+from .leases import Leases
+from .logs import set_level
+from .putting import Putting
+from .refusals import refusing
+from .streams import PutStream, put_discovered, put_urls
+from .views import Views, seen_filter
+
+SERVICE = DESCRIPTOR.services_by_name["URLFrontier"]
+
+Context: TypeAlias = aio.ServicerContext[Any, Any]
+_M = TypeVar("_M", bound=Message)
+
+
+class URLFrontier:
+    """URLFrontier's RPCs, on a Toehold frontier."""
+
+    def __init__(self, frontier: Frontier, leases: Leases, address: Callable[[], str]) -> None:
+        self._leases, self._address = leases, address
+        self._crawls = Crawls(frontier)
+        self._views = Views(frontier)
+        self._changes = Changes(frontier, self._crawls, leases, self._views)
+        self._putting = Putting(frontier, self._crawls, leases)
+        self._getting = Getting(self._crawls, leases)
+
+    # streams
+
+    def put_urls(self) -> PutStream:
+        """Serves a stream of PutURLs."""
+        return put_urls(self._putting)
+
+    def put_discovered(self) -> PutStream:
+        """Serves a stream of PutDiscovered."""
+        return put_discovered(self._putting)
+
+    async def get_urls(self, params: GetParams, context: Context) -> None:
+        """Sends URLs that are due."""
+        await self._getting.get(params, context.write)
+
+    async def list_urls(self, params: ListUrlParams) -> AsyncIterator[URLItem]:
+        """The URLs of a crawl or a queue."""
+        async for item in self._views.urls(params):
+            yield item
+
+    # one answer each
+
+    async def ListNodes(self, _: Empty) -> StringList:
+        """This gateway's address. Clients find the others by their own configuration."""
+        return StringList(values=[self._address()])
+
+    async def ListCrawls(self, _: Local) -> StringList:
+        """The ids of all crawls."""
+        return StringList(values=await self._crawls.ids())
+
+    async def DeleteCrawl(self, request: DeleteCrawlMessage) -> Long:
+        """Deletes a crawl; how many URLs it had."""
+        return Long(value=await self._changes.delete_crawl(normalised(request.value)))
+
+    async def ListQueues(self, request: Pagination) -> QueueList:
+        """The keys of a crawl's queues."""
+        return await self._views.queues(request)
+
+    async def GetStats(self, request: QueueWithinCrawlParams) -> Stats:
+        """Counts of a crawl or a queue."""
+        await self._leases.hand_back_expired()
+        return await self._views.stats(normalised(request.crawlID), request.key)
+
+    async def DeleteQueue(self, request: QueueWithinCrawlParams) -> Long:
+        """Deletes a queue; how many URLs it had."""
+        return Long(value=await self._changes.delete_queue(request))
+
+    async def BlockQueueUntil(self, request: BlockQueueParams) -> Empty:
+        """Lets a queue give no URLs before a time."""
+        await self._changes.block(request)
+        return Empty()
+
+    async def SetActive(self, request: Active) -> Empty:
+        """Resumes or pauses GetURLs, at all gateways."""
+        await self._crawls.set_active(request.state)
+        return Empty()
+
+    async def GetActive(self, _: Local) -> Boolean:
+        """Whether GetURLs gives URLs."""
+        _delay_s, active = await self._crawls.settings()
+        return Boolean(state=active)
+
+    async def SetDelay(self, request: QueueDelayParams) -> Empty:
+        """Sets how long a queue rests after it has given URLs."""
+        await self._changes.set_delay(request)
+        return Empty()
+
+    async def SetLogLevel(self, request: LogLevelParams) -> Empty:
+        """Sets the log level of this gateway, whatever the package."""
+        set_level(LogLevelParams.Level.Name(request.level))
+        return Empty()
+
+    async def SetCrawlLimit(self, request: CrawlLimitParams) -> Empty:
+        """Sets how many URLs of a queue are completed."""
+        await self._changes.set_limit(request)
+        return Empty()
+
+    async def GetURLStatus(self, request: URLStatusRequest) -> URLItem:
+        """All that is known of a URL."""
+        return await self._views.status(request)
+
+    async def CountURLs(self, request: CountUrlParams) -> Long:
+        """How many URLs a crawl or a queue has."""
+        which = seen_filter(request.key, request.filter, request.ignoreCase)
+        return Long(value=await self._views.total(normalised(request.crawlID), which))
+
+    async def PurgeURLs(self, request: PurgeUrlParams) -> Long:
+        """Deletes old URLs; how many."""
+        return Long(value=await self._changes.purge(request))
+
+
+def register(server: aio.Server, service: URLFrontier) -> None:
+    """Lets a server serve the RPCs. Messages are decoded here, so that a broken one is the caller's error."""
+
+    async def put_urls(_: AsyncIterator[bytes], context: Context) -> None:
+        await service.put_urls().serve(context)
+
+    async def put_discovered(_: AsyncIterator[bytes], context: Context) -> None:
+        await service.put_discovered().serve(context)
+
+    async def get_urls(data: bytes, context: Context) -> None:
+        async with refusing(context):
+            await service.get_urls(await _decoded(GetParams, data, context), context)
+
+    async def list_urls(data: bytes, context: Context) -> None:
+        async with refusing(context):
+            async for item in service.list_urls(await _decoded(ListUrlParams, data, context)):
+                await context.write(item.SerializeToString())
+
+    handlers: dict[str, Any] = {
+        "PutURLs": grpc.stream_stream_rpc_method_handler(put_urls),
+        "PutDiscovered": grpc.stream_stream_rpc_method_handler(put_discovered),
+        "GetURLs": grpc.unary_stream_rpc_method_handler(get_urls),
+        "ListURLs": grpc.unary_stream_rpc_method_handler(list_urls),
+    }
+    for method in SERVICE.methods:
+        if method.name not in handlers:
+            kind = GetMessageClass(method.input_type)
+            handlers[method.name] = _unary(kind, getattr(service, method.name))
+    server.add_registered_method_handlers(SERVICE.full_name, handlers)
+
+
+def _unary(kind: type[_M], call: Callable[[_M], Awaitable[Message]]) -> Any:
+    async def answer(data: bytes, context: Context) -> bytes:
+        async with refusing(context):
+            answered = await call(await _decoded(kind, data, context))
+            return answered.SerializeToString()
+        raise AssertionError("a refusal ends the call")
+
+    return grpc.unary_unary_rpc_method_handler(answer)
+
+
+async def _decoded(kind: type[_M], data: bytes, context: Context) -> _M:
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        await context.abort(StatusCode.INVALID_ARGUMENT, "the request is not a message of this call")
+        raise

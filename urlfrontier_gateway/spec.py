@@ -1,0 +1,70 @@
+"""The spec of the gateway's crawls: Toehold keeps and orders the URLs, and the clients do all else."""
+
+from __future__ import annotations
+
+from google.protobuf.duration_pb2 import Duration
+
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
+    FetchSpec,
+    IdentitySpec,
+    PolitenessSpec,
+    QueueSpec,
+    RetrySpec,
+    RobotsSpec,
+    ScopeSpec,
+)
+
+DEFAULT_DELAY_S = 1
+"""URLFrontier's default: how long a queue rests after it has given URLs."""
+
+MAX_DELAY_S = 86_400
+"""The longest rest of that kind that Toehold has."""
+
+DAY_S = 86_400
+
+
+def crawl_spec(crawl_id: str, *, delay_s: int, active: bool) -> CrawlSpec:
+    """The spec of the crawl with this id.
+
+    Clients fetch, so robots.txt, the rests of hosts, retries and revisits are theirs. A Toehold node that
+    took such a URL by mistake could reach loopback addresses only.
+    """
+    none = Duration()
+    return CrawlSpec(
+        description=crawl_id,
+        allowed_addresses=["loopback"],
+        scope=ScopeSpec(accept_patterns=["(?s).*"], max_path_repetitions=0, max_path_segments=0),
+        politeness=PolitenessSpec(
+            delay_factor=0,
+            min_delay=none,
+            max_delay=none,
+            max_crawl_delay=none,
+            overload_delay=none,
+            max_overload_delay=none,
+            max_parallel=1000,
+            across_crawls=False,
+        ),
+        robots=RobotsSpec(policy="ignore"),
+        # A gateway that dies leaves its leases to lapse, and a lapse counts as an attempt.
+        retry=RetrySpec(max_attempts=10_000),
+        # A lease lives twice as long at most, if it is kept alive.
+        fetch=FetchSpec(timeout=Duration(seconds=DAY_S)),
+        identity=IdentitySpec(keep_uris=True),
+        queues=QueueSpec(
+            # A key may stand for a host or a domain; both lie within one partition of this kind.
+            partition="registered-domain",
+            cost="unit",
+            error_penalty=0,
+            session_budget=-1,
+            uri_precedence="base",
+            max_leases_per_queue=1000,
+            min_gap=Duration(seconds=delay_s),
+            uri_order="due-time",
+        ),
+        run_while_empty=True,
+        pause_at_start=not active,
+        # A pause leaves clients their URLs until they are done with them.
+        pause_timeout=Duration(seconds=DAY_S),
+        resume_after_trouble=True,
+    )

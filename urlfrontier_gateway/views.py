@@ -1,0 +1,226 @@
+"""What clients ask about queues and URLs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import re2  # type: ignore[import-untyped]  # has no stubs
+from grpc import StatusCode
+
+from toehold.frontier.v1.admin_pb2 import (
+    CountSeenUrisRequest,
+    CountSeenUrisResponse,
+    GetQueueRequest,
+    GetStatisticsRequest,
+    GetUriRequest,
+    ListQueuesRequest,
+    ListSeenUrisRequest,
+    SeenFilter,
+    UriState,
+    WorkQueue,
+)
+from toehold_client.errors import InvalidArgument, UnknownCrawl, UnknownQueue
+from urlfrontier.urlfrontier_pb2 import (
+    ListUrlParams,
+    Pagination,
+    QueueList,
+    Stats,
+    URLItem,
+    URLStatusRequest,
+)
+
+from . import queue_keys
+from .crawl_ids import crawl_name, normalised
+from .frontier import LONG_TIMEOUT_S, Frontier
+from .items import url_item
+from .refusals import Refused
+
+DEFAULT_SIZE = 100
+"""URLFrontier's default: how many results a listing has."""
+
+_MAX_PATTERN_CHARS = 4096
+_PAGE_SIZE = 1000
+
+
+class Views:
+    """What the frontier knows, as URLFrontier tells it."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        self._frontier = frontier
+
+    # queues
+
+    async def queues(self, params: Pagination) -> QueueList:
+        """The keys of a crawl's queues, from `start` on."""
+        crawl_id = normalised(params.crawlID)
+        size = params.size or DEFAULT_SIZE
+        keys: dict[str, None] = {}  # several queues of the frontier may have one key
+        try:
+            async for queue in self._queues(crawl_name(crawl_id)):
+                if params.include_inactive or _is_active(queue):
+                    keys[queue_keys.decoded(queue.queue_key)] = None
+                    if len(keys) >= params.start + size:
+                        break
+        except UnknownCrawl:
+            pass
+        values = list(keys)[params.start :]
+        return QueueList(values=values, start=params.start, size=len(values), crawlID=crawl_id)
+
+    async def _queues(self, crawl: str) -> AsyncIterator[WorkQueue]:
+        request = ListQueuesRequest(crawl=crawl, page_size=_PAGE_SIZE)
+        async for page in self._frontier.pages(lambda stubs: stubs.admin.ListQueues, request):
+            for queue in page.queues:
+                yield queue
+
+    async def stats(self, crawl_id: str, key: str) -> Stats:
+        """The statistics of a crawl or, with a key, of one of its queues."""
+        try:
+            if key:
+                return await self._queue_stats(crawl_id, queue_key(key))
+            return await self._crawl_stats(crawl_id)
+        except (UnknownCrawl, UnknownQueue):
+            return _stats(crawl_id)
+
+    async def _queue_stats(self, crawl_id: str, queue_key: str) -> Stats:
+        crawl = crawl_name(crawl_id)
+        await self._frontier.ask(
+            lambda stubs: stubs.admin.GetQueue, GetQueueRequest(crawl=crawl, queue_key=queue_key)
+        )
+        counts = await self.count(crawl_id, SeenFilter(queue_key=queue_key))
+        size = counts.queued_count + counts.leased_count + counts.future_count
+        return _stats(
+            crawl_id,
+            size=size,
+            leased=counts.leased_count,
+            completed=counts.done_count,
+            queues=1,
+            active_queues=int(size > 0),
+        )
+
+    async def _crawl_stats(self, crawl_id: str) -> Stats:
+        answer = await self._frontier.ask(
+            lambda stubs: stubs.admin.GetStatistics, GetStatisticsRequest(crawl=crawl_name(crawl_id))
+        )
+        found = answer.statistics
+        states = found.queue_state_counts
+        exhausted = states.get("EXHAUSTED", 0)
+        return _stats(
+            crawl_id,
+            size=(
+                found.queued_count + found.future_count + found.retired_uri_count + found.ineligible_uri_count
+            ),
+            leased=found.leased_count,
+            completed=(
+                found.succeeded_count + found.failed_count + found.disregarded_count + found.noted_count
+            ),
+            queues=sum(states.values()),
+            active_queues=sum(states.values()) - exhausted,
+        )
+
+    # URLs
+
+    async def status(self, request: URLStatusRequest) -> URLItem:
+        """All that is known of a URL."""
+        crawl_id = normalised(request.crawlID)
+        key = queue_key(request.key or queue_keys.default_key(request.url))
+        try:
+            answer = await self._frontier.ask(
+                lambda stubs: stubs.admin.GetUri,
+                GetUriRequest(crawl=crawl_name(crawl_id), uri=request.url),
+            )
+        except (UnknownCrawl, InvalidArgument):
+            raise _unknown_url(request.url) from None
+        story = answer.story
+        if story.state == UriState.URI_STATE_NEVER_SEEN or story.queue_key != key:
+            raise _unknown_url(request.url)
+        return url_item(story, crawl_id)
+
+    async def urls(self, params: ListUrlParams) -> AsyncIterator[URLItem]:
+        """The URLs of a crawl or a queue, from `start` on."""
+        crawl_id = normalised(params.crawlID)
+        request = ListSeenUrisRequest(
+            crawl=crawl_name(crawl_id), filter=seen_filter(params.key, params.filter, params.ignoreCase)
+        )
+        skip, left = params.start, params.size or DEFAULT_SIZE
+        try:
+            async for page in self._frontier.pages(lambda stubs: stubs.admin.ListSeenUris, request):
+                for story in page.uris[skip : skip + left]:
+                    yield url_item(story, crawl_id)
+                    left -= 1
+                skip = max(0, skip - len(page.uris))
+                if not left:
+                    return
+        except UnknownCrawl:
+            return
+
+    async def count(self, crawl_id: str, which: SeenFilter) -> CountSeenUrisResponse:
+        """How many URLs there are, by state. UnknownCrawl."""
+        return await self._frontier.ask(
+            lambda stubs: stubs.admin.CountSeenUris,
+            CountSeenUrisRequest(crawl=crawl_name(crawl_id), filter=which),
+            more_s=LONG_TIMEOUT_S,
+        )
+
+    async def total(self, crawl_id: str, which: SeenFilter) -> int:
+        """How many URLs there are; 0 without the crawl."""
+        try:
+            counts = await self.count(crawl_id, which)
+        except UnknownCrawl:
+            return 0
+        return counts.queued_count + counts.leased_count + counts.future_count + counts.done_count
+
+
+def queue_key(key: str) -> str:
+    """The key of Toehold's queue, or a refusal."""
+    if not key:
+        raise Refused("key must have at least one character")
+    encoded = queue_keys.encoded(key)
+    if not encoded:
+        raise Refused(
+            f"key must have at most {queue_keys.MAX_KEY_CHARS} characters (fewer if some are not ASCII), "
+            f"got {len(key)}"
+        )
+    return encoded
+
+
+def seen_filter(key: str, text: str = "", ignore_case: bool = False) -> SeenFilter:
+    """Chooses URLs by their queue and by a part of them, both if both are given."""
+    which = SeenFilter(queue_key=queue_key(key)) if key else SeenFilter()
+    if text.strip():
+        flags = "(?is)" if ignore_case else "(?s)"
+        pattern = f"{flags}.*{re2.escape(text)}.*"
+        if len(pattern) > _MAX_PATTERN_CHARS:
+            raise Refused(f"filter must have at most {_MAX_PATTERN_CHARS} escaped characters")
+        which.uri_pattern = pattern
+    return which
+
+
+def _is_active(queue: WorkQueue) -> bool:
+    """Whether it has URLs and is not blocked. A rest beyond its own delay is a block."""
+    if not queue.queued_count:
+        return False
+    rest_s = queue.wake_time.seconds - time.time()
+    return rest_s <= queue.min_gap.seconds + 1
+
+
+def _unknown_url(url: str) -> Refused:
+    return Refused(f"the URL is unknown in this queue: {url:.200}", StatusCode.NOT_FOUND)
+
+
+def _stats(
+    crawl_id: str,
+    *,
+    size: int = 0,
+    leased: int = 0,
+    completed: int = 0,
+    queues: int = 0,
+    active_queues: int = 0,
+) -> Stats:
+    return Stats(
+        size=size,
+        inProcess=leased,
+        counts={"completed": completed, "active_queues": active_queues},
+        numberOfQueues=queues,
+        crawlID=crawl_id,
+    )
