@@ -46,6 +46,7 @@ class Getting:
     async def get(self, params: GetParams, send: Send) -> None:
         """Sends the URLs as they are leased, each as a message."""
         wanted = _wanted(params)
+        await self._leases.hand_back_expired()
         for crawl_id in await self._crawl_ids(params):
             queue_count = await self._get_of(crawl_id, wanted, send)
             if wanted.max_queues:
