@@ -85,9 +85,12 @@ class Getting:
                 await self._crawls.launch(crawl_id)  # the gateway that put its URLs could not do so
             await self._send(crawl_id, answer.leases, wanted.hold_s, send)
             found.update(lease.queue_key for lease in answer.leases)
-            left = wanted.max_queues - len(found)
-            if len(answer.leases) < most or (wanted.max_queues and left <= 0):
+            if len(answer.leases) < most:
                 break
+            if wanted.max_queues:
+                left = wanted.max_queues - len(found)
+                if left <= 0:
+                    break
         return len(found)
 
     async def _send(self, crawl_id: str, leases: Sequence[Lease], hold_s: int, send: Send) -> None:

@@ -174,10 +174,11 @@ class Leases:
             await asyncio.sleep(_TICK_S)
             try:
                 await self.hand_back_expired()
-                if time.monotonic() >= beat_s:
-                    beat_s = time.monotonic() + self._interval_s
+                now_s = time.monotonic()
+                if now_s >= beat_s:
                     if await self._beat():
                         return "an operator has asked this gateway to end"
+                    beat_s = now_s + self._interval_s
             except SessionSuperseded:
                 raise
             except ToeholdError as problem:
