@@ -6,8 +6,7 @@ A status of OK or SKIPPED is given only after the frontier's answer, which is du
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import structlog
@@ -94,29 +93,25 @@ class Putting:
             for place, has_counted in zip(tuple(held), counted, strict=True):
                 if not has_counted:
                     del held[place]
-        by_key: dict[str, list[int]] = defaultdict(list)
-        for place, offer in enumerate(offers):
-            if place not in held:
-                by_key[offer.queue_key].append(place)
-        notes = [self._note(offers, places, statuses) for places in by_key.values()]
-        await asyncio.gather(*notes)
+        await self._note(offers, [place for place in range(len(offers)) if place not in held], statuses)
         return statuses
 
-    async def _note(self, offers: Sequence[Offer], places: list[int], statuses: list[Status]) -> None:
-        """Notes URLs of one queue as done. One that the frontier can't store is skipped."""
-        first = offers[places[0]]
+    async def _note(self, offers: Sequence[Offer], places: Sequence[int], statuses: list[Status]) -> None:
+        """Notes URLs of one crawl as done. One that the frontier can't store is skipped."""
+        if not places:
+            return
+        crawl_id = offers[0].crawl_id
         request = NoteUrisRequest(
-            crawl=crawl_name(first.crawl_id),
+            crawl=crawl_name(crawl_id),
             uris=[offers[place].url for place in places],
+            queue_keys=[offers[place].queue_key for place in places],
             replace=True,
-            queue_key=first.queue_key,
-        )
-        note: Callable[[], Awaitable[object]] = lambda: self._frontier.ask(  # noqa: E731
-            lambda stubs: stubs.admin.NoteUris, request
         )
         try:
-            await self._crawls.using(first.crawl_id, note)
-        except InvalidArgument:
+            await self._crawls.using(
+                crawl_id, lambda: self._frontier.ask(lambda stubs: stubs.admin.NoteUris, request)
+            )
+        except InvalidArgument:  # of one URL, and then none is noted
             if len(places) == 1:
                 statuses[places[0]] = SKIPPED
                 return

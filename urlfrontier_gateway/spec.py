@@ -27,8 +27,8 @@ DAY_S = 86_400
 def crawl_spec(crawl_id: str, *, delay_s: int, active: bool) -> CrawlSpec:
     """The spec of the crawl with this id.
 
-    Clients fetch, so robots.txt, the rests of hosts, retries and revisits are theirs. A Toehold node that
-    took such a URL by mistake could reach loopback addresses only.
+    Clients fetch, so robots.txt, the rests of hosts, retries and revisits are theirs. Toehold's own nodes get
+    none of these URLs, and a node that names the crawl reaches loopback addresses only.
     """
     none = Duration()
     return CrawlSpec(
@@ -46,8 +46,8 @@ def crawl_spec(crawl_id: str, *, delay_s: int, active: bool) -> CrawlSpec:
             across_crawls=False,
         ),
         robots=RobotsSpec(policy="ignore"),
-        # A gateway that dies leaves its leases to lapse, and a lapse counts as an attempt.
-        retry=RetrySpec(max_attempts=10_000),
+        # Leases lapse with their gateway, and a lapse counts as an attempt.
+        retry=RetrySpec(max_attempts=10_000, max_lapses=255),
         # A lease lives twice as long at most, if it is kept alive.
         fetch=FetchSpec(timeout=Duration(seconds=DAY_S)),
         identity=IdentitySpec(keep_uris=True),
@@ -63,6 +63,7 @@ def crawl_spec(crawl_id: str, *, delay_s: int, active: bool) -> CrawlSpec:
             uri_order="due-time",
         ),
         run_while_empty=True,
+        weight=0,
         pause_at_start=not active,
         # A pause leaves clients their URLs until they are done with them.
         pause_timeout=Duration(seconds=DAY_S),

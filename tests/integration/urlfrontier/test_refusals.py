@@ -1,5 +1,7 @@
 """Requests that the gateway refuses, and its program's flags and exit codes."""
 
+from typing import Any
+
 import grpc
 import pytest
 from frontier_harness.gateway import Client, GatewayProcess, code_of, discovered
@@ -81,14 +83,18 @@ def test_a_crawl_that_is_not_there_is_empty(client: Client) -> None:
 @pytest.mark.parametrize(
     "method", list(DESCRIPTOR.services_by_name["URLFrontier"].methods), ids=lambda m: m.name
 )
-def test_a_message_that_is_broken_is_the_callers_error(gateway: GatewayProcess, method: object) -> None:
-    name = method.name  # type: ignore[attr-defined]
-    with grpc.insecure_channel(gateway.address) as channel:
-        kind = channel.stream_stream if name.startswith("Put") else channel.unary_stream
-        call = kind(f"/urlfrontier.URLFrontier/{name}")
-        broken = b"\xff\xff\xff"
+def test_a_message_that_is_broken_is_the_callers_error(gateway: GatewayProcess, method: Any) -> None:
+    name, broken = method.name, b"\xff\xff\xff"
+    path = f"/urlfrontier.URLFrontier/{name}"
+    with grpc.insecure_channel(gateway.address) as opened:
+        channel: Any = opened
+        answers: Any = (
+            channel.stream_stream(path)(iter([broken]), timeout=PATIENCE_S)
+            if name.startswith("Put")
+            else channel.unary_stream(path)(broken, timeout=PATIENCE_S)
+        )
         with pytest.raises(grpc.RpcError) as raised:
-            list(call(iter([broken]) if name.startswith("Put") else broken, timeout=PATIENCE_S))
+            list(answers)
     assert raised.value.code() == INVALID
     assert "Traceback" not in gateway.errors.read_text()
 
@@ -97,9 +103,12 @@ def test_health_and_reflection(gateway: GatewayProcess) -> None:
     with grpc.insecure_channel(gateway.address) as channel:
         for name in ("", "urlfrontier.URLFrontier"):
             asked = health_pb2.HealthCheckRequest(service=name)
-            assert health_pb2_grpc.HealthStub(channel).Check(asked, timeout=PATIENCE_S).status == 1
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)  # type: ignore[no-untyped-call]
-        request = reflection_pb2.ServerReflectionRequest(list_services="")
+            health: Any = health_pb2_grpc.HealthStub(channel)
+            assert health.Check(asked, timeout=PATIENCE_S).status == 1
+        make: Any = reflection_pb2_grpc.ServerReflectionStub
+        stub = make(channel)
+        make_request: Any = reflection_pb2.ServerReflectionRequest
+        request = make_request(list_services="")
         (answer,) = stub.ServerReflectionInfo(iter([request]), timeout=PATIENCE_S)
         assert "urlfrontier.URLFrontier" in {each.name for each in answer.list_services_response.service}
 

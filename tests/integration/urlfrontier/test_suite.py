@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from frontier_harness.gateway import OK, SKIPPED, Client, discovered, known
@@ -46,7 +47,7 @@ def test_a_url_is_held_for_a_while_and_its_queue_can_be_deleted(client: Client) 
     url = discovered("http://key1.com/", key="key1.com")
     assert client.put(url, url) == [OK, SKIPPED]
     assert list(client.stub.ListQueues(Pagination()).values) == ["key1.com"]
-    wanted = {"key": "key1.com", "max_urls_per_queue": 1, "delay_requestable": 2}
+    wanted: dict[str, Any] = {"key": "key1.com", "max_urls_per_queue": 1, "delay_requestable": 2}
     assert client.get(**wanted) == ["http://key1.com/"]
     got_s = time.monotonic()
     stats = client.stats("key1.com")
