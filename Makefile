@@ -21,7 +21,8 @@ RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check conformance soak bench bench-quick wheel-native native picture generate protos lock clean
+.PHONY: help crawl test check conformance soak urlfrontier-suite bench bench-quick wheel-native native picture \
+    generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -68,6 +69,11 @@ conformance: $(SETUP)
 ##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run
 soak: $(SETUP) $(PAGES)
 	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
+
+## make urlfrontier-suite URLFRONTIER_HOME=DIR
+##               run URLFrontier's own tests and its client's commands on toehold-urlfrontier; needs Maven and Java
+urlfrontier-suite: $(SETUP)
+	@PYTHONPATH=tests $(PY) tests/integration/urlfrontier/peer_suite.py '$(URLFRONTIER_HOME)'
 
 ## make bench    measure what an item costs on this machine
 ##               PART=restart runs one part; put several in quotes

@@ -34,7 +34,7 @@ def crawl_spec(crawl_id: str, *, delay_s: int, active: bool) -> CrawlSpec:
     return CrawlSpec(
         description=crawl_id,
         allowed_addresses=["loopback"],
-        scope=ScopeSpec(accept_patterns=["(?s).*"], max_path_repetitions=0, max_path_segments=0),
+        scope=ScopeSpec(surt_prefixes=["+http://("], max_path_repetitions=0, max_path_segments=0),
         politeness=PolitenessSpec(
             delay_factor=0,
             min_delay=none,
