@@ -2,8 +2,8 @@
 
     peer_suite.py URLFRONTIER_HOME
 
-URLFRONTIER_HOME is a source tree of URLFrontier 2.6. It is copied into build/ and built there with Maven,
-offline if Maven has all that it needs. Exit codes: 0 all passed; 1 something failed; 2 bad arguments.
+URLFRONTIER_HOME is a source tree of URLFrontier 2.6. A copy is built with Maven, offline if Maven has all
+that it needs. Exit codes: 0 all passed; 1 something failed; 2 bad arguments.
 """
 
 import re
@@ -16,7 +16,6 @@ from pathlib import Path
 from frontier_harness.gateway import GatewayProcess
 from frontier_harness.process import ServerProcess
 
-BUILD = Path(__file__).resolve().parents[3] / "build" / "urlfrontier"
 CASES = {"URLFrontierServiceTest": 5, "DumpURLsTest": 2}
 MOST_S = 900
 OFFLINE = "in offline mode"
@@ -29,31 +28,38 @@ def main() -> int:
     if home is None or not (home / "API/src/main/protobuf/urlfrontier.proto").is_file():
         print("URLFRONTIER_HOME must be a source tree of URLFrontier", file=sys.stderr)
         return 2
-    if shutil.which("mvn") is None or shutil.which("java") is None:
-        print("mvn and java must be on the PATH", file=sys.stderr)
+    missing = [program for program in ("mvn", "java", "git") if shutil.which(program) is None]
+    if missing:
+        print(f"{', '.join(missing)}: not on the PATH", file=sys.stderr)
         return 2
-    shutil.copytree(home, BUILD, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git"))
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(prefix="urlfrontier-suite-") as scratch:
         folder = Path(scratch)
+        source = folder / "source"
+        shutil.copytree(home, source, ignore=shutil.ignore_patterns(".git"))
+        # The build puts hooks into the repository around it: this one, rather than the project's.
+        subprocess.run(("git", "init", "--quiet", str(source)), check=True)
         with (
             ServerProcess(folder / "data") as server,
             GatewayProcess(server.address, folder / "gateway.stderr") as gateway,
         ):
             host, _, port = gateway.address.rpartition(":")
-            failures = suite(host, port) + commands(host, port, folder)
+            failures = suite(source, host, port) + commands(source, host, port, folder)
     for failure in failures:
         print(f"FAILED: {failure}")
     return 1 if failures else 0
 
 
-def suite(host: str, port: str) -> list[str]:
+def suite(source: Path, host: str, port: str) -> list[str]:
     """Run the JUnit suite; what failed."""
     where = (f"-Durlfrontier.host={host}", f"-Durlfrontier.port={port}")
     only = (f"-Dtest={','.join(CASES)}", "-Dsurefire.failIfNoSpecifiedTests=false")
-    ended = maven("-pl", "tests", "-am", "-Dmaven.test.skip=false", *where, *only, "test")
+    ended = maven(source, "-pl", "tests", "-am", "-Dmaven.test.skip=false", *where, *only, "test")
     failures = []
     for name, count in CASES.items():
-        (report,) = (BUILD / "tests/target/surefire-reports").glob(f"TEST-*.{name}.xml")
+        reports = list((source / "tests/target/surefire-reports").glob(f"TEST-*.{name}.xml"))
+        if not reports:
+            return [f"mvn test: {ended.stdout[-2000:]}"]
+        (report,) = reports
         counts = dict(re.findall(r'(tests|errors|failures|skipped)="(\d+)"', report.read_text()))
         print(f"{name}: {counts.get('tests')} tests, {counts}")
         if counts != {"tests": str(count), "errors": "0", "failures": "0", "skipped": "0"}:
@@ -63,10 +69,10 @@ def suite(host: str, port: str) -> list[str]:
     return failures
 
 
-def commands(host: str, port: str, folder: Path) -> list[str]:
+def commands(source: Path, host: str, port: str, folder: Path) -> list[str]:
     """Run the client's commands; those whose output is not as expected."""
-    built = maven("-pl", "client", "-am", "-Dmaven.test.skip=true", "package")
-    jars = list((BUILD / "client/target").glob("urlfrontier-client-*.jar"))
+    built = maven(source, "-pl", "client", "-am", "-Dmaven.test.skip=true", "package")
+    jars = list((source / "client/target").glob("urlfrontier-client-*.jar"))
     if built.returncode or not jars:
         return [f"mvn package: {built.stdout[-2000:]}"]
     listing = folder / "urls.txt"
@@ -103,12 +109,12 @@ def commands(host: str, port: str, folder: Path) -> list[str]:
     return failures
 
 
-def maven(*arguments: str) -> subprocess.CompletedProcess[str]:
+def maven(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Maven offline, or with the network if it lacks something."""
     for network in (("-o",), ()):
         ended = subprocess.run(
             ("mvn", "-B", "-q", *network, *arguments),
-            cwd=BUILD,
+            cwd=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
