@@ -80,6 +80,7 @@ urlfrontier-suite: $(SETUP)
 ##               PART=growth SIZE=URIS:QUEUES and PART=idle QUEUES=N set the size
 ##               PART=durability SIZE=URIS:QUEUES compares with answers that do not wait for the disk
 ##               PART=mixed MINUTES=N does all kinds of work at once, for half an hour by default
+##               PART=urlfrontier URLFRONTIER_HOME=DIR also measures URLFrontier, whose built source tree is there
 ##               NATIVE=1 measures the compiled core
 bench: $(SETUP) $(PAGES) $(NATIVE_CORE)
 	@$(RUN) tests/benchmarks/bench.py $(PART) $(SIZE:%=--size %) $(QUEUES:%=--queues %) $(MINUTES:%=--minutes %)

@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.calibration import REFERENCE_MS, loop_ms
 from benchmarks.crowds import crowds
 from benchmarks.fetchers import Fetcher, fetch_together
+from benchmarks.gateway import urlfrontier
 from benchmarks.growth import Size, durability, growth
 from benchmarks.idle import idle
 from benchmarks.jobs import jobs
@@ -174,6 +175,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "crowds": crowds,
     "node": node,
     "crawl": crawl,
+    "urlfrontier": urlfrontier,
 }
 
 
