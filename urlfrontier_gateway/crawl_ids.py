@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 DEFAULT = "DEFAULT"
 """The id of the crawl that a client means by a blank id."""
@@ -24,6 +25,7 @@ def normalised(crawl_id: str) -> str:
     return crawl_id if crawl_id.strip() else DEFAULT
 
 
+@lru_cache(maxsize=1024)
 def crawl_name(crawl_id: str) -> str:
     """The name of the crawl with this normalised id: a part that people can read, and a hash that tells ids
     apart.

@@ -10,6 +10,8 @@ import grpc
 from toehold_client.aio.calls import AsyncCalls
 from toehold_client.rpc.contract import Listing, Page, Stubs
 
+_PAGE_SIZE = 1000
+
 PATIENCE_S = 10.0
 """How long a call is tried again while the frontier is away, or refuses it for now."""
 
@@ -36,8 +38,14 @@ class Frontier(AsyncCalls):
         """Makes one call, again and again while there is patience; its answer."""
         return await self._call(pick, lambda: request, wait_s=more_s, safe_to_repeat=safe_to_repeat)
 
-    def pages(
+    async def pages(
         self, pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_L, _P]], request: _L
     ) -> AsyncIterator[_P]:
-        """The pages of a listing."""
-        return self._pages(pick, lambda: request)
+        """The pages of a listing, as large as they may be."""
+        request.page_size = _PAGE_SIZE
+        while True:
+            page = await self.ask(pick, request)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token

@@ -10,9 +10,10 @@ import asyncio
 import heapq
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 import structlog
 
@@ -44,6 +45,7 @@ _HTTP_OK = 200
 _STEP = "URLS_HELD"
 
 _log = structlog.get_logger()
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -169,20 +171,30 @@ class Leases:
 
     async def run(self) -> str:
         """Keeps leases alive and hands them back in time; returns why the gateway must end."""
-        beat_s = 0.0
+        handing_back = asyncio.create_task(self._hand_back_in_time())
+        try:
+            while True:
+                if await self._with_warning(self._beat()):
+                    return "an operator has asked this gateway to end"
+                await asyncio.sleep(self._interval_s)
+        finally:
+            handing_back.cancel()
+
+    async def _hand_back_in_time(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            try:
-                await self.hand_back_expired()
-                now_s = time.monotonic()
-                if now_s >= beat_s:
-                    if await self._beat():
-                        return "an operator has asked this gateway to end"
-                    beat_s = now_s + self._interval_s
-            except SessionSuperseded:
-                raise
-            except ToeholdError as problem:
-                _log.warning("frontier_away", problem=str(problem))
+            with suppress(SessionSuperseded):  # the next heartbeat ends the gateway
+                await self._with_warning(self.hand_back_expired())
+
+    async def _with_warning(self, call: Awaitable[_T]) -> _T | None:
+        """Makes a call; logs why it failed, unless another process has this session's name."""
+        try:
+            return await call
+        except SessionSuperseded:
+            raise
+        except ToeholdError as problem:
+            _log.warning("frontier_refuses", problem=str(problem))
+            return None
 
     async def leave(self) -> None:
         """Gives all leases back: the gateway ends."""

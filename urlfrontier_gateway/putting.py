@@ -28,6 +28,7 @@ MAX_BATCH = 1000
 _MAX_BATCH_BYTES = 4 * 1024 * 1024
 
 Status: TypeAlias = AckMessage.Status.ValueType
+_QUEUED = Verdict.VERDICT_QUEUED
 OK, SKIPPED, FAIL = AckMessage.OK, AckMessage.SKIPPED, AckMessage.FAIL
 
 _log = structlog.get_logger()
@@ -74,11 +75,11 @@ class Putting:
             crawl_id, [offer.candidate for offer in offers], replace=replace
         )
         if replace and len(self._leases):
-            for offer in offers:
+            for offer, verdict in zip(offers, verdicts, strict=True):
                 held = self._leases.of_url(crawl_id, offer.url)
-                if held is not None:
+                if held is not None and verdict == _QUEUED:
                     self._leases.drop(held)  # its lease ended when it was scheduled again
-        return [OK if verdict == Verdict.VERDICT_QUEUED else SKIPPED for verdict in verdicts]
+        return [OK if verdict == _QUEUED else SKIPPED for verdict in verdicts]
 
     async def _complete(self, offers: Sequence[Offer]) -> list[Status]:
         """Completes URLs of one crawl: by a report if this gateway holds the lease, otherwise by a note."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 from grpc import StatusCode, aio
@@ -21,16 +21,17 @@ from .putting import MAX_BATCH, Putting, Status
 _MAX_AHEAD = 4 * MAX_BATCH
 """URLs that are read and not acknowledged. The client waits beyond them."""
 
-_T = TypeVar("_T")
+_BYTES_A_URL = 1024
+_COLLECT_S = 0.003
 
 
-class _Unit(Generic[_T]):
+class _Unit(NamedTuple):
     """A message of a client, and the URLs in it."""
 
-    __slots__ = ("name", "offers")
-
-    def __init__(self, name: _T, offers: Sequence[Offer | None]) -> None:
-        self.name, self.offers = name, offers
+    name: str
+    offers: Sequence[Offer | None]
+    weight: int
+    """How many URLs of usual size it is."""
 
 
 class PutStream:
@@ -43,8 +44,8 @@ class PutStream:
         answer: Callable[[str, Sequence[Status]], bytes],
     ) -> None:
         self._putting, self._read, self._answer = putting, read, answer
-        self._ahead: deque[_Unit[str]] = deque()
-        self._ahead_count = 0
+        self._ahead: deque[_Unit] = deque()
+        self._ahead_weight = 0
         self._ended = False
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
         self._acks: asyncio.Queue[list[bytes] | None] = asyncio.Queue(maxsize=2)
@@ -62,25 +63,32 @@ class PutStream:
     async def _receive(self, context: aio.ServicerContext[Any, Any]) -> None:
         while (message := await context.read()) is not aio.EOF:
             name, offers = self._read(message)
-            self._ahead.append(_Unit(name, offers))
-            self._ahead_count += max(1, len(offers))
+            weight = max(1, len(offers), len(message) // _BYTES_A_URL)
+            self._ahead.append(_Unit(name, offers, weight))
+            self._ahead_weight += weight
             self._arrived.set()
-            while self._ahead_count >= _MAX_AHEAD:
+            while self._ahead_weight >= _MAX_AHEAD:
                 self._room.clear()
                 await self._room.wait()
         self._ended = True
         self._arrived.set()
 
     async def _put(self) -> None:
-        while self._ahead or not self._ended:
-            await self._arrived.wait()
-            self._arrived.clear()
-            while self._ahead:
-                await self._put_batch()
+        while await self._has_more():
+            await self._put_batch()
         await self._acks.put(None)
 
+    async def _has_more(self) -> bool:
+        """Waits for URLs; whether there are any. The first one waits a little for those that come with it."""
+        if not self._ahead and not self._ended:
+            self._arrived.clear()
+            await self._arrived.wait()
+            if not self._ended:
+                await asyncio.sleep(_COLLECT_S)
+        return bool(self._ahead)
+
     async def _put_batch(self) -> None:
-        units: list[_Unit[str]] = []
+        units: list[_Unit] = []
         offers: list[Offer | None] = []
         while self._ahead and (not units or len(offers) + len(self._ahead[0].offers) <= MAX_BATCH):
             units.append(self._ahead.popleft())
@@ -91,7 +99,7 @@ class PutStream:
             end = start + len(unit.offers)
             acks.append(self._answer(unit.name, statuses[start:end]))
             start = end
-        self._ahead_count -= sum(max(1, len(unit.offers)) for unit in units)
+        self._ahead_weight -= sum(unit.weight for unit in units)
         self._room.set()
         await self._acks.put(acks)
 

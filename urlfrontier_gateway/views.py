@@ -40,7 +40,6 @@ DEFAULT_SIZE = 100
 """URLFrontier's default: how many results a listing has."""
 
 _MAX_PATTERN_CHARS = 4096
-_PAGE_SIZE = 1000
 
 
 class Views:
@@ -57,8 +56,8 @@ class Views:
         size = params.size or DEFAULT_SIZE
         keys: dict[str, None] = {}  # several queues of the frontier may have one key
         try:
-            async for queue in self._queues(crawl_name(crawl_id)):
-                if params.include_inactive or _is_active(queue):
+            async for queue in self._queues(crawl_id):
+                if params.include_inactive or await self._is_active(crawl_id, queue):
                     keys[queue_keys.decoded(queue.queue_key)] = None
                     if len(keys) >= params.start + size:
                         break
@@ -67,11 +66,19 @@ class Views:
         values = list(keys)[params.start :]
         return QueueList(values=values, start=params.start, size=len(values), crawlID=crawl_id)
 
-    async def _queues(self, crawl: str) -> AsyncIterator[WorkQueue]:
-        request = ListQueuesRequest(crawl=crawl, page_size=_PAGE_SIZE)
+    async def _queues(self, crawl_id: str) -> AsyncIterator[WorkQueue]:
+        request = ListQueuesRequest(crawl=crawl_name(crawl_id))
         async for page in self._frontier.pages(lambda stubs: stubs.admin.ListQueues, request):
             for queue in page.queues:
                 yield queue
+
+    async def _is_active(self, crawl_id: str, queue: WorkQueue) -> bool:
+        """Whether it has URLs, due or not, and is not blocked. A rest beyond its own delay is a block."""
+        if not queue.queued_count:
+            counts = await self.count(crawl_id, SeenFilter(queue_key=queue.queue_key))
+            return counts.future_count > 0
+        rest_s = queue.wake_time.seconds - time.time()
+        return rest_s <= queue.min_gap.seconds + 1
 
     async def stats(self, crawl_id: str, key: str) -> Stats:
         """The statistics of a crawl or, with a key, of one of its queues."""
@@ -194,14 +201,6 @@ def seen_filter(key: str, text: str = "", ignore_case: bool = False) -> SeenFilt
             raise Refused(f"filter must have at most {_MAX_PATTERN_CHARS} escaped characters")
         which.uri_pattern = pattern
     return which
-
-
-def _is_active(queue: WorkQueue) -> bool:
-    """Whether it has URLs and is not blocked. A rest beyond its own delay is a block."""
-    if not queue.queued_count:
-        return False
-    rest_s = queue.wake_time.seconds - time.time()
-    return rest_s <= queue.min_gap.seconds + 1
 
 
 def _unknown_url(url: str) -> Refused:

@@ -109,6 +109,23 @@ def test_a_gateway_that_stops_gives_its_urls_back(server: ServerProcess, tmp_pat
         assert eventually(two.client.get, "the URL again") == ["http://stopped.example/"]
 
 
+def test_a_gateway_stops_though_a_stream_is_open(server: ServerProcess, tmp_path: Path) -> None:
+    ended = threading.Event()
+
+    def items() -> Iterator[URLItem]:
+        yield discovered("http://open.example/")
+        ended.wait(PATIENCE_S)
+
+    with gateway(server, tmp_path) as one:
+        acks = one.client.stub.PutURLs(items())
+        assert next(acks).status == OK
+        assert one.stop() == 0
+        with pytest.raises(grpc.RpcError):
+            next(acks)
+        ended.set()
+    assert "Traceback" not in one.errors.read_text()
+
+
 def test_a_url_is_held_longer_than_a_lease_lives(server: ServerProcess, tmp_path: Path) -> None:
     with gateway(server, tmp_path) as one:
         one.client.put(discovered("http://held.example/"))

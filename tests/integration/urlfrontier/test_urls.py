@@ -120,6 +120,7 @@ def test_a_future_url_comes_when_it_is_due(client: Client, crawl_id: str) -> Non
     assert client.put(known("http://future.example.com/", due_s, "k", crawl_id)) == [OK]
     assert client.stats("k", crawl_id).size == 1
     assert client.stats(crawl_id=crawl_id).size == 1
+    assert list(client.stub.ListQueues(Pagination(crawlID=crawl_id)).values) == ["k"]
     assert client.get(crawl_id) == []
     assert eventually(lambda: client.get(crawl_id, key="k"), "the URL") == ["http://future.example.com/"]
     assert time.time() >= due_s
