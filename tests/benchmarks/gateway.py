@@ -51,6 +51,8 @@ NEW, KNOWN, BATCHES, GET = (
     f"PutDiscovered, new URLs by {BATCH}",
     "GetURLs by 100, and their dates",
 )
+GOALS = {NEW: 0.5, GET: 1.0}
+"""Least part of URLFrontier's rate."""
 
 
 class Service(NamedTuple):
@@ -73,14 +75,12 @@ def urlfrontier(folder: Path) -> Iterator[Figure]:
     with _peer(Path(home), folder) as service:
         theirs = {figure.name: figure for figure in _figures(service)}
     for name, figure in ours.items():
-        yield figure
-        part = 1.0 if name.startswith(GET) else 0.5
-        if name != KNOWN:
-            words = f"times the gateway's rate is {part:g} of URLFrontier's ({name})"
-            limit = Limit(words, part * theirs[name].per_s / figure.per_s, 1.0)
-            yield replace(theirs[name], name=f"URLFrontier: {name}", limit=limit)
-        else:
-            yield replace(theirs[name], name=f"URLFrontier: {name}")
+        peer = theirs[name]
+        part = next((goal for kind, goal in GOALS.items() if name.startswith(kind)), None)
+        words = f"times the gateway's rate is the goal, {part or 0:g} of URLFrontier's ({name})"
+        limit = part and Limit(words, part * peer.per_s / figure.per_s, 1.0)
+        yield replace(figure, limit=limit or None)
+        yield replace(peer, name=f"URLFrontier: {name}")
 
 
 def _figures(service: Service) -> Iterator[Figure]:
