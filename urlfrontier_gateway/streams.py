@@ -22,7 +22,7 @@ _MAX_AHEAD = 4 * MAX_BATCH
 """URLs that are read and not acknowledged. The client waits beyond them."""
 
 _BYTES_A_URL = 1024
-_COLLECT_S = 0.003
+_LOOK_S, _MOST_LOOKS = 0.001, 5
 
 
 class _Unit(NamedTuple):
@@ -79,12 +79,14 @@ class PutStream:
         await self._acks.put(None)
 
     async def _has_more(self) -> bool:
-        """Waits for URLs; whether there are any. The first one waits a little for those that come with it."""
+        """Waits for URLs; whether there are any. Those that come together go together."""
         if not self._ahead and not self._ended:
             self._arrived.clear()
             await self._arrived.wait()
-            if not self._ended:
-                await asyncio.sleep(_COLLECT_S)
+            seen, looks = 0, _MOST_LOOKS
+            while seen < len(self._ahead) < MAX_BATCH and looks and not self._ended:
+                seen, looks = len(self._ahead), looks - 1
+                await asyncio.sleep(_LOOK_S)
         return bool(self._ahead)
 
     async def _put_batch(self) -> None:

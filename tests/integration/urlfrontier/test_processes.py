@@ -12,6 +12,8 @@ from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, eventually
 
+from toehold.frontier.v1.admin_pb2 import DrainNodeRequest
+from toehold.frontier.v1.frontier_pb2 import NextRequest
 from urlfrontier.urlfrontier_pb2 import (
     Active,
     CountUrlParams,
@@ -107,6 +109,23 @@ def test_a_gateway_that_stops_gives_its_urls_back(server: ServerProcess, tmp_pat
         assert one.stop() == 0
         assert two.client.stats().inProcess == 0
         assert eventually(two.client.get, "the URL again") == ["http://stopped.example/"]
+
+
+def test_an_operator_can_drain_a_gateway(server: ServerProcess, tmp_path: Path) -> None:
+    with gateway(server, tmp_path, "--name", "drained") as one, gateway(server, tmp_path) as two:
+        one.client.put(discovered("http://drained.example/"))
+        assert one.client.get(delay_requestable=3600) == ["http://drained.example/"]
+        server.stubs.admin.DrainNode(DrainNodeRequest(node="drained"), timeout=PATIENCE_S)
+        assert one.child.wait(PATIENCE_S) == 0
+        assert eventually(two.client.get, "the URL again") == ["http://drained.example/"]
+
+
+def test_nodes_that_work_for_any_crawl_get_no_urls(server: ServerProcess, tmp_path: Path) -> None:
+    with gateway(server, tmp_path) as one:
+        one.client.put(discovered("http://nodes.example/"))
+        request = NextRequest(node="n", session="s", max_leases=10)
+        assert not server.stubs.frontier.Next(request, timeout=PATIENCE_S).leases
+        assert one.client.get() == ["http://nodes.example/"]
 
 
 def test_a_gateway_stops_though_a_stream_is_open(server: ServerProcess, tmp_path: Path) -> None:
