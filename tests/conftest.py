@@ -57,6 +57,7 @@ def logging_as_it_was() -> Iterator[None]:
 
 LONGEST_FILES = (
     "test_simulation.py",
+    "test_processes.py",
     "test_frontier_machine.py",
     "test_embedded_crawl.py",
     "test_power.py",
