@@ -139,7 +139,9 @@ class _PurposeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Purpose.Value
     PURPOSE_ROBOTS: _Purpose.ValueType  # 2
     """A robots.txt: follow up to five redirects, report the body. After more
     redirects, or one without a target, report -404: a 3xx would be
-    INVALID_REPORT. Such a robots.txt counts as missing (RFC 9309, 2.3.1.2).
+    INVALID_REPORT. Such a robots.txt counts as missing (RFC 9309, 2.3.1.2). A
+    redirect to an address that the policy refuses is -7. A body of which no byte
+    came is -3, and one that had not come by the deadline is -4.
     """
 
 class Purpose(_Purpose, metaclass=_PurposeEnumTypeWrapper):
@@ -154,7 +156,9 @@ target is a link with hop R.
 PURPOSE_ROBOTS: Purpose.ValueType  # 2
 """A robots.txt: follow up to five redirects, report the body. After more
 redirects, or one without a target, report -404: a 3xx would be
-INVALID_REPORT. Such a robots.txt counts as missing (RFC 9309, 2.3.1.2).
+INVALID_REPORT. Such a robots.txt counts as missing (RFC 9309, 2.3.1.2). A
+redirect to an address that the policy refuses is -7. A body of which no byte
+came is -3, and one that had not come by the deadline is -4.
 """
 Global___Purpose: _TypeAlias = Purpose  # noqa: Y015
 
@@ -553,8 +557,8 @@ class HeartbeatRequest(_message.Message):
     """
     @_builtins.property
     def tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """The tokens of all leases that the node holds, started or not; at most
-        10 000, of at most 128 bytes each.
+        """The tokens of all leases that the node holds, started or not, also those whose
+        reports are not acknowledged yet; at most 10 000, of at most 128 bytes each.
         """
 
     @_builtins.property
@@ -677,7 +681,9 @@ class HeartbeatResponse(_message.Message):
     """
     @_builtins.property
     def ended_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Leases that have lapsed, or whose crawl is gone. Stop fetching them."""
+        """Leases that have lapsed, or whose crawl is gone; also leases whose report has
+        counted. Stop fetching them, and report them no more.
+        """
 
     @_builtins.property
     def release_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
@@ -1126,8 +1132,9 @@ class Report(_message.Message):
     media_type: _builtins.str
     """The media type, without parameters. At most 256 characters."""
     digest: _builtins.str
-    """The body's digest: `sha1:` and base 32. For a 304, which has no body, the
-    lease's `last_digest`. At most 256 characters.
+    """The body's digest: `sha1:` and base 32, of the bytes before Content-Encoding is
+    undone, or always of those after it. For a 304, which has no body, the lease's
+    `last_digest`. At most 256 characters.
     """
     robots_body: _builtins.bytes
     """The body of a robots.txt, decoded, cut at 500 KiB. Only for PURPOSE_ROBOTS;
