@@ -255,6 +255,10 @@ class _FetchStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FetchStat
     From the eleventh of a URI on, those of the robots.txt that it waits for
     included, it is treated as -2.
     """
+    FETCH_STATUS_DEEMED_NOT_FOUND: _FetchStatus.ValueType  # -404
+    """A robots.txt whose redirects lead nowhere (PURPOSE_ROBOTS): it counts as
+    missing.
+    """
     FETCH_STATUS_ROBOTS_PREREQUISITE_FAILURE: _FetchStatus.ValueType  # -61
     """The robots.txt of its host could not be fetched."""
     FETCH_STATUS_SERIOUS_ERROR: _FetchStatus.ValueType  # -3000
@@ -304,6 +308,10 @@ FETCH_STATUS_DEFERRED: FetchStatus.ValueType  # -50
 tried again as soon as the host has rested, and the attempt does not count.
 From the eleventh of a URI on, those of the robots.txt that it waits for
 included, it is treated as -2.
+"""
+FETCH_STATUS_DEEMED_NOT_FOUND: FetchStatus.ValueType  # -404
+"""A robots.txt whose redirects lead nowhere (PURPOSE_ROBOTS): it counts as
+missing.
 """
 FETCH_STATUS_ROBOTS_PREREQUISITE_FAILURE: FetchStatus.ValueType  # -61
 """The robots.txt of its host could not be fetched."""
@@ -600,6 +608,13 @@ class CrawlSpec(_message.Message):
 
         Nodes check the resolved address of every connection. A network has at most
         64 characters.
+
+        `public` is what anybody may reach: all IPv4 addresses and the IPv6 addresses of
+        2000::/3 and 64:ff9b::/96, without those that IANA lists as private, shared,
+        loopback, link-local, for documentation or benchmarks, multicast or reserved,
+        and without 192.0.0.0/24, 192.88.99.0/24, 168.63.129.16, 2001::/23, 3ffe::/16
+        and 3fff::/20. An IPv6 address that carries an IPv4 one (mapped, translated,
+        NAT64, 6to4, Teredo, ISATAP) is allowed only if both are.
 
         Default: `public`. At most 1000 networks.
         """
