@@ -55,6 +55,15 @@ def acts(at: At) -> list[str]:
 # Hold.
 
 
+def test_a_crawl_that_ignores_robots_txt_says_so_in_its_status_and_its_events(at: At, stubs: Stubs) -> None:
+    assert "robots.txt" not in facts(at.output("status"))
+    ignoring = crawl_pb2.CrawlSpec(robots=crawl_pb2.RobotsSpec(policy="ignore"), description="of our own")
+    stubs.update(at.crawl, robots=ignoring.robots, description=ignoring.description)
+    shown = facts(at.output("status"))
+    assert (shown["robots.txt"], shown["description"]) == ("ignored", "of our own")
+    assert "robots-ignored" in at.output("events")
+
+
 def test_a_crawl_that_is_held_says_so_and_refuses_to_be_changed_until_it_is_released(at: At) -> None:
     """S0.32."""
     assert at.output("hold", "--wait", "60") == f"{at.crawl}: PAUSED, held\n"

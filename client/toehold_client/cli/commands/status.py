@@ -32,6 +32,7 @@ def _show(crawl: Crawl, status: CrawlStatus, statistics: Statistics) -> None:
     output.facts(
         [
             ("crawl", crawl.crawl),
+            ("description", crawl.spec.description),
             ("state", output.status_text(status)),
             ("reason", status.reason),
             ("since", output.moment(status.reach_time)),
@@ -53,6 +54,7 @@ def _show(crawl: Crawl, status: CrawlStatus, statistics: Statistics) -> None:
             ("disregarded", count_text(statistics.disregarded_count)),
             ("deferred", count_text(statistics.deferred_count)),
             ("lapsed", count_text(statistics.lapsed_count)),
+            ("robots.txt", "ignored" if crawl.spec.robots.policy == "ignore" else ""),
             ("robots.txt fetches", count_text(statistics.robots_fetch_count)),
             (
                 "fetch status",
