@@ -14,7 +14,7 @@ from typing import Self
 from frontier_harness.waiting import PATIENCE_S
 
 from practice_web import log
-from practice_web.web import Web
+from practice_web.web import ORIGINS, Web, by_address
 
 _SERVE = Path(__file__).with_name("serve.py")
 
@@ -26,8 +26,9 @@ class PracticeWeb:
     """A practice web that serves within a `with` block, in a process session of its own.
 
     `state` keeps ports, certificates, the access log and what the child has to complain about: the same
-    folder brings the same web back. A child whose parent dies ends by itself. Raises RuntimeError, with the
-    child's own words, if it cannot serve.
+    folder brings the same web back. `by_address`: its hosts have no names, so that anybody can reach them. A
+    child whose parent dies ends by itself. Raises RuntimeError, with the child's own words, if it cannot
+    serve.
     """
 
     seeds: list[str]
@@ -40,13 +41,16 @@ class PracticeWeb:
     web: Web
     """The same web as a function: what it would answer, for judges."""
 
-    def __init__(self, state: Path, pages: Path = PAGES) -> None:
+    def __init__(self, state: Path, pages: Path = PAGES, *, by_address: bool = False) -> None:
         self._state = state
         self._pages = pages
+        self._by_address = by_address
         self._child: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
         command = [sys.executable, str(_SERVE), "--pages", str(self._pages), "--state", str(self._state)]
+        if self._by_address:
+            command.append("--by-address")
         self._state.mkdir(parents=True, exist_ok=True)
         complaints = self._state / "serve.err"
         with complaints.open("w") as errors:
@@ -69,7 +73,8 @@ class PracticeWeb:
         self.resolve = ready["resolve"]
         self.ca_file = Path(ready["ca_file"])
         self.log_file = Path(ready["log"])
-        self.web = Web(self._pages, {host["key"]: host["port"] for host in ready["hosts"]})
+        ports = {host["key"]: host["port"] for host in ready["hosts"]}
+        self.web = Web(self._pages, ports, by_address() if self._by_address else ORIGINS)
         return self
 
     def __exit__(

@@ -1,7 +1,7 @@
 """Serves the practice web: one process, one event loop, one listening socket for every origin, and an
 access log.
 
-    serve.py --pages build/practice_pages --state DIR [--log FILE] [--until-stdin-ends]
+    serve.py --pages build/practice_pages --state DIR [--log FILE] [--by-address] [--until-stdin-ends]
 
 It prints one line of JSON when it serves: `seeds`, `resolve` (HOST:PORT:ADDRESS, as curl has it),
 `ca_file`, `log`, `hosts`. Ports and the certificate authority are made at the first start and kept in DIR,
@@ -24,6 +24,7 @@ import sys
 import time
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from email.utils import formatdate
 from functools import lru_cache, partial
@@ -36,7 +37,7 @@ import trustme
 from practice_web import robots
 from practice_web.log import Entry
 from practice_web.reply import Reply
-from practice_web.web import ORIGINS, Origin, Web
+from practice_web.web import ORIGINS, Origin, Web, by_address
 
 IDLE_S = 60.0
 """How long a connection is kept open between requests."""
@@ -239,7 +240,7 @@ def _encode(body: bytes, encoding: str) -> bytes:
 # --- sockets, ports and certificates ------------------------------------------------------------
 
 
-def bind(state: Path) -> dict[str, socket.socket]:
+def bind(state: Path, origins: Sequence[Origin] = ORIGINS) -> dict[str, socket.socket]:
     """A listening socket for every origin, by its key, at the ports of an earlier run if there was one.
     Raises `Taken`.
     """
@@ -247,7 +248,7 @@ def bind(state: Path) -> dict[str, socket.socket]:
     ports: dict[str, int] = json.loads(kept.read_text()) if kept.exists() else {}
     deadline = time.monotonic() + PATIENCE_WITH_PORTS_S
     sockets: dict[str, socket.socket] = {}
-    for origin in ORIGINS:
+    for origin in origins:
         while origin.key not in sockets:
             port = ports.get(origin.key, 0)
             try:
@@ -286,13 +287,13 @@ def _listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-def certificates(state: Path) -> tuple[Path, ssl.SSLContext]:
+def certificates(state: Path, origins: Sequence[Origin] = ORIGINS) -> tuple[Path, ssl.SSLContext]:
     """The file of the CA's certificate, and a context for servers that it has signed."""
     ca_file, server_file = state / "ca.pem", state / "server.pem"
     if not (ca_file.exists() and server_file.exists()):
         authority = trustme.CA()
         issued = authority.issue_cert(
-            *sorted({origin.name for origin in ORIGINS if origin.scheme == "https"})
+            *sorted({origin.name for origin in origins if origin.scheme == "https"})
         )
         server_file.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
         server_file.chmod(0o600)
@@ -305,11 +306,13 @@ def certificates(state: Path) -> tuple[Path, ssl.SSLContext]:
 # --- the program --------------------------------------------------------------------------------
 
 
-async def serve(pages: Path, state: Path, log_file: Path, *, until_stdin_ends: bool) -> None:
+async def serve(
+    pages: Path, state: Path, log_file: Path, origins: Sequence[Origin], *, until_stdin_ends: bool
+) -> None:
     """Serves until told to end; prints the ready line."""
-    sockets = bind(state)
-    ca_file, context = certificates(state)
-    web = Web(pages, {key: listener.getsockname()[1] for key, listener in sockets.items()})
+    sockets = bind(state, origins)
+    ca_file, context = certificates(state, origins)
+    web = Web(pages, {key: listener.getsockname()[1] for key, listener in sockets.items()}, origins)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -335,7 +338,7 @@ async def serve(pages: Path, state: Path, log_file: Path, *, until_stdin_ends: b
                 ssl=context if origin.scheme == "https" else None,
                 limit=MOST_HEAD_BYTES,
             )
-            for origin in ORIGINS
+            for origin in origins
         ]
         print(json.dumps(_ready_line(web, sockets, ca_file, log_file)), flush=True)
         await ended.wait()
@@ -358,10 +361,13 @@ async def _when_stdin_ends(ended: asyncio.Event) -> None:
 def _ready_line(
     web: Web, sockets: dict[str, socket.socket], ca_file: Path, log_file: Path
 ) -> dict[str, object]:
-    places = {origin.key: sockets[origin.key].getsockname() for origin in ORIGINS}
+    places = {key: listener.getsockname() for key, listener in sockets.items()}
     return {
         "seeds": web.seeds,
-        "resolve": [f"{origin.name}:{places[origin.key][1]}:{places[origin.key][0]}" for origin in ORIGINS],
+        "resolve": [
+            f"{origin.name}:{places[origin.key][1]}:{places[origin.key][0]}"
+            for origin in web.origins.values()
+        ],
         "ca_file": str(ca_file),
         "log": str(log_file),
         "hosts": [
@@ -373,7 +379,7 @@ def _ready_line(
                 "port": places[origin.key][1],
                 "asks_for_delay_s": robots.ROBOTS[origin.key].crawl_delay_s,
             }
-            for origin in ORIGINS
+            for origin in web.origins.values()
         ],
     }
 
@@ -395,6 +401,9 @@ def main() -> None:
         metavar="FILE",
         help="access log, appended to (default: access.log in the state DIR)",
     )
+    parser.add_argument(
+        "--by-address", action="store_true", help="call hosts by their addresses instead of names"
+    )
     parser.add_argument("--until-stdin-ends", action="store_true", help="end when standard input does")
     given = parser.parse_args()
     if not given.pages.is_dir():
@@ -404,7 +413,11 @@ def main() -> None:
         state.mkdir(parents=True, exist_ok=True)
         asyncio.run(
             serve(
-                given.pages, state, given.log or state / "access.log", until_stdin_ends=given.until_stdin_ends
+                given.pages,
+                state,
+                given.log or state / "access.log",
+                by_address() if given.by_address else ORIGINS,
+                until_stdin_ends=given.until_stdin_ends,
             )
         )
     except Taken as error:

@@ -224,8 +224,7 @@ def _is_robots(web: Web, entry: Entry) -> bool:
 
 
 def _is_robots_hop(web: Web, entry: Entry) -> bool:
-    origin, _ = _place(web, entry)
-    return f"{origin.scheme}://{origin.name}{entry.path}" in robots.HOPS
+    return entry.url in web.robots_hops
 
 
 def _breaks_off(web: Web, entry: Entry) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -68,18 +68,37 @@ TRAPS = (
 ORIGINS = LIBRARY + TRAPS
 
 
-class Web:
-    """All hosts at their ports, over a folder of rendered pages. `reply` is the whole site as a function."""
+def by_address() -> tuple[Origin, ...]:
+    """The same origins without names of their own: each host is called by its address, but the first is
+    `localhost`. A fetcher that has no table of names can crawl them.
+    """
+    hosts = dict.fromkeys(origin.name for origin in ORIGINS)
+    addresses = {name: f"127.0.0.{number}" for number, name in enumerate(hosts, start=1)}
+    return tuple(
+        replace(
+            origin,
+            address=addresses[origin.name],
+            name=addresses[origin.name] if origin.name != ORIGINS[0].name else "localhost",
+        )
+        for origin in ORIGINS
+    )
 
-    def __init__(self, pages: Path, ports: Mapping[str, int]) -> None:
+
+class Web:
+    """All hosts at their ports, over a folder of rendered pages. `reply` is the whole site as a function.
+
+    `origins` may have other names than ORIGINS, which links are authored with (`by_address`).
+    """
+
+    def __init__(self, pages: Path, ports: Mapping[str, int], origins: Iterable[Origin] = ORIGINS) -> None:
         self.pages = pages
         self.ports = dict(ports)
-        self.origins = {origin.key: origin for origin in ORIGINS}
-        self._by_authority = {self.authority(origin): origin for origin in ORIGINS}
-        self._ports_by_name = {
-            (origin.scheme.encode(), name): b"%d" % self.ports[origin.key]
-            for origin in ORIGINS
-            for name in (origin.name.encode(), origin.name.encode().decode("idna").encode())
+        self.origins = {origin.key: origin for origin in origins}
+        self._by_authority = {self.authority(origin): origin for origin in self.origins.values()}
+        self._places = {
+            (authored.scheme.encode(), name): (self.origins[authored.key], authored)
+            for authored in ORIGINS
+            for name in (authored.name.encode(), authored.name.encode().decode("idna").encode())
         }
         self._loaded: dict[tuple[str, str], Reply] = {}
 
@@ -94,7 +113,7 @@ class Web:
     @cached_property
     def seeds(self) -> list[str]:
         """The first page of every origin."""
-        return [self.url(origin.key, "/") for origin in ORIGINS]
+        return [self.url(key, "/") for key in self.origins]
 
     def find(self, url: str) -> tuple[Origin, str] | None:
         """The origin of a URL and its request target, or None where it leads off the practice web."""
@@ -120,12 +139,24 @@ class Web:
         return authored if authored.verbatim else replace(authored, body=self.with_ports(authored.body))
 
     def with_ports(self, text: bytes) -> bytes:
-        """The same text with the port added to every authored origin that is ours."""
-        return _AUTHORED_ORIGIN.sub(self._add_port, text)
+        """The same text with the port, and the name if it is another, of every authored origin that is
+        ours."""
+        return _AUTHORED_ORIGIN.sub(self._place, text)
 
-    def _add_port(self, found: re.Match[bytes]) -> bytes:
-        port = self._ports_by_name.get((found[1].lower(), found[2].lower()))
-        return found[0] if port is None else found[0] + b":" + port
+    @cached_property
+    def robots_hops(self) -> frozenset[str]:
+        """The URLs that are asked for only inside the retrieval of a robots.txt."""
+        return frozenset(self.with_ports(hop.encode()).decode() for hop in robots.HOPS)
+
+    def _place(self, found: re.Match[bytes]) -> bytes:
+        place = self._places.get((found[1].lower(), found[2].lower()))
+        if place is None:
+            return found[0]
+        origin, authored = place
+        written = (
+            found[0] if origin.name == authored.name else self.authority(origin).rpartition(":")[0].encode()
+        )
+        return written + b":%d" % self.ports[origin.key]
 
     @cached_property
     def _files(self) -> dict[tuple[str, str], Path]:
