@@ -1,0 +1,655 @@
+// A small fetcher for a Toehold frontier: it takes leases, fetches them, offers the links that it finds, and
+// reports. The comments of protos/toehold/frontier/v1/*.proto are the manual of all that is called here.
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/base32"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/signal"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "toehold/frontier/v1"
+)
+
+var (
+	errRefused     = errors.New("the crawl does not allow this address")
+	errEnded       = errors.New("the lease has ended")
+	errInterrupted = errors.New("the fetch was interrupted")
+)
+
+// ---- the exchange with the frontier ----
+
+// Fetcher is one session of a node. It takes a lease only for a free toe, so it has started all that it holds.
+type Fetcher struct {
+	frontier             pb.FrontierServiceClient
+	crawl, node, session string
+	mu                   sync.Mutex
+	changed              *sync.Cond // a lease has ended, the pool has another size, or the fetcher ends
+	toes                 int
+	held                 map[string]context.CancelCauseFunc // by token
+	policies             map[string]*policy                 // by id
+	ending               bool
+}
+
+type policy struct {
+	*pb.FetchPolicy
+	client *http.Client
+}
+
+func main() {
+	address := flag.String("frontier", "127.0.0.1:7707", "`HOST:PORT` of the frontier")
+	crawl := flag.String("crawl", "", "fetch for this crawl only")
+	node := flag.String("name", fmt.Sprintf("go-%d", os.Getpid()), "name of this node")
+	toes := flag.Int("toes", 10, "most fetches at once")
+	flag.Parse()
+
+	// Without calls, the server refuses more than one ping in five seconds.
+	connection, err := grpc.NewClient("passthrough:///"+*address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{ // gRPC's own longest wait is two minutes
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(9<<20))) // gRPC's own limit is 4 MiB
+	if err != nil {
+		log.Fatal(err)
+	}
+	f := &Fetcher{
+		frontier: pb.NewFrontierServiceClient(connection), crawl: *crawl, node: *node, session: rand.Text(),
+		toes: *toes, held: map[string]context.CancelCauseFunc{}, policies: map[string]*policy{},
+	}
+	f.changed = sync.NewCond(&f.mu)
+	running, end := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	context.AfterFunc(running, func() {
+		end() // the next signal kills
+		f.update(func() { f.ending = true })
+	})
+	beating, stopBeating := context.WithCancel(context.Background())
+	go f.beat(beating, *toes, end)
+	err = f.feed(running)
+	end()
+	f.wait(func() bool { return len(f.held) == 0 }) // finish what is started
+	stopBeating()
+	goodbye, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	f.frontier.Heartbeat(goodbye, &pb.HeartbeatRequest{Node: f.node, Session: f.session, Leaving: true})
+	if err != nil && running.Err() == nil {
+		log.Fatal(err)
+	}
+}
+
+// feed asks for leases until `running` ends.
+func (f *Fetcher) feed(running context.Context) error {
+	for running.Err() == nil {
+		request := &pb.NextRequest{
+			Crawl: f.crawl, Node: f.node, Session: f.session, WaitDuration: durationpb.New(20 * time.Second),
+		}
+		f.wait(func() bool { return f.ending || len(f.held) < f.toes })
+		f.update(func() {
+			request.MaxLeases = int32(min(max(f.toes-len(f.held), 1), 1000))
+			for id := range f.policies {
+				request.KnownFetchPolicyIds = append(request.KnownFetchPolicyIds, id)
+			}
+		})
+		answer, err := call(running, 30*time.Second, f.frontier.Next, request)
+		if err != nil {
+			return err // leases that were on their way go back with the last heartbeat
+		}
+		for _, new := range answer.FetchPolicies {
+			f.update(func() { f.policies[new.FetchPolicyId] = &policy{new, newClient(new)} })
+		}
+		for _, lease := range answer.Leases {
+			fetching, cancel := context.WithCancelCause(context.Background())
+			f.update(func() { f.held[string(lease.Token)] = cancel })
+			go f.toe(fetching, lease, f.policies[lease.FetchPolicyId])
+		}
+		if len(answer.Leases) == 0 {
+			sleep(running, answer.RetryDuration.AsDuration())
+		}
+	}
+	return nil
+}
+
+// toe takes one lease through its life. It offers the links before it reports: if this process dies between
+// the two, the page is fetched again, and no link is lost.
+func (f *Fetcher) toe(fetching context.Context, lease *pb.Lease, policy *policy) {
+	defer f.update(func() { delete(f.held, string(lease.Token)) })
+	report, links := fetch(fetching, lease, policy)
+	for _, batch := range batches(links) {
+		_, err := call(fetching, 30*time.Second, f.frontier.Schedule,
+			&pb.ScheduleRequest{Crawl: lease.Crawl, Candidates: batch})
+		if err != nil {
+			if !errors.Is(context.Cause(fetching), errInterrupted) {
+				log.Printf("%s: not reported, as its links were not taken: %v", lease.Uri, err)
+				return // the lease lapses
+			}
+			break
+		}
+	}
+	if errors.Is(context.Cause(fetching), errEnded) {
+		return
+	}
+	answer, err := call(context.WithoutCancel(fetching), 30*time.Second, f.frontier.Finished,
+		&pb.FinishedRequest{Node: f.node, Session: f.session, Reports: []*pb.Report{report}})
+	if err != nil {
+		log.Printf("%s: not reported: %v", lease.Uri, err)
+	} else if result := answer.Results[0]; result.Disposition == pb.Disposition_DISPOSITION_INVALID_REPORT {
+		log.Printf("%s: %s", lease.Uri, result.Problem)
+	}
+}
+
+// batches keeps each Schedule within 1000 candidates and 8 MiB.
+func batches(candidates []*pb.Candidate) (found [][]*pb.Candidate) {
+	size := 0
+	for _, candidate := range candidates {
+		size += proto.Size(candidate)
+		if last := len(found) - 1; last >= 0 && size < 4<<20 && len(found[last]) < 1000 {
+			found[last] = append(found[last], candidate)
+		} else {
+			found, size = append(found, []*pb.Candidate{candidate}), proto.Size(candidate)
+		}
+	}
+	return found
+}
+
+// beat names the leases that are held, and obeys the answer.
+func (f *Fetcher) beat(beating context.Context, toes int, end func()) {
+	for beating.Err() == nil {
+		request := &pb.HeartbeatRequest{Node: f.node, Session: f.session}
+		f.update(func() {
+			for token := range f.held {
+				request.Tokens = append(request.Tokens, []byte(token))
+			}
+			request.ToeSteps = []*pb.ToeStepCount{{Step: "FETCHING", Count: int32(len(f.held))}}
+		})
+		answer, err := call(beating, 10*time.Second, f.frontier.Heartbeat, request)
+		if err != nil {
+			log.Printf("no more heartbeats: %v", err)
+			end()
+			return
+		}
+		f.update(func() {
+			cancel := func(tokens [][]byte, why error) {
+				for _, token := range tokens {
+					if cancel, ok := f.held[string(token)]; ok {
+						cancel(why)
+					}
+				}
+			}
+			cancel(answer.EndedTokens, errEnded)
+			cancel(answer.InterruptTokens, errInterrupted)
+			f.toes = toes
+			if answer.PoolSize != nil {
+				f.toes = int(*answer.PoolSize)
+			}
+		})
+		if answer.Drain {
+			end()
+		}
+		sleep(beating, answer.IntervalDuration.AsDuration())
+	}
+}
+
+// call makes one call until the frontier answers or refuses. An error without Toehold's ErrorInfo is the
+// transport's, and goes away, whatever its code. All calls may be repeated.
+func call[Request, Answer any](ctx context.Context, timeout time.Duration,
+	rpc func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 30*time.Second) {
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		answer, err := rpc(limited, request)
+		cancel()
+		if err == nil {
+			return answer, nil
+		}
+		reason, asked := "", time.Duration(0)
+		for _, detail := range status.Convert(err).Details() {
+			switch detail := detail.(type) {
+			case *errdetails.ErrorInfo:
+				if detail.Domain == "toehold" {
+					reason = detail.Reason
+				}
+			case *errdetails.RetryInfo:
+				asked = detail.RetryDelay.AsDuration()
+			}
+		}
+		if reason == "SESSION_SUPERSEDED" {
+			log.Fatal(err) // another process has this node's name, and all that this one held
+		}
+		code := status.Code(err)
+		if reason != "" && code != codes.Unavailable && code != codes.ResourceExhausted {
+			return answer, err
+		}
+		if !sleep(ctx, max(asked, time.Duration((0.5+mathrand.Float64()/2)*float64(pause)))) {
+			return answer, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+func (f *Fetcher) update(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	f.changed.Broadcast()
+}
+
+func (f *Fetcher) wait(until func() bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !until() {
+		f.changed.Wait()
+	}
+}
+
+// ---- one fetch ----
+
+const (
+	maxRobotsBytes     = 500 << 10
+	maxRobotsRedirects = 5
+	maxPageBytes       = 10 << 20 // of a page that links are looked for in
+)
+
+// fetch returns the report of a lease, and the links found.
+func fetch(fetching context.Context, lease *pb.Lease, policy *policy) (*pb.Report, []*pb.Candidate) {
+	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
+	began := time.Now()
+	report := &pb.Report{
+		Token: lease.Token, Outcome: pb.Outcome_OUTCOME_FETCHED, StartTime: timestamppb.New(began),
+	}
+	limited, cancel := context.WithTimeout(fetching, policy.Timeout.AsDuration())
+	defer cancel()
+	body, answer := get(limited, lease.Uri, lease, policy, report)
+	if location := ""; isRobots && answer != nil {
+		for redirects := 0; answer != nil && report.FetchStatus/100 == 3; redirects++ {
+			location = answer.Header.Get("Location")
+			next, err := answer.Request.URL.Parse(location)
+			if redirects == maxRobotsRedirects || location == "" || err != nil {
+				report.FetchStatus = -404
+				break
+			}
+			body, answer = get(limited, next.String(), lease, policy, report)
+		}
+	}
+	if errors.Is(context.Cause(fetching), errInterrupted) {
+		report = &pb.Report{Token: lease.Token, Outcome: report.Outcome, StartTime: report.StartTime, FetchStatus: -7000}
+		answer = nil
+	}
+	report.FetchDuration = durationpb.New(time.Since(began))
+	if answer == nil {
+		return report, nil
+	}
+	if isRobots {
+		if report.FetchStatus/100 == 2 {
+			readRobots(report, answer, body)
+		}
+		return report, nil
+	}
+	if report.FetchStatus/100 == 3 {
+		if location := answer.Header.Get("Location"); location != "" {
+			return report, []*pb.Candidate{candidate(lease, location, lease.Uri, "R")}
+		}
+		return report, nil
+	}
+	return report, links(lease, policy, answer.Header, report.MediaType, body)
+}
+
+// get makes one request. It fills in the report, and returns the answer (nil without one) and its body.
+func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, report *pb.Report) ([]byte, *http.Response) {
+	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
+	connected := false
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		connected = true
+		if report.PeerAddress == "" {
+			report.PeerAddress, _, _ = net.SplitHostPort(info.Conn.RemoteAddr().String())
+		}
+	}}
+	fail := func(err error) ([]byte, *http.Response) {
+		report.FetchStatus = fetchStatus(err, connected)
+		return nil, nil
+	}
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), "GET", uri, nil)
+	if err != nil {
+		report.FetchStatus = -7
+		return nil, nil
+	}
+	request.Header.Set("User-Agent", policy.UserAgent)
+	request.Header.Set("Accept-Encoding", "identity")
+	if lease.Etag != "" {
+		request.Header.Set("If-None-Match", lease.Etag)
+	}
+	if lease.LastModified != "" {
+		request.Header.Set("If-Modified-Since", lease.LastModified)
+	}
+	answer, err := policy.client.Do(request)
+	if err != nil {
+		return fail(err)
+	}
+	defer answer.Body.Close()
+	report.FetchStatus = int32(answer.StatusCode)
+	report.MediaType = text(strings.ToLower(strings.TrimSpace(strings.Split(answer.Header.Get("Content-Type"), ";")[0])), 256)
+	report.Etag, report.LastModified = text(answer.Header.Get("ETag"), 1024), text(answer.Header.Get("Last-Modified"), 1024)
+	report.RetryAfterDuration = retryAfter(answer.Header.Get("Retry-After"))
+	if answer.StatusCode == http.StatusNotModified {
+		report.Digest, report.Etag, report.LastModified = lease.LastDigest, "", ""
+		return nil, answer
+	}
+	if !isRobots && !wanted(policy, report.MediaType, answer.ContentLength) {
+		report.Truncation, report.Etag, report.LastModified = pb.Truncation_TRUNCATION_FILTER, "", ""
+		return nil, answer
+	}
+
+	keep, limit := 0, policy.MaxBytes
+	if isRobots {
+		keep, limit = maxRobotsBytes, min(limit, maxRobotsBytes)
+	} else if report.MediaType == "text/html" || report.MediaType == "application/xhtml+xml" {
+		keep = maxPageBytes
+	}
+	digest, body, buffer, began := sha1.New(), []byte(nil), make([]byte, 32<<10), time.Now()
+	for err == nil {
+		var n int
+		n, err = answer.Body.Read(buffer)
+		if rest := limit - report.BodyBytes; int64(n) > rest {
+			n, report.Truncation, err = int(rest), pb.Truncation_TRUNCATION_LENGTH, io.EOF
+		}
+		report.BodyBytes += int64(n)
+		digest.Write(buffer[:n])
+		body = append(body, buffer[:min(n, max(0, keep-len(body)))]...)
+		if policy.MaxBytesPerSecond > 0 {
+			due := time.Duration(float64(report.BodyBytes) / float64(policy.MaxBytesPerSecond) * float64(time.Second))
+			sleep(ctx, due-time.Since(began))
+		}
+	}
+	if err != io.EOF {
+		switch code := fetchStatus(err, true); {
+		case code == -4:
+			report.Truncation = pb.Truncation_TRUNCATION_TIME
+		case code == -10 && report.BodyBytes == 0: // its chunks are invalid from the first
+			return fail(err)
+		default:
+			report.Truncation = pb.Truncation_TRUNCATION_DISCONNECT
+		}
+		report.Etag, report.LastModified = "", "" // the next visit must get the rest
+	}
+	report.Digest = "sha1:" + base32.StdEncoding.EncodeToString(digest.Sum(nil))
+	return body, answer
+}
+
+// fetchStatus is the frontier's code for an error. Errors before there is a connection, TLS included, mean
+// that there was none.
+func fetchStatus(err error, connected bool) int32 {
+	var noName *net.DNSError
+	var network net.Error
+	switch {
+	case errors.Is(err, errRefused):
+		return -7
+	case errors.As(err, &noName):
+		return -1
+	case !connected:
+		return -2
+	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return -4
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return -3
+	default: // net/http could not read the answer
+		return -10
+	}
+}
+
+// readRobots takes a robots.txt into its report. One that broke off is not there: it must not allow too much.
+func readRobots(report *pb.Report, answer *http.Response, body []byte) {
+	switch report.Truncation {
+	case pb.Truncation_TRUNCATION_TIME:
+		report.FetchStatus = -4
+	case pb.Truncation_TRUNCATION_DISCONNECT:
+		report.FetchStatus = -3
+	default:
+		decoded, err := decode(answer.Header, body, maxRobotsBytes)
+		if err != nil {
+			report.FetchStatus = -10
+		}
+		report.RobotsBody = decoded
+		report.RobotsEmpty = err == nil && len(decoded) == 0
+	}
+}
+
+// decode undoes gzip, which some servers send unasked. A gzip that was cut is decoded as far as it goes.
+func decode(header http.Header, body []byte, limit int64) ([]byte, error) {
+	switch strings.ToLower(header.Get("Content-Encoding")) {
+	case "", "identity":
+		return body, nil
+	case "gzip", "x-gzip":
+		reader, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		decoded, err := io.ReadAll(io.LimitReader(reader, limit))
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = nil
+		}
+		return decoded, err
+	default:
+		return nil, errors.New("unknown Content-Encoding")
+	}
+}
+
+func wanted(policy *policy, mediaType string, length int64) bool {
+	if length == 0 {
+		return true
+	}
+	if mediaType == "" {
+		mediaType = "application/octet-stream"
+	}
+	matches := func(pattern string) bool {
+		matched, _ := path.Match(pattern, mediaType)
+		return matched
+	}
+	return !slices.ContainsFunc(policy.RejectMediaTypes, matches) &&
+		(len(policy.AcceptMediaTypes) == 0 || slices.ContainsFunc(policy.AcceptMediaTypes, matches)) &&
+		(policy.MaxContentLength == 0 || length <= policy.MaxContentLength)
+}
+
+func retryAfter(header string) *durationpb.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return durationpb.New(time.Duration(seconds) * time.Second)
+	}
+	if date, err := http.ParseTime(header); err == nil {
+		return durationpb.New(max(0, time.Until(date)))
+	}
+	return nil
+}
+
+// text makes a header fit for a message, whose strings must be UTF-8. A value that is too long is dropped.
+func text(value string, limit int) string {
+	if value = strings.ToValidUTF8(value, "\uFFFD"); len(value) > limit {
+		return ""
+	}
+	return value
+}
+
+// ---- links ----
+
+func candidate(lease *pb.Lease, uri, base, hop string) *pb.Candidate {
+	return &pb.Candidate{
+		Uri: text(uri, 8192), Base: text(base, 8192), Via: lease.Uri, Path: lease.Path + hop, Source: lease.Source,
+	}
+}
+
+// links finds the links of a page. The frontier resolves and judges them.
+func links(lease *pb.Lease, policy *policy, header http.Header, mediaType string, body []byte) (found []*pb.Candidate) {
+	body, err := decode(header, body, maxPageBytes)
+	if err != nil || len(body) == 0 {
+		return nil
+	}
+	decoded, err := charset.NewReader(bytes.NewReader(body), header.Get("Content-Type"))
+	if err != nil {
+		return nil
+	}
+	forbidden := func(rules string) bool {
+		words := strings.FieldsFunc(strings.ToLower(rules), func(r rune) bool { return r == ',' || r == ' ' })
+		return policy.Extract.GetObeyRobotsMeta() && (slices.Contains(words, "nofollow") || slices.Contains(words, "none"))
+	}
+	nofollow, base, seen := forbidden(header.Get("X-Robots-Tag")), "", map[string]bool{}
+	for page := html.NewTokenizer(decoded); page.Next() != html.ErrorToken; {
+		token := page.Token()
+		if token.Type != html.StartTagToken && token.Type != html.SelfClosingTagToken {
+			continue
+		}
+		attributes := map[string]string{}
+		for _, attribute := range slices.Backward(token.Attr) { // the first of a name counts
+			attributes[attribute.Key] = strings.TrimSpace(attribute.Val)
+		}
+		uri, hop, rel := "", "E", strings.Fields(strings.ToLower(attributes["rel"]))
+		switch token.Data {
+		case "base":
+			if here, err := url.Parse(lease.Uri); err == nil && base == "" && attributes["href"] != "" {
+				if resolved, err := here.Parse(attributes["href"]); err == nil {
+					base = resolved.String()
+				}
+			}
+		case "meta":
+			if name := strings.ToLower(attributes["name"]); name == "robots" || name == strings.ToLower(policy.ProductToken) {
+				nofollow = nofollow || forbidden(attributes["content"])
+			}
+		case "a", "area":
+			uri, hop = attributes["href"], "L"
+			if policy.Extract.GetObeyNofollow() && slices.Contains(rel, "nofollow") {
+				uri = ""
+			}
+		case "link":
+			uri = attributes["href"]
+			if !slices.ContainsFunc(rel, func(word string) bool { return word == "stylesheet" || word == "icon" }) {
+				hop = "L"
+			}
+		case "img", "script", "iframe", "frame", "embed", "source", "audio", "video":
+			uri = attributes["src"]
+		}
+		if uri == "" || strings.HasPrefix(uri, "#") || seen[uri] || len(seen) >= int(policy.Extract.GetMaxLinks()) {
+			continue
+		}
+		seen[uri] = true
+		found = append(found, candidate(lease, uri, "", hop))
+	}
+	if base == "" {
+		base = lease.Uri
+	}
+	for _, each := range found {
+		each.Base = base // also of links before the <base>
+	}
+	if nofollow {
+		found = slices.DeleteFunc(found, func(each *pb.Candidate) bool { return strings.HasSuffix(each.Path, "L") })
+	}
+	return found
+}
+
+// ---- connections ----
+
+// newClient makes the HTTP client of a policy. It follows no redirect, keeps no connection (net/http would
+// repeat a request, unseen, on one that the server has closed), and checks the very address of each connection.
+func newClient(policy *pb.FetchPolicy) *http.Client {
+	dialer := net.Dialer{Timeout: policy.ConnectTimeout.AsDuration(), Control: func(_, address string, _ syscall.RawConn) error {
+		if peer, err := netip.ParseAddrPort(address); err != nil || !allowed(policy.AllowedAddresses, peer.Addr().Unmap()) {
+			return errRefused
+		}
+		return nil
+	}}
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DisableKeepAlives: true, DisableCompression: true, TLSHandshakeTimeout: policy.ConnectTimeout.AsDuration(),
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				connection, err := dialer.DialContext(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return impatient{connection, policy.ReadTimeout.AsDuration()}, nil
+			},
+		},
+	}
+}
+
+// impatient is a connection that bounds the wait for the next bytes.
+type impatient struct {
+	net.Conn
+	patience time.Duration
+}
+
+func (c impatient) Read(buffer []byte) (int, error) {
+	c.SetReadDeadline(time.Now().Add(c.patience))
+	return c.Conn.Read(buffer)
+}
+
+// notPublic are networks that no page of the public web lies in, beyond those that netip knows.
+var notPublic = networks("0.0.0.0/8 100.64.0.0/10 168.63.129.16/32 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 " +
+	"198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 2001::/23 2001:db8::/32 2002::/16 3ffe::/16 3fff::/20")
+
+var global6 = netip.MustParsePrefix("2000::/3")
+
+func networks(list string) (found []netip.Prefix) {
+	for _, each := range strings.Fields(list) {
+		found = append(found, netip.MustParsePrefix(each))
+	}
+	return found
+}
+
+func allowed(rules []string, address netip.Addr) bool {
+	contains := func(network netip.Prefix) bool { return network.Contains(address) }
+	return slices.ContainsFunc(rules, func(rule string) bool {
+		switch rule {
+		case "loopback":
+			return address.IsLoopback()
+		case "public":
+			return address.IsGlobalUnicast() && !address.IsPrivate() && (address.Is4() || contains(global6)) &&
+				!slices.ContainsFunc(notPublic, contains)
+		}
+		if network, err := netip.ParsePrefix(rule); err == nil {
+			return contains(network)
+		}
+		one, err := netip.ParseAddr(rule)
+		return err == nil && one == address
+	})
+}
