@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/rand"
@@ -23,6 +24,7 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,12 +48,6 @@ import (
 	pb "toehold/frontier/v1"
 )
 
-var (
-	errRefused     = errors.New("the crawl does not allow this address")
-	errEnded       = errors.New("the lease has ended")
-	errInterrupted = errors.New("the fetch was interrupted")
-)
-
 // ---- the exchange with the frontier ----
 
 // Fetcher is one session of a node. It takes a lease only for a free toe, so it has started all that it holds.
@@ -61,10 +57,13 @@ type Fetcher struct {
 	mu                   sync.Mutex
 	changed              *sync.Cond // a lease has ended, the pool has another size, or the fetcher ends
 	toes                 int
-	held                 map[string]context.CancelCauseFunc // by token
-	policies             map[string]*policy                 // by id
+	held                 map[string]held    // by token
+	policies             map[string]*policy // by id
 	ending               bool
 }
+
+// held is a lease: `end` says that it has ended, `interrupt` that its fetch should.
+type held struct{ end, interrupt context.CancelFunc }
 
 type policy struct {
 	*pb.FetchPolicy
@@ -93,7 +92,7 @@ func main() {
 	}
 	f := &Fetcher{
 		frontier: pb.NewFrontierServiceClient(connection), crawl: *crawl, node: *node, session: rand.Text(),
-		toes: *toes, held: map[string]context.CancelCauseFunc{}, policies: map[string]*policy{},
+		toes: *toes, held: map[string]held{}, policies: map[string]*policy{},
 	}
 	f.changed = sync.NewCond(&f.mu)
 	running, end := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -136,9 +135,10 @@ func (f *Fetcher) feed(running context.Context) error {
 			f.update(func() { f.policies[new.FetchPolicyId] = &policy{new, newClient(new)} })
 		}
 		for _, lease := range answer.Leases {
-			fetching, cancel := context.WithCancelCause(context.Background())
-			f.update(func() { f.held[string(lease.Token)] = cancel })
-			go f.toe(fetching, lease, f.policies[lease.FetchPolicyId])
+			leased, end := context.WithCancel(context.Background())
+			fetching, interrupt := context.WithCancel(leased)
+			f.update(func() { f.held[string(lease.Token)] = held{end, interrupt} })
+			go f.toe(leased, fetching, lease, f.policies[lease.FetchPolicyId])
 		}
 		if len(answer.Leases) == 0 {
 			sleep(running, answer.RetryDuration.AsDuration())
@@ -149,29 +149,26 @@ func (f *Fetcher) feed(running context.Context) error {
 
 // toe takes one lease through its life. It offers the links before it reports: if this process dies between
 // the two, the page is fetched again, and no link is lost.
-func (f *Fetcher) toe(fetching context.Context, lease *pb.Lease, policy *policy) {
+func (f *Fetcher) toe(leased, fetching context.Context, lease *pb.Lease, policy *policy) {
 	defer f.update(func() { delete(f.held, string(lease.Token)) })
 	report, links := fetch(fetching, lease, policy)
+	var err error
 	for _, batch := range batches(links) {
-		_, err := call(fetching, 30*time.Second, f.frontier.Schedule,
-			&pb.ScheduleRequest{Crawl: lease.Crawl, Candidates: batch})
-		if err != nil {
-			if !errors.Is(context.Cause(fetching), errInterrupted) {
-				log.Printf("%s: not reported, as its links were not taken: %v", lease.Uri, err)
-				return // the lease lapses
-			}
+		request := &pb.ScheduleRequest{Crawl: lease.Crawl, Candidates: batch}
+		if _, err = call(leased, 30*time.Second, f.frontier.Schedule, request); err != nil {
 			break
 		}
 	}
-	if errors.Is(context.Cause(fetching), errEnded) {
-		return
+	if err == nil {
+		request := &pb.FinishedRequest{Node: f.node, Session: f.session, Reports: []*pb.Report{report}}
+		var answer *pb.FinishedResponse
+		answer, err = call(leased, 30*time.Second, f.frontier.Finished, request)
+		if err == nil && answer.Results[0].Disposition == pb.Disposition_DISPOSITION_INVALID_REPORT {
+			err = errors.New(answer.Results[0].Problem)
+		}
 	}
-	answer, err := call(context.WithoutCancel(fetching), 30*time.Second, f.frontier.Finished,
-		&pb.FinishedRequest{Node: f.node, Session: f.session, Reports: []*pb.Report{report}})
-	if err != nil {
-		log.Printf("%s: not reported: %v", lease.Uri, err)
-	} else if result := answer.Results[0]; result.Disposition == pb.Disposition_DISPOSITION_INVALID_REPORT {
-		log.Printf("%s: %s", lease.Uri, result.Problem)
+	if err != nil && leased.Err() == nil {
+		log.Printf("%s: not reported, so the lease lapses: %v", lease.Uri, err)
 	}
 }
 
@@ -199,22 +196,23 @@ func (f *Fetcher) beat(beating context.Context, toes int, end func()) {
 			}
 			request.ToeSteps = []*pb.ToeStepCount{{Step: "FETCHING", Count: int32(len(f.held))}}
 		})
-		answer, err := call(beating, 10*time.Second, f.frontier.Heartbeat, request)
+		answer, err := call(beating, 5*time.Second, f.frontier.Heartbeat, request)
 		if err != nil {
 			log.Printf("no more heartbeats: %v", err)
 			end()
 			return
 		}
 		f.update(func() {
-			cancel := func(tokens [][]byte, why error) {
-				for _, token := range tokens {
-					if cancel, ok := f.held[string(token)]; ok {
-						cancel(why)
-					}
+			for _, token := range answer.EndedTokens {
+				if lease, ok := f.held[string(token)]; ok {
+					lease.end()
 				}
 			}
-			cancel(answer.EndedTokens, errEnded)
-			cancel(answer.InterruptTokens, errInterrupted)
+			for _, token := range answer.InterruptTokens {
+				if lease, ok := f.held[string(token)]; ok {
+					lease.interrupt()
+				}
+			}
 			f.toes = toes
 			if answer.PoolSize != nil {
 				f.toes = int(*answer.PoolSize)
@@ -228,10 +226,10 @@ func (f *Fetcher) beat(beating context.Context, toes int, end func()) {
 }
 
 // call makes one call until the frontier answers or refuses. An error without Toehold's ErrorInfo is the
-// transport's, and goes away, whatever its code. All calls may be repeated.
+// transport's, and goes away, whatever its code. All calls may be repeated; the pauses grow up to `timeout`.
 func call[Request, Answer any](ctx context.Context, timeout time.Duration,
 	rpc func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
-	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 30*time.Second) {
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, timeout) {
 		limited, cancel := context.WithTimeout(ctx, timeout)
 		answer, err := rpc(limited, request)
 		cancel()
@@ -291,54 +289,42 @@ func (f *Fetcher) wait(until func() bool) {
 const (
 	maxRobotsBytes     = 500 << 10
 	maxRobotsRedirects = 5
-	maxPageBytes       = 10 << 20 // of a page that links are looked for in
+	maxPageBytes       = 10 << 20
 )
 
 // fetch returns the report of a lease, and the links found.
 func fetch(fetching context.Context, lease *pb.Lease, policy *policy) (*pb.Report, []*pb.Candidate) {
 	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
 	began := time.Now()
-	report := &pb.Report{
-		Token: lease.Token, Outcome: pb.Outcome_OUTCOME_FETCHED, StartTime: timestamppb.New(began),
-	}
+	report := &pb.Report{Token: lease.Token, Outcome: pb.Outcome_OUTCOME_FETCHED, StartTime: timestamppb.New(began)}
 	limited, cancel := context.WithTimeout(fetching, policy.Timeout.AsDuration())
 	defer cancel()
 	body, answer := get(limited, lease.Uri, lease, policy, report)
-	if location := ""; isRobots && answer != nil {
-		for redirects := 0; answer != nil && report.FetchStatus/100 == 3; redirects++ {
-			location = answer.Header.Get("Location")
-			next, err := answer.Request.URL.Parse(location)
-			if redirects == maxRobotsRedirects || location == "" || err != nil {
-				report.FetchStatus = -404
-				break
-			}
+	for redirects := 0; isRobots && report.FetchStatus/100 == 3; redirects++ {
+		location := answer.Header.Get("Location")
+		next, err := answer.Request.URL.Parse(location)
+		if redirects == maxRobotsRedirects || location == "" || err != nil {
+			report.FetchStatus = -404
+		} else {
 			body, answer = get(limited, next.String(), lease, policy, report)
 		}
 	}
-	if errors.Is(context.Cause(fetching), errInterrupted) {
-		report = &pb.Report{Token: lease.Token, Outcome: report.Outcome, StartTime: report.StartTime, FetchStatus: -7000}
-		answer = nil
-	}
 	report.FetchDuration = durationpb.New(time.Since(began))
-	if answer == nil {
-		return report, nil
+	switch {
+	case fetching.Err() != nil:
+		return &pb.Report{Token: lease.Token, Outcome: report.Outcome, StartTime: report.StartTime,
+			FetchDuration: report.FetchDuration, FetchStatus: -7000}, nil
+	case report.FetchStatus/100 == 2 && isRobots:
+		readRobots(report, answer, body)
+	case report.FetchStatus/100 == 3 && answer.Header.Get("Location") != "":
+		return report, []*pb.Candidate{candidate(lease, answer.Header.Get("Location"), lease.Uri, "R")}
+	case report.FetchStatus > 0 && !isRobots:
+		return report, links(lease, policy, answer.Header, body)
 	}
-	if isRobots {
-		if report.FetchStatus/100 == 2 {
-			readRobots(report, answer, body)
-		}
-		return report, nil
-	}
-	if report.FetchStatus/100 == 3 {
-		if location := answer.Header.Get("Location"); location != "" {
-			return report, []*pb.Candidate{candidate(lease, location, lease.Uri, "R")}
-		}
-		return report, nil
-	}
-	return report, links(lease, policy, answer.Header, report.MediaType, body)
+	return report, nil
 }
 
-// get makes one request. It fills in the report, and returns the answer (nil without one) and its body.
+// get makes one request. It fills in the report, and returns the body and the answer (nil without one).
 func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, report *pb.Report) ([]byte, *http.Response) {
 	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
 	connected := false
@@ -348,10 +334,6 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, repor
 			report.PeerAddress, _, _ = net.SplitHostPort(info.Conn.RemoteAddr().String())
 		}
 	}}
-	fail := func(err error) ([]byte, *http.Response) {
-		report.FetchStatus = fetchStatus(err, connected)
-		return nil, nil
-	}
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), "GET", uri, nil)
 	if err != nil {
 		report.FetchStatus = -7
@@ -367,11 +349,13 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, repor
 	}
 	answer, err := policy.client.Do(request)
 	if err != nil {
-		return fail(err)
+		report.FetchStatus = fetchStatus(err, connected)
+		return nil, nil
 	}
 	defer answer.Body.Close()
 	report.FetchStatus = int32(answer.StatusCode)
-	report.MediaType = text(strings.ToLower(strings.TrimSpace(strings.Split(answer.Header.Get("Content-Type"), ";")[0])), 256)
+	mediaType, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
+	report.MediaType = text(strings.ToLower(strings.TrimSpace(mediaType)), 256)
 	report.Etag, report.LastModified = text(answer.Header.Get("ETag"), 1024), text(answer.Header.Get("Last-Modified"), 1024)
 	report.RetryAfterDuration = retryAfter(answer.Header.Get("Retry-After"))
 	if answer.StatusCode == http.StatusNotModified {
@@ -387,7 +371,7 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, repor
 	if isRobots {
 		keep, limit = maxRobotsBytes, min(limit, maxRobotsBytes)
 	} else if report.MediaType == "text/html" || report.MediaType == "application/xhtml+xml" {
-		keep = maxPageBytes
+		keep = maxPageBytes // links are looked for in it
 	}
 	digest, body, buffer, began := sha1.New(), []byte(nil), make([]byte, 32<<10), time.Now()
 	for err == nil {
@@ -409,7 +393,8 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, repor
 		case code == -4:
 			report.Truncation = pb.Truncation_TRUNCATION_TIME
 		case code == -10 && report.BodyBytes == 0: // its chunks are invalid from the first
-			return fail(err)
+			report.FetchStatus = code
+			return nil, nil
 		default:
 			report.Truncation = pb.Truncation_TRUNCATION_DISCONNECT
 		}
@@ -520,7 +505,7 @@ func candidate(lease *pb.Lease, uri, base, hop string) *pb.Candidate {
 }
 
 // links finds the links of a page. The frontier resolves and judges them.
-func links(lease *pb.Lease, policy *policy, header http.Header, mediaType string, body []byte) (found []*pb.Candidate) {
+func links(lease *pb.Lease, policy *policy, header http.Header, body []byte) (found []*pb.Candidate) {
 	body, err := decode(header, body, maxPageBytes)
 	if err != nil || len(body) == 0 {
 		return nil
@@ -529,11 +514,17 @@ func links(lease *pb.Lease, policy *policy, header http.Header, mediaType string
 	if err != nil {
 		return nil
 	}
-	forbidden := func(rules string) bool {
-		words := strings.FieldsFunc(strings.ToLower(rules), func(r rune) bool { return r == ',' || r == ' ' })
-		return policy.Extract.GetObeyRobotsMeta() && (slices.Contains(words, "nofollow") || slices.Contains(words, "none"))
+	forbids := func(rules string) bool {
+		return policy.Extract.GetObeyRobotsMeta() && nofollowRule.MatchString(rules)
 	}
-	nofollow, base, seen := forbidden(header.Get("X-Robots-Tag")), "", map[string]bool{}
+	nofollow, base, seen := forbids(header.Get("X-Robots-Tag")), "", map[string]bool{}
+	add := func(uri, hop string) {
+		uri, _, _ = strings.Cut(strings.TrimSpace(uri), "#")
+		if !seen[uri] && len(seen) < int(policy.Extract.GetMaxLinks()) {
+			seen[uri] = true
+			found = append(found, candidate(lease, uri, "", hop))
+		}
+	}
 	for page := html.NewTokenizer(decoded); page.Next() != html.ErrorToken; {
 		token := page.Token()
 		if token.Type != html.StartTagToken && token.Type != html.SelfClosingTagToken {
@@ -541,52 +532,53 @@ func links(lease *pb.Lease, policy *policy, header http.Header, mediaType string
 		}
 		attributes := map[string]string{}
 		for _, attribute := range slices.Backward(token.Attr) { // the first of a name counts
-			attributes[attribute.Key] = strings.TrimSpace(attribute.Val)
+			attributes[attribute.Key] = attribute.Val
 		}
-		uri, hop, rel := "", "E", strings.Fields(strings.ToLower(attributes["rel"]))
+		href, isLink := attributes["href"]
+		rel := strings.Fields(strings.ToLower(attributes["rel"]))
 		switch token.Data {
 		case "base":
-			if here, err := url.Parse(lease.Uri); err == nil && base == "" && attributes["href"] != "" {
-				if resolved, err := here.Parse(attributes["href"]); err == nil {
+			if here, err := url.Parse(lease.Uri); err == nil && base == "" && isLink {
+				if resolved, err := here.Parse(href); err == nil {
 					base = resolved.String()
 				}
 			}
 		case "meta":
-			if name := strings.ToLower(attributes["name"]); name == "robots" || name == strings.ToLower(policy.ProductToken) {
-				nofollow = nofollow || forbidden(attributes["content"])
+			if name := attributes["name"]; strings.EqualFold(name, "robots") || strings.EqualFold(name, policy.ProductToken) {
+				nofollow = nofollow || forbids(attributes["content"])
 			}
 		case "a", "area":
-			uri, hop = attributes["href"], "L"
-			if policy.Extract.GetObeyNofollow() && slices.Contains(rel, "nofollow") {
-				uri = ""
+			if isLink && !(policy.Extract.GetObeyNofollow() && slices.Contains(rel, "nofollow")) {
+				add(href, "L")
 			}
 		case "link":
-			uri = attributes["href"]
-			if !slices.ContainsFunc(rel, func(word string) bool { return word == "stylesheet" || word == "icon" }) {
-				hop = "L"
+			if isLink && (slices.Contains(rel, "stylesheet") || slices.Contains(rel, "icon")) {
+				add(href, "E")
+			} else if isLink {
+				add(href, "L")
 			}
 		case "img", "script", "iframe", "frame", "embed", "source", "audio", "video":
-			uri = attributes["src"]
+			if src, ok := attributes["src"]; ok {
+				add(src, "E")
+			}
+			for each := range strings.SplitSeq(attributes["srcset"], ",") {
+				if words := strings.Fields(each); len(words) > 0 {
+					add(words[0], "E")
+				}
+			}
 		}
-		if uri == "" || strings.HasPrefix(uri, "#") || seen[uri] || len(seen) >= int(policy.Extract.GetMaxLinks()) {
-			continue
-		}
-		seen[uri] = true
-		found = append(found, candidate(lease, uri, "", hop))
-	}
-	if base == "" {
-		base = lease.Uri
 	}
 	for _, each := range found {
-		each.Base = base // also of links before the <base>
+		each.Base = cmp.Or(base, lease.Uri) // also of links before the <base>
 	}
-	if nofollow {
-		found = slices.DeleteFunc(found, func(each *pb.Candidate) bool { return strings.HasSuffix(each.Path, "L") })
-	}
-	return found
+	return slices.DeleteFunc(found, func(each *pb.Candidate) bool { return nofollow && strings.HasSuffix(each.Path, "L") })
 }
 
+var nofollowRule = regexp.MustCompile(`(?i)\b(nofollow|none)\b`)
+
 // ---- connections ----
+
+var errRefused = errors.New("the crawl does not allow this address")
 
 // newClient makes the HTTP client of a policy. It follows no redirect, keeps no connection (net/http would
 // repeat a request, unseen, on one that the server has closed), and checks the very address of each connection.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from acceptance.judging import in_flight
+from acceptance.judging import SPEC, in_flight
 from acceptance.parts import CRAWL, Parts
 from acceptance.programs import Program, Programs, pass_time
 from example_fetchers.languages import Example
@@ -22,9 +22,12 @@ from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 from practice_web.practice import PracticeWeb
 
 HOSTS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
-"""The library hosts that need no TLS. Their robots.txt are missing, empty, forbidden, sent as gzip unasked, and
+"""The library hosts without TLS. Some of their robots.txt are missing, empty, forbidden, sent as gzip unasked, or
 longer than a crawler must read.
 """
+
+SLOWER = ("min_delay_seconds = 0.03", "min_delay_seconds = 0.2")
+"""The mixed crawl's spec has the second instead of the first, so that it lasts for all kills."""
 
 TOES = 6
 OWN = "toehold-node"
@@ -80,7 +83,7 @@ def mixed(examples: Sequence[Example], folder: Path, kills: int, seed: int) -> V
         }
         starts[OWN] = partial(parts.node, OWN, "--toes", "2")
         began_s = time.monotonic()
-        parts.launch(HOSTS)
+        parts.launch(HOSTS, SPEC.read_text().replace(*SLOWER))
         running = {name: start() for name, start in starts.items()}
         moments: list[float] = []
         for number in range(kills):

@@ -1,0 +1,477 @@
+// A small fetcher for a Toehold frontier: it takes leases, fetches them, offers the links that it finds, and
+// reports. The comments of protos/toehold/frontier/v1/*.proto are the manual of all that is called here.
+import { createHash, randomUUID } from "node:crypto";
+import dns from "node:dns";
+import { EventEmitter, once } from "node:events";
+import http from "node:http";
+import https from "node:https";
+import net from "node:net";
+import { Readable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import zlib from "node:zlib";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { durationFromMs, durationMs, timestampNow, type Duration } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, createClient, type CallOptions } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { Parser } from "htmlparser2";
+import { ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details_pb.js";
+import { Disposition, type FetchPolicy } from "./gen/toehold/frontier/v1/crawl_pb.js";
+import * as pb from "./gen/toehold/frontier/v1/frontier_pb.js";
+
+class Refused extends Error {} // the crawl does not allow the address
+class Silent extends Error {} // the server said nothing for too long
+class Ended extends Error {} // the lease has ended
+class Interrupted extends Error {} // the frontier wants the fetch to be broken off
+
+// ---- the exchange with the frontier ----
+
+const { values: flags } = parseArgs({
+  options: {
+    frontier: { type: "string", default: "127.0.0.1:7707" },
+    crawl: { type: "string", default: "" },
+    name: { type: "string", default: `typescript-${process.pid}` },
+    toes: { type: "string", default: "10" },
+  },
+});
+// Without calls, the server refuses more than one ping in five seconds.
+const frontier = createClient(
+  pb.FrontierService,
+  createGrpcTransport({ baseUrl: `http://${flags.frontier}`, pingIntervalMs: 30_000, pingTimeoutMs: 10_000 }),
+);
+const node = { node: flags.name, session: randomUUID() };
+const held = new Map<string, { token: Uint8Array; fetching: AbortController }>();
+const policies = new Map<string, FetchPolicy>();
+const ending = new AbortController();
+const leaving = new AbortController();
+const changes = new EventEmitter(); // a lease has ended, the pool has another size, or the fetcher ends
+let toes = Number(flags.toes);
+
+/** Asks for leases until the fetcher ends. It takes one only for a free toe: all that it holds are started. */
+async function feed(): Promise<void> {
+  while (!ending.signal.aborted) {
+    const free = toes - held.size;
+    if (free <= 0) {
+      await once(changes, "change");
+      continue;
+    }
+    const request = {
+      ...node,
+      crawl: flags.crawl,
+      maxLeases: Math.min(free, 1000),
+      waitDuration: durationFromMs(20_000),
+      knownFetchPolicyIds: [...policies.keys()],
+    };
+    // Leases that are on their way when the fetcher ends go back with its last heartbeat.
+    const answer = await call((options) => frontier.next(request, options), 30_000, ending.signal);
+    for (const policy of answer.fetchPolicies) policies.set(policy.fetchPolicyId, policy);
+    for (const lease of answer.leases) void toe(lease);
+    if (answer.leases.length === 0) await sleep(milliseconds(answer.retryDuration), null, { signal: ending.signal });
+  }
+}
+
+/**
+ * Takes one lease through its life. It offers the links before it reports: if this process dies between the
+ * two, the page is fetched again, and no link is lost.
+ */
+async function toe(lease: pb.Lease): Promise<void> {
+  const fetching = new AbortController();
+  const key = Buffer.from(lease.token).toString("hex");
+  held.set(key, { token: lease.token, fetching });
+  try {
+    const { report, links } = await fetchLease(lease, policies.get(lease.fetchPolicyId)!, fetching.signal);
+    for (const candidates of batches(links)) {
+      if (fetching.signal.reason instanceof Interrupted) break;
+      const request = { crawl: lease.crawl, candidates };
+      await call((options) => frontier.schedule(request, options), 30_000, fetching.signal);
+    }
+    if (fetching.signal.reason instanceof Ended) return;
+    const { results } = await call((options) => frontier.finished({ ...node, reports: [report] }, options), 30_000);
+    if (results[0]?.disposition === Disposition.INVALID_REPORT) console.error(`${lease.uri}: ${results[0].problem}`);
+  } catch (error) {
+    console.error(`${lease.uri}: not reported, so the lease lapses: ${error}`);
+  } finally {
+    held.delete(key);
+    changes.emit("change");
+  }
+}
+
+/** Keeps each Schedule within 1000 candidates and 8 MiB. */
+function batches(candidates: pb.Candidate[]): pb.Candidate[][] {
+  const found: pb.Candidate[][] = [];
+  let bytes = Infinity;
+  for (const candidate of candidates) {
+    bytes += toBinary(pb.CandidateSchema, candidate).length;
+    if (bytes > 4 << 20 || found.at(-1)!.length === 1000) {
+      found.push([]);
+      bytes = 0;
+    }
+    found.at(-1)!.push(candidate);
+  }
+  return found;
+}
+
+/** Names the leases that are held, and obeys the answer. */
+async function beat(): Promise<void> {
+  while (!leaving.signal.aborted) {
+    const tokens = [...held.values()].map((one) => one.token);
+    const request = { ...node, tokens, toeSteps: [{ step: "FETCHING", count: tokens.length }] };
+    const answer = await call((options) => frontier.heartbeat(request, options), 10_000, leaving.signal);
+    const abort = (tokens: Uint8Array[], why: Error) =>
+      tokens.forEach((token) => held.get(Buffer.from(token).toString("hex"))?.fetching.abort(why));
+    abort(answer.endedTokens, new Ended());
+    abort(answer.interruptTokens, new Interrupted());
+    toes = answer.poolSize ?? Number(flags.toes);
+    changes.emit("change");
+    if (answer.drain) ending.abort();
+    await sleep(milliseconds(answer.intervalDuration), null, { signal: leaving.signal });
+  }
+}
+
+/**
+ * Makes one call until the frontier answers or refuses. An error without Toehold's ErrorInfo is the
+ * transport's, and goes away, whatever its code. All calls may be repeated.
+ */
+async function call<T>(rpc: (options: CallOptions) => Promise<T>, timeoutMs: number, signal?: AbortSignal): Promise<T> {
+  for (let pauseMs = 200; ; pauseMs = Math.min(2 * pauseMs, 30_000)) {
+    try {
+      return await rpc({ timeoutMs, signal });
+    } catch (error) {
+      const problem = ConnectError.from(error);
+      const info = problem.findDetails(ErrorInfoSchema).find((detail) => detail.domain === "toehold");
+      if (info?.reason === "SESSION_SUPERSEDED") {
+        console.error(`${problem}`); // another process has this node's name, and all that this one held
+        process.exit(1);
+      }
+      if (info && problem.code !== Code.Unavailable && problem.code !== Code.ResourceExhausted) throw error;
+      const asked = milliseconds(problem.findDetails(RetryInfoSchema)[0]?.retryDelay);
+      await sleep(Math.max(asked, pauseMs * (0.5 + Math.random() / 2)), null, { signal });
+    }
+  }
+}
+
+const milliseconds = (duration?: Duration) => (duration ? durationMs(duration) : 0);
+
+// ---- one fetch ----
+
+const MAX_ROBOTS_BYTES = 500 << 10;
+const MAX_ROBOTS_REDIRECTS = 5;
+const MAX_PAGE_BYTES = 10 << 20; // of a page that links are looked for in
+
+type Fetched = { report: pb.Report; links: pb.Candidate[] };
+type Answer = { headers: http.IncomingHttpHeaders; body: Buffer };
+
+/** The report of a lease, and the links found. */
+async function fetchLease(lease: pb.Lease, policy: FetchPolicy, leased: AbortSignal): Promise<Fetched> {
+  const isRobots = lease.purpose === pb.Purpose.ROBOTS;
+  const begin = () =>
+    create(pb.ReportSchema, { token: lease.token, outcome: pb.Outcome.FETCHED, startTime: timestampNow() });
+  let report = begin();
+  let links: pb.Candidate[] = [];
+  const signal = AbortSignal.any([leased, AbortSignal.timeout(milliseconds(policy.timeout))]);
+  const beganMs = performance.now();
+  let answer = await get(lease.uri, lease, policy, report, signal);
+  let uri = lease.uri;
+  for (let redirects = 0; isRobots && isRedirect(report); redirects++) {
+    const location = answer!.headers.location;
+    if (!location || redirects === MAX_ROBOTS_REDIRECTS || !URL.canParse(location, uri)) report.fetchStatus = -404;
+    else answer = await get((uri = new URL(location, uri).href), lease, policy, report, signal);
+  }
+  if (leased.reason instanceof Interrupted) {
+    report = Object.assign(begin(), { startTime: report.startTime, fetchStatus: -7000 });
+  } else if (answer && isRobots) {
+    await readRobots(report, answer);
+  } else if (answer && isRedirect(report)) {
+    if (answer.headers.location) links = [candidate(lease, answer.headers.location, lease.uri, "R")];
+  } else if (answer) {
+    links = await findLinks(lease, policy, report.mediaType, answer);
+  }
+  report.fetchDuration = durationFromMs(Math.round(performance.now() - beganMs));
+  return { report, links };
+}
+
+const isRedirect = (report: pb.Report) => report.fetchStatus >= 300 && report.fetchStatus < 400;
+
+/** Makes one request. Fills in the report; the answer, if there is one. */
+async function get(
+  uri: string,
+  lease: pb.Lease,
+  policy: FetchPolicy,
+  report: pb.Report,
+  signal: AbortSignal,
+): Promise<Answer | undefined> {
+  const isRobots = lease.purpose === pb.Purpose.ROBOTS;
+  const headers: Record<string, string> = { "User-Agent": policy.userAgent, "Accept-Encoding": "identity" };
+  if (lease.etag) headers["If-None-Match"] = lease.etag;
+  if (lease.lastModified) headers["If-Modified-Since"] = lease.lastModified;
+  const peer = { connected: false, address: "" };
+  let response: http.IncomingMessage;
+  try {
+    response = await send(new URL(uri), headers, policy, signal, peer);
+  } catch (error) {
+    report.fetchStatus = fetchStatus(error, peer.connected);
+    return undefined;
+  } finally {
+    report.peerAddress ||= peer.address;
+  }
+  report.fetchStatus = response.statusCode!;
+  report.mediaType = text(response.headers["content-type"]?.split(";")[0]?.trim().toLowerCase(), 256);
+  report.retryAfterDuration = retryAfter(response.headers["retry-after"]);
+  if (response.statusCode === 304) {
+    report.digest = lease.lastDigest;
+    response.destroy();
+    return { headers: response.headers, body: Buffer.alloc(0) };
+  }
+  const limit = Math.min(Number(policy.maxBytes), isRobots ? MAX_ROBOTS_BYTES : Infinity);
+  const keeps = isRobots ? MAX_ROBOTS_BYTES : isPage(report.mediaType) ? MAX_PAGE_BYTES : 0;
+  const digest = createHash("sha1");
+  const body: Buffer[] = [];
+  let bytes = 0;
+  try {
+    if (!isRobots && !isWanted(policy, report.mediaType, response.headers["content-length"])) {
+      report.truncation = pb.Truncation.FILTER;
+    } else {
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        const piece = chunk.subarray(0, limit - bytes);
+        digest.update(piece);
+        if (bytes < keeps) body.push(piece.subarray(0, keeps - bytes));
+        bytes += piece.length;
+        if (piece.length < chunk.length) {
+          report.truncation = pb.Truncation.LENGTH;
+          break;
+        }
+      }
+    }
+  } catch (error) {
+    const status = fetchStatus(error, true);
+    if (status === -10 && bytes === 0) { // its chunks are invalid from the first
+      report.fetchStatus = status;
+      return undefined;
+    }
+    report.truncation = status === -4 ? pb.Truncation.TIME : pb.Truncation.DISCONNECT;
+  } finally {
+    response.destroy();
+  }
+  report.bodyBytes = BigInt(bytes);
+  if (report.truncation !== pb.Truncation.FILTER) report.digest = `sha1:${base32(digest.digest())}`;
+  if (report.truncation === pb.Truncation.UNSPECIFIED || report.truncation === pb.Truncation.LENGTH) {
+    report.etag = text(response.headers.etag, 1024); // otherwise the next visit must get the rest
+    report.lastModified = text(response.headers["last-modified"], 1024);
+  }
+  return { headers: response.headers, body: Buffer.concat(body) };
+}
+
+/** Takes a robots.txt into its report. One that broke off is not there: it must not allow too much. */
+async function readRobots(report: pb.Report, answer: Answer): Promise<void> {
+  if (report.fetchStatus < 200 || report.fetchStatus > 299) return;
+  if (report.truncation === pb.Truncation.TIME) report.fetchStatus = -4;
+  else if (report.truncation === pb.Truncation.DISCONNECT) report.fetchStatus = -3;
+  else {
+    const body = await decode(answer, MAX_ROBOTS_BYTES);
+    if (body === undefined) report.fetchStatus = -10;
+    else if (body.length > 0) report.robotsBody = new Uint8Array(body);
+    else report.robotsEmpty = true;
+  }
+}
+
+/** Undoes gzip, which some servers send unasked. A gzip that was cut is decoded as far as it goes. */
+async function decode({ headers, body }: Answer, limit: number): Promise<Buffer | undefined> {
+  const coding = headers["content-encoding"]?.toLowerCase() ?? "identity";
+  if (coding === "identity") return body;
+  if (coding !== "gzip" && coding !== "x-gzip") return undefined;
+  const decoded: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of Readable.from([body]).pipe(zlib.createGunzip({ finishFlush: zlib.constants.Z_SYNC_FLUSH }))) {
+      decoded.push(chunk);
+      if ((bytes += chunk.length) >= limit) break;
+    }
+  } catch {
+    return undefined; // it is no gzip
+  }
+  return Buffer.concat(decoded).subarray(0, limit);
+}
+
+const isPage = (mediaType: string) => mediaType === "text/html" || mediaType === "application/xhtml+xml";
+
+function isWanted(policy: FetchPolicy, mediaType: string, length?: string): boolean {
+  const type = mediaType || "application/octet-stream";
+  const matches = (one: string) => one === type || (one.endsWith("/*") && type.startsWith(one.slice(0, -1)));
+  return (
+    length === "0" ||
+    (!policy.rejectMediaTypes.some(matches) &&
+      (policy.acceptMediaTypes.length === 0 || policy.acceptMediaTypes.some(matches)) &&
+      (policy.maxContentLength === 0n || Number(length ?? 0) <= policy.maxContentLength))
+  );
+}
+
+function retryAfter(header = ""): Duration | undefined {
+  const waitMs = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Math.max(0, Date.parse(header) - Date.now());
+  return Number.isNaN(waitMs) ? undefined : durationFromMs(waitMs);
+}
+
+/** A header's value; empty if it is too long. */
+const text = (value = "", limit: number) => (Buffer.byteLength(value) > limit ? "" : value);
+
+function base32(bytes: Buffer): string {
+  const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
+  return bits.match(/.{5}/g)!.map((five) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[parseInt(five, 2)]).join("");
+}
+
+// ---- links ----
+
+function candidate(lease: pb.Lease, uri: string, base: string, hop: string): pb.Candidate {
+  const { uri: via, path, source } = lease;
+  return create(pb.CandidateSchema, { uri: text(uri, 8192), base: text(base, 8192), via, path: path + hop, source });
+}
+
+/** Finds the links of a page. The frontier resolves and judges them. */
+async function findLinks(lease: pb.Lease, policy: FetchPolicy, mediaType: string, answer: Answer): Promise<pb.Candidate[]> {
+  const body = isPage(mediaType) ? await decode(answer, MAX_PAGE_BYTES) : undefined;
+  if (!body?.length) return [];
+  const { maxLinks = 0, obeyRobotsMeta, obeyNofollow } = policy.extract ?? {};
+  const forbids = (rules: unknown) => Boolean(obeyRobotsMeta) && /\b(nofollow|none)\b/i.test(`${rules ?? ""}`);
+  let nofollow = forbids(answer.headers["x-robots-tag"]);
+  let base: string | undefined;
+  const found = new Map<string, string>(); // the hop, by URI
+  const add = (uri: string | undefined, hop: string) => {
+    const whole = uri?.trim().replace(/#.*/s, "");
+    if (whole !== undefined && !found.has(whole) && found.size < maxLinks) found.set(whole, hop);
+  };
+  const page = new Parser({
+    onopentag(tag, { href, src, srcset, rel = "", name = "", content }) {
+      const words = rel.toLowerCase().split(/\s+/);
+      if (tag === "base" && href && URL.canParse(href, lease.uri)) base ??= new URL(href, lease.uri).href;
+      else if (tag === "meta" && ["robots", policy.productToken.toLowerCase()].includes(name.toLowerCase()))
+        nofollow ||= forbids(content);
+      else if (tag === "link") add(href, words.includes("stylesheet") || words.includes("icon") ? "E" : "L");
+      else if ((tag === "a" || tag === "area") && !(obeyNofollow && words.includes("nofollow"))) add(href, "L");
+      else if (["img", "script", "iframe", "frame", "embed", "source", "audio", "video"].includes(tag)) {
+        add(src, "E");
+        for (const each of srcset?.split(",") ?? []) add(each.trim().split(/\s/)[0], "E");
+      }
+    },
+  });
+  page.end(decodeText(body, answer.headers["content-type"]));
+  return [...found]
+    .filter(([, hop]) => !nofollow || hop !== "L")
+    .map(([uri, hop]) => candidate(lease, uri, base ?? lease.uri, hop));
+}
+
+function decodeText(body: Buffer, contentType = ""): string {
+  const named = /charset=["']?([\w-]+)/i;
+  const charset = named.exec(contentType) ?? named.exec(body.toString("latin1", 0, 1024));
+  try {
+    return new TextDecoder(charset?.[1]).decode(body);
+  } catch {
+    return body.toString(); // no such charset
+  }
+}
+
+// ---- connections ----
+
+/**
+ * Sends a request, over a connection of its own, to an address that the crawl allows. Redirects are not followed.
+ * Resolves when the head of the answer is there.
+ */
+function send(
+  uri: URL,
+  headers: Record<string, string>,
+  policy: FetchPolicy,
+  signal: AbortSignal,
+  peer: { connected: boolean; address: string },
+): Promise<http.IncomingMessage> {
+  const isAllowed = addressRule(policy.allowedAddresses);
+  const literal = uri.hostname.replace(/^\[|\]$/g, "");
+  if (net.isIP(literal) && !isAllowed(literal)) throw new Refused(); // no lookup is made for these
+  // The addresses that this answers are the ones that the socket connects to.
+  const lookup: net.LookupFunction = (name, options, answer) =>
+    dns.lookup(name, { ...options, all: true }, (error, found) => {
+      const addresses = (found ?? []).filter(({ address }) => isAllowed(address));
+      if (error || !addresses[0]) answer(error ?? new Refused(), "");
+      else if (options.all) answer(null, addresses);
+      else answer(null, addresses[0].address, addresses[0].family);
+    });
+  return new Promise((resolve, reject) => {
+    const { request } = uri.protocol === "https:" ? https : http;
+    const sent = request(uri, { headers, signal, lookup, agent: false, maxHeaderSize: 64 << 10 }, resolve);
+    const giveUp = () => sent.destroy(new Silent());
+    const connecting = setTimeout(giveUp, milliseconds(policy.connectTimeout));
+    sent.on("socket", (socket) => {
+      socket.on(uri.protocol === "https:" ? "secureConnect" : "connect", () => {
+        clearTimeout(connecting);
+        Object.assign(peer, { connected: true, address: socket.remoteAddress });
+        socket.setTimeout(milliseconds(policy.readTimeout), giveUp);
+      });
+    });
+    sent.on("close", () => clearTimeout(connecting));
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+/**
+ * The frontier's code for an error. Errors before there is a connection, TLS included, mean that there was
+ * none.
+ */
+function fetchStatus(error: unknown, connected: boolean): number {
+  const { code = "", syscall } = error as NodeJS.ErrnoException;
+  if (error instanceof Refused || code.startsWith("ERR_INVALID") || code === "ERR_UNESCAPED_CHARACTERS") return -7;
+  if (syscall === "getaddrinfo") return -1;
+  if (!connected) return -2;
+  if (error instanceof Silent || code === "ABORT_ERR") return -4;
+  if (code === "ECONNRESET" || code === "EPIPE" || code === "HPE_INVALID_EOF_STATE") return -3;
+  return code.startsWith("HPE_") ? -10 : -5; // HPE: Node's parser could not read the answer
+}
+
+// Networks that no page of the public web lies in. Those of IPv6 lie outside 2000::/3 or are listed here.
+const special = blockList(
+  "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 " +
+    "192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 " +
+    "2001::/23 2001:db8::/32 2002::/16 3ffe::/16 3fff::/20",
+);
+const loopback = blockList("127.0.0.0/8 ::1/128");
+const unicast6 = blockList("2000::/3");
+
+function blockList(networks: string): net.BlockList {
+  const list = new net.BlockList();
+  for (const network of networks.split(" ").filter(Boolean)) {
+    const [address = "", bits] = network.split("/");
+    const family = net.isIPv6(address) ? "ipv6" : "ipv4";
+    list.addSubnet(address, Number(bits ?? (family === "ipv6" ? 128 : 32)), family);
+  }
+  return list;
+}
+
+function addressRule(rules: string[]): (address: string) => boolean {
+  const networks = blockList(rules.filter((rule) => rule !== "public" && rule !== "loopback").join(" "));
+  return (address) => {
+    const family = net.isIPv6(address) ? "ipv6" : "ipv4";
+    const isPublic = !special.check(address, family) && (family === "ipv4" || unicast6.check(address, family));
+    return (
+      (rules.includes("public") && isPublic) ||
+      (rules.includes("loopback") && loopback.check(address, family)) ||
+      networks.check(address, family)
+    );
+  };
+}
+
+// ---- a life ----
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  process.once(signal, () => ending.abort()); // the next one kills
+}
+ending.signal.addEventListener("abort", () => changes.emit("change"));
+const unlessAborted = (signal: AbortSignal) => (error: unknown) => {
+  if (signal.aborted) return;
+  console.error(`${error}`); // the frontier refuses this node's calls
+  process.exitCode = 1;
+  ending.abort();
+};
+const beating = beat().catch(unlessAborted(leaving.signal));
+await feed().catch(unlessAborted(ending.signal));
+while (held.size > 0) await once(changes, "change"); // finish what is started
+leaving.abort();
+await beating;
+await frontier.heartbeat({ ...node, leaving: true }, { timeoutMs: 5000 }).catch(() => {}); // it will notice
+process.exit();
