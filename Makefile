@@ -21,7 +21,7 @@ RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check conformance soak urlfrontier-suite bench bench-quick wheel-native native picture \
+.PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native picture \
     generate protos lock clean
 .DELETE_ON_ERROR:
 
@@ -64,6 +64,12 @@ check: $(SETUP)
 ##               judge our node, and each example that is built, by the contract; writes the table in docs/conformance.md
 conformance: $(SETUP)
 	@$(PY) tools/conformance.py --run
+
+## make examples build the fetchers in examples/ that this machine has a toolchain for, and crawl the practice web with
+##               each alone and with all together, under kills; prints a table
+##               LANGUAGES="go rust" takes only these; KILLS=40 and SEED=… set the kills
+examples: $(SETUP) $(PAGES)
+	@$(PY) tests/example_fetchers/run.py $(LANGUAGES) $(KILLS:%=--kills %) $(SEED:%=--seed %)
 
 ## make soak     cause thousands of faults, for some hours, and print one table of the losses
 ##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run

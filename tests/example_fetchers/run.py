@@ -1,5 +1,5 @@
-"""`make examples`: builds the fetchers in examples/, has each crawl the practice web alone and all of them
-crawl it together while some are killed, and prints a table. Exit codes: 0 all is well, 1 a fault, 2 wrong usage.
+"""`make examples`: builds the fetchers in examples/ and crawls the practice web with them, each alone and all
+together while some are killed. Prints a table. Exit codes: 0 all is well, 1 a fault, 2 wrong usage.
 """
 
 from __future__ import annotations

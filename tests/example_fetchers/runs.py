@@ -22,7 +22,7 @@ from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 from practice_web.practice import PracticeWeb
 
 HOSTS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
-"""The library hosts without TLS. Some of their robots.txt are missing, empty, forbidden, sent as gzip unasked, or
+"""The library hosts without TLS. Their robots.txt are missing, empty, forbidden, sent as gzip unasked, or
 longer than a crawler must read.
 """
 
