@@ -57,18 +57,14 @@ type Fetcher struct {
 	mu                   sync.Mutex
 	changed              *sync.Cond // a lease has ended, the pool has another size, or the fetcher ends
 	toes                 int
-	held                 map[string]held    // by token
-	policies             map[string]*policy // by id
+	leaseLife            time.Duration              // of a lease that no heartbeat names
+	held                 map[string]held            // by token
+	policies             map[string]*pb.FetchPolicy // by id
 	ending               bool
 }
 
 // held is a lease: `end` says that it has ended, `interrupt` that its fetch should.
 type held struct{ end, interrupt context.CancelFunc }
-
-type policy struct {
-	*pb.FetchPolicy
-	client *http.Client
-}
 
 func main() {
 	address := flag.String("frontier", "127.0.0.1:7707", "`HOST:PORT` of the frontier")
@@ -92,7 +88,7 @@ func main() {
 	}
 	f := &Fetcher{
 		frontier: pb.NewFrontierServiceClient(connection), crawl: *crawl, node: *node, session: rand.Text(),
-		toes: *toes, held: map[string]held{}, policies: map[string]*policy{},
+		toes: *toes, leaseLife: 3 * time.Second, held: map[string]held{}, policies: map[string]*pb.FetchPolicy{},
 	}
 	f.changed = sync.NewCond(&f.mu)
 	running, end := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -117,24 +113,31 @@ func main() {
 // feed asks for leases until `running` ends.
 func (f *Fetcher) feed(running context.Context) error {
 	for running.Err() == nil {
-		request := &pb.NextRequest{
-			Crawl: f.crawl, Node: f.node, Session: f.session, WaitDuration: durationpb.New(20 * time.Second),
-		}
+		request := &pb.NextRequest{Crawl: f.crawl, Node: f.node, Session: f.session}
 		f.wait(func() bool { return f.ending || len(f.held) < f.toes })
 		f.update(func() {
 			request.MaxLeases = int32(min(max(f.toes-len(f.held), 1), 1000))
+			request.WaitDuration = durationpb.New(min(20*time.Second, f.leaseLife/2))
 			for id := range f.policies {
 				request.KnownFetchPolicyIds = append(request.KnownFetchPolicyIds, id)
 			}
 		})
-		answer, err := call(running, 30*time.Second, f.frontier.Next, request)
+		var asked time.Time
+		next := func(ctx context.Context, request *pb.NextRequest, options ...grpc.CallOption) (*pb.NextResponse, error) {
+			asked = time.Now()
+			return f.frontier.Next(ctx, request, options...)
+		}
+		answer, err := call(running, 30*time.Second, next, request)
 		if err != nil {
 			return err // leases that were on their way go back with the last heartbeat
 		}
-		for _, new := range answer.FetchPolicies {
-			f.update(func() { f.policies[new.FetchPolicyId] = &policy{new, newClient(new)} })
+		for _, policy := range answer.FetchPolicies {
+			f.update(func() { f.policies[policy.FetchPolicyId] = policy })
 		}
 		for _, lease := range answer.Leases {
+			if time.Since(asked) > f.leaseLife {
+				break // this process stood still, and they have lapsed
+			}
 			leased, end := context.WithCancel(context.Background())
 			fetching, interrupt := context.WithCancel(leased)
 			f.update(func() { f.held[string(lease.Token)] = held{end, interrupt} })
@@ -149,7 +152,7 @@ func (f *Fetcher) feed(running context.Context) error {
 
 // toe takes one lease through its life. It offers the links before it reports: if this process dies between
 // the two, the page is fetched again, and no link is lost.
-func (f *Fetcher) toe(leased, fetching context.Context, lease *pb.Lease, policy *policy) {
+func (f *Fetcher) toe(leased, fetching context.Context, lease *pb.Lease, policy *pb.FetchPolicy) {
 	defer f.update(func() { delete(f.held, string(lease.Token)) })
 	report, links := fetch(fetching, lease, policy)
 	var err error
@@ -203,17 +206,15 @@ func (f *Fetcher) beat(beating context.Context, toes int, end func()) {
 			return
 		}
 		f.update(func() {
-			for _, token := range answer.EndedTokens {
-				if lease, ok := f.held[string(token)]; ok {
+			for token, lease := range f.held {
+				is := func(other []byte) bool { return string(other) == token }
+				if slices.ContainsFunc(answer.EndedTokens, is) {
 					lease.end()
-				}
-			}
-			for _, token := range answer.InterruptTokens {
-				if lease, ok := f.held[string(token)]; ok {
+				} else if slices.ContainsFunc(answer.InterruptTokens, is) {
 					lease.interrupt()
 				}
 			}
-			f.toes = toes
+			f.toes, f.leaseLife = toes, answer.LeaseDuration.AsDuration()
 			if answer.PoolSize != nil {
 				f.toes = int(*answer.PoolSize)
 			}
@@ -293,7 +294,7 @@ const (
 )
 
 // fetch returns the report of a lease, and the links found.
-func fetch(fetching context.Context, lease *pb.Lease, policy *policy) (*pb.Report, []*pb.Candidate) {
+func fetch(fetching context.Context, lease *pb.Lease, policy *pb.FetchPolicy) (*pb.Report, []*pb.Candidate) {
 	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
 	began := time.Now()
 	report := &pb.Report{Token: lease.Token, Outcome: pb.Outcome_OUTCOME_FETCHED, StartTime: timestamppb.New(began)}
@@ -325,15 +326,10 @@ func fetch(fetching context.Context, lease *pb.Lease, policy *policy) (*pb.Repor
 }
 
 // get makes one request. It fills in the report, and returns the body and the answer (nil without one).
-func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, report *pb.Report) ([]byte, *http.Response) {
+func get(ctx context.Context, uri string, lease *pb.Lease, policy *pb.FetchPolicy, report *pb.Report) ([]byte, *http.Response) {
 	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
-	connected := false
-	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		connected = true
-		if report.PeerAddress == "" {
-			report.PeerAddress, _, _ = net.SplitHostPort(info.Conn.RemoteAddr().String())
-		}
-	}}
+	wire := &wire{patience: policy.ReadTimeout.AsDuration()}
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { wire.ready = true }}
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), "GET", uri, nil)
 	if err != nil {
 		report.FetchStatus = -7
@@ -347,9 +343,12 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, repor
 	if lease.LastModified != "" {
 		request.Header.Set("If-Modified-Since", lease.LastModified)
 	}
-	answer, err := policy.client.Do(request)
+	answer, err := newClient(policy, wire).Do(request)
+	if wire.ready && report.PeerAddress == "" {
+		report.PeerAddress, _, _ = net.SplitHostPort(wire.RemoteAddr().String())
+	}
 	if err != nil {
-		report.FetchStatus = fetchStatus(err, connected)
+		report.FetchStatus = fetchStatus(ctx, err, wire)
 		return nil, nil
 	}
 	defer answer.Body.Close()
@@ -389,10 +388,10 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, repor
 		}
 	}
 	if err != io.EOF {
-		switch code := fetchStatus(err, true); {
-		case code == -4:
+		switch code := fetchStatus(ctx, err, wire); {
+		case ctx.Err() != nil:
 			report.Truncation = pb.Truncation_TRUNCATION_TIME
-		case code == -10 && report.BodyBytes == 0: // its chunks are invalid from the first
+		case code == -4, code == -10 && report.BodyBytes == 0: // silence, or chunks that are invalid from the first
 			report.FetchStatus = code
 			return nil, nil
 		default:
@@ -404,21 +403,19 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *policy, repor
 	return body, answer
 }
 
-// fetchStatus is the frontier's code for an error. Errors before there is a connection, TLS included, mean
-// that there was none.
-func fetchStatus(err error, connected bool) int32 {
+// fetchStatus is the frontier's code for an error. How the connection ended says more than net/http's error.
+func fetchStatus(ctx context.Context, err error, wire *wire) int32 {
 	var noName *net.DNSError
-	var network net.Error
 	switch {
 	case errors.Is(err, errRefused):
 		return -7
 	case errors.As(err, &noName):
 		return -1
-	case !connected:
+	case !wire.ready: // no connection, or no TLS over it
 		return -2
-	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil, errors.Is(wire.err, os.ErrDeadlineExceeded):
 		return -4
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case wire.err != nil:
 		return -3
 	default: // net/http could not read the answer
 		return -10
@@ -462,7 +459,7 @@ func decode(header http.Header, body []byte, limit int64) ([]byte, error) {
 	}
 }
 
-func wanted(policy *policy, mediaType string, length int64) bool {
+func wanted(policy *pb.FetchPolicy, mediaType string, length int64) bool {
 	if length == 0 {
 		return true
 	}
@@ -505,7 +502,7 @@ func candidate(lease *pb.Lease, uri, base, hop string) *pb.Candidate {
 }
 
 // links finds the links of a page. The frontier resolves and judges them.
-func links(lease *pb.Lease, policy *policy, header http.Header, body []byte) (found []*pb.Candidate) {
+func links(lease *pb.Lease, policy *pb.FetchPolicy, header http.Header, body []byte) (found []*pb.Candidate) {
 	body, err := decode(header, body, maxPageBytes)
 	if err != nil || len(body) == 0 {
 		return nil
@@ -580,9 +577,26 @@ var nofollowRule = regexp.MustCompile(`(?i)\b(nofollow|none)\b`)
 
 var errRefused = errors.New("the crawl does not allow this address")
 
-// newClient makes the HTTP client of a policy. It follows no redirect, keeps no connection (net/http would
-// repeat a request, unseen, on one that the server has closed), and checks the very address of each connection.
-func newClient(policy *pb.FetchPolicy) *http.Client {
+// wire is the connection of one request. It bounds the wait for the next bytes, and keeps the error that ended it.
+type wire struct {
+	net.Conn
+	patience time.Duration
+	ready    bool // the request can be sent
+	err      error
+}
+
+func (w *wire) Read(buffer []byte) (int, error) {
+	w.SetReadDeadline(time.Now().Add(w.patience))
+	n, err := w.Conn.Read(buffer)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// newClient makes the HTTP client of one request. It follows no redirect, uses no connection twice (net/http would
+// repeat the request, unseen, if the server had closed it), and checks the very address that it connects to.
+func newClient(policy *pb.FetchPolicy, wire *wire) *http.Client {
 	dialer := net.Dialer{Timeout: policy.ConnectTimeout.AsDuration(), Control: func(_, address string, _ syscall.RawConn) error {
 		if peer, err := netip.ParseAddrPort(address); err != nil || !allowed(policy.AllowedAddresses, peer.Addr().Unmap()) {
 			return errRefused
@@ -593,26 +607,14 @@ func newClient(policy *pb.FetchPolicy) *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			DisableKeepAlives: true, DisableCompression: true, TLSHandshakeTimeout: policy.ConnectTimeout.AsDuration(),
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				connection, err := dialer.DialContext(ctx, network, address)
-				if err != nil {
+			DialContext: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
+				if wire.Conn, err = dialer.DialContext(ctx, network, address); err != nil {
 					return nil, err
 				}
-				return impatient{connection, policy.ReadTimeout.AsDuration()}, nil
+				return wire, nil
 			},
 		},
 	}
-}
-
-// impatient is a connection that bounds the wait for the next bytes.
-type impatient struct {
-	net.Conn
-	patience time.Duration
-}
-
-func (c impatient) Read(buffer []byte) (int, error) {
-	c.SetReadDeadline(time.Now().Add(c.patience))
-	return c.Conn.Read(buffer)
 }
 
 // notPublic are networks that no page of the public web lies in, beyond those that netip knows.

@@ -21,8 +21,6 @@ import * as pb from "./gen/toehold/frontier/v1/frontier_pb.js";
 
 class Refused extends Error {} // the crawl does not allow the address
 class Silent extends Error {} // the server said nothing for too long
-class Ended extends Error {} // the lease has ended
-class Interrupted extends Error {} // the frontier wants the fetch to be broken off
 
 // ---- the exchange with the frontier ----
 
@@ -40,12 +38,13 @@ const frontier = createClient(
   createGrpcTransport({ baseUrl: `http://${flags.frontier}`, pingIntervalMs: 30_000, pingTimeoutMs: 10_000 }),
 );
 const node = { node: flags.name, session: randomUUID() };
-const held = new Map<string, { token: Uint8Array; fetching: AbortController }>();
+const held = new Map<string, { token: Uint8Array; leased: AbortController; fetching: AbortController }>();
 const policies = new Map<string, FetchPolicy>();
 const ending = new AbortController();
 const leaving = new AbortController();
 const changes = new EventEmitter(); // a lease has ended, the pool has another size, or the fetcher ends
 let toes = Number(flags.toes);
+let leaseMs = 3000; // the life of a lease that no heartbeat names
 
 /** Asks for leases until the fetcher ends. It takes one only for a free toe: all that it holds are started. */
 async function feed(): Promise<void> {
@@ -59,13 +58,19 @@ async function feed(): Promise<void> {
       ...node,
       crawl: flags.crawl,
       maxLeases: Math.min(free, 1000),
-      waitDuration: durationFromMs(20_000),
+      waitDuration: durationFromMs(Math.min(20_000, leaseMs / 2)),
       knownFetchPolicyIds: [...policies.keys()],
     };
     // Leases that are on their way when the fetcher ends go back with its last heartbeat.
-    const answer = await call((options) => frontier.next(request, options), 30_000, ending.signal);
+    let askedMs = 0;
+    const next = (options: CallOptions) => {
+      askedMs = performance.now();
+      return frontier.next(request, options);
+    };
+    const answer = await call(next, 30_000, ending.signal);
     for (const policy of answer.fetchPolicies) policies.set(policy.fetchPolicyId, policy);
-    for (const lease of answer.leases) void toe(lease);
+    const haveLapsed = performance.now() - askedMs > leaseMs; // this process stood still
+    if (!haveLapsed) for (const lease of answer.leases) void toe(lease);
     if (answer.leases.length === 0) await sleep(milliseconds(answer.retryDuration), null, { signal: ending.signal });
   }
 }
@@ -75,26 +80,28 @@ async function feed(): Promise<void> {
  * two, the page is fetched again, and no link is lost.
  */
 async function toe(lease: pb.Lease): Promise<void> {
+  const leased = new AbortController();
   const fetching = new AbortController();
-  const key = Buffer.from(lease.token).toString("hex");
-  held.set(key, { token: lease.token, fetching });
+  const key = keyOf(lease.token);
+  held.set(key, { token: lease.token, leased, fetching });
   try {
-    const { report, links } = await fetchLease(lease, policies.get(lease.fetchPolicyId)!, fetching.signal);
+    const { report, links } = await fetchLease(lease, policies.get(lease.fetchPolicyId)!, fetching);
     for (const candidates of batches(links)) {
-      if (fetching.signal.reason instanceof Interrupted) break;
       const request = { crawl: lease.crawl, candidates };
-      await call((options) => frontier.schedule(request, options), 30_000, fetching.signal);
+      await call((options) => frontier.schedule(request, options), 30_000, leased.signal);
     }
-    if (fetching.signal.reason instanceof Ended) return;
-    const { results } = await call((options) => frontier.finished({ ...node, reports: [report] }, options), 30_000);
-    if (results[0]?.disposition === Disposition.INVALID_REPORT) console.error(`${lease.uri}: ${results[0].problem}`);
+    const request = { ...node, reports: [report] };
+    const { results } = await call((options) => frontier.finished(request, options), 30_000, leased.signal);
+    if (results[0]?.disposition === Disposition.INVALID_REPORT) throw new Error(results[0].problem);
   } catch (error) {
-    console.error(`${lease.uri}: not reported, so the lease lapses: ${error}`);
+    if (!leased.signal.aborted) console.error(`${lease.uri}: not reported, so the lease lapses: ${error}`);
   } finally {
     held.delete(key);
     changes.emit("change");
   }
 }
+
+const keyOf = (token: Uint8Array) => Buffer.from(token).toString("hex");
 
 /** Keeps each Schedule within 1000 candidates and 8 MiB. */
 function batches(candidates: pb.Candidate[]): pb.Candidate[][] {
@@ -116,12 +123,11 @@ async function beat(): Promise<void> {
   while (!leaving.signal.aborted) {
     const tokens = [...held.values()].map((one) => one.token);
     const request = { ...node, tokens, toeSteps: [{ step: "FETCHING", count: tokens.length }] };
-    const answer = await call((options) => frontier.heartbeat(request, options), 10_000, leaving.signal);
-    const abort = (tokens: Uint8Array[], why: Error) =>
-      tokens.forEach((token) => held.get(Buffer.from(token).toString("hex"))?.fetching.abort(why));
-    abort(answer.endedTokens, new Ended());
-    abort(answer.interruptTokens, new Interrupted());
+    const answer = await call((options) => frontier.heartbeat(request, options), 5000, leaving.signal);
+    for (const token of answer.endedTokens) held.get(keyOf(token))?.leased.abort();
+    for (const token of [...answer.endedTokens, ...answer.interruptTokens]) held.get(keyOf(token))?.fetching.abort();
     toes = answer.poolSize ?? Number(flags.toes);
+    leaseMs = milliseconds(answer.leaseDuration);
     changes.emit("change");
     if (answer.drain) ending.abort();
     await sleep(milliseconds(answer.intervalDuration), null, { signal: leaving.signal });
@@ -130,10 +136,10 @@ async function beat(): Promise<void> {
 
 /**
  * Makes one call until the frontier answers or refuses. An error without Toehold's ErrorInfo is the
- * transport's, and goes away, whatever its code. All calls may be repeated.
+ * transport's, and goes away, whatever its code. All calls may be repeated; the pauses grow up to `timeoutMs`.
  */
 async function call<T>(rpc: (options: CallOptions) => Promise<T>, timeoutMs: number, signal?: AbortSignal): Promise<T> {
-  for (let pauseMs = 200; ; pauseMs = Math.min(2 * pauseMs, 30_000)) {
+  for (let pauseMs = 200; ; pauseMs = Math.min(2 * pauseMs, timeoutMs)) {
     try {
       return await rpc({ timeoutMs, signal });
     } catch (error) {
@@ -162,13 +168,14 @@ type Fetched = { report: pb.Report; links: pb.Candidate[] };
 type Answer = { headers: http.IncomingHttpHeaders; body: Buffer };
 
 /** The report of a lease, and the links found. */
-async function fetchLease(lease: pb.Lease, policy: FetchPolicy, leased: AbortSignal): Promise<Fetched> {
+async function fetchLease(lease: pb.Lease, policy: FetchPolicy, fetching: AbortController): Promise<Fetched> {
   const isRobots = lease.purpose === pb.Purpose.ROBOTS;
   const begin = () =>
     create(pb.ReportSchema, { token: lease.token, outcome: pb.Outcome.FETCHED, startTime: timestampNow() });
   let report = begin();
   let links: pb.Candidate[] = [];
-  const signal = AbortSignal.any([leased, AbortSignal.timeout(milliseconds(policy.timeout))]);
+  const { signal } = fetching;
+  const deadline = setTimeout(() => fetching.abort("deadline"), milliseconds(policy.timeout));
   const beganMs = performance.now();
   let answer = await get(lease.uri, lease, policy, report, signal);
   let uri = lease.uri;
@@ -177,7 +184,8 @@ async function fetchLease(lease: pb.Lease, policy: FetchPolicy, leased: AbortSig
     if (!location || redirects === MAX_ROBOTS_REDIRECTS || !URL.canParse(location, uri)) report.fetchStatus = -404;
     else answer = await get((uri = new URL(location, uri).href), lease, policy, report, signal);
   }
-  if (leased.reason instanceof Interrupted) {
+  clearTimeout(deadline);
+  if (signal.aborted && signal.reason !== "deadline") {
     report = Object.assign(begin(), { startTime: report.startTime, fetchStatus: -7000 });
   } else if (answer && isRobots) {
     await readRobots(report, answer);
@@ -204,15 +212,15 @@ async function get(
   const headers: Record<string, string> = { "User-Agent": policy.userAgent, "Accept-Encoding": "identity" };
   if (lease.etag) headers["If-None-Match"] = lease.etag;
   if (lease.lastModified) headers["If-Modified-Since"] = lease.lastModified;
-  const peer = { connected: false, address: "" };
+  const wire: Wire = { ready: false, address: "" };
   let response: http.IncomingMessage;
   try {
-    response = await send(new URL(uri), headers, policy, signal, peer);
+    response = await send(new URL(uri), headers, policy, signal, wire);
   } catch (error) {
-    report.fetchStatus = fetchStatus(error, peer.connected);
+    report.fetchStatus = fetchStatus(error, wire);
     return undefined;
   } finally {
-    report.peerAddress ||= peer.address;
+    report.peerAddress ||= wire.address;
   }
   report.fetchStatus = response.statusCode!;
   report.mediaType = text(response.headers["content-type"]?.split(";")[0]?.trim().toLowerCase(), 256);
@@ -241,14 +249,15 @@ async function get(
           break;
         }
       }
+      if (signal.aborted || wire.problem) throw wire.problem; // else a body without a length seems complete
     }
   } catch (error) {
-    const status = fetchStatus(error, true);
-    if (status === -10 && bytes === 0) { // its chunks are invalid from the first
-      report.fetchStatus = status;
+    const status = fetchStatus(error, wire);
+    if (!signal.aborted && (status === -4 || (status === -10 && bytes === 0))) {
+      report.fetchStatus = status; // silence, or chunks that are invalid from the first
       return undefined;
     }
-    report.truncation = status === -4 ? pb.Truncation.TIME : pb.Truncation.DISCONNECT;
+    report.truncation = signal.aborted ? pb.Truncation.TIME : pb.Truncation.DISCONNECT;
   } finally {
     response.destroy();
   }
@@ -370,6 +379,9 @@ function decodeText(body: Buffer, contentType = ""): string {
 
 // ---- connections ----
 
+/** The connection of one request. `problem` is the first; what a stream says after that is less exact. */
+type Wire = { ready: boolean; address: string; problem?: Error };
+
 /**
  * Sends a request, over a connection of its own, to an address that the crawl allows. Redirects are not followed.
  * Resolves when the head of the answer is there.
@@ -379,7 +391,7 @@ function send(
   headers: Record<string, string>,
   policy: FetchPolicy,
   signal: AbortSignal,
-  peer: { connected: boolean; address: string },
+  wire: Wire,
 ): Promise<http.IncomingMessage> {
   const isAllowed = addressRule(policy.allowedAddresses);
   const literal = uri.hostname.replace(/^\[|\]$/g, "");
@@ -395,17 +407,17 @@ function send(
   return new Promise((resolve, reject) => {
     const { request } = uri.protocol === "https:" ? https : http;
     const sent = request(uri, { headers, signal, lookup, agent: false, maxHeaderSize: 64 << 10 }, resolve);
-    const giveUp = () => sent.destroy(new Silent());
+    const giveUp = () => sent.destroy((wire.problem ??= new Silent()));
     const connecting = setTimeout(giveUp, milliseconds(policy.connectTimeout));
     sent.on("socket", (socket) => {
       socket.on(uri.protocol === "https:" ? "secureConnect" : "connect", () => {
         clearTimeout(connecting);
-        Object.assign(peer, { connected: true, address: socket.remoteAddress });
+        Object.assign(wire, { ready: true, address: socket.remoteAddress });
         socket.setTimeout(milliseconds(policy.readTimeout), giveUp);
       });
     });
     sent.on("close", () => clearTimeout(connecting));
-    sent.on("error", reject);
+    sent.on("error", (error) => reject((wire.problem ??= error)));
     sent.end();
   });
 }
@@ -414,12 +426,13 @@ function send(
  * The frontier's code for an error. Errors before there is a connection, TLS included, mean that there was
  * none.
  */
-function fetchStatus(error: unknown, connected: boolean): number {
-  const { code = "", syscall } = error as NodeJS.ErrnoException;
-  if (error instanceof Refused || code.startsWith("ERR_INVALID") || code === "ERR_UNESCAPED_CHARACTERS") return -7;
+function fetchStatus(error: unknown, wire: Wire): number {
+  const problem = (wire.problem ?? error) as NodeJS.ErrnoException;
+  const { code = "", syscall } = problem;
+  if (problem instanceof Refused || code.startsWith("ERR_INVALID") || code === "ERR_UNESCAPED_CHARACTERS") return -7;
   if (syscall === "getaddrinfo") return -1;
-  if (!connected) return -2;
-  if (error instanceof Silent || code === "ABORT_ERR") return -4;
+  if (!wire.ready) return -2;
+  if (problem instanceof Silent || code === "ABORT_ERR") return -4;
   if (code === "ECONNRESET" || code === "EPIPE" || code === "HPE_INVALID_EOF_STATE") return -3;
   return code.startsWith("HPE_") ? -10 : -5; // HPE: Node's parser could not read the answer
 }

@@ -26,7 +26,7 @@ HOSTS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
 longer than a crawler must read.
 """
 
-SLOWER = ("min_delay_seconds = 0.03", "min_delay_seconds = 0.2")
+SLOWER = ("min_delay_seconds = 0.03", "min_delay_seconds = 0.3")
 """The mixed crawl's spec has the second instead of the first, so that it lasts for all kills."""
 
 TOES = 6
