@@ -249,7 +249,7 @@ async function get(
           break;
         }
       }
-      if (signal.aborted || wire.problem) throw wire.problem; // else a body without a length seems complete
+      if (signal.aborted || wire.problem instanceof Silent) throw wire.problem; // a body without a length seems complete
     }
   } catch (error) {
     const status = fetchStatus(error, wire);
