@@ -50,7 +50,7 @@ import (
 
 // ---- the exchange with the frontier ----
 
-// Fetcher is one session of a node. It takes a lease only for a free toe, so it has started all that it holds.
+// Fetcher is one session of a node. It takes a lease only for a free toe, so all that it holds are started.
 type Fetcher struct {
 	frontier             pb.FrontierServiceClient
 	crawl, node, session string
@@ -77,9 +77,13 @@ func main() {
 	connection, err := grpc.NewClient("passthrough:///"+*address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: 30 * time.Second, Timeout: 10 * time.Second,
+		}),
 		grpc.WithConnectParams(grpc.ConnectParams{ // gRPC's own longest wait is two minutes
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second,
+			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(9<<20))) // gRPC's own limit is 4 MiB
@@ -88,7 +92,8 @@ func main() {
 	}
 	f := &Fetcher{
 		frontier: pb.NewFrontierServiceClient(connection), crawl: *crawl, node: *node, session: rand.Text(),
-		toes: *toes, leaseLife: 3 * time.Second, held: map[string]held{}, policies: map[string]*pb.FetchPolicy{},
+		toes: *toes, leaseLife: 3 * time.Second,
+		held: map[string]held{}, policies: map[string]*pb.FetchPolicy{},
 	}
 	f.changed = sync.NewCond(&f.mu)
 	running, end := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -123,9 +128,9 @@ func (f *Fetcher) feed(running context.Context) error {
 			}
 		})
 		var asked time.Time
-		next := func(ctx context.Context, request *pb.NextRequest, options ...grpc.CallOption) (*pb.NextResponse, error) {
+		next := func(c context.Context, r *pb.NextRequest, o ...grpc.CallOption) (*pb.NextResponse, error) {
 			asked = time.Now()
-			return f.frontier.Next(ctx, request, options...)
+			return f.frontier.Next(c, r, o...)
 		}
 		answer, err := call(running, 30*time.Second, next, request)
 		if err != nil {
@@ -297,7 +302,13 @@ const (
 func fetch(fetching context.Context, lease *pb.Lease, policy *pb.FetchPolicy) (*pb.Report, []*pb.Candidate) {
 	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
 	began := time.Now()
-	report := &pb.Report{Token: lease.Token, Outcome: pb.Outcome_OUTCOME_FETCHED, StartTime: timestamppb.New(began)}
+	report := &pb.Report{
+		Token: lease.Token, Outcome: pb.Outcome_OUTCOME_FETCHED, StartTime: timestamppb.New(began),
+	}
+	if policy.Proxy != "" { // a direct request is not what the crawl's operator wants
+		report.FetchStatus, report.Annotations = -5, []string{"noProxies"}
+		return report, nil
+	}
 	limited, cancel := context.WithTimeout(fetching, policy.Timeout.AsDuration())
 	defer cancel()
 	body, answer := get(limited, lease.Uri, lease, policy, report)
@@ -326,7 +337,8 @@ func fetch(fetching context.Context, lease *pb.Lease, policy *pb.FetchPolicy) (*
 }
 
 // get makes one request. It fills in the report, and returns the body and the answer (nil without one).
-func get(ctx context.Context, uri string, lease *pb.Lease, policy *pb.FetchPolicy, report *pb.Report) ([]byte, *http.Response) {
+func get(ctx context.Context, uri string, lease *pb.Lease, policy *pb.FetchPolicy,
+	report *pb.Report) ([]byte, *http.Response) {
 	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
 	wire := &wire{patience: policy.ReadTimeout.AsDuration()}
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { wire.ready = true }}
@@ -355,7 +367,8 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *pb.FetchPolic
 	report.FetchStatus = int32(answer.StatusCode)
 	mediaType, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
 	report.MediaType = text(strings.ToLower(strings.TrimSpace(mediaType)), 256)
-	report.Etag, report.LastModified = text(answer.Header.Get("ETag"), 1024), text(answer.Header.Get("Last-Modified"), 1024)
+	report.Etag = text(answer.Header.Get("ETag"), 1024)
+	report.LastModified = text(answer.Header.Get("Last-Modified"), 1024)
 	report.RetryAfterDuration = retryAfter(answer.Header.Get("Retry-After"))
 	if answer.StatusCode == http.StatusNotModified {
 		report.Digest, report.Etag, report.LastModified = lease.LastDigest, "", ""
@@ -383,15 +396,15 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *pb.FetchPolic
 		digest.Write(buffer[:n])
 		body = append(body, buffer[:min(n, max(0, keep-len(body)))]...)
 		if policy.MaxBytesPerSecond > 0 {
-			due := time.Duration(float64(report.BodyBytes) / float64(policy.MaxBytesPerSecond) * float64(time.Second))
-			sleep(ctx, due-time.Since(began))
+			dueSeconds := float64(report.BodyBytes) / float64(policy.MaxBytesPerSecond)
+			sleep(ctx, time.Duration(dueSeconds*float64(time.Second))-time.Since(began))
 		}
 	}
 	if err != io.EOF {
 		switch code := fetchStatus(ctx, err, wire); {
 		case ctx.Err() != nil:
 			report.Truncation = pb.Truncation_TRUNCATION_TIME
-		case code == -4, code == -10 && report.BodyBytes == 0: // silence, or chunks that are invalid from the first
+		case code == -4, code == -10 && report.BodyBytes == 0: // silence, or no valid chunk
 			report.FetchStatus = code
 			return nil, nil
 		default:
@@ -497,7 +510,8 @@ func text(value string, limit int) string {
 
 func candidate(lease *pb.Lease, uri, base, hop string) *pb.Candidate {
 	return &pb.Candidate{
-		Uri: text(uri, 8192), Base: text(base, 8192), Via: lease.Uri, Path: lease.Path + hop, Source: lease.Source,
+		Uri: text(uri, 8192), Base: text(base, 8192),
+		Via: lease.Uri, Path: lease.Path + hop, Source: lease.Source,
 	}
 }
 
@@ -541,7 +555,8 @@ func links(lease *pb.Lease, policy *pb.FetchPolicy, header http.Header, body []b
 				}
 			}
 		case "meta":
-			if name := attributes["name"]; strings.EqualFold(name, "robots") || strings.EqualFold(name, policy.ProductToken) {
+			name := attributes["name"]
+			if strings.EqualFold(name, "robots") || strings.EqualFold(name, policy.ProductToken) {
 				nofollow = nofollow || forbids(attributes["content"])
 			}
 		case "a", "area":
@@ -568,7 +583,9 @@ func links(lease *pb.Lease, policy *pb.FetchPolicy, header http.Header, body []b
 	for _, each := range found {
 		each.Base = cmp.Or(base, lease.Uri) // also of links before the <base>
 	}
-	return slices.DeleteFunc(found, func(each *pb.Candidate) bool { return nofollow && strings.HasSuffix(each.Path, "L") })
+	return slices.DeleteFunc(found, func(each *pb.Candidate) bool {
+		return nofollow && strings.HasSuffix(each.Path, "L")
+	})
 }
 
 var nofollowRule = regexp.MustCompile(`(?i)\b(nofollow|none)\b`)
@@ -577,7 +594,8 @@ var nofollowRule = regexp.MustCompile(`(?i)\b(nofollow|none)\b`)
 
 var errRefused = errors.New("the crawl does not allow this address")
 
-// wire is the connection of one request. It bounds the wait for the next bytes, and keeps the error that ended it.
+// wire is the connection of one request. It bounds the wait for the next bytes, and keeps the error that
+// ended it.
 type wire struct {
 	net.Conn
 	patience time.Duration
@@ -594,19 +612,22 @@ func (w *wire) Read(buffer []byte) (int, error) {
 	return n, err
 }
 
-// newClient makes the HTTP client of one request. It follows no redirect, uses no connection twice (net/http would
-// repeat the request, unseen, if the server had closed it), and checks the very address that it connects to.
+// newClient makes the HTTP client of one request. It follows no redirect and uses no connection twice (net/http
+// would repeat the request, unseen, if the server had closed it). It checks the address that it connects to.
 func newClient(policy *pb.FetchPolicy, wire *wire) *http.Client {
-	dialer := net.Dialer{Timeout: policy.ConnectTimeout.AsDuration(), Control: func(_, address string, _ syscall.RawConn) error {
-		if peer, err := netip.ParseAddrPort(address); err != nil || !allowed(policy.AllowedAddresses, peer.Addr().Unmap()) {
+	patience := policy.ConnectTimeout.AsDuration()
+	check := func(_, address string, _ syscall.RawConn) error {
+		peer, err := netip.ParseAddrPort(address)
+		if err != nil || !allowed(policy.AllowedAddresses, peer.Addr().Unmap()) {
 			return errRefused
 		}
 		return nil
-	}}
+	}
+	dialer := net.Dialer{Timeout: patience, Control: check}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DisableKeepAlives: true, DisableCompression: true, TLSHandshakeTimeout: policy.ConnectTimeout.AsDuration(),
+			DisableKeepAlives: true, DisableCompression: true, TLSHandshakeTimeout: patience,
 			DialContext: func(ctx context.Context, network, address string) (_ net.Conn, err error) {
 				if wire.Conn, err = dialer.DialContext(ctx, network, address); err != nil {
 					return nil, err
@@ -618,8 +639,9 @@ func newClient(policy *pb.FetchPolicy, wire *wire) *http.Client {
 }
 
 // notPublic are networks that no page of the public web lies in, beyond those that netip knows.
-var notPublic = networks("0.0.0.0/8 100.64.0.0/10 168.63.129.16/32 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 " +
-	"198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 2001::/23 2001:db8::/32 2002::/16 3ffe::/16 3fff::/20")
+var notPublic = networks("0.0.0.0/8 100.64.0.0/10 168.63.129.16/32 192.0.0.0/24 192.0.2.0/24 " +
+	"192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4 " +
+	"2001::/23 2001:db8::/32 2002::/16 3ffe::/16 3fff::/20")
 
 var global6 = netip.MustParsePrefix("2000::/3")
 
@@ -637,8 +659,8 @@ func allowed(rules []string, address netip.Addr) bool {
 		case "loopback":
 			return address.IsLoopback()
 		case "public":
-			return address.IsGlobalUnicast() && !address.IsPrivate() && (address.Is4() || contains(global6)) &&
-				!slices.ContainsFunc(notPublic, contains)
+			return address.IsGlobalUnicast() && !address.IsPrivate() &&
+				(address.Is4() || contains(global6)) && !slices.ContainsFunc(notPublic, contains)
 		}
 		if network, err := netip.ParsePrefix(rule); err == nil {
 			return contains(network)

@@ -46,7 +46,7 @@ const changes = new EventEmitter(); // a lease has ended, the pool has another s
 let toes = Number(flags.toes);
 let leaseMs = 3000; // the life of a lease that no heartbeat names
 
-/** Asks for leases until the fetcher ends. It takes one only for a free toe: all that it holds are started. */
+/** Asks for leases until the end. It takes one only for a free toe, so all that it holds are started. */
 async function feed(): Promise<void> {
   while (!ending.signal.aborted) {
     const free = toes - held.size;
@@ -71,7 +71,7 @@ async function feed(): Promise<void> {
     for (const policy of answer.fetchPolicies) policies.set(policy.fetchPolicyId, policy);
     const haveLapsed = performance.now() - askedMs > leaseMs; // this process stood still
     if (!haveLapsed) for (const lease of answer.leases) void toe(lease);
-    if (answer.leases.length === 0) await sleep(milliseconds(answer.retryDuration), null, { signal: ending.signal });
+    if (answer.leases.length === 0) await pause(milliseconds(answer.retryDuration), ending.signal);
   }
 }
 
@@ -124,21 +124,27 @@ async function beat(): Promise<void> {
     const tokens = [...held.values()].map((one) => one.token);
     const request = { ...node, tokens, toeSteps: [{ step: "FETCHING", count: tokens.length }] };
     const answer = await call((options) => frontier.heartbeat(request, options), 5000, leaving.signal);
-    for (const token of answer.endedTokens) held.get(keyOf(token))?.leased.abort();
-    for (const token of [...answer.endedTokens, ...answer.interruptTokens]) held.get(keyOf(token))?.fetching.abort();
+    const { endedTokens, interruptTokens } = answer;
+    for (const token of endedTokens) held.get(keyOf(token))?.leased.abort();
+    for (const token of [...endedTokens, ...interruptTokens]) held.get(keyOf(token))?.fetching.abort();
     toes = answer.poolSize ?? Number(flags.toes);
     leaseMs = milliseconds(answer.leaseDuration);
     changes.emit("change");
     if (answer.drain) ending.abort();
-    await sleep(milliseconds(answer.intervalDuration), null, { signal: leaving.signal });
+    await pause(milliseconds(answer.intervalDuration), leaving.signal);
   }
 }
 
 /**
  * Makes one call until the frontier answers or refuses. An error without Toehold's ErrorInfo is the
- * transport's, and goes away, whatever its code. All calls may be repeated; the pauses grow up to `timeoutMs`.
+ * transport's, and goes away, whatever its code. All calls may be repeated; the pauses grow up to
+ * `timeoutMs`.
  */
-async function call<T>(rpc: (options: CallOptions) => Promise<T>, timeoutMs: number, signal?: AbortSignal): Promise<T> {
+async function call<T>(
+  rpc: (options: CallOptions) => Promise<T>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<T> {
   for (let pauseMs = 200; ; pauseMs = Math.min(2 * pauseMs, timeoutMs)) {
     try {
       return await rpc({ timeoutMs, signal });
@@ -151,11 +157,12 @@ async function call<T>(rpc: (options: CallOptions) => Promise<T>, timeoutMs: num
       }
       if (info && problem.code !== Code.Unavailable && problem.code !== Code.ResourceExhausted) throw error;
       const asked = milliseconds(problem.findDetails(RetryInfoSchema)[0]?.retryDelay);
-      await sleep(Math.max(asked, pauseMs * (0.5 + Math.random() / 2)), null, { signal });
+      await pause(Math.max(asked, pauseMs * (0.5 + Math.random() / 2)), signal);
     }
   }
 }
 
+const pause = (ms: number, signal: AbortSignal) => sleep(Math.max(0, ms), null, { signal });
 const milliseconds = (duration?: Duration) => (duration ? durationMs(duration) : 0);
 
 // ---- one fetch ----
@@ -174,6 +181,9 @@ async function fetchLease(lease: pb.Lease, policy: FetchPolicy, fetching: AbortC
     create(pb.ReportSchema, { token: lease.token, outcome: pb.Outcome.FETCHED, startTime: timestampNow() });
   let report = begin();
   let links: pb.Candidate[] = [];
+  if (policy.proxy) { // a direct request is not what the crawl's operator wants
+    return { report: Object.assign(report, { fetchStatus: -5, annotations: ["noProxies"] }), links };
+  }
   const { signal } = fetching;
   const deadline = setTimeout(() => fetching.abort("deadline"), milliseconds(policy.timeout));
   const beganMs = performance.now();
@@ -181,8 +191,10 @@ async function fetchLease(lease: pb.Lease, policy: FetchPolicy, fetching: AbortC
   let uri = lease.uri;
   for (let redirects = 0; isRobots && isRedirect(report); redirects++) {
     const location = answer!.headers.location;
-    if (!location || redirects === MAX_ROBOTS_REDIRECTS || !URL.canParse(location, uri)) report.fetchStatus = -404;
-    else answer = await get((uri = new URL(location, uri).href), lease, policy, report, signal);
+    if (location && redirects < MAX_ROBOTS_REDIRECTS && URL.canParse(location, uri)) {
+      uri = new URL(location, uri).href;
+      answer = await get(uri, lease, policy, report, signal);
+    } else report.fetchStatus = -404;
   }
   clearTimeout(deadline);
   if (signal.aborted && signal.reason !== "deadline") {
@@ -234,6 +246,7 @@ async function get(
   const keeps = isRobots ? MAX_ROBOTS_BYTES : isPage(report.mediaType) ? MAX_PAGE_BYTES : 0;
   const digest = createHash("sha1");
   const body: Buffer[] = [];
+  const beganMs = performance.now();
   let bytes = 0;
   try {
     if (!isRobots && !isWanted(policy, report.mediaType, response.headers["content-length"])) {
@@ -244,12 +257,17 @@ async function get(
         digest.update(piece);
         if (bytes < keeps) body.push(piece.subarray(0, keeps - bytes));
         bytes += piece.length;
+        if (policy.maxBytesPerSecond > 0n) {
+          const dueMs = (bytes * 1000) / Number(policy.maxBytesPerSecond);
+          await pause(dueMs - (performance.now() - beganMs), signal);
+        }
         if (piece.length < chunk.length) {
           report.truncation = pb.Truncation.LENGTH;
           break;
         }
       }
-      if (signal.aborted || wire.problem instanceof Silent) throw wire.problem; // a body without a length seems complete
+      // To Node, a body without a length is complete even so.
+      if (signal.aborted || wire.problem instanceof Silent) throw wire.problem;
     }
   } catch (error) {
     const status = fetchStatus(error, wire);
@@ -291,7 +309,8 @@ async function decode({ headers, body }: Answer, limit: number): Promise<Buffer 
   const decoded: Buffer[] = [];
   let bytes = 0;
   try {
-    for await (const chunk of Readable.from([body]).pipe(zlib.createGunzip({ finishFlush: zlib.constants.Z_SYNC_FLUSH }))) {
+    const gunzip = zlib.createGunzip({ finishFlush: zlib.constants.Z_SYNC_FLUSH });
+    for await (const chunk of Readable.from([body]).pipe(gunzip)) {
       decoded.push(chunk);
       if ((bytes += chunk.length) >= limit) break;
     }
@@ -315,7 +334,8 @@ function isWanted(policy: FetchPolicy, mediaType: string, length?: string): bool
 }
 
 function retryAfter(header = ""): Duration | undefined {
-  const waitMs = /^\d{1,9}$/.test(header) ? Number(header) * 1000 : Math.max(0, Date.parse(header) - Date.now());
+  const isSeconds = /^\d{1,9}$/.test(header);
+  const waitMs = isSeconds ? Number(header) * 1000 : Math.max(0, Date.parse(header) - Date.now());
   return Number.isNaN(waitMs) ? undefined : durationFromMs(waitMs);
 }
 
@@ -330,16 +350,21 @@ function base32(bytes: Buffer): string {
 // ---- links ----
 
 function candidate(lease: pb.Lease, uri: string, base: string, hop: string): pb.Candidate {
-  const { uri: via, path, source } = lease;
-  return create(pb.CandidateSchema, { uri: text(uri, 8192), base: text(base, 8192), via, path: path + hop, source });
+  const found = { uri: text(uri, 8192), base: text(base, 8192), path: lease.path + hop };
+  return create(pb.CandidateSchema, { ...found, via: lease.uri, source: lease.source });
 }
 
 /** Finds the links of a page. The frontier resolves and judges them. */
-async function findLinks(lease: pb.Lease, policy: FetchPolicy, mediaType: string, answer: Answer): Promise<pb.Candidate[]> {
+async function findLinks(
+  lease: pb.Lease,
+  policy: FetchPolicy,
+  mediaType: string,
+  answer: Answer,
+): Promise<pb.Candidate[]> {
   const body = isPage(mediaType) ? await decode(answer, MAX_PAGE_BYTES) : undefined;
   if (!body?.length) return [];
   const { maxLinks = 0, obeyRobotsMeta, obeyNofollow } = policy.extract ?? {};
-  const forbids = (rules: unknown) => Boolean(obeyRobotsMeta) && /\b(nofollow|none)\b/i.test(`${rules ?? ""}`);
+  const forbids = (rules: unknown) => obeyRobotsMeta === true && /\b(nofollow|none)\b/i.test(`${rules}`);
   let nofollow = forbids(answer.headers["x-robots-tag"]);
   let base: string | undefined;
   const found = new Map<string, string>(); // the hop, by URI
@@ -354,8 +379,9 @@ async function findLinks(lease: pb.Lease, policy: FetchPolicy, mediaType: string
       else if (tag === "meta" && ["robots", policy.productToken.toLowerCase()].includes(name.toLowerCase()))
         nofollow ||= forbids(content);
       else if (tag === "link") add(href, words.includes("stylesheet") || words.includes("icon") ? "E" : "L");
-      else if ((tag === "a" || tag === "area") && !(obeyNofollow && words.includes("nofollow"))) add(href, "L");
-      else if (["img", "script", "iframe", "frame", "embed", "source", "audio", "video"].includes(tag)) {
+      else if (tag === "a" || tag === "area") {
+        if (!obeyNofollow || !words.includes("nofollow")) add(href, "L");
+      } else if (["img", "script", "iframe", "frame", "embed", "source", "audio", "video"].includes(tag)) {
         add(src, "E");
         for (const each of srcset?.split(",") ?? []) add(each.trim().split(/\s/)[0], "E");
       }
@@ -383,8 +409,8 @@ function decodeText(body: Buffer, contentType = ""): string {
 type Wire = { ready: boolean; address: string; problem?: Error };
 
 /**
- * Sends a request, over a connection of its own, to an address that the crawl allows. Redirects are not followed.
- * Resolves when the head of the answer is there.
+ * Sends a request, over a connection of its own, to an address that the crawl allows. Redirects are not
+ * followed. Resolves when the head of the answer is there.
  */
 function send(
   uri: URL,
@@ -429,7 +455,7 @@ function send(
 function fetchStatus(error: unknown, wire: Wire): number {
   const problem = (wire.problem ?? error) as NodeJS.ErrnoException;
   const { code = "", syscall } = problem;
-  if (problem instanceof Refused || code.startsWith("ERR_INVALID") || code === "ERR_UNESCAPED_CHARACTERS") return -7;
+  if (problem instanceof Refused || /^ERR_(INVALID|UNESCAPED)/.test(code)) return -7;
   if (syscall === "getaddrinfo") return -1;
   if (!wire.ready) return -2;
   if (problem instanceof Silent || code === "ABORT_ERR") return -4;
@@ -439,8 +465,9 @@ function fetchStatus(error: unknown, wire: Wire): number {
 
 // Networks that no page of the public web lies in. Those of IPv6 lie outside 2000::/3 or are listed here.
 const special = blockList(
-  "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 " +
-    "192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 " +
+  "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12 " +
+    "192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 " +
+    "224.0.0.0/3 " +
     "2001::/23 2001:db8::/32 2002::/16 3ffe::/16 3fff::/20",
 );
 const loopback = blockList("127.0.0.0/8 ::1/128");
@@ -460,9 +487,9 @@ function addressRule(rules: string[]): (address: string) => boolean {
   const networks = blockList(rules.filter((rule) => rule !== "public" && rule !== "loopback").join(" "));
   return (address) => {
     const family = net.isIPv6(address) ? "ipv6" : "ipv4";
-    const isPublic = !special.check(address, family) && (family === "ipv4" || unicast6.check(address, family));
+    const isGlobal = family === "ipv4" || unicast6.check(address, family);
     return (
-      (rules.includes("public") && isPublic) ||
+      (rules.includes("public") && isGlobal && !special.check(address, family)) ||
       (rules.includes("loopback") && loopback.check(address, family)) ||
       networks.check(address, family)
     );
