@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from acceptance.judging import SPEC, in_flight
+from acceptance.judging import BRISK, in_flight, slow_spec
 from acceptance.parts import CRAWL, Parts
 from acceptance.programs import Program, Programs, pass_time
 from example_fetchers.languages import Example
@@ -25,9 +25,6 @@ HOSTS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "nu", "omi
 """Hosts without TLS whose links are in HTML. Their robots.txt are missing, empty, forbidden, sent as gzip
 unasked, longer than a crawler must read, redirected, or ask for a delay.
 """
-
-SLOWER = ("min_delay_seconds = 0.03", "min_delay_seconds = 0.3")
-"""The mixed crawl's spec has the second instead of the first, so that it lasts for all kills."""
 
 TOES = 6
 OWN = "toehold-node"
@@ -83,7 +80,7 @@ def mixed(examples: Sequence[Example], folder: Path, kills: int, seed: int) -> V
         }
         starts[OWN] = partial(parts.node, OWN, "--toes", "2")
         began_s = time.monotonic()
-        parts.launch(HOSTS, SPEC.read_text().replace(*SLOWER))
+        parts.launch(HOSTS, slow_spec())
         running = {name: start() for name, start in starts.items()}
         moments: list[float] = []
         for number in range(kills):
@@ -99,10 +96,13 @@ def mixed(examples: Sequence[Example], folder: Path, kills: int, seed: int) -> V
                 name = chance.choice([*starts])
                 moments.append(running[name].kill())
                 running[name] = starts[name]()
+        if not parts.has_finished():
+            parts.set(BRISK)
         parts.until_finished()
         seconds = time.monotonic() - began_s
         again = in_flight(web.log(), *moments)
         faults = [f"{name} has ended by itself" for name, program in running.items() if not program.runs]
+        faults += [f"{name} has fetched nothing" for name in running if not parts.pages_of(name)]
         faults += parts.complaints(again, unruly=again)
         return Verdict(len(parts.pages), seconds, len(moments), faults)
 
