@@ -119,10 +119,12 @@ func main() {
 func (f *Fetcher) feed(running context.Context) error {
 	for running.Err() == nil {
 		request := &pb.NextRequest{Crawl: f.crawl, Node: f.node, Session: f.session}
+		var leaseLife time.Duration
 		f.wait(func() bool { return f.ending || len(f.held) < f.toes })
 		f.update(func() {
+			leaseLife = f.leaseLife
 			request.MaxLeases = int32(min(max(f.toes-len(f.held), 1), 1000))
-			request.WaitDuration = durationpb.New(min(20*time.Second, f.leaseLife/2))
+			request.WaitDuration = durationpb.New(min(20*time.Second, leaseLife/2))
 			for id := range f.policies {
 				request.KnownFetchPolicyIds = append(request.KnownFetchPolicyIds, id)
 			}
@@ -140,7 +142,7 @@ func (f *Fetcher) feed(running context.Context) error {
 			f.update(func() { f.policies[policy.FetchPolicyId] = policy })
 		}
 		for _, lease := range answer.Leases {
-			if time.Since(asked) > f.leaseLife {
+			if time.Since(asked) > leaseLife {
 				break // this process stood still, and they have lapsed
 			}
 			leased, end := context.WithCancel(context.Background())
