@@ -124,7 +124,7 @@ func (f *Fetcher) feed(running context.Context) error {
 		f.update(func() {
 			leaseLife = f.leaseLife
 			request.MaxLeases = int32(min(max(f.toes-len(f.held), 1), 1000))
-			request.WaitDuration = durationpb.New(min(20*time.Second, leaseLife/2))
+			request.WaitDuration = durationpb.New(min(20*time.Second, leaseLife/3))
 			for id := range f.policies {
 				request.KnownFetchPolicyIds = append(request.KnownFetchPolicyIds, id)
 			}
@@ -142,8 +142,8 @@ func (f *Fetcher) feed(running context.Context) error {
 			f.update(func() { f.policies[policy.FetchPolicyId] = policy })
 		}
 		for _, lease := range answer.Leases {
-			if time.Since(asked) > leaseLife {
-				break // this process stood still, and they have lapsed
+			if time.Since(asked) > leaseLife*2/3 {
+				break // this process stood still: they lapse before a heartbeat names them
 			}
 			leased, end := context.WithCancel(context.Background())
 			fetching, interrupt := context.WithCancel(leased)

@@ -58,7 +58,7 @@ async function feed(): Promise<void> {
       ...node,
       crawl: flags.crawl,
       maxLeases: Math.min(free, 1000),
-      waitDuration: durationFromMs(Math.min(20_000, leaseMs / 2)),
+      waitDuration: durationFromMs(Math.min(20_000, leaseMs / 3)),
       knownFetchPolicyIds: [...policies.keys()],
     };
     // Leases that are on their way when the fetcher ends go back with its last heartbeat.
@@ -69,8 +69,8 @@ async function feed(): Promise<void> {
     };
     const answer = await call(next, 30_000, ending.signal);
     for (const policy of answer.fetchPolicies) policies.set(policy.fetchPolicyId, policy);
-    const haveLapsed = performance.now() - askedMs > leaseMs; // this process stood still
-    if (!haveLapsed) for (const lease of answer.leases) void toe(lease);
+    // After a longer time this process stood still, and leases lapse before a heartbeat names them.
+    if (performance.now() - askedMs < (leaseMs * 2) / 3) for (const lease of answer.leases) void toe(lease);
     if (answer.leases.length === 0) await pause(milliseconds(answer.retryDuration), ending.signal);
   }
 }
