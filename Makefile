@@ -21,8 +21,8 @@ RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native picture \
-    generate protos lock clean
+.PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
+    picture generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
