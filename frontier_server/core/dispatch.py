@@ -133,13 +133,13 @@ class Dispatcher:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
         while queue.row.count and call.clearings > 0:
-            head = self._first_to_go(call, queue, awaited)
-            if head is None:
+            turn = self._first_to_go(call, queue, awaited)
+            if turn is None:
                 return None
+            head = turn.head
             if queue.row.host != head.uri.host:
                 op.counters(crawl)
                 op.touch(queue).host = head.uri.host
-            turn = Turn(self._shard, op, crawl, queue, head)
             found = first(HOST_RULES, turn)
             if found is None:
                 op.appraise(crawl, queue, head.settings.queues)
@@ -181,10 +181,9 @@ class Dispatcher:
             if before + len(grants) >= call.leases or crawl.limited or size_of(grants) >= BYTES_PER_CALL:
                 crawl.offer(queue, settings)
                 break
-            head = self._first_to_go(call, queue, awaited)
-            if head is None:
+            turn = self._first_to_go(call, queue, awaited)
+            if turn is None:
                 break
-            turn = Turn(self._shard, op, crawl, queue, head)
             # The gap between turns is no obstacle within a turn: it begins with the turn's end.
             found = first(HOST_RULES, turn) or first(QUEUE_RULES, turn)
             if found is None:
@@ -207,19 +206,18 @@ class Dispatcher:
             row = op.touch(queue)
             row.wake_ms, row.rest_reason = op.now_ms + gap_ms, "gap between its turns"
 
-    def _first_to_go(self, call: "_Call", queue: WorkQueue, awaited: Awaited | None) -> Head | None:
-        """A queue's head, or, in a queue shared by several hosts, the first URI that need not wait.
+    def _first_to_go(self, call: "_Call", queue: WorkQueue, awaited: Awaited | None) -> Turn | None:
+        """The turn of a queue's head, or, in a queue of several hosts, of the first URI that need not wait.
 
         None if all must wait (the queue then rests or is in line), or if the call's share is used up.
         """
         op, crawl, shard = call.op, call.crawl, self._shard
         free = first_free(op, crawl, queue)
         assert free is not None
-        head = read_head(crawl, shard.codec, *free)
-        if not shares(queue, head.settings) or (
-            queue.passing is None and Turn(shard, op, crawl, queue, head).wait() is None
-        ):
-            return head
+        turn = Turn(shard, op, crawl, queue, read_head(crawl, shard.codec, *free))
+        shared = shares(queue, turn.head.settings)
+        if not shared or (queue.passing is None and turn.wait() is None):
+            return turn
 
         def wait_of(found: Head) -> Wait | None:
             return Turn(shard, op, crawl, queue, found).wait()
@@ -242,7 +240,7 @@ class Dispatcher:
                 _wait_for(crawl, queue, wait.busy, awaited)
         elif passing is None:
             crawl.ready.append(queue)
-        return passing
+        return None if passing is None else Turn(shard, op, crawl, queue, passing)
 
     def _clear(self, turn: Turn, found: Found, call: "_Call") -> bool:
         """Remove the head if the obstacle requires that. Returns whether the queue has a new head."""

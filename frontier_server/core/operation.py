@@ -89,7 +89,8 @@ class Operation:
     def new_queue(self, crawl: Crawl, queue_id: bytes, key: str, host: str, key_hash: bytes) -> WorkQueue:
         """A new queue, in state EXHAUSTED."""
         precedence = queue_precedence(crawl.settings.queues, None, 0)
-        queue = WorkQueue(crawl.number, queue_id, QueueRow(key, host, QueueState.EXHAUSTED.value, precedence))
+        row = QueueRow(key, host, QueueState.EXHAUSTED.value, precedence, authorities_rest=False)
+        queue = WorkQueue(crawl.number, queue_id, row)
         self._enter(crawl, queue)
         name_key = keys.name_prefix(crawl.number, key_hash) + queue.partition
         self.tx.put(Family.INDEX, name_key, PRESENT)

@@ -63,7 +63,7 @@ _COPIED = (
 _OF_A_QUEUE = (
     *("failed", "wake_ms", "expenditure", "session_start", "session_budget", "total_budget"),
     *("fixed_precedence", "paused", "retire_reason", "successes", "last_cost", "total_cost", "queue_ms"),
-    *("lease_ms", "min_gap_ms"),
+    *("lease_ms", "min_gap_ms", "authorities_rest"),
 )
 # The counters of a crawl that follow from its rows.
 _COUNTED = frozenset(

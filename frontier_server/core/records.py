@@ -156,6 +156,7 @@ class QueueRow(Record):
     robots_ms: int = 0  # when that lease was given
     forced: bool = False  # callers chose its key for URIs of it, so that these may be of several hosts
     min_gap_ms: int | None = None  # set by an operator
+    authorities_rest: bool = True  # an authority of it may rest before a retry (older rows do not tell)
 
     def __post_init__(self) -> None:
         """Convert the single head of an older row to heads."""

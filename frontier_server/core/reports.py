@@ -383,6 +383,7 @@ class Reports:
             if until_ms >= row.wake_ms:
                 row.wake_ms, row.rest_reason = until_ms, reason
             return
+        op.touch(queue).authorities_rest = True
         authority = self._shard.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
         authority.row.next_allowed_ms, authority.row.rest_reason = until_ms, reason
         authority.row.start_ms = op.now_ms

@@ -76,11 +76,11 @@ class Turn:
             return Wait(0, busy=busy.host)
         uri, hosts = self.head.uri, self.shard.hosts
         rest = rest_of(self.queue, self.host, self.groups)
-        own = hosts.authority(self.op.tx, self.crawl, uri.scheme, uri.authority).row
-        waits = [Wait(rest.until_ms, rest.reason)]
-        if own.start_ms > self.queue.row.woken_ms:
-            waits.append(Wait(own.next_allowed_ms, own.rest_reason))
-        longest = max(waits, key=lambda each: each.until_ms)
+        longest = Wait(rest.until_ms, rest.reason)
+        if self.queue.row.authorities_rest:
+            own = hosts.authority(self.op.tx, self.crawl, uri.scheme, uri.authority).row
+            if own.start_ms > self.queue.row.woken_ms and own.next_allowed_ms > longest.until_ms:
+                longest = Wait(own.next_allowed_ms, own.rest_reason)
         if longest.until_ms > self.op.now_ms:
             return longest
         robots = robots_txt(self)

@@ -140,7 +140,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         ("http://refused.test/", "L"): -7,
         ("http://unknown.test/", "L"): -61,
     }
-    assert features.complaints.count("Traceback") == 1  # of `raises`
+    assert features.complaints.count("Traceback") == 1, features.complaints  # of `raises`
 
 
 def test_a_spider_ends_when_it_is_drained_or_another_process_has_its_name(
