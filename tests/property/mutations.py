@@ -78,7 +78,7 @@ MUTATIONS = (
     Mutation(
         "A host that waits lets the other hosts of its queue pass (D23)",
         "dispatch",
-        "if not shares(queue, head.settings) or",
+        "if not shared or",
         "if True or",
         ("withheld", "nobody is told that there is something", "rebuilt._queues"),
     ),
