@@ -28,7 +28,7 @@ _MOST_SECONDS = 3600
     "timeout_s",
     type=click.FloatRange(1, _MOST_SECONDS),
     metavar="SECONDS",
-    help="End each part of the run after this long.  [default: 60]",
+    help="End a part of the run that takes longer than this.  [default: 60]",
 )
 @click.option(
     "--logs",
@@ -47,7 +47,7 @@ def conformance(
     as_markdown: bool,
     as_json: bool,
 ) -> int:
-    """Judge a fetcher by the contract: run COMMAND against a frontier and a web of its own.
+    """Judge a fetcher by the contract: run COMMAND against the kit's own frontier and web.
 
     In COMMAND, {frontier}, {crawl}, {name} and {dir} stand for the frontier's address, the crawl to fetch
     for, the node's name, and an empty directory. The environment has the first three, too: TOEHOLD_FRONTIER,
@@ -66,7 +66,7 @@ def conformance(
         raise click.UsageError(
             "COMMAND is missing: toehold conformance -- ./my-fetcher --frontier {frontier} …"
         )
-    # An end by either signal leaves no process.
+    # SIGTERM ends the run as Ctrl-C does, so that no process is left behind.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         limit_s = timeout_s or kit.DEFAULT_TIMEOUT_S
@@ -93,7 +93,7 @@ def _chosen(names: tuple[str, ...]) -> tuple[Case, ...]:
     known = {case.name for case in ALL}
     for name in names:
         if name not in known:
-            raise click.UsageError(f"there is no case {name!r}; `toehold conformance --list` lists all")
+            raise click.UsageError(f"{name!r} is not a case; `toehold conformance --list` shows all")
     return tuple(case for case in ALL if not names or case.name in names)
 
 

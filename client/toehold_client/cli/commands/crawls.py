@@ -44,7 +44,7 @@ def _row(crawl: Crawl) -> tuple[str, ...]:
 
 @click.command()
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
-@click.option("--force", is_flag=True, help="Delete a crawl that runs, too. What nodes fetch for it is lost.")
+@click.option("--force", is_flag=True, help="Delete the crawl even if it runs. Fetches under way are lost.")
 @json_option
 @with_crawl
 def delete(crawl: CrawlController, yes: bool, force: bool, as_json: bool) -> None:

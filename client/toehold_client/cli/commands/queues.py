@@ -86,9 +86,9 @@ def show_queue(crawl: CrawlController, key: str, as_json: bool) -> None:
 @click.option(
     "--rest",
     "rest_s",
-    type=click.FloatRange(0, 366 * 86_400),
+    type=click.FloatRange(0, 365 * 86_400),
     metavar="SECONDS",
-    help="Fetch nothing of the queue for so long. 0 ends its rest.",
+    help="Lease no URI of the queue for this long. 0 ends its rest.",
 )
 @json_option
 @with_crawl

@@ -1,4 +1,4 @@
-"""`toehold seen`: the seen-set, as it is and changed by hand."""
+"""`toehold seen`: shows the seen-set, and changes it by hand."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _file_option = click.option(
 def _filter_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that choose seen URIs."""
     for option in (
-        click.option("--before", type=click.DateTime(), metavar="TIME", help="Taken in before TIME (UTC)."),
-        click.option("--uri", "pattern", metavar="RE2", help="URIs that match as a whole."),
+        click.option("--before", type=click.DateTime(), metavar="TIME", help="URIs taken in or noted before TIME (UTC)."),
+        click.option("--uri", "pattern", metavar="RE2", help="URIs that match as a whole, in canonical form."),
         click.option("--queue", metavar="KEY", help="URIs of the queue with this key."),
-        click.option("--host", help="URIs of this host, whatever the port."),
+        click.option("--host", metavar="HOST", help="URIs of this host, whatever the port."),
     ):
         command = option(command)
     return command
@@ -107,7 +107,7 @@ def count(
 
 @seen.command()
 @_filter_options
-@click.option("--waiting", is_flag=True, help="Also URIs that wait, in queues or for their time.")
+@click.option("--waiting", is_flag=True, help="Forget URIs that wait, in queues or for their time, too.")
 @click.option("--dry-run", is_flag=True, help="Only count the URIs, and show the first 100.")
 @wait_option
 @json_option

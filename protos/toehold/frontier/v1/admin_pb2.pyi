@@ -7,8 +7,8 @@ CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
 UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
 (NOT_FOUND), CRAWL_TORN_DOWN, CHECKPOINT_IN_USE and URIS_NOT_KEPT
-(FAILED_PRECONDITION). A request
-that would change a held crawl is refused: CRAWL_HELD (UNAVAILABLE).
+(FAILED_PRECONDITION). A request that would change a held crawl is refused:
+CRAWL_HELD (UNAVAILABLE).
 
 The metadata `toehold-operator` (at most 128 printable ASCII characters) names
 the person who asks for a change; the event OperatorActed shows it.
@@ -1076,8 +1076,8 @@ class DeleteCrawlRequest(_message.Message):
     crawl: _builtins.str
     """The crawl's name."""
     force: _builtins.bool
-    """Delete it in whatever state it is. Its leases end, and their reports will be
-    STALE.
+    """Delete it even if it is active, unless it is held (CRAWL_HELD). Its leases end,
+    and their reports will be STALE.
     """
     def __init__(
         self,
@@ -1583,14 +1583,15 @@ class QueueChange(_message.Message):
     """Ends its own rest, such as one before a retry. Its host's rest goes on."""
     @_builtins.property
     def rest_until_time(self) -> _timestamp_pb2.Timestamp:
-        """The queue gives no leases before this time: its own rest until then, whatever it
-        was before. At most a year ahead; the past ends it. Not together with `wake`.
+        """The queue gives no leases before this time, whatever its own rest was before. A
+        time in the past ends its rest, and one more than a year ahead counts as a year
+        ahead. Not together with `wake`.
         """
 
     @_builtins.property
     def min_gap(self) -> _duration_pb2.Duration:
-        """A least time between turns of its own, up to a day; a negative one for
-        QueueSpec.min_gap.
+        """A least time of its own between two of its turns, at most a day; a negative one
+        for QueueSpec.min_gap.
         """
 
     def __init__(
@@ -1924,7 +1925,7 @@ class UriStory(_message.Message):
 
     @_builtins.property
     def waiting(self) -> Global___WaitingUri:
-        """How it waits; unset unless it waits in a queue or for its time."""
+        """How it waits, in a queue or for its time; otherwise unset."""
 
     @_builtins.property
     def lease(self) -> Global___UriLease:
@@ -2019,7 +2020,7 @@ class NoteUrisRequest(_message.Message):
     @_builtins.property
     def queue_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The keys of the queues that they belong to (Candidate.queue_key), for listings
-        of kept URIs: one for each URI, which may be empty, or none at all.
+        of kept URIs. Either one for each URI, which may be empty, or none at all.
         """
 
     def __init__(
@@ -2046,7 +2047,7 @@ class NoteUrisResponse(_message.Message):
 
     NOTED_COUNT_FIELD_NUMBER: _builtins.int
     noted_count: _builtins.int
-    """How many were new."""
+    """How many were new; with `replace`, also those that waited or were out."""
     def __init__(
         self,
         *,
@@ -2112,7 +2113,9 @@ Global___ForgetUrisResponse: _TypeAlias = ForgetUrisResponse  # noqa: Y015
 
 @_typing.final
 class SeenFilter(_message.Message):
-    """Chooses seen URIs. All conditions that are set must hold; none choose all."""
+    """Chooses seen URIs: those that meet all conditions that are set, or all URIs if
+    none is set.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2121,16 +2124,16 @@ class SeenFilter(_message.Message):
     URI_PATTERN_FIELD_NUMBER: _builtins.int
     DISCOVERED_BEFORE_TIME_FIELD_NUMBER: _builtins.int
     host: _builtins.str
-    """Their host: `www.example.com`, whatever the port. Looks only at the host's
-    partition.
+    """The host of the URIs: `www.example.com`, whatever the port. The frontier looks
+    only at the host's partition.
     """
     queue_key: _builtins.str
-    """The key of the queue that they wait in or would wait in. Looks only at the
-    partitions that have such a queue.
+    """The key of the queue that the URIs wait in or would wait in, at most 512
+    characters. The frontier looks only at the partitions that have such a queue.
     """
     uri_pattern: _builtins.str
-    """The canonical URIs: a regular expression in RE2 syntax that matches them as a
-    whole. At most 4096 characters.
+    """A regular expression in RE2 syntax that matches the canonical URIs as a whole.
+    At most 4096 characters.
     """
     @_builtins.property
     def discovered_before_time(self) -> _timestamp_pb2.Timestamp:
@@ -2519,9 +2522,11 @@ Global___StartJobRequest: _TypeAlias = StartJobRequest  # noqa: Y015
 @_typing.final
 class ForgetUrisJob(_message.Message):
     """Forgets that URIs were seen, so that they are new when they are offered again.
-    Only crawls with IdentitySpec.keep_uris. URIs that are out stay, and are counted
-    as `leased` in Job.counts. Queues that it leaves without any URI, and that no
-    operator has changed, are forgotten, too. `changed_count` is the number of URIs.
+    URIS_NOT_KEPT (FAILED_PRECONDITION) unless the crawl has IdentitySpec.keep_uris.
+    URIs that are out stay, and are counted as `leased` in Job.counts.
+    `changed_count` is the number of URIs that were forgotten. If the filter has a
+    `queue_key` alone, and `waiting` is set, the job also forgets the queues with this
+    key that it leaves without any URI, except those that an operator has changed.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2535,7 +2540,7 @@ class ForgetUrisJob(_message.Message):
     """Only count them."""
     @_builtins.property
     def filter(self) -> Global___SeenFilter:
-        """Which URIs; at least one condition, or a pattern of `.*` for all."""
+        """Which URIs; at least one condition. The pattern `.*` chooses all."""
 
     def __init__(
         self,

@@ -270,7 +270,7 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AddSeedBatch(self, request, context):
-        """Adds up to 1000 seeds, as AddSeeds does, in one request. For clients whose
+        """Adds up to 1000 seeds in one request, as AddSeeds does. Meant for clients whose
         language makes streams laborious.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -427,18 +427,18 @@ class FrontierAdminServiceServicer:
 
     def ListSeenUris(self, request, context):
         """Lists seen URIs, waiting ones included, with the story of each, partition by
-        partition. Only crawls with IdentitySpec.keep_uris: URIS_NOT_KEPT
-        (FAILED_PRECONDITION). A page may have fewer URIs than asked for, or none, and
-        still not be the last: a request looks at 10 000 URIs at most.
+        partition. URIS_NOT_KEPT (FAILED_PRECONDITION) unless the crawl has
+        IdentitySpec.keep_uris. A request looks at 10 000 URIs at most, so a page before
+        the last may have fewer URIs than asked for, or none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CountSeenUris(self, request, context):
-        """Counts seen URIs, waiting ones included, by their state. It looks at each of
-        them (some 100 000 a second), between the requests of others. Errors as for
-        ListSeenUris.
+        """Counts seen URIs, waiting ones included, by their state. The frontier looks at
+        each of them, some 100 000 a second, and serves other requests in between.
+        Errors as for ListSeenUris.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -7,8 +7,8 @@ CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
 UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
 (NOT_FOUND), CRAWL_TORN_DOWN, CHECKPOINT_IN_USE and URIS_NOT_KEPT
-(FAILED_PRECONDITION). A request
-that would change a held crawl is refused: CRAWL_HELD (UNAVAILABLE).
+(FAILED_PRECONDITION). A request that would change a held crawl is refused:
+CRAWL_HELD (UNAVAILABLE).
 
 The metadata `toehold-operator` (at most 128 printable ASCII characters) names
 the person who asks for a change; the event OperatorActed shows it.
@@ -69,7 +69,7 @@ class FrontierAdminServiceStub:
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     AddSeedBatch: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AddSeedBatchRequest, _admin_pb2.AddSeedBatchResponse]
-    """Adds up to 1000 seeds, as AddSeeds does, in one request. For clients whose
+    """Adds up to 1000 seeds in one request, as AddSeeds does. Meant for clients whose
     language makes streams laborious.
     """
     LaunchCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.LaunchCrawlRequest, _admin_pb2.LaunchCrawlResponse]
@@ -154,14 +154,14 @@ class FrontierAdminServiceStub:
     """
     ListSeenUris: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListSeenUrisRequest, _admin_pb2.ListSeenUrisResponse]
     """Lists seen URIs, waiting ones included, with the story of each, partition by
-    partition. Only crawls with IdentitySpec.keep_uris: URIS_NOT_KEPT
-    (FAILED_PRECONDITION). A page may have fewer URIs than asked for, or none, and
-    still not be the last: a request looks at 10 000 URIs at most.
+    partition. URIS_NOT_KEPT (FAILED_PRECONDITION) unless the crawl has
+    IdentitySpec.keep_uris. A request looks at 10 000 URIs at most, so a page before
+    the last may have fewer URIs than asked for, or none.
     """
     CountSeenUris: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CountSeenUrisRequest, _admin_pb2.CountSeenUrisResponse]
-    """Counts seen URIs, waiting ones included, by their state. It looks at each of
-    them (some 100 000 a second), between the requests of others. Errors as for
-    ListSeenUris.
+    """Counts seen URIs, waiting ones included, by their state. The frontier looks at
+    each of them, some 100 000 a second, and serves other requests in between.
+    Errors as for ListSeenUris.
     """
     ImportUris: _grpc.StreamUnaryMultiCallable[_admin_pb2.ImportUrisRequest, _admin_pb2.ImportUrisResponse]
     """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
@@ -281,7 +281,7 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     AddSeedBatch: _aio.UnaryUnaryMultiCallable[_admin_pb2.AddSeedBatchRequest, _admin_pb2.AddSeedBatchResponse]  # type: ignore[assignment]
-    """Adds up to 1000 seeds, as AddSeeds does, in one request. For clients whose
+    """Adds up to 1000 seeds in one request, as AddSeeds does. Meant for clients whose
     language makes streams laborious.
     """
     LaunchCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.LaunchCrawlRequest, _admin_pb2.LaunchCrawlResponse]  # type: ignore[assignment]
@@ -366,14 +366,14 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """
     ListSeenUris: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListSeenUrisRequest, _admin_pb2.ListSeenUrisResponse]  # type: ignore[assignment]
     """Lists seen URIs, waiting ones included, with the story of each, partition by
-    partition. Only crawls with IdentitySpec.keep_uris: URIS_NOT_KEPT
-    (FAILED_PRECONDITION). A page may have fewer URIs than asked for, or none, and
-    still not be the last: a request looks at 10 000 URIs at most.
+    partition. URIS_NOT_KEPT (FAILED_PRECONDITION) unless the crawl has
+    IdentitySpec.keep_uris. A request looks at 10 000 URIs at most, so a page before
+    the last may have fewer URIs than asked for, or none.
     """
     CountSeenUris: _aio.UnaryUnaryMultiCallable[_admin_pb2.CountSeenUrisRequest, _admin_pb2.CountSeenUrisResponse]  # type: ignore[assignment]
-    """Counts seen URIs, waiting ones included, by their state. It looks at each of
-    them (some 100 000 a second), between the requests of others. Errors as for
-    ListSeenUris.
+    """Counts seen URIs, waiting ones included, by their state. The frontier looks at
+    each of them, some 100 000 a second, and serves other requests in between.
+    Errors as for ListSeenUris.
     """
     ImportUris: _aio.StreamUnaryMultiCallable[_admin_pb2.ImportUrisRequest, _admin_pb2.ImportUrisResponse]  # type: ignore[assignment]
     """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
@@ -508,7 +508,7 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.AddSeedBatchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.AddSeedBatchResponse, _abc.Awaitable[_admin_pb2.AddSeedBatchResponse]]:
-        """Adds up to 1000 seeds, as AddSeeds does, in one request. For clients whose
+        """Adds up to 1000 seeds in one request, as AddSeeds does. Meant for clients whose
         language makes streams laborious.
         """
 
@@ -695,9 +695,9 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListSeenUrisResponse, _abc.Awaitable[_admin_pb2.ListSeenUrisResponse]]:
         """Lists seen URIs, waiting ones included, with the story of each, partition by
-        partition. Only crawls with IdentitySpec.keep_uris: URIS_NOT_KEPT
-        (FAILED_PRECONDITION). A page may have fewer URIs than asked for, or none, and
-        still not be the last: a request looks at 10 000 URIs at most.
+        partition. URIS_NOT_KEPT (FAILED_PRECONDITION) unless the crawl has
+        IdentitySpec.keep_uris. A request looks at 10 000 URIs at most, so a page before
+        the last may have fewer URIs than asked for, or none.
         """
 
     @_abc_1.abstractmethod
@@ -706,9 +706,9 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.CountSeenUrisRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.CountSeenUrisResponse, _abc.Awaitable[_admin_pb2.CountSeenUrisResponse]]:
-        """Counts seen URIs, waiting ones included, by their state. It looks at each of
-        them (some 100 000 a second), between the requests of others. Errors as for
-        ListSeenUris.
+        """Counts seen URIs, waiting ones included, by their state. The frontier looks at
+        each of them, some 100 000 a second, and serves other requests in between.
+        Errors as for ListSeenUris.
         """
 
     @_abc_1.abstractmethod

@@ -977,7 +977,8 @@ class IdentitySpec(_message.Message):
     that seen URIs can be listed (ListSeenUris), counted and forgotten by host,
     queue or pattern.
 
-    Without them the seen-set only has fingerprints, and takes a third of the space.
+    Without the URIs the seen-set has only fingerprints, and takes a third of the
+    space.
 
     Default: false.
     """
@@ -1223,18 +1224,19 @@ class QueueSpec(_message.Message):
     """Most URIs of a queue that are leased at once.
 
     The hosts of the queue still get at most `max_parallel` of PolitenessSpec
-    requests at once, and rest as it says. Until the last of these leases has ended
-    the queue is BUSY; then its budgets and its precedence are looked at again.
+    requests at once, and rest as it says. The queue is BUSY until the last of these
+    leases has ended. Only then can it retire, end its session, or take another
+    precedence.
 
     Default: 1. Range: 1 to 1000.
     """
     uri_order: _builtins.str
     """The order of the URIs of a queue that have the same directive and precedence:
-    `arrival`, or `due-time`, the one first that has been due for longest.
+    `arrival`, or `due-time`, which begins with the one that has been due for longest.
 
     With `due-time` a URI is due at its `not_before_time`, which may be past, at its
     revisit time, or else when it is taken in; whole seconds count. A URI that is
-    tried again keeps its place. An update counts for URIs that come after it.
+    tried again keeps its place. A change applies to URIs that come after it.
 
     Default: `arrival`. One of `arrival`, `due-time`.
     """
@@ -1254,7 +1256,7 @@ class QueueSpec(_message.Message):
         """Least time between two turns of a queue. In one turn a queue gives one lease, or
         as many as the request wants of it (`max_leases_per_queue` of NextRequest).
 
-        It is meant for fetchers that pace themselves. The rests of hosts
+        A gap is meant for fetchers that pace themselves. The rests of hosts
         (PolitenessSpec) hold as well.
 
         Default: 0 s. Range: 0 s to 1 day.
@@ -1380,8 +1382,9 @@ class PolitenessSpec(_message.Message):
     Default: 5. Range: 0 to 1000.
     """
     max_parallel: _builtins.int
-    """Most requests at once to a host. More than 1 needs several queues for the
-    host (see `parallel_queues` of QueueSpec).
+    """Most requests at once to a host. More than 1 needs several queues for the host
+    (`parallel_queues` of QueueSpec), or queues with several leases
+    (`max_leases_per_queue` of QueueSpec).
 
     The host rests as one: requests may overlap, and the rest is kept between
     their starts. The rest follows from the fetch that ended last. Until a fetch
@@ -1515,9 +1518,9 @@ class RobotsSpec(_message.Message):
     """Whether the crawl obeys robots.txt (`obey`), or neither fetches nor heeds it
     (`ignore`).
 
-    For sites of your own, for archives with a mandate, and for fetchers that obey
-    it themselves. Crawl-delays are ignored, too. A crawl that ignores robots.txt
-    says so when it is launched or changed, by the event Problem of kind
+    `ignore` is for sites of your own, for archives with a mandate, and for fetchers
+    that obey robots.txt themselves. It ignores Crawl-delays, too. A crawl that ignores robots.txt
+    says so at its launch, or at the change, by the event Problem of kind
     `robots-ignored`. Heritrix: its policy `ignore`.
 
     Default: `obey`. One of `obey`, `ignore`.
@@ -1593,9 +1596,9 @@ class RetrySpec(_message.Message):
     Default: 1. Range: 1 to 100.
     """
     max_lapses: _builtins.int
-    """How many leases of a URI may lapse before it fails with -7000.
+    """The number of lapsed leases at which a URI fails with -7000.
 
-    A lease lapses if its node falls silent: the URI's page may have killed it.
+    A lease lapses if its node falls silent: the URI's page may have killed the node.
 
     Default: 3. Range: 1 to 255.
     """

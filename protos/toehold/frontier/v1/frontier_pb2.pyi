@@ -234,10 +234,11 @@ class ScheduleRequest(_message.Message):
     crawl: _builtins.str
     """The crawl's name."""
     replace: _builtins.bool
-    """The candidates replace what the crawl knows of their URIs: one that waits,
-    waits as it is offered here; the lease of one that is out ends, and its report
-    will be STALE; one that is done is scheduled again, whenever it was fetched.
-    For crawlers that fetch without leases, or that decide on revisits themselves.
+    """The candidates replace what the crawl knows of their URIs. A URI that waits then
+    waits as it is offered here. The lease of a URI that is out ends, and its report
+    will be STALE. A URI that is done is scheduled again, whenever it was fetched.
+    Meant for crawlers that fetch without leases, or that decide on revisits
+    themselves.
     """
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Candidate]:
@@ -348,9 +349,10 @@ class NextRequest(_message.Message):
     once their candidates have 2 MiB.
     """
     max_leases_per_queue: _builtins.int
-    """Most leases of a queue that may be out at once, those of this answer included;
-    0 for QueueSpec.max_leases_per_queue alone. The answer then has them one after
-    the other.
+    """Most leases of a queue that may be out at once, those of this answer included,
+    within QueueSpec.max_leases_per_queue. The queue then gives as many in one turn,
+    and the answer has them one after the other. 0: the spec alone sets the limit,
+    and a queue gives one lease in each of its turns.
     """
     max_queues: _builtins.int
     """Most queues that the answer has leases of; 0 sets no limit."""
@@ -907,10 +909,9 @@ class Candidate(_message.Message):
     QUEUE_KEY_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI as found, absolute unless `base` is set; at most 8192 bytes. Its
-    canonical form decides
-    whether it is new, and is fetched: the URI parsed as in the WHATWG URL
-    standard, without fragment, user name and password, trailing dot of the host
-    and empty query.
+    canonical form decides whether it is new, and is fetched: the URI parsed as in
+    the WHATWG URL standard, without fragment, user name and password, trailing dot
+    of the host and empty query.
     """
     via: _builtins.str
     """The URI of the page that it was found on; empty for seeds. At most 8192
@@ -919,8 +920,8 @@ class Candidate(_message.Message):
     path: _builtins.str
     """The discovery path from the seed, a letter for each hop: L link, E embed, X
     speculative embed, R redirect, I inferred, M sitemap, P prerequisite, S
-    submitted. Empty for seeds, and only for them if `via` is set. Heritrix's
-    letters, at most 2048.
+    submitted. Empty for seeds; a candidate that has `via` and is no seed must have
+    a path. Heritrix's letters, at most 2048.
     """
     directive: Global___Directive.ValueType
     """How urgent it is within its queue. Default NORMAL; seeds MEDIUM."""
