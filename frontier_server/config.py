@@ -16,7 +16,7 @@ CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # default: a sixteen
 MAX_CACHE_MIB = 1024 * 1024
 DEFAULT_LISTEN = "127.0.0.1:7707"
 _KINDS: dict[object, str] = {
-    str: "a text",
+    str: "text",
     bool: "true or false",
     float: "a number",
     int: "a whole number",

@@ -1,4 +1,4 @@
-"""Checks candidates, apart from their scope. Describes what is wrong, then what would be right."""
+"""Checks candidates, apart from their scope. Each problem says what is right, then what was sent."""
 
 from .future import LAST_MS
 from .model import (

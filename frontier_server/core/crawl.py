@@ -60,7 +60,7 @@ class Crawl:
         self.restoring = ""  # the checkpoint that its rows are being copied from
         self.receiving: set[int] = set()  # jobs that still receive their rows
         self.ready: deque[WorkQueue] = deque()
-        # BUSY queues of which a request wanted no more leases at once, and how many that was.
+        # BUSY queues of which a request wanted no more leases at once, and the most that it wanted.
         self.held_back: dict[bytes, int] = {}
         self.naps: list[tuple[int, bytes]] = []  # heap: when to offer BUSY queues with room again
         self.lines = Lines(number)  # of queues that wait only for hosts or groups

@@ -72,7 +72,7 @@ def put_in(
     arriving: Sequence[Arrival],
     settings: CrawlSettings,
 ) -> list[bytes]:
-    """Put URIs into a queue, each behind those of the same urgency, or by the times since when they are due.
+    """Put URIs into a queue: behind those of the same urgency, or in the order in which they are due.
 
     Returns their positions. `settings` apply to all of them.
     """

@@ -222,7 +222,7 @@ class Frontier:
         if name is None:
             return bool(self._shard.agenda.shared)
         crawl = self._shard.registry.names.get(name)
-        return crawl is None or crawl.number in self._shard.agenda.leasable  # one that is gone is told of
+        return crawl is None or crawl.number in self._shard.agenda.leasable  # to be told that it is gone
 
     def retry_ms(self, name: str | None, reason: EmptyReason, waited_ms: int, now_ms: int) -> int:
         """How long a node that got no lease should wait before it asks again, for one crawl or any."""

@@ -58,7 +58,7 @@ class Kept(NamedTuple):
 
 
 def note(op: Operation, crawl: Crawl, key: bytes, uri: str, queue_key: str, anew: bool = False) -> None:
-    """Keep the URI of a new row of the seen-set, if the crawl keeps them. `anew`: the row may not be new."""
+    """Keep the URI of a row of the seen-set, if the crawl keeps them. `anew`: the row was there before."""
     if not crawl.settings.identity.keep_uris:
         return
     create_ms = op.now_ms
@@ -91,7 +91,7 @@ class Choice:
         """Raises UrisNotKept, or InvalidRequest for a filter that makes no sense."""
         if not crawl.settings.identity.keep_uris:
             raise UrisNotKept(
-                f"crawl {crawl.name!r} must have identity.keep_uris, and has only fingerprints of its URIs",
+                f"crawl {crawl.name!r} keeps only fingerprints of its URIs; this needs identity.keep_uris",
                 crawl=crawl.name,
             )
         self._store, self._crawl, self._wanted = store, crawl, wanted
@@ -171,5 +171,5 @@ def _host(crawl: Crawl, host: str) -> tuple[str, bytes]:
             f"host must be a host name or an IP address, got {host[:80]!r}", field="host"
         ) from None
     if uri.host != uri.authority:
-        raise InvalidRequest(f"host must be without a port, got {host[:80]!r}", field="host")
+        raise InvalidRequest(f"host must have no port, got {host[:80]!r}", field="host")
     return uri.host, crawl.origins.site(uri, crawl.settings_for(uri)).place.partition

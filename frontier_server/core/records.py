@@ -154,7 +154,7 @@ class QueueRow(Record):
     woken_ms: int = 0  # when an operator last ended its rests
     robots_of: str = ""  # scheme and authority whose robots.txt was last tried for the next page
     robots_ms: int = 0  # when that lease was given
-    forced: bool = False  # callers chose its key for URIs of it, so that these may be of several hosts
+    forced: bool = False  # callers chose its key for URIs of it, so these may be of several hosts
     min_gap_ms: int | None = None  # set by an operator
     authorities_rest: bool = True  # an authority of it may rest before a retry (older rows do not tell)
 

@@ -100,7 +100,7 @@ def test_an_interrupted_run_leaves_no_fetcher(tmp_path: Path, number: signal.Sig
     ("arguments", "told"),
     [
         ((), "COMMAND is missing"),
-        (("--case", "nonsense", "--", "true"), "there is no case 'nonsense'"),
+        (("--case", "nonsense", "--", "true"), "'nonsense' is not a case"),
         (("--", "/no/such/program"), "/no/such/program cannot be run: No such file or directory"),
     ],
 )

@@ -164,7 +164,7 @@ def test_a_crawl_that_keeps_only_fingerprints_says_so() -> None:
     [
         ({"uri_pattern": "a(?=b)"}, "uri_pattern"),
         ({"host": "a b"}, "host must be a host name or an IP address, got 'a b'"),
-        ({"host": "a.example:8080"}, "host must be without a port"),
+        ({"host": "a.example:8080"}, "host must have no port"),
         ({"queue_key": "k" * 513}, "queue_key must have at most 512 characters, got 513"),
     ],
 )

@@ -187,7 +187,7 @@ def test_noted_uris_belong_to_the_queues_that_are_named() -> None:
     check = shell.core.administration.check_uris
     with pytest.raises(InvalidRequest, match="queue_keys must have 1 keys, one for each URI, got 2"):
         check("crawl", [f"{A}/1"], ["a", "b"])
-    with pytest.raises(InvalidRequest, match="a queue key must have 1 to 256 ASCII characters"):
+    with pytest.raises(InvalidRequest, match="each of queue_keys must have 1 to 256 ASCII characters"):
         check("crawl", [f"{A}/1"], ["a b"])
 
 

@@ -302,7 +302,7 @@ def test_an_operator_puts_a_queue_to_rest_until_a_time_and_ends_that() -> None:
     ("changes", "told"),
     [
         ({"min_gap_ms": 86_400_001}, "min_gap must be at most 1 day, got 86400001 ms"),
-        ({"wake": True, "rest_until_ms": 5}, "wake must not be set with rest_until_time"),
+        ({"wake": True, "rest_until_ms": 5}, "wake and rest_until_time must not be set together"),
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(changes: dict[str, Any], told: str) -> None:

@@ -1,4 +1,7 @@
-"""Forgets seen URIs that a filter chooses, in crawls that keep them, and the queues that it leaves empty."""
+"""Forgets seen URIs that a filter chooses, in crawls that keep them.
+
+A job that forgets all URIs of a queue key, waiting ones included, also forgets the queues with this key.
+"""
 
 from .. import future, job, kept, keys
 from ..crawl import Crawl

@@ -51,7 +51,7 @@ def check(change: QueueChange) -> None:
     if change.min_gap_ms is not None and change.min_gap_ms > DAY_MS:
         raise InvalidRequest(f"min_gap must be at most 1 day, got {change.min_gap_ms} ms", field="min_gap")
     if change.wake and change.rest_until_ms is not None:
-        raise InvalidRequest("wake must not be set with rest_until_time", field="wake")
+        raise InvalidRequest("wake and rest_until_time must not be set together, got both", field="wake")
     if change == QueueChange():
         raise InvalidRequest("change must set at least one field", field="change")
 

@@ -126,7 +126,7 @@ class Administration:
             raise errors.InvalidRequest(message, field="queue_keys")
         for key in queue_keys:
             if key and QUEUE_KEY(key) is None:
-                message = f"a queue key must have {QUEUE_KEY_FORM}, got {key[:80]!r}"
+                message = f"each of queue_keys must have {QUEUE_KEY_FORM}, got {key[:80]!r}"
                 raise errors.InvalidRequest(message, field="queue_keys")
 
     def note_seen(
