@@ -91,7 +91,8 @@ class Choice:
         """Raises UrisNotKept, or InvalidRequest for a filter that makes no sense."""
         if not crawl.settings.identity.keep_uris:
             raise UrisNotKept(
-                f"crawl {crawl.name!r} keeps only fingerprints of its URIs; this needs identity.keep_uris",
+                f"crawl {crawl.name!r} keeps only fingerprints; "
+                "to list, count or purge its URIs it must be created with identity.keep_uris",
                 crawl=crawl.name,
             )
         self._store, self._crawl, self._wanted = store, crawl, wanted

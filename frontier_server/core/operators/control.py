@@ -96,7 +96,8 @@ class Control:
         counters = crawl.counters
         waits = counters.queued or counters.retired_uris or counters.future
         if not checkpoint and crawl.state is CrawlState.NASCENT and counters.next_seed == 1 and not waits:
-            raise errors.NoSeeds(f"crawl {name!r} has neither seeds nor URIs that wait; add some first", crawl=name)
+            message = f"crawl {name!r} has neither seeds nor URIs that wait; add some first"
+            raise errors.NoSeeds(message, crawl=name)
         move(crawl.state, Input.LAUNCH, name)
         op = self._shard.begin(now_ms)
         if checkpoint:

@@ -32,8 +32,10 @@ _file_option = click.option(
 def _filter_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that choose seen URIs."""
     for option in (
-        click.option("--before", type=click.DateTime(), metavar="TIME", help="URIs taken in or noted before TIME (UTC)."),
-        click.option("--uri", "pattern", metavar="RE2", help="URIs that match as a whole, in canonical form."),
+        click.option(
+            "--before", type=click.DateTime(), metavar="TIME", help="URIs taken in before TIME (UTC)."
+        ),
+        click.option("--uri", "pattern", metavar="RE2", help="URIs that match as a whole."),
         click.option("--queue", metavar="KEY", help="URIs of the queue with this key."),
         click.option("--host", metavar="HOST", help="URIs of this host, whatever the port."),
     ):
