@@ -19,7 +19,7 @@ class AddressRule:
     """The allowed addresses of a crawl: `loopback`, `public`, or networks."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
-        """Raises ValueError for what is none of these."""
+        """Raises ValueError for any other text."""
         self._name = allowed[0] if len(allowed) == 1 and allowed[0] in ("loopback", "public") else ""
         self._networks = () if self._name else tuple(ip_network(each) for each in allowed)
 

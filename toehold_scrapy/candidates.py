@@ -1,4 +1,4 @@
-"""What the frontier is offered for a request."""
+"""The candidate that the frontier is offered for a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .book import Held
 from .codec import Unserialisable, encode
 
 MARK = "toehold_lease"
-"""The key of `meta` that names the lease which a request is fetched for."""
+"""The key of `meta` for the lease that a request is fetched for."""
 
 LEASED_META = frozenset(
     (

@@ -43,9 +43,9 @@ class Unreadable(Exception):
 
 
 def encode(request: Request, spider: Spider, *, without_meta: Collection[str]) -> bytes:
-    """The annotations of a request's candidate: everything but its URL and the keys of `meta` named.
+    """The annotations of a request's candidate: everything but its URL, and `meta` without some keys.
 
-    Raises Unserialisable if the request holds what JSON cannot say, or is too large.
+    Raises Unserialisable if the request is too large, or holds a value that JSON cannot express.
     """
     try:
         fields = request.to_dict(spider=spider)
@@ -87,7 +87,7 @@ def _unpacked(annotations: bytes) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it. What JSON lacks is an object whose one key names its kind."""
+    """A value in JSON. A value of a kind that JSON lacks becomes an object whose only key names the kind."""
     match value:
         case Enum():
             raise ValueError(f"{value!r} has no form in JSON")
@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
         return {"item": [_path(value), _plain(fields)]}
-    raise ValueError(f"a {type(value).__name__} has no form in JSON")
+    raise ValueError(f"a value of type {type(value).__name__} has no form in JSON")
 
 
 _GROUPS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}

@@ -32,7 +32,7 @@ class Misconfigured(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the settings say."""
+    """The frontier and the crawl that the settings name."""
 
     frontier: str
     crawl: str

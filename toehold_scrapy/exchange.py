@@ -25,7 +25,7 @@ FLUSH_S = 20.0
 
 
 class Listener(LeaseListener):
-    """Who the exchange works for. All its methods are called in threads of the exchange."""
+    """Hears of the exchange's events, in threads of the exchange."""
 
     def judged(self, judged: Judged) -> None:
         """The frontier has judged requests."""

@@ -41,11 +41,11 @@ _UNHEEDED = (
     *("accept_media_types", "reject_media_types", "max_content_length", "proxy", "user"),
     *("cookies", "max_bytes_per_second"),
 )
-"""What a fetch policy may ask for and only crawler nodes do."""
+"""Requests of a fetch policy that only crawler nodes obey."""
 
 
 class LeaseListener(Protocol):
-    """Who hears of leases, and of the end. Called in the feeder's thread."""
+    """Hears of leases, and of the end, in the feeder's thread."""
 
     def arrived(self, robots: Sequence[Held]) -> None:
         """There are leases; these are for robots.txt files."""

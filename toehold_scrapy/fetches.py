@@ -1,4 +1,4 @@
-"""What became of a fetch, and the report of it."""
+"""How a fetch ended, and the report of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler: what Scrapy calls, and what becomes of each request.
+"""The scheduler that Scrapy calls, and the way of each request.
 
     a request of the spider ──► candidate ──► frontier ──► lease ──► request ──► downloader, callback
                                     ▲                                               │
@@ -247,7 +247,7 @@ class Scheduler(BaseScheduler):
         self._wake()
 
     def _wake(self) -> None:
-        """Lets the engine ask for requests. It has no public way; otherwise it asks every five seconds."""
+        """Lets the engine ask for requests now, not only every five seconds. There is no public way."""
         slot = self._engine._slot
         if slot is not None and not self._closed and slot.closing is None:
             slot.nextcall.schedule()

@@ -1,4 +1,4 @@
-"""What clients change in queues and crawls."""
+"""Changes that clients make to queues and crawls."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Changes:
         return job.changed_count
 
     async def block(self, params: BlockQueueParams) -> None:
-        """Lets a queue give no URLs before a time; 0 ends the block. A queue that is not there stays so."""
+        """Lets a queue give no URLs before a time; 0 ends the block. Does not create queues."""
         until_s = min(params.time, int(time.time()) + _MAX_BLOCK_S)
         await self._change(
             params.crawlID, params.key, QueueChange(rest_until_time=Timestamp(seconds=until_s))
@@ -111,7 +111,7 @@ class Changes:
         """Sets how many URLs of a queue are completed before it gives no more; 0 for no limit."""
         change = QueueChange(total_budget=params.limit or _NO_BUDGET, retired=False)
         if not await self._change(params.crawlID, params.key, change):
-            raise Refused("there is no such queue in this crawl", StatusCode.NOT_FOUND)
+            raise Refused(f"the crawl has no queue with the key {params.key!r:.200}", StatusCode.NOT_FOUND)
 
     async def _change(self, crawl_id: str, key: str, change: QueueChange) -> bool:
         """Changes a queue; whether there is one."""

@@ -28,7 +28,7 @@ Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
 class Wanted(NamedTuple):
-    """What a client asks for. 0 queues are any number."""
+    """A client's request for URLs. `max_queues` 0 sets no limit."""
 
     queues: tuple[str, ...]
     max_queues: int

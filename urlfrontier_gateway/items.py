@@ -62,7 +62,7 @@ def _offer(info: URLInfo, *, is_known: bool, date_s: int | None) -> Offer | None
 
 
 def _annotations(info: URLInfo) -> bytes:
-    """What neither the URI nor its queue tells: metadata, and a spelling that is not canonical.
+    """The annotations of a URL: its metadata, and its spelling if that is not canonical.
 
     The message is taken to pieces: nobody reads it again.
     """

@@ -57,7 +57,7 @@ class Held:
     url: str
     queue_key: str
     info: bytes
-    """What was stored with it (Lease.annotations)."""
+    """The annotations of its lease (Lease.annotations)."""
     until_s: float
 
 

@@ -221,7 +221,7 @@ def _bound(server: aio.Server, listen: Listen) -> Listen:
         return listen._replace(port=server.add_insecure_port(str(listen)))
     except (RuntimeError, OSError) as problem:
         raise click.BadParameter(
-            f"cannot listen on {listen}: the port is taken, or the address not this machine's",
+            f"cannot listen on {listen}: the port is taken, or the address is not this machine's",
             param_hint="--listen",
         ) from problem
 

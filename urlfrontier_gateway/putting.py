@@ -1,4 +1,4 @@
-"""What becomes of URLs that clients put: up to a thousand at a time, with a status for each.
+"""Puts the URLs of clients into their crawls, up to a thousand at a time, with a status for each.
 
 A status of OK or SKIPPED is given only after the frontier's answer, which is durable.
 """
@@ -112,7 +112,7 @@ class Putting:
             await self._crawls.using(
                 crawl_id, lambda: self._frontier.ask(lambda stubs: stubs.admin.NoteUris, request)
             )
-        except InvalidArgument:  # of one URL, and then none is noted
+        except InvalidArgument:  # one URL is at fault, and none is noted
             if len(places) == 1:
                 statuses[places[0]] = SKIPPED
                 return

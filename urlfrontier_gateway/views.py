@@ -1,4 +1,4 @@
-"""What clients ask about queues and URLs."""
+"""Answers to the questions of clients about queues and URLs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MAX_PATTERN_CHARS = 4096
 
 
 class Views:
-    """What the frontier knows, as URLFrontier tells it."""
+    """The frontier's knowledge of queues and URLs, in URLFrontier's messages."""
 
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -73,7 +73,7 @@ class Views:
                 yield queue
 
     async def _is_active(self, crawl_id: str, queue: WorkQueue) -> bool:
-        """Whether it has URLs, due or not, and is not blocked. A rest beyond its own delay is a block."""
+        """Whether a queue has URLs, due or not, and no block. A rest beyond its own delay is a block."""
         if not queue.queued_count:
             counts = await self.count(crawl_id, SeenFilter(queue_key=queue.queue_key))
             return counts.future_count > 0
@@ -181,7 +181,7 @@ class Views:
 def queue_key(key: str) -> str:
     """The key of Toehold's queue, or a refusal."""
     if not key:
-        raise Refused("key must have at least one character")
+        raise Refused("key must have at least one character, got none")
     encoded = queue_keys.encoded(key)
     if not encoded:
         raise Refused(

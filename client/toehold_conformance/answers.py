@@ -42,7 +42,7 @@ class Visit:
     connection: socket.socket
     request: Request
     names: Mapping[str, str] = field(default_factory=dict)
-    """What placeholders stand for."""
+    """The values of placeholders."""
 
     def fill(self, text: str) -> str:
         """A text with its placeholders filled in."""

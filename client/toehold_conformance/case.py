@@ -39,14 +39,14 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Play:
-    """What is done with the fetcher while it crawls the hosts of the cases. Several cases may judge it."""
+    """A course of events while the fetcher crawls the hosts of the cases. Several cases may judge a play."""
 
     name: str
     direct: Callable[[Stage], None]
     hosts: Mapping[str, Pages] = field(default_factory=dict)
     """Its own hosts, besides those of its cases."""
     spec: CrawlSpec = field(default_factory=CrawlSpec)
-    """What its crawl has besides the kit's usual settings."""
+    """Settings of its crawl besides the kit's usual ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Case:
 
     name: str
     right: str
-    """What is right, as an instruction to the fetcher."""
+    """The right way, as an instruction to the fetcher."""
     contract: str
     """The place in the contract that says so."""
     play: Play

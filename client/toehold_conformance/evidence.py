@@ -1,5 +1,5 @@
-"""What a case sees of a play: the requests that reached the web, the calls that reached the frontier, and
-what became of the fetcher.
+"""The evidence of a play for its cases: the requests that reached the web, the calls that reached the
+frontier, and how the fetcher ended.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Evidence:
     trespasses: Sequence[str] = ()
     """The origins of decoys that were connected to."""
     facts: Mapping[str, float] = field(default_factory=dict)
-    """What the play has noted: moments (seconds on the monotonic clock) and numbers."""
+    """The notes of the play: moments (seconds on the monotonic clock) and numbers."""
     trouble: str = ""
     """Why the play did not come to its end; empty if it did."""
 

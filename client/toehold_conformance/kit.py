@@ -26,7 +26,7 @@ class Result:
 
     case: Case
     problem: str = ""
-    """What the fetcher did instead; empty if the case holds."""
+    """The fetcher's fault; empty if the case holds."""
 
     @property
     def holds(self) -> bool:

@@ -55,7 +55,7 @@ class Hosts:
     pages: Mapping[str, Pages]
     """By their own names, which are placeholders on all of them; one may have none."""
     settings: OverrideSettings | None = None
-    """What differs from the crawl's settings there."""
+    """Settings of these hosts that differ from the crawl's."""
     all_are_seeds: bool = False
     """Whether the first page of each is a seed, and not of the first host alone."""
 
@@ -73,7 +73,7 @@ class Stage:
         self.crawl = name
         self.node = f"{name}-fetcher"
         self.facts: dict[str, float] = {}
-        """What the play notes for its cases."""
+        """The notes of the play for its cases."""
         self.trouble = ""
         self._setting = setting
         self._spec = spec
@@ -270,7 +270,7 @@ class Stage:
         self.tap.open(self._setting.frontier.address)
 
     def evidence(self, hosts: str) -> Evidence:
-        """What happened so far, for those who judge these hosts."""
+        """The evidence so far, for the cases of these hosts."""
         return Evidence(
             hosts,
             {key: site.origin for key, site in self._sites.items()},

@@ -18,7 +18,7 @@ def rows(results: Sequence[Result]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def reason(result: Result) -> str:
-    """What the fetcher did, what is right, and where the contract says so; empty if the case holds."""
+    """The fetcher's fault, the right way, and the place in the contract; empty if the case holds."""
     if result.holds:
         return ""
     first = " ".join(result.problem.split())

@@ -48,7 +48,7 @@ class Site:
     origin: str
     pages: Pages
     names: dict[str, str] = field(default_factory=dict)
-    """What the placeholders of its pages stand for, besides those of the whole web."""
+    """The values of the placeholders on its pages, besides those of the whole web."""
 
 
 class Web:
@@ -69,7 +69,7 @@ class Web:
             "nowhere": f"http://{NOWHERE}",
             **self._listen_at_decoys(),
         }
-        """What placeholders stand for on every host."""
+        """The values of placeholders on every host."""
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, name="web", daemon=True).start()

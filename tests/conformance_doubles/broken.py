@@ -1,4 +1,4 @@
-"""What the scripted fetcher can do wrong, one thing at a time, and which cases of the kit must then fail."""
+"""The faults of the scripted fetcher, one at a time, and the cases of the kit that must then fail."""
 
 from __future__ import annotations
 

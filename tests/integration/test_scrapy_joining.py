@@ -87,7 +87,7 @@ def test_a_crawl_that_exists_needs_neither_spec_nor_contact(server: ServerProces
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_keeps_a_spider_from_its_crawl_is_said_in_a_sentence(
+def test_a_spider_that_cannot_join_its_crawl_says_why_in_a_sentence(
     server: ServerProcess, name: str, settings: dict[str, Any], message: str
 ) -> None:
     given = {"TOEHOLD_FRONTIER": server.address, "TOEHOLD_CRAWL": name, **settings}

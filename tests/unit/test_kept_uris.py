@@ -218,7 +218,7 @@ def test_a_dry_run_only_counts() -> None:
     ]
 
 
-def test_what_is_older_than_a_time_is_forgotten() -> None:
+def test_uris_that_were_taken_in_before_a_time_are_forgotten() -> None:
     shell = crawl(f"{A}/old")
     shell.now_ms += 60 * SECOND
     shell.schedule("crawl", f"{A}/new")

@@ -27,7 +27,7 @@ def test_spiders_and_nodes_connect_to_the_same_addresses(allowed: list[str], add
     assert AddressRule(allowed).allows(address) == NodesRule.parse(allowed).allows(ip_address(address))
 
 
-def test_what_is_no_address_is_not_allowed() -> None:
+def test_a_text_that_is_no_address_is_not_allowed() -> None:
     assert not AddressRule(["public"]).allows("example.com")
 
 

@@ -116,13 +116,13 @@ def _circle() -> list[Any]:
     ("request_of", "why"),
     [
         (lambda: Request(URL, callback=print), "is not an instance method"),
-        (lambda: Request(URL, meta={"a": object()}), "a object has no form in JSON"),
+        (lambda: Request(URL, meta={"a": object()}), "a value of type object has no form in JSON"),
         (lambda: Request(URL, meta={"a": Colour.RED}), "has no form in JSON"),
         (lambda: Request(URL, meta={"a": _circle()}), "maximum recursion depth"),
         (lambda: Request(URL, meta={"a": bytes(range(256)) * 100}), "it has .* bytes, and at most 16384"),
     ],
 )
-def test_what_json_cannot_say_is_told(request_of: Any, why: str) -> None:
+def test_a_request_that_json_cannot_express_is_refused_with_the_reason(request_of: Any, why: str) -> None:
     incompressible = {"a": __import__("random").Random(1).randbytes(2 * MAX_ANNOTATIONS_BYTES)}
     request = request_of() if "bytes" not in why else Request(URL, meta=incompressible)
     with pytest.raises(Unserialisable, match=why):

@@ -1,4 +1,4 @@
-"""What a spider's fetches mean to the frontier, and the order in which it hears of them."""
+"""The reports of a spider's fetches, and the order in which the frontier gets them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ def test_an_unchanged_page_has_the_digest_of_the_last_visit() -> None:
         *((404, 1, True), (404, 4, True), (404, 5, False)),
     ],
 )
-def test_what_the_frontier_retries_is_known_beforehand(status: int, attempt: int, retried: bool) -> None:
+def test_the_spider_knows_beforehand_which_fetches_the_frontier_repeats(
+    status: int, attempt: int, retried: bool
+) -> None:
     retry = RetrySpec(max_attempts=3)
     retry.statuses.add(fetch_status=404, max_attempts=5)
     assert fetches.is_retried(status, attempt, retry) == retried

@@ -1,4 +1,4 @@
-"""What is reported of an answer."""
+"""Reports of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask for while the fetcher works: pause, stop, drain; and its own end."""
+"""Requests of operators while the fetcher works: pause, stop, drain; and the fetcher's own end."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ PROGRAM = ("-m", "urlfrontier_gateway")
             INVALID,
             "delay_requestable must be between 0 and 86400, got 86401",
         ),
-        ("SetCrawlLimit", CrawlLimitParams(key="none", limit=1), NOT_FOUND, "no such queue in this crawl"),
+        ("SetCrawlLimit", CrawlLimitParams(key="none", limit=1), NOT_FOUND, "no queue with the key 'none'"),
         ("GetURLStatus", URLStatusRequest(url="http://none.example/"), NOT_FOUND, "the URL is unknown"),
         ("GetURLStatus", URLStatusRequest(url="mailto:a@b", key="k"), NOT_FOUND, "the URL is unknown"),
         ("GetURLStatus", URLStatusRequest(), INVALID, "key must have at least one character"),

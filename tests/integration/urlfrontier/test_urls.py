@@ -54,7 +54,7 @@ def test_metadata_and_spelling_come_back(client: Client, crawl_id: str) -> None:
     assert eventually(lambda: client.infos(crawl_id), "the URL again") == [changed.known.info]
 
 
-def test_what_cannot_be_stored_is_skipped(client: Client, crawl_id: str) -> None:
+def test_urls_that_cannot_be_stored_are_skipped(client: Client, crawl_id: str) -> None:
     items = (
         discovered("ftp://skipped.example.com/", crawl_id=crawl_id),
         discovered("not a URL", "k", crawl_id),
