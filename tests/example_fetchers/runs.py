@@ -34,7 +34,7 @@ GOODBYE_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one crawl."""
+    """The result of one crawl."""
 
     pages: int
     seconds: float

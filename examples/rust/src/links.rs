@@ -1,4 +1,4 @@
-//! What an answer leads to. References stay as they are written: the frontier resolves and judges them.
+//! The links of an answer. References stay as they are written: the frontier resolves and judges them.
 
 use std::collections::HashSet;
 

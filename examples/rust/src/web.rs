@@ -48,7 +48,7 @@ pub fn resolve_option(text: &str) -> Result<Resolved, String> {
 /// A fetch got no answer: its status, and a note for crawl.log.
 pub struct Failure(pub FetchStatus, pub &'static str);
 
-/// What the requests of one fetch have in common: a robots.txt may take several.
+/// The common part of the requests of one fetch: a robots.txt may take several.
 pub struct Visit<'a> {
     pub lease: &'a Lease,
     pub policy: &'a FetchPolicy,

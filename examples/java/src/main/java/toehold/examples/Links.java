@@ -14,7 +14,7 @@ import toehold.frontier.v1.Candidate;
 import toehold.frontier.v1.FetchPolicy;
 import toehold.frontier.v1.Lease;
 
-/** What an answer leads to. References stay as they are written: the frontier resolves and judges them. */
+/** The links of an answer. References stay as they are written: the frontier resolves and judges them. */
 final class Links {
     private Links() {}
 

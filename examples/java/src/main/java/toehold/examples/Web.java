@@ -104,7 +104,7 @@ final class Web {
         return Timeout.ofMilliseconds(Durations.toMillis(duration));
     }
 
-    /** What an error without an answer means: the status of the first kind that fits. */
+    /** The status of an error without an answer: that of the first kind that fits. */
     static FetchStatus status(IOException error) {
         return STATUSES.stream().filter(row -> row.getKey().isInstance(error)).findFirst()
             .map(Map.Entry::getValue).orElse(FetchStatus.FETCH_STATUS_CONNECT_LOST);
