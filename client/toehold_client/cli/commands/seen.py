@@ -125,10 +125,10 @@ def purge(
     wait_s: float | None,
     as_json: bool,
 ) -> None:
-    """Forget all seen URIs that the options choose, with a job.
+    """Forget the seen URIs that the options choose, with a job.
 
-    They count as new when they are found again. URIs that nodes are working on stay. Only for crawls that
-    keep their URIs (identity.keep_uris).
+    They count as new when they are found again. URIs that nodes are working on stay, and so do URIs that
+    wait, unless you give --waiting. Only for crawls that keep their URIs (identity.keep_uris).
     """
     chosen = _filter(host, queue, pattern, before)
     if chosen == SeenFilter():
