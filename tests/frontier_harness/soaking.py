@@ -27,7 +27,7 @@ PARTS = {
     "time": "clocks that jump, processes that stand still",
     "overload": "more than the frontier can serve",
     "fuzz": "requests and foreign text that make no sense",
-    "languages": "code that other languages generate from the contract, compiled",
+    "languages": "the code generated from the contract for other languages: whether it compiles",
     "size": "a crawl of a million URIs",
     "conformance": "fetchers that break one rule of the contract each; violated counts wrong judgements",
     "mutants": "deliberate defects; violated counts those that nothing noticed",
