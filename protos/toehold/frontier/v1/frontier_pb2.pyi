@@ -237,8 +237,9 @@ class ScheduleRequest(_message.Message):
     """The candidates replace what the crawl knows of their URIs. A URI that waits then
     waits as it is offered here. The lease of a URI that is out ends, and its report
     will be STALE. A URI that is done is scheduled again, whenever it was fetched.
-    Meant for crawlers that fetch without leases, or that decide on revisits
-    themselves.
+    A repeated request replaces again: a URI that was leased meanwhile is fetched
+    once more. Meant for crawlers that fetch without leases, or that decide on
+    revisits themselves.
     """
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Candidate]:
@@ -333,7 +334,9 @@ class NextRequest(_message.Message):
     MAX_LEASES_PER_QUEUE_FIELD_NUMBER: _builtins.int
     MAX_QUEUES_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
-    """The crawl's name; empty for any crawl that the frontier runs, in turn."""
+    """The crawl's name; empty for any crawl that the frontier runs, in turn, except
+    those with CrawlSpec.weight 0.
+    """
     node: _builtins.str
     """The node's name, chosen by its operator; 1 to 128 characters."""
     session: _builtins.str
@@ -1123,8 +1126,9 @@ class Report(_message.Message):
     """Whether the URI was fetched."""
     fetch_status: _builtins.int
     """With OUTCOME_FETCHED: the HTTP status (100 to 999), or a FetchStatus below
-    zero. A status from 600 on counts as a 5xx that is not tried again (RFC 9110,
-    15: a client treats a status code outside its classes as one of the class 5xx).
+    zero. A status from 600 on counts as a 5xx (RFC 9110, 15: a client treats a
+    status code outside its classes as one of the class 5xx), and is tried again
+    only by a RetryRule.
     """
     body_bytes: _builtins.int
     """Bytes of the body, as sent; at most 2^50 (1 PiB)."""
