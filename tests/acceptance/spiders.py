@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from acceptance.judging import SPEC, complaints, seeds_of
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import Program, Programs, script
+from acceptance.programs import Program, Programs
 from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 SPIDERS = Path(__file__).parents[1] / "spiders"
@@ -17,7 +18,7 @@ SPIDERS = Path(__file__).parents[1] / "spiders"
 def spider(programs: Programs, name: str, file: str, frontier: str, crawl: str, *options: str) -> Program:
     """A spider that runs with the settings that every spider on a frontier needs, and these options."""
     return programs.start(
-        *(name, script("scrapy"), "runspider", str(SPIDERS / file)),
+        *(name, sys.executable, "-m", "spiders.offline", "runspider", str(SPIDERS / file)),
         *("-s", "SCHEDULER=toehold_scrapy.Scheduler"),
         *("-s", f"TOEHOLD_FRONTIER={frontier}", "-s", f"TOEHOLD_CRAWL={crawl}"),
         *("-s", "TELNETCONSOLE_ENABLED=0", "-s", "REMOTE_CONTROL_ENABLED=0", *options),
