@@ -1,81 +1,17 @@
 """Several leases of a queue at once, gaps between its turns, and requests for particular queues."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from core_doubles.codec import candidate
-from core_doubles.shell import Shell
+from core_doubles.several_leases import KEY, SECOND, A, B, ask, change, crawl, pages, settings, states, uris
 
 from frontier_server.core.dispatch import Want
 from frontier_server.core.errors import InvalidRequest
-from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.model import Grant, Report
+from frontier_server.core.model import Report
 from frontier_server.core.queue import QueueState
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.spec.settings import (
-    CrawlSettings,
-    PolitenessSettings,
-    QueueSettings,
-    RobotsSettings,
-)
-
-SECOND = 1_000
-A, B = "http://a.example", "http://b.example"
-KEY = "example,a,"
-
-
-def settings(max_parallel: int = 1_000, min_delay_ms: int = 0, **queues: Any) -> CrawlSettings:
-    """Hosts that may get many requests at once, and no robots.txt."""
-    queues = {"max_leases_per_queue": 1_000} | queues
-    return CrawlSettings(
-        allowed_addresses=("loopback",),
-        politeness=PolitenessSettings(
-            delay_factor=0.0, min_delay_ms=min_delay_ms, max_delay_ms=min_delay_ms, max_parallel=max_parallel
-        ),
-        robots=RobotsSettings(policy="ignore"),
-        queues=QueueSettings(**queues),
-        run_while_empty=True,
-    )
-
-
-def crawl(*uris: str, of: CrawlSettings | None = None) -> Shell:
-    """A running crawl with these URIs."""
-    shell = Shell(period_ms=600 * SECOND)
-    shell.create("crawl", of or settings())
-    shell.do(lambda core, now: core.control.add_seeds("crawl", (f"{A}/seed", f"{B}/seed"), now))
-    shell.do(lambda core, now: core.control.launch("crawl", now))
-    shell.work()
-    seeds = shell.grants("crawl")
-    while seeds:
-        shell.finish(*(Report(grant.token, fetch_status=200) for grant in seeds))
-        shell.now_ms += 60 * SECOND
-        shell.tick()
-        seeds = shell.grants("crawl")
-    shell.schedule("crawl", *uris)
-    return shell
-
-
-def ask(shell: Shell, most: int = 100, name: str = "crawl", **want: Any) -> list[Grant]:
-    return shell.do(lambda core, now: core.frontier.next("node", "1", Want(most, **want), name, now)).grants
-
-
-def uris(grants: Sequence[Grant]) -> list[str]:
-    return [grant.uri for grant in grants]
-
-
-def pages(host: str, count: int) -> list[str]:
-    return [f"{host}/{number}" for number in range(count)]
-
-
-def states(shell: Shell) -> dict[str, QueueState]:
-    found, _ = shell.core.administration.queues("crawl", None, 100, b"")
-    return {view.key: view.state for view in found}
-
-
-def change(shell: Shell, **changes: Any) -> None:
-    shell.do(lambda core, now: core.administration.change_queue("crawl", KEY, QueueChange(**changes), now))
-
+from frontier_server.core.spec.settings import QueueSettings
 
 # Several at once.
 
