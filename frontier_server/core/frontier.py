@@ -25,6 +25,7 @@ from .model import (
     ReportResult,
     Verdict,
 )
+from .naming import check_few
 from .operation import Operation
 from .reports import Reports
 from .shard import Shard
@@ -74,6 +75,9 @@ class Frontier:
         self._check_node(node, session)
         _check_want(want, name)
         crawl = self._shard.registry.named(name) if name else None
+        if crawl is not None:
+            for key in want.queues:
+                check_few(self._shard.store, crawl, key, "queues", "name hosts")
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
         if crawl is not None:

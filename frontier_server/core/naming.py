@@ -16,26 +16,35 @@ from .uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
 QUEUES_OF_A_KEY = 100
 
 
+def check_few(store: Store, crawl: Crawl, key: str, field: str, instead: str) -> None:
+    """Raise InvalidRequest if a request would concern too many queues by a key.
+
+    Check requests before they change anything: an operation that has begun must not fail.
+    """
+    prefix = keys.name_prefix(crawl.number, hash64(key))
+    names = islice(store.scan(Family.INDEX, prefix, prefix), QUEUES_OF_A_KEY + 1)
+    if len(list(names)) > QUEUES_OF_A_KEY:
+        raise InvalidRequest(
+            f"more than {QUEUES_OF_A_KEY} queues have the key {key[:200]!r}, each in a partition of its own; "
+            + instead,
+            field=field,
+        )
+
+
 def queue_ids_of(store: Store | Transaction, crawl: Crawl, key: str) -> list[bytes]:
-    """The ids of the queues with a key. Raises InvalidRequest if they are too many for one answer."""
+    """The ids of the queues with a key."""
     key_hash = hash64(key)
     prefix = keys.name_prefix(crawl.number, key_hash)
-    names = islice(store.scan(Family.INDEX, prefix, prefix), QUEUES_OF_A_KEY + 1)
-    ids = [name[len(prefix) :] + key_hash for name, _ in names]
-    if len(ids) > QUEUES_OF_A_KEY:
-        raise InvalidRequest(
-            f"more than {QUEUES_OF_A_KEY} queues have the key {key[:200]!r}, each in a partition of its own: "
-            "list them, or change them by a pattern",
-            field="queue_key",
-        )
+    ids = [name[len(prefix) :] + key_hash for name, _ in store.scan(Family.INDEX, prefix, prefix)]
     rows = ((one, store.get(Family.QUEUES, keys.queue_row_key(crawl.number, one))) for one in ids)
     return [one for one, value in rows if value is not None and decode(QueueRow, value).key == key]
 
 
 def wanted_queues(op: Operation, crawl: Crawl, names: Iterable[str]) -> Iterator[WorkQueue]:
-    """The queues with some keys, or of some hosts, whose turn it may be now: each leaves its place for it.
+    """The queues with some keys, or of some hosts, whose turn it may be now.
 
-    A queue that waits on disk is activated, whatever goes before it.
+    A ready one leaves its place for it; one that is in line for a host keeps that. A queue that waits on disk
+    is activated, whatever goes before it.
     """
     for name in names:
         for queue_id in queue_ids_of(op.tx, crawl, name) or _of_host(crawl, name):
@@ -48,7 +57,6 @@ def wanted_queues(op: Operation, crawl: Crawl, names: Iterable[str]) -> Iterator
             if queue.state in (QueueState.READY, QueueState.BUSY):
                 if queue.line is None or queue.offered:
                     crawl.leave_line(queue)
-                queue.line = None
                 yield queue
 
 

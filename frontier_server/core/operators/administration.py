@@ -25,7 +25,7 @@ from ..model import (
     UriStory,
     UriView,
 )
-from ..naming import queue_ids_of
+from ..naming import check_few, queue_ids_of
 from ..operation import Operation
 from ..queue import QueueState, WorkQueue
 from ..records import ImportRow, JobRow
@@ -95,6 +95,7 @@ class Administration:
         return [listing.queue_view(op.tx, crawl, queue, hosts) for queue in found], changes
 
     def _queues_of(self, op: Operation, crawl: Crawl, key: str) -> list[WorkQueue]:
+        check_few(self._shard.store, crawl, key, "queue_key", "list them, or change them by a pattern")
         ids = queue_ids_of(self._shard.store, crawl, key)
         found = [queue for queue in (op.queue(crawl, queue_id) for queue_id in ids) if queue is not None]
         if not found:
@@ -170,13 +171,20 @@ class Administration:
         self, name: str, wanted: SeenFilter, size: int, cursor: bytes, now_ms: int
     ) -> tuple[list[UriStory], bytes]:
         """A page of seen URIs with their stories, and the next cursor. Raises UrisNotKept."""
-        op = Operation(self._shard.store, now_ms)
-        return seen_page(op, self._shard, self._shard.registry.named(name), wanted, size, cursor)
+        op, crawl = Operation(self._shard.store, now_ms), self._shard.registry.named(name)
+        self._check_filter(crawl, wanted)
+        return seen_page(op, self._shard, crawl, wanted, size, cursor)
 
     def seen_counts(self, name: str, wanted: SeenFilter, cursor: bytes) -> tuple[SeenCounts, bytes]:
         """Counts of some seen URIs by their state, and where to continue. Raises UrisNotKept."""
-        op = Operation(self._shard.store, 0)
-        return count_slice(op, self._shard.registry.named(name), wanted, cursor)
+        op, crawl = Operation(self._shard.store, 0), self._shard.registry.named(name)
+        self._check_filter(crawl, wanted)
+        return count_slice(op, crawl, wanted, cursor)
+
+    def _check_filter(self, crawl: Crawl, wanted: SeenFilter) -> None:
+        if wanted.queue_key and not wanted.host:
+            instead = "name a host, too, or choose URIs by a pattern"
+            check_few(self._shard.store, crawl, wanted.queue_key, "queue_key", instead)
 
     # Jobs.
 
@@ -197,6 +205,7 @@ class Administration:
                     "filter must have at least one condition; uri_pattern `.*` chooses all URIs",
                     field="filter",
                 )
+            self._check_filter(crawl, wanted)
             Choice(self._shard.store, crawl, wanted)  # raises for a filter that makes no sense
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "start-job", kind.value)
