@@ -116,7 +116,7 @@ class Hosts:
         return rest_of(queue, host, self.groups(tx, crawl, queue.row.host, host))
 
     def disperse(self, crawl: Crawl) -> None:
-        """Give all queues of a crawl that are in line their turns: new settings may allow more."""
+        """Give all queues of a crawl that are in line or BUSY their turns: new settings may allow more."""
         for host in self._hosts.values():
             host.sleepers.pop(crawl.number, None)
             for queue in host.lines.pop(crawl.number, ()):
@@ -125,6 +125,8 @@ class Hosts:
         crawl.lines.clear()
         for queue in crawl.queues.values():
             queue.passing = None
+            if queue.state is QueueState.BUSY:
+                crawl.reoffer(queue)
 
     def drop(self, name: str) -> bool:
         """Forget a host that has no requests in flight and no waiting queues. Returns whether it is gone."""

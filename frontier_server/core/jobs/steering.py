@@ -78,6 +78,13 @@ def apply(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, 
         force_wake(op, crawl, queue)
     if change.rest_until_ms is not None and change.rest_until_ms > op.now_ms:
         rest(op, crawl, queue, change.rest_until_ms)
+    _take_another_turn(crawl, queue)
+
+
+def _take_another_turn(crawl: Crawl, queue: WorkQueue) -> None:
+    """Give a BUSY queue another turn: after a change it may have more leases."""
+    if queue.state is _S.BUSY:
+        crawl.reoffer(queue)
 
 
 def rest(op: Operation, crawl: Crawl, queue: WorkQueue, until_ms: int) -> None:
@@ -183,6 +190,7 @@ def _change(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue
             retire(op, crawl, queue, BY_OPERATOR)
         case Kind.UNRETIRE_QUEUES:
             unretire(op, codec, crawl, queue)
+            _take_another_turn(crawl, queue)
         case Kind.WAKE_QUEUES:
             force_wake(op, crawl, queue)
         case _:
