@@ -319,13 +319,20 @@ class Crawl:
 
     def nap(self, queue: WorkQueue, until_ms: int) -> None:
         """Give a BUSY queue another turn at a time."""
-        heappush(self.naps, (until_ms, queue.queue))
+        if queue.nap_ms != until_ms:
+            queue.nap_ms = until_ms
+            heappush(self.naps, (until_ms, queue.queue))
 
     def end_naps(self, now_ms: int) -> None:
         """Give the BUSY queues their turns whose time has come."""
         while self.naps and self.naps[0][0] <= now_ms:
-            queue = self.queues.get(heappop(self.naps)[1])
-            if queue is not None and queue.state is QueueState.BUSY:
+            until_ms, queue_id = heappop(self.naps)
+            queue = self.queues.get(queue_id)
+            if queue is None:
+                continue
+            if queue.nap_ms == until_ms:
+                queue.nap_ms = 0
+            if queue.state is QueueState.BUSY:
                 self.reoffer(queue)
 
     def push_snoozed(self, queue: WorkQueue, wake_ms: int) -> None:

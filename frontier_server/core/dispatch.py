@@ -72,7 +72,7 @@ class Dispatcher:
         self.wake_due(op, crawl)
         most = min(want.most, LEASES_PER_CALL)
         grants: list[Grant] = []
-        call = _Call(op, crawl, asker, want.per_queue, CLEARING_PER_CALL, TURNS_PER_CALL + most)
+        call = _Call(op, crawl, asker, want, TURNS_PER_CALL + most)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
         left, again = want.most_queues or most, True
         crawl.end_holding_back(want.per_queue)
@@ -169,6 +169,8 @@ class Dispatcher:
         grants: list[Grant] = []
         settings = call.settings if before else crawl.settings
         while call.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
+            if not call.named and crawl.lower_waits(queue):
+                break
             if per_queue and queue.leases_out >= per_queue:
                 crawl.hold_back(queue, per_queue)
                 break
@@ -181,6 +183,8 @@ class Dispatcher:
             if before + len(grants) >= call.leases or crawl.limited or size_of(grants) >= BYTES_PER_CALL:
                 crawl.offer(queue, settings)
                 break
+            if before or grants:
+                awaited = None  # it has had its turn, so others in line go before it
             turn = self._first_to_go(call, queue, awaited)
             if turn is None:
                 break
@@ -195,6 +199,8 @@ class Dispatcher:
                 elif found.obstacle is Obstacle.RESTS:
                     crawl.nap(queue, found.until_ms)
                 break
+        if call.clearings <= 0:
+            crawl.reoffer(queue)
         if before or grants:
             self._begin_gap(op, queue, settings)
         return grants
@@ -229,9 +235,9 @@ class Dispatcher:
         if queue.state is QueueState.BUSY:
             if wait is None and passing is None:
                 crawl.reoffer(queue)
-            elif wait is not None and wait.until_ms:
+            if wait is not None and wait.until_ms:
                 crawl.nap(queue, wait.until_ms)
-            elif wait is not None and wait.busy is not None:
+            if wait is not None and wait.busy is not None:
                 _wait_for(crawl, queue, wait.busy, awaited)
         elif wait is not None:
             if wait.until_ms:
@@ -311,9 +317,9 @@ def _wait_for(
     crawl: Crawl, queue: WorkQueue, host: Awaited, awaited: Awaited | None, until_ms: int = 0
 ) -> None:
     """Put a queue in line for a host or a group that is busy, or that rests until a time."""
-    was_first = host is awaited
+    was_first, alone = host is awaited, not host.lines.get(crawl.number)
     crawl.lines.join(host, queue, first=was_first)
-    if was_first or until_ms:
+    if was_first or alone or until_ms:
         crawl.lines.close(host, until_ms)
 
 
@@ -338,6 +344,7 @@ class _Call:
         "clearings",
         "crawl",
         "leases",
+        "named",
         "op",
         "per_queue",
         "settings",
@@ -345,12 +352,11 @@ class _Call:
         "turns",
     )
 
-    def __init__(
-        self, op: Operation, crawl: Crawl, asker: Asker, per_queue: int, clearings: int, turns: int
-    ) -> None:
+    def __init__(self, op: Operation, crawl: Crawl, asker: Asker, want: Want, turns: int) -> None:
         self.op, self.crawl, self.asker = op, crawl, asker
-        self.per_queue = per_queue  # leases of a queue that may be out at once; 0: as its settings say
-        self.clearings = clearings
+        self.per_queue = want.per_queue
+        self.named = bool(want.queues)  # its queues go first, whatever their precedences
+        self.clearings = CLEARING_PER_CALL
         self.turns = turns
         self.leases = 0
         self.size = 0  # bytes of the candidates given so far

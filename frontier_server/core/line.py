@@ -45,7 +45,9 @@ class Lines:
         return bool(self._open)
 
     def join(self, awaited: Awaited, queue: WorkQueue, first: bool = False) -> None:
-        """Put a ready queue last in line, or first again."""
+        """Put a queue last in line, or first again. One that is in line already keeps its place."""
+        if queue.line is awaited:
+            return
         line = awaited.lines.setdefault(self._crawl, deque())
         queue.line = awaited
         if first:
