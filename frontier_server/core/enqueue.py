@@ -24,6 +24,7 @@ from .uri import assign
 
 UNCHANGING = "base"  # this policy ignores the contents of the queue
 DUE_TIME = "due-time"
+MAX_LAG = 1_000  # ordinals that the head of a level may be behind one that leaves
 
 
 class Arrival(NamedTuple):
@@ -122,7 +123,7 @@ def _by_time(op: Operation, queue_key: bytes, level: int, due_ms: int, number: i
     """The ordinal of a URI among those of its level that are in the order of their times."""
     ordinal = keys.timed_ordinal(due_ms, number)
     while op.tx.get(Family.PENDING, queue_key + keys.level_position(level, ordinal)) is not None:
-        ordinal += 1  # tens of thousands of URIs came since another one of this second
+        ordinal += keys.PLACES_OF_A_SECOND  # the second is full: it has a place among those of the next one
     return ordinal
 
 
@@ -213,7 +214,7 @@ def free_from(
     op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes
 ) -> Iterator[tuple[bytes, PendingUri]]:
     """The stored URIs of a queue from a position on that are not out, in order."""
-    for row in uris_from(op, crawl, queue, position):
+    for row in uris_from(op, crawl, queue, max(position, queue.free_from)):
         if row[0] not in queue.out:
             yield row
 
@@ -221,6 +222,23 @@ def free_from(
 def _is_empty(queue: WorkQueue, level: int) -> bool:
     """Whether a level of a queue is known to be empty."""
     return level & 0xFF not in queue.row.uri_precedences or queue.firsts.get(level, 0) is None
+
+
+def _raise_head(queue: WorkQueue, level: int) -> None:
+    """Let a level's head follow the first URI that is still there, if leases ended out of order.
+
+    Else everything that starts at the head would walk over the deleted rows behind a lease that took long.
+    """
+    free_level = keys.level_of(queue.free_from) if queue.free_from else 0
+    if free_level < level:
+        return  # the first free URI of the level is unknown
+    bounds = [position for position in queue.out if keys.level_of(position) == level]
+    if free_level == level:
+        bounds.append(queue.free_from)
+    head = min(map(keys.ordinal_of, bounds), default=0)
+    if head > queue.row.heads.get(level, head):
+        queue.row.heads[level] = head
+        queue.firsts.pop(level, None)
 
 
 def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes, uri: PendingUri) -> None:
@@ -231,6 +249,9 @@ def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes, uri
     if ordinal in (row.heads.get(level), queue.firsts.get(level)):
         row.heads[level] = ordinal + 1
         queue.firsts.pop(level, None)
+        _raise_head(queue, level)
+    elif ordinal - row.heads.get(level, ordinal) >= MAX_LAG:
+        _raise_head(queue, level)
     row.uri_precedences[uri.precedence] -= 1
     left = row.uri_precedences[uri.precedence]
     if not left:

@@ -89,6 +89,7 @@ def ordinal_of(position: bytes) -> int:
 
 
 BY_TIME = 1 << 40  # ordinals of queues in the order of arrival stay below it
+PLACES_OF_A_SECOND = 1 << 16
 
 
 def timed_ordinal(due_ms: int, number: int) -> int:
