@@ -63,7 +63,7 @@ _COPIED = (
 _OF_A_QUEUE = (
     *("failed", "wake_ms", "expenditure", "session_start", "session_budget", "total_budget"),
     *("fixed_precedence", "paused", "retire_reason", "successes", "last_cost", "total_cost", "queue_ms"),
-    *("lease_ms", "min_gap_ms", "authorities_rest"),
+    *("lease_ms", "min_gap_ms", "authorities_rest", "forced"),
 )
 # The counters of a crawl that follow from its rows.
 _COUNTED = frozenset(
@@ -255,7 +255,7 @@ class Rebuilding:
             self._found_again.add(queue.queue)
         row = op.touch(queue)
         kept = row.last_cost, row.total_cost, row.queue_ms
-        arrival = Arrival(uri, position[0], head.candidate.not_before_ms)
+        arrival = Arrival(uri, position[0], keys.due_of_position(position) or head.candidate.not_before_ms)
         (new,) = put_in(op, crawl, queue, (arrival,), head.settings)
         if queue.queue not in self._found_again:  # the old values count this URI already
             row.last_cost, row.total_cost, row.queue_ms = kept

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from core_doubles.codec import PlainCodec, candidate, settings_of
@@ -18,8 +19,9 @@ from frontier_server.core.keys import CrawlRow, IndexSet
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Report
 from frontier_server.core.rebuilding import Rebuilding
-from frontier_server.core.records import LeaseRow, ServerRow, decode
+from frontier_server.core.records import LeaseRow, QueueRow, ServerRow, decode
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.spec.settings import QueueSettings
 from frontier_server.core.store import Family, Store
 
 S = CrawlState
@@ -213,3 +215,32 @@ def test_reports_for_what_was_out_are_refused_and_it_is_given_out_again() -> Non
         token = keys.Token(1, key[4:12], int.from_bytes(key[-8:], "big"), row.fingerprint, robots=False)
         (result,) = shell.finish(Report(keys.encode_token(token, SECRET), fetch_status=200))
         assert result.disposition in (Disposition.STALE, Disposition.UNKNOWN_TOKEN)
+
+
+def test_a_queue_whose_key_callers_chose_stays_one_that_hosts_share() -> None:
+    before = Shell()
+    before.create("one", quick())
+    before.launch("one", "http://a.example/")
+    before.schedule("one", candidate("http://a.example/1", queue_key="own"))
+    shell, _ = rebuilt(rows_of(before.store))
+    stored = {row.key: row.forced for row in queue_rows(shell)}
+    assert stored == {"example,a,": False, "own": True}
+
+
+def test_by_time_uris_keep_the_times_since_when_they_are_due() -> None:
+    before = Shell()
+    before.create("one", replace(quick(), queues=QueueSettings(uri_order="due-time")))
+    before.launch("one", "http://a.example/")
+    fetch(before, *before.grants())
+    before.schedule("one", "http://a.example/early")
+    late = before.now_ms + 60_000
+    before.now_ms = late
+    before.schedule("one", candidate("http://a.example/late", not_before_ms=late - 30_000))
+    shell, _ = rebuilt(rows_of(before.store))
+    (*_, early, after), _ = shell.core.administration.uris("one", "example,a,", 10, b"")
+    assert (early.candidate.uri, early.due_ms) == ("http://a.example/early", late - 60_000)
+    assert (after.candidate.uri, after.due_ms) == ("http://a.example/late", late - 30_000)
+
+
+def queue_rows(shell: Shell) -> list[QueueRow]:
+    return [decode(QueueRow, value) for _, value in shell.store.scan(Family.QUEUES, b"", b"")]
