@@ -94,8 +94,7 @@ class Admission:
                 future.drop(op, crawl, seen.future_ms, wanted.site.place.partition, key[-8:])
                 seen.future_ms = 0
         self._taken.add(key)
-        if seen is None or replaces:
-            kept.note(op, crawl, key, wanted.text, candidate.queue_key, anew=seen is not None)
+        kept.note(op, crawl, key, wanted.text, candidate.queue_key, anew=seen is not None)
         if self._pricing.settings is not wanted.settings:
             self._pricing = Pricing(wanted.settings)
         cost, precedence = self._pricing.of(candidate, wanted.text)

@@ -264,3 +264,14 @@ def test_a_deleted_crawl_leaves_no_kept_uris() -> None:
     shell.do(lambda core, now: core.control.delete_crawl("crawl", now, force=True))
     shell.work()
     assert not list(shell.store.scan(Family.KEPT_URIS, b"", b""))
+
+
+def test_a_uri_that_is_fetched_anew_is_listed_by_the_queue_where_it_waits_now() -> None:
+    shell = crawl(candidate(f"{A}/page", queue_key="before"))
+    (out,) = shell.grants("crawl")
+    shell.finish(Report(out.token, fetch_status=200))
+    shell.now_ms += SECOND
+    again = candidate(f"{A}/page", queue_key="after", refetch_before_ms=shell.now_ms)
+    assert shell.schedule("crawl", again) == [Verdict.QUEUED]
+    assert uris(listed(shell, queue_key="after")) == {f"{A}/page"}
+    assert uris(listed(shell, queue_key="before")) == set()
