@@ -289,6 +289,8 @@ class Reports:
                 )
             self._withdraw_from(op, crawl, queue, seen.position)
         seen.position, seen.queue, seen.future_ms = b"", b"", 0
+        if seen.disposition == Disposition.DEFERRED.value:  # it is not tried again
+            seen.disposition, seen.token_serial = "", 0
 
     def _withdraw_from(self, op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> None:
         value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, position))
@@ -302,10 +304,20 @@ class Reports:
         if lease is None or ended is None:
             return
         head = read_head(crawl, self._shard.codec, position, pending)
+        self._rest_unreported(op, crawl, lease, ended, head)
+        self._settle(op, crawl, ended, head.settings)
+
+    def abandon(self, op: Operation, lease: Lease) -> None:
+        """End a lease of a crawl that is deleted. The node may still be fetching, so the host rests."""
+        crawl = self._shard.crawls[lease.crawl]
+        head = self._head(op, crawl, lease)
+        self._rest_unreported(op, crawl, lease, self._shard.ledger.end(op, crawl, lease), head)
+
+    def _rest_unreported(self, op: Operation, crawl: Crawl, lease: Lease, ended: Ended, head: Head) -> None:
+        """Let a host rest as after a fetch that has lasted until now."""
         report = Report(b"", duration_ms=op.now_ms - lease.row.lease_ms)
         crawl_delay_ms = self._crawl_delay_ms(op, crawl, head.uri, head.settings)
         self._rest_host(op, ended, report, crawl_delay_ms, head.settings)
-        self._settle(op, crawl, ended, head.settings)
 
     def _head(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
         """The URI of an ended lease, with its present settings."""

@@ -305,3 +305,31 @@ def test_a_crawl_that_ignores_robots_txt_neither_fetches_nor_heeds_it_and_says_s
     told = [row.fields["kind"] for row in shell.events("ignoring") if row.kind == "problem"]
     assert told == ["robots-ignored"]
     assert not [row for row in shell.events("obeying") if row.kind == "problem"]
+
+
+def test_a_uri_that_was_deferred_and_is_taken_back_is_not_said_to_be_tried_again() -> None:
+    shell = crawl(f"{A}/noted", f"{A}/later")
+    for _ in range(2):
+        (out,) = shell.grants("crawl")
+        report = Report(out.token, fetch_status=-2)
+        shell.finish(report)
+        shell.now_ms += 3_600 * SECOND
+        if story(shell, f"{A}/noted").state is UriState.QUEUED:
+            note(shell, f"{A}/noted")
+            (result,) = shell.finish(report)
+            assert result.disposition is Disposition.STALE
+    anew(shell, candidate(f"{A}/later", not_before_ms=shell.now_ms + SECOND))
+    assert story(shell, f"{A}/noted").disposition == "" == story(shell, f"{A}/later").disposition
+
+
+def test_a_host_rests_after_the_deletion_of_a_crawl_whose_node_may_still_be_fetching() -> None:
+    polite = PolitenessSettings(delay_factor=0.0, min_delay_ms=5 * SECOND, max_delay_ms=5 * SECOND)
+    shell = crawl(f"{A}/1", settings=replace(SETTINGS, politeness=polite))
+    assert len(shell.grants("crawl")) == 1
+    shell.create("other", replace(SETTINGS, politeness=polite))
+    shell.launch("other", f"{A}/other")
+    assert shell.grants("other") == []
+    shell.do(lambda core, now: core.control.delete_crawl("crawl", now, force=True))
+    assert shell.grants("other") == []
+    shell.now_ms += 5 * SECOND
+    assert len(shell.grants("other")) == 1

@@ -15,6 +15,7 @@ from ..model import CrawlView, check_batch
 from ..operation import Operation
 from ..reading import authorities, problems
 from ..records import CountersRow, SpecRow, encode
+from ..reports import Reports
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..spec_problems import fixed_problems
@@ -33,6 +34,7 @@ class Control:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
+        self._reports = Reports(shard)
 
     def create_crawl(
         self, name: str, settings: CrawlSettings, spec: bytes, now_ms: int, by: str = ""
@@ -201,7 +203,7 @@ class Control:
             self._shard.registry.changeable(name)
         op = self._shard.begin(now_ms)
         for lease in self._shard.leases.of_crawl(crawl.number):
-            self._shard.ledger.end(op, crawl, lease)
+            self._reports.abandon(op, lease)
         self._shard.hosts.disperse(crawl)
         crawl.state_row.deleted = True
         op.put_state(crawl)
