@@ -67,12 +67,17 @@ class Dispatcher:
         self._shard = shard
         self._granting = Granting(shard)
 
-    def lease(self, op: Operation, crawl: Crawl, asker: Asker, want: Want) -> tuple[list[Grant], bool]:
-        """Lease URIs of a running crawl; the second value says whether to ask again at once."""
+    def lease(
+        self, op: Operation, crawl: Crawl, asker: Asker, want: Want, size: int = 0
+    ) -> tuple[list[Grant], bool]:
+        """Lease URIs of a running crawl; the second value says whether to ask again at once.
+
+        `size` is how many bytes the candidates of other crawls in the same answer have.
+        """
         self.wake_due(op, crawl)
         most = min(want.most, LEASES_PER_CALL)
         grants: list[Grant] = []
-        call = _Call(op, crawl, asker, want, TURNS_PER_CALL + most)
+        call = _Call(op, crawl, asker, want, TURNS_PER_CALL + most, size)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
         left, again = want.most_queues or most, True
         crawl.end_holding_back(want.per_queue)
@@ -91,7 +96,6 @@ class Dispatcher:
             given = self._take_turn(call, queue, awaited)
             left -= bool(given)
             grants += given
-            call.size += size_of(given)
         return grants, again and bool(left) and len(grants) < most and not crawl.limited
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
@@ -122,6 +126,7 @@ class Dispatcher:
             if grant is None:
                 return grants
             grants.append(grant)
+            call.size += size_of(grants)
         if queue.state is QueueState.BUSY and not (grants and call.alone):
             grants += self._further_leases(call, queue, awaited, len(grants))
         return grants
@@ -180,7 +185,7 @@ class Dispatcher:
             settings = read_head(crawl, self._shard.codec, *free).settings
             if queue.leases_out >= settings.queues.max_leases_per_queue:
                 break
-            if before + len(grants) >= call.leases or crawl.limited or size_of(grants) >= BYTES_PER_CALL:
+            if before + len(grants) >= call.leases or crawl.limited or call.size >= BYTES_PER_CALL:
                 crawl.offer(queue, settings)
                 break
             if before or grants:
@@ -192,6 +197,7 @@ class Dispatcher:
             found = first(HOST_RULES, turn) or first(QUEUE_RULES, turn)
             if found is None:
                 grants.append(self._granting.page(turn, call.asker))
+                call.size += size_of(grants[-1:])
             elif not self._clear(turn, found, call):
                 if found.obstacle is Obstacle.HOST_BUSY:
                     assert found.host is not None
@@ -352,14 +358,14 @@ class _Call:
         "turns",
     )
 
-    def __init__(self, op: Operation, crawl: Crawl, asker: Asker, want: Want, turns: int) -> None:
+    def __init__(self, op: Operation, crawl: Crawl, asker: Asker, want: Want, turns: int, size: int) -> None:
         self.op, self.crawl, self.asker = op, crawl, asker
         self.per_queue = want.per_queue
         self.named = bool(want.queues)  # its queues go first, whatever their precedences
         self.clearings = CLEARING_PER_CALL
         self.turns = turns
         self.leases = 0
-        self.size = 0  # bytes of the candidates given so far
+        self.size = size  # bytes of the candidates given so far
         self.alone = True  # whether the first lease of the turn is its only one, and no gap follows
         self.settings = _DEFAULTS  # of the first lease
 
@@ -378,7 +384,8 @@ def _relocate(turn: Turn) -> None:
     op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
     take_out(op, crawl, queue, head.position, head.pending)
     other = queue_at(op, crawl, turn.site.place, head.uri.host)
-    arrival = Arrival(head.pending, head.candidate.directive, head.candidate.not_before_ms)
+    due_ms = keys.due_of_position(head.position) or head.candidate.not_before_ms
+    arrival = Arrival(head.pending, head.candidate.directive, due_ms)
     (position,) = put_in(op, crawl, other, (arrival,), head.settings)
     key = keys.seen_key(crawl.number, queue.partition, head.pending.fingerprint)
     value = op.tx.get(Family.SEEN, key)

@@ -103,7 +103,7 @@ class Frontier:
             if want.most_queues and queues >= want.most_queues:
                 break
             wanted = want._replace(most=left, most_queues=max(want.most_queues - queues, 0))
-            grants, more = self._dispatcher.lease(op, crawl, asker, wanted)
+            grants, more = self._dispatcher.lease(op, crawl, asker, wanted, size_of(answer.grants))
             crawl.passed += len(grants) / crawl.settings.weight
             self._most_passed = max(self._most_passed, crawl.passed)
             answer.grants.extend(grants)

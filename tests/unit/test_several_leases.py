@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from core_doubles.codec import candidate
+from core_doubles.codec import candidate, override_of
 from core_doubles.several_leases import KEY, SECOND, A, B, ask, change, crawl, pages, settings, states, uris
 
+from frontier_server.core import dispatch, frontier
 from frontier_server.core.dispatch import Want
 from frontier_server.core.errors import InvalidRequest
 from frontier_server.core.model import Report
@@ -280,3 +281,63 @@ def test_by_time_many_uris_of_one_second_keep_places_of_their_own() -> None:
     queue.row.next_ordinal += 0xFFFF  # as if so many more had come
     shell.schedule("crawl", candidate(f"{A}/second", not_before_ms=due), f"{A}/third")
     assert uris(ask(shell)) == [f"{A}/{n}" for n in ("first", "second", "third")]
+
+
+def test_by_time_a_full_second_goes_on_in_the_next_one() -> None:
+    """Many URIs of one time, such as those of a sitemap, must not be looked through for each further one."""
+    shell = crawl(of=settings(uri_order="due-time"))
+    due = (shell.now_ms // SECOND - 5) * SECOND
+    shell.schedule("crawl", candidate(f"{A}/first", not_before_ms=due))
+    number = shell.core.shard.registry.named("crawl").number
+    queue = next(iter(q for q in shell.core.shard.crawls[number].recent.values() if q.row.key == KEY))
+    queue.row.next_ordinal += 0xFFFF  # as if so many more had come
+    shell.schedule("crawl", candidate(f"{A}/second", not_before_ms=due))
+    views, _ = shell.core.administration.uris("crawl", KEY, 10, b"")
+    assert [view.due_ms for view in views] == [due, due + SECOND]
+
+
+def test_by_time_a_uri_that_moves_to_another_queue_keeps_the_time_since_when_it_is_due() -> None:
+    shell = crawl(f"{A}/early", of=settings(uri_order="due-time", max_leases_per_queue=1))
+    early = shell.now_ms
+    shell.now_ms += 60 * SECOND
+    override = override_of(queues={"queue_key": "other"})
+    shell.do(
+        lambda core, now: core.administration.put_override("crawl", "http://(example,a,)", override, now)
+    )
+    shell.schedule("crawl", candidate(f"{A}/late", not_before_ms=early + 30 * SECOND))
+    out = ask(shell)
+    shell.finish(*(Report(grant.token, fetch_status=200) for grant in out))
+    assert uris(out + ask(shell)) == [f"{A}/early", f"{A}/late"]
+
+
+# Rows of queues.
+
+
+def test_the_head_of_a_queue_passes_the_deleted_rows_behind_a_lease_that_took_long() -> None:
+    shell = crawl(*pages(A, 30), of=settings(max_leases_per_queue=5))
+    queue = next(q for q in shell.core.shard.registry.named("crawl").recent.values() if q.row.key == KEY)
+    long, *others = ask(shell)
+    for _ in range(4):
+        shell.finish(*(Report(grant.token, fetch_status=200) for grant in others))
+        others = ask(shell)
+    shell.finish(Report(long.token, fetch_status=200))
+    first = min(queue.out)
+    assert queue.row.start == first, "nothing that starts at the head walks over what is done"
+    shell.restart()
+    assert len(ask(shell)) == 1
+
+
+def test_an_answer_ends_once_its_candidates_have_many_bytes_whatever_turns_they_come_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (dispatch, frontier):
+        monkeypatch.setattr(module, "BYTES_PER_CALL", 100_000)
+    big = [candidate(uri, annotations=bytes(10_000)) for uri in (*pages(A, 9), *pages(B, 30))]
+    shell = crawl(*big)
+    shell.create("other", settings())
+    shell.schedule(
+        "other", *(candidate(f"http://c.example/{n}", annotations=bytes(10_000)) for n in range(30))
+    )
+    shell.launch("other", "http://c.example/")
+    sizes = [len(ask(shell, per_queue=50, name="")) for _ in range(9)]
+    assert max(sizes) == 10 and sum(sizes) >= 9 + 30
