@@ -58,7 +58,7 @@ async function feed(): Promise<void> {
       ...node,
       crawl: flags.crawl,
       maxLeases: Math.min(free, 1000),
-      waitDuration: durationFromMs(Math.min(20_000, leaseMs / 3)),
+      waitDuration: durationFromMs(Math.min(20_000, Math.floor(leaseMs / 3))),
       knownFetchPolicyIds: [...policies.keys()],
     };
     // Leases that are on their way when the fetcher ends go back with its last heartbeat.
