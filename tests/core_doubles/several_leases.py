@@ -7,7 +7,7 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.dispatch import Want
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.model import Grant, Report
+from frontier_server.core.model import Candidate, Grant, Report
 from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import (
     CrawlSettings,
@@ -35,7 +35,7 @@ def settings(max_parallel: int = 1_000, min_delay_ms: int = 0, **queues: Any) ->
     )
 
 
-def crawl(*uris: str, of: CrawlSettings | None = None) -> Shell:
+def crawl(*uris: Candidate | str, of: CrawlSettings | None = None) -> Shell:
     """A running crawl with these URIs."""
     shell = Shell(period_ms=600 * SECOND)
     shell.create("crawl", of or settings())

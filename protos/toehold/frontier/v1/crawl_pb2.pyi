@@ -977,8 +977,8 @@ class IdentitySpec(_message.Message):
     that seen URIs can be listed (ListSeenUris), counted and forgotten by host,
     queue or pattern.
 
-    Without the URIs the seen-set has only fingerprints, and takes a third of the
-    space.
+    Without the URIs the seen-set has only fingerprints, and takes less than half
+    of the space.
 
     Default: false.
     """
