@@ -950,8 +950,8 @@ class Candidate(_message.Message):
     base: _builtins.str
     """The URI that a relative `uri` is resolved against, as in the WHATWG URL
     standard: the page's own, after redirects, or that of its `<base>` element,
-    resolved. Empty if `uri` is absolute. At most 8192 bytes. The frontier stores
-    the resolved URI only.
+    resolved. It may be empty if `uri` is absolute. At most 8192 bytes. The frontier
+    stores the resolved URI only.
     """
     queue_key: _builtins.str
     """The key of the queue that it waits in, whatever the crawl's policy: at most 256
