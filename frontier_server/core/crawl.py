@@ -14,6 +14,7 @@ from .overrides import Overrides
 from .pace import Pace
 from .queue import QueueState, WorkQueue
 from .reading import groups_of, scope_rules
+from .ready import ReadyQueues
 from .records import CountersRow, FetchStatisticsRow, OutcomeRow, SpecRow, StateRow
 from .spec.settings import CrawlSettings, GroupSettings
 from .uri.canonical import CanonicalUri
@@ -59,13 +60,10 @@ class Crawl:
         self.jobs: list[int] = []
         self.restoring = ""  # the checkpoint that its rows are being copied from
         self.receiving: set[int] = set()  # jobs that still receive their rows
-        self.ready: deque[WorkQueue] = deque()
-        # BUSY queues of which a request wanted no more leases at once, and the most that it wanted.
-        self.held_back: dict[bytes, int] = {}
-        self.naps: list[tuple[int, bytes]] = []  # heap: when to offer BUSY queues with room again
+        self.queues: dict[bytes, WorkQueue] = {}  # the active queues
+        self.ready = ReadyQueues(self.queues)
         self.lines = Lines(number)  # of queues that wait only for hosts or groups
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
-        self.queues: dict[bytes, WorkQueue] = {}  # the active queues
         self.recent: OrderedDict[bytes, WorkQueue] = OrderedDict()  # other queues that changed recently
         # Queues in memory by state: READY, BUSY, SNOOZED. The counts of other states are stored.
         self.active_counts: Counter[QueueState] = Counter()
@@ -172,7 +170,7 @@ class Crawl:
     @property
     def offers(self) -> bool:
         """Whether it has a queue whose turn may come: ready, in an open line, or inactive."""
-        return bool(self.ready or self.lines or self.counters.inactive or self.held_back)
+        return bool(self.ready or self.lines or self.counters.inactive or self.ready.held_back)
 
     @property
     def asked_ms(self) -> int:
@@ -260,81 +258,6 @@ class Crawl:
 
     # Queues in memory.
 
-    def line_up(self, queue: WorkQueue) -> None:
-        """Put a queue that has become ready last in line, unless it was offered, and so is there already."""
-        if queue.offered:
-            queue.offered = False
-        else:
-            self.ready.append(queue)
-
-    def leave_host(self, queue: WorkQueue) -> None:
-        """Give a queue that is in line for a host its turn."""
-        queue.line = None
-        if queue.state is QueueState.BUSY:
-            self.reoffer(queue)
-        else:
-            self.ready.append(queue)
-
-    def leave_line(self, queue: WorkQueue) -> None:
-        """Take a queue from among the ready ones, if it is there: its turn is now."""
-        if queue.state is not QueueState.READY and not queue.offered:
-            return
-        queue.offered = False
-        if self.ready and self.ready[-1] is queue:
-            self.ready.pop()
-        else:
-            self.ready.remove(queue)
-
-    def offer(self, queue: WorkQueue, settings: CrawlSettings, first: bool = False) -> None:
-        """Give a BUSY queue another turn if it may have more leases."""
-        self.held_back.pop(queue.queue, None)
-        if queue.offered or queue.leases_out >= settings.queues.max_leases_per_queue:
-            return
-        queue.offered = True
-        if first:
-            self.ready.appendleft(queue)
-        else:
-            self.ready.append(queue)
-
-    def reoffer(self, queue: WorkQueue) -> None:
-        """Give a BUSY queue another turn; the turn shows whether it may have more leases."""
-        if not queue.offered:
-            queue.offered = True
-            self.ready.append(queue)
-
-    def hold_back(self, queue: WorkQueue, wanted: int) -> None:
-        """Give a BUSY queue no turns until a request wants more leases of it at once, or one of them ends."""
-        self.held_back[queue.queue] = wanted
-
-    def end_holding_back(self, wanted: int) -> None:
-        """Offer the queues again that were held back, if a request wants more leases of a queue (0: all)."""
-        if not self.held_back:
-            return
-        for queue_id, before in list(self.held_back.items()):
-            if not wanted or wanted > before:
-                del self.held_back[queue_id]
-                queue = self.queues.get(queue_id)
-                if queue is not None and queue.state is QueueState.BUSY:
-                    self.reoffer(queue)
-
-    def nap(self, queue: WorkQueue, until_ms: int) -> None:
-        """Give a BUSY queue another turn at a time."""
-        if queue.nap_ms != until_ms:
-            queue.nap_ms = until_ms
-            heappush(self.naps, (until_ms, queue.queue))
-
-    def end_naps(self, now_ms: int) -> None:
-        """Give the BUSY queues their turns whose time has come."""
-        while self.naps and self.naps[0][0] <= now_ms:
-            until_ms, queue_id = heappop(self.naps)
-            queue = self.queues.get(queue_id)
-            if queue is None:
-                continue
-            if queue.nap_ms == until_ms:
-                queue.nap_ms = 0
-            if queue.state is QueueState.BUSY:
-                self.reoffer(queue)
-
     def push_snoozed(self, queue: WorkQueue, wake_ms: int) -> None:
         """Add a snoozed queue; its earlier entry becomes void."""
         self._ties += 1
@@ -405,9 +328,7 @@ class Crawl:
         if self.state not in (CrawlState.RUNNING, CrawlState.EMPTY):
             return None
         queue = self.next_wake()
-        due = [self.first_far_ms, self.first_future_ms, self.lines.next_ms()]
-        if self.naps:
-            due.append(self.naps[0][0])
+        due = [self.first_far_ms, self.first_future_ms, self.lines.next_ms(), self.ready.next_nap_ms]
         if queue is not None:
             due.append(queue.wake_ms)
         if self.awaits_round:

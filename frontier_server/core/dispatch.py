@@ -80,7 +80,7 @@ class Dispatcher:
         call = _Call(op, crawl, asker, want, TURNS_PER_CALL + most, size)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
         left, again = want.most_queues or most, True
-        crawl.end_holding_back(want.per_queue)
+        crawl.ready.end_holding_back(want.per_queue)
         while len(grants) < most and left and call.left() and not crawl.limited:
             if call.size >= BYTES_PER_CALL:
                 break
@@ -107,7 +107,7 @@ class Dispatcher:
                 break
             op.wake(crawl, queue)
         crawl.lines.open_due(op.now_ms)
-        crawl.end_naps(op.now_ms)
+        crawl.ready.end_naps(op.now_ms)
         _wake_far(op, crawl)
         future.release_due(op, crawl, self._shard.codec)
 
@@ -159,7 +159,7 @@ class Dispatcher:
             if not self._clear(turn, found, call):
                 _give_way(turn, found, awaited)
                 return None
-        crawl.ready.append(queue)
+        crawl.ready.put(queue)
         return None
 
     def _further_leases(
@@ -177,7 +177,7 @@ class Dispatcher:
             if not call.named and crawl.lower_waits(queue):
                 break
             if per_queue and queue.leases_out >= per_queue:
-                crawl.hold_back(queue, per_queue)
+                crawl.ready.hold_back(queue, per_queue)
                 break
             free = first_free(op, crawl, queue)
             if free is None:
@@ -186,7 +186,7 @@ class Dispatcher:
             if queue.leases_out >= settings.queues.max_leases_per_queue:
                 break
             if before + len(grants) >= call.leases or crawl.limited or call.size >= BYTES_PER_CALL:
-                crawl.offer(queue, settings)
+                crawl.ready.offer(queue, settings)
                 break
             if before or grants:
                 awaited = None  # it has had its turn, so others in line go before it
@@ -203,10 +203,10 @@ class Dispatcher:
                     assert found.host is not None
                     _wait_for(crawl, queue, found.host, awaited)
                 elif found.obstacle is Obstacle.RESTS:
-                    crawl.nap(queue, found.until_ms)
+                    crawl.ready.nap(queue, found.until_ms)
                 break
         if call.clearings <= 0:
-            crawl.reoffer(queue)
+            crawl.ready.reoffer(queue)
         if before or grants:
             self._begin_gap(op, queue, settings)
         return grants
@@ -240,9 +240,9 @@ class Dispatcher:
         call.clearings -= looked
         if queue.state is QueueState.BUSY:
             if wait is None and passing is None:
-                crawl.reoffer(queue)
+                crawl.ready.reoffer(queue)
             if wait is not None and wait.until_ms:
-                crawl.nap(queue, wait.until_ms)
+                crawl.ready.nap(queue, wait.until_ms)
             if wait is not None and wait.busy is not None:
                 _wait_for(crawl, queue, wait.busy, awaited)
         elif wait is not None:
@@ -251,7 +251,7 @@ class Dispatcher:
             if wait.busy is not None:  # it may also be snoozed for its other hosts
                 _wait_for(crawl, queue, wait.busy, awaited)
         elif passing is None:
-            crawl.ready.append(queue)
+            crawl.ready.put(queue)
         return None if passing is None else Turn(shard, op, crawl, queue, passing)
 
     def _clear(self, turn: Turn, found: Found, call: "_Call") -> bool:
@@ -307,16 +307,16 @@ def _next_ready(op: Operation, crawl: Crawl) -> WorkQueue | None:
     """The ready queue that has waited longest; if none is ready, activate one."""
     if not crawl.ready:
         op.activate(crawl)
-    return crawl.ready.popleft() if crawl.ready else None
+    return crawl.ready.take()
 
 
 def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     """Give the first queue in line its turn, even if it is snoozed for its other hosts."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
-        crawl.leave_line(queue)
+        crawl.ready.leave(queue)
     elif queue.offered:
-        crawl.leave_line(queue)
+        crawl.ready.leave(queue)
 
 
 def _wait_for(

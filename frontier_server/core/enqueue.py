@@ -113,7 +113,7 @@ def put_in(
     if filled or settings.queues.queue_precedence != UNCHANGING or len(crawl.overrides):
         op.appraise(crawl, queue, settings.queues)
     if queue.state is QueueState.BUSY:
-        crawl.offer(queue, settings)
+        crawl.ready.offer(queue, settings)
     if shares(queue, settings):
         _let_in(op, crawl, queue)
     return positions
@@ -143,7 +143,7 @@ def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
     elif queue.line is not None:
-        crawl.leave_host(queue)
+        crawl.ready.let_in(queue)
         op.look_at(crawl)
 
 

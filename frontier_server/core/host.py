@@ -121,12 +121,12 @@ class Hosts:
             host.sleepers.pop(crawl.number, None)
             for queue in host.lines.pop(crawl.number, ()):
                 if queue.line is host:
-                    crawl.leave_host(queue)
+                    crawl.ready.let_in(queue)
         crawl.lines.clear()
         for queue in crawl.queues.values():
             queue.passing = None
             if queue.state is QueueState.BUSY:
-                crawl.reoffer(queue)
+                crawl.ready.reoffer(queue)
 
     def drop(self, name: str) -> bool:
         """Forget a host that has no requests in flight and no waiting queues. Returns whether it is gone."""

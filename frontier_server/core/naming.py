@@ -56,7 +56,7 @@ def wanted_queues(op: Operation, crawl: Crawl, names: Iterable[str]) -> Iterator
                 op.touch(queue).session_start = queue.row.expenditure
             if queue.state in (QueueState.READY, QueueState.BUSY):
                 if queue.line is None or queue.offered:
-                    crawl.leave_line(queue)
+                    crawl.ready.leave(queue)
                 yield queue
 
 

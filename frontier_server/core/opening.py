@@ -182,12 +182,12 @@ def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_m
         queue.state = QueueState.BUSY
         if crawl.settings.queues.max_leases_per_queue > 1 or len(crawl.overrides):
             queue.offered = True  # its turn shows whether it has room for more leases
-            crawl.ready.append(queue)
+            crawl.ready.put(queue)
     elif rest.until_ms > now_ms:
         queue.state = QueueState.SNOOZED
         queue.wake_ms, queue.rest_reason = rest.until_ms, rest.reason
         crawl.push_snoozed(queue, rest.until_ms)
     else:
         queue.state = QueueState.READY
-        crawl.ready.append(queue)
+        crawl.ready.put(queue)
     crawl.active_counts[queue.state] += 1

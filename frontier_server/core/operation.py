@@ -117,8 +117,8 @@ class Operation:
         if state is before:
             return
         self.look_at(crawl)
-        if crawl.held_back:
-            crawl.held_back.pop(queue.queue, None)
+        if crawl.ready.held_back:
+            crawl.ready.held_back.pop(queue.queue, None)
         row, was_in_memory = queue.row, queue.in_memory
         if was_in_memory:
             crawl.active_counts[before] -= 1
@@ -134,7 +134,7 @@ class Operation:
             if state is QueueState.SNOOZED:
                 crawl.push_snoozed(queue, wake_ms)
             elif state is QueueState.READY:
-                crawl.line_up(queue)
+                crawl.ready.line_up(queue)
         else:
             self._enter(crawl, queue)
         if in_memory is not was_in_memory:

@@ -407,18 +407,18 @@ class Reports:
         """Let a queue whose lease ended go on, behind the queues in line for its host or groups."""
         queue = ended.queue
         if queue.leases_out:  # the last one decides where the queue goes
-            crawl.offer(queue, settings, first)
+            crawl.ready.offer(queue, settings, first)
             return
         op.appraise(crawl, queue, settings.queues)
         self._go_on(op, crawl, queue, ended.host, settings)
         if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
-            crawl.leave_line(queue)
+            crawl.ready.leave(queue)
             lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
             if lined:
                 crawl.lines.join(lined[0], queue, first=True)
                 crawl.lines.open(lined[0])
             else:
-                crawl.ready.appendleft(queue)
+                crawl.ready.put_first(queue)
 
     def _go_on(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings

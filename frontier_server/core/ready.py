@@ -1,0 +1,125 @@
+"""The queues of a crawl whose turn may come: ready ones, and BUSY ones that may have room for more leases."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+
+from .queue import QueueState, WorkQueue
+from .spec.settings import CrawlSettings
+
+
+class ReadyQueues:
+    """The queues of a crawl whose turn may come, in order; each is there once."""
+
+    def __init__(self, queues: Mapping[bytes, WorkQueue]) -> None:
+        # BUSY queues of which a request wanted no more leases at once, and the most that it wanted.
+        self.held_back: dict[bytes, int] = {}
+        self._queues = queues  # the crawl's active ones
+        self._line: deque[WorkQueue] = deque()
+        self._naps: list[tuple[int, bytes]] = []  # heap: when to offer BUSY queues again
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def __iter__(self) -> Iterator[WorkQueue]:
+        return iter(self._line)
+
+    def put(self, queue: WorkQueue) -> None:
+        """Put a queue last in line."""
+        self._line.append(queue)
+
+    def put_first(self, queue: WorkQueue) -> None:
+        """Put a queue first in line."""
+        self._line.appendleft(queue)
+
+    def take(self) -> WorkQueue | None:
+        """Take the first queue out, if there is one: its turn is now."""
+        return self._line.popleft() if self._line else None
+
+    def leave(self, queue: WorkQueue) -> None:
+        """Take a queue out, if it is there: its turn is now."""
+        if queue.state is not QueueState.READY and not queue.offered:
+            return
+        queue.offered = False
+        if self._line and self._line[-1] is queue:
+            self._line.pop()
+        else:
+            self._line.remove(queue)
+
+    def line_up(self, queue: WorkQueue) -> None:
+        """Put a queue that has become ready last in line, unless it was offered, and so is there already."""
+        if queue.offered:
+            queue.offered = False
+        else:
+            self._line.append(queue)
+
+    def let_in(self, queue: WorkQueue) -> None:
+        """Put a queue that was in line for a host among those whose turn may come."""
+        queue.line = None
+        if queue.state is QueueState.BUSY:
+            self.reoffer(queue)
+        else:
+            self._line.append(queue)
+
+    def clear(self) -> None:
+        """Forget all queues: none of them is active any more."""
+        self._line.clear()
+        self._naps.clear()
+        self.held_back.clear()
+
+    # BUSY queues.
+
+    def offer(self, queue: WorkQueue, settings: CrawlSettings, first: bool = False) -> None:
+        """Give a BUSY queue another turn if it may have more leases."""
+        self.held_back.pop(queue.queue, None)
+        if queue.offered or queue.leases_out >= settings.queues.max_leases_per_queue:
+            return
+        queue.offered = True
+        if first:
+            self._line.appendleft(queue)
+        else:
+            self._line.append(queue)
+
+    def reoffer(self, queue: WorkQueue) -> None:
+        """Give a BUSY queue another turn; the turn shows whether it may have more leases."""
+        if not queue.offered:
+            queue.offered = True
+            self._line.append(queue)
+
+    def hold_back(self, queue: WorkQueue, wanted: int) -> None:
+        """Give a BUSY queue no turns until a request wants more leases of it at once, or one of them ends."""
+        self.held_back[queue.queue] = wanted
+
+    def end_holding_back(self, wanted: int) -> None:
+        """Offer the queues again that were held back, if a request wants more leases of a queue (0: all)."""
+        if not self.held_back:
+            return
+        for queue_id, before in list(self.held_back.items()):
+            if not wanted or wanted > before:
+                del self.held_back[queue_id]
+                queue = self._queues.get(queue_id)
+                if queue is not None and queue.state is QueueState.BUSY:
+                    self.reoffer(queue)
+
+    def nap(self, queue: WorkQueue, until_ms: int) -> None:
+        """Give a BUSY queue another turn at a time."""
+        if queue.nap_ms != until_ms:
+            queue.nap_ms = until_ms
+            heappush(self._naps, (until_ms, queue.queue))
+
+    def end_naps(self, now_ms: int) -> None:
+        """Give the BUSY queues their turns whose time has come."""
+        while self._naps and self._naps[0][0] <= now_ms:
+            until_ms, queue_id = heappop(self._naps)
+            queue = self._queues.get(queue_id)
+            if queue is None:
+                continue
+            if queue.nap_ms == until_ms:
+                queue.nap_ms = 0
+            if queue.state is QueueState.BUSY:
+                self.reoffer(queue)
+
+    @property
+    def next_nap_ms(self) -> int | None:
+        """When the first BUSY queue has its next turn."""
+        return self._naps[0][0] if self._naps else None
