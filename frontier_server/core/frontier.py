@@ -30,6 +30,7 @@ from .operation import Operation
 from .reports import Reports
 from .shard import Shard
 from .store import Changes
+from .withdrawal import Withdrawal
 
 MAX_QUEUES_WANTED = 100
 MAX_TOKENS = 10_000  # of a heartbeat; nodes hold fewer leases
@@ -53,6 +54,7 @@ class Frontier:
         self._shard = shard
         self._dispatcher = Dispatcher(shard)
         self._reports = Reports(shard)
+        self._withdrawal = Withdrawal(shard)
         self._most_passed = 0.0  # the highest `passed` of any crawl
 
     def schedule(
@@ -64,7 +66,7 @@ class Frontier:
         """
         crawl = self._shard.registry.unfinished(name)
         op = self._shard.begin(now_ms)
-        withdraw = self._reports.withdraw if replace else None
+        withdraw = self._withdrawal.withdraw if replace else None
         verdicts = schedule(op, crawl, candidates, self._shard.robots, withdraw=withdraw)
         return verdicts, self._shard.end(op)
 

@@ -2,13 +2,16 @@
 
 from typing import NamedTuple
 
+from . import keys
 from .crawl import Crawl
 from .enqueue import first_uri, uris_from
+from .errors import StoreCorrupt
 from .model import Candidate, CandidateCodec
 from .operation import Operation
 from .queue import WorkQueue
-from .records import PendingUri
+from .records import PendingUri, decode_pending
 from .spec.settings import CrawlSettings
+from .store import Family
 from .uri.canonical import CanonicalUri, canonical
 
 
@@ -42,6 +45,16 @@ def first_of(op: Operation, crawl: Crawl, codec: CandidateCodec, queue: WorkQueu
 def head_at(op: Operation, crawl: Crawl, codec: CandidateCodec, queue: WorkQueue, position: bytes) -> Head:
     """The URI at a position in a queue."""
     return read_head(crawl, codec, *next(uris_from(op, crawl, queue, position)))
+
+
+def stored_head(op: Operation, crawl: Crawl, codec: CandidateCodec, queue_id: bytes, position: bytes) -> Head:
+    """The URI that a lease or the seen-set says is at a position. Raises StoreCorrupt if it is missing."""
+    value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue_id, position))
+    if value is None:
+        raise StoreCorrupt(
+            f"crawl {crawl.name}: URI {position.hex()} of queue {queue_id.hex()} is not stored"
+        )
+    return read_head(crawl, codec, position, decode_pending(value))
 
 
 def queue_settings(op: Operation, crawl: Crawl, codec: CandidateCodec, queue: WorkQueue) -> CrawlSettings:

@@ -13,22 +13,15 @@ from . import future, keys
 from .conclusion import Final, conclude, log
 from .crawl import Crawl
 from .enqueue import put_row, take_out
-from .errors import StoreCorrupt
-from .head import Head, read_head
-from .host import Host
 from .leases import Lease
-from .ledger import Ended
 from .life import pause_for
 from .model import Candidate, Report, ReportResult
-from .operation import Operation, is_ineligible
-from .passing import shares
-from .queue import QueueEvent, QueueState, WorkQueue
+from .operation import Operation
 from .records import (
     PendingUri,
     RobotsRow,
     SeenRow,
     decode,
-    decode_pending,
     encode,
 )
 from .report_problems import problem_of
@@ -37,20 +30,19 @@ from .robotstxt.robots_table import key_of
 from .rules.disposition import (
     DEFERRED,
     MAX_DEFERRALS,
-    OVERLOADED,
     PROCESSING_THREAD_KILLED,
     SERIOUS_ERROR,
     UNFETCHABLE_URI,
     Disposition,
     decide,
 )
-from .rules.politeness import overload_rest_ms, overloads_after, rest_ms
+from .settling import Settling
 from .shard import Shard
 from .spec.settings import CrawlSettings
 from .statistics import Happened, note
 from .store import Family
 from .sums import added
-from .uri.canonical import CanonicalUri, canonical
+from .uri.canonical import canonical
 
 STALE = ReportResult(Disposition.STALE)
 
@@ -68,6 +60,7 @@ class Reports:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
+        self._settling = Settling(shard)
 
     def finished(self, op: Operation, report: Report) -> ReportResult:
         """Apply one report. Idempotent by token."""
@@ -114,13 +107,15 @@ class Reports:
         ended = self._shard.ledger.end(op, crawl, lease)
         row, queue = lease.row, ended.queue
         queue.row.robots_of = ""
-        head = self._head(op, crawl, lease)
+        head = self._settling.leased(op, crawl, lease)
         pending, uri, settings = head.pending, head.uri, head.settings
         status = report.fetch_status
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
             ended.host.row.address = report.peer_address
-        self._rest_host(op, ended, report, self._crawl_delay_ms(op, crawl, uri, settings), settings)
+        self._settling.rest_host(
+            op, ended, report, self._settling.crawl_delay_ms(op, crawl, uri, settings), settings
+        )
         final = Final(
             status,
             decision.disposition,
@@ -148,17 +143,19 @@ class Reports:
                 self._keep(op, crawl, lease, pending, lease.serial)
             if decision.rest_ms and not decision.steps_aside:
                 reason = f"retry after fetch status {status}"
-                self._rest(op, crawl, queue, uri, settings, op.now_ms + decision.rest_ms, reason)
+                self._settling.rest_queue(
+                    op, crawl, queue, uri, settings, op.now_ms + decision.rest_ms, reason
+                )
         else:
             conclude(op, crawl, queue, row.position, pending, final, settings)
-        self._settle(op, crawl, ended, settings)
+        self._settling.settle(op, crawl, ended, settings)
         _pause_after(op, crawl, status, row.node, uri.uri)
         return ReportResult(decision.disposition)
 
     def _robots(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
         ended = self._shard.ledger.end(op, crawl, lease)
         row, status = lease.row, report.fetch_status
-        head = self._head(op, crawl, lease)
+        head = self._settling.leased(op, crawl, lease)
         pending, candidate, uri, settings = head.pending, head.candidate, head.uri, head.settings
         if report.peer_address:
             ended.host.row.address = report.peer_address
@@ -192,8 +189,8 @@ class Reports:
                 address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=head.source
             )
             log(op, crawl, Final(status, disposition, address, of_robots, report=report, node=row.node))
-        self._rest_host(op, ended, report, crawl_delay_ms, settings)
-        self._settle(op, crawl, ended, settings)
+        self._settling.rest_host(op, ended, report, crawl_delay_ms, settings)
+        self._settling.settle(op, crawl, ended, settings)
         _pause_after(op, crawl, status, row.node, address.uri)
         return ReportResult(disposition)
 
@@ -226,7 +223,7 @@ class Reports:
         crawl = self._shard.crawls[lease.crawl]
         ended = self._shard.ledger.end(op, crawl, lease)
         ended.queue.give_back(lease.row.position)
-        self._settle(op, crawl, ended, self._head(op, crawl, lease).settings, first=True)
+        self._settling.settle(op, crawl, ended, self._settling.leased(op, crawl, lease).settings, first=True)
 
     def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
         """End a lease without a report. It counts as an attempt, and the host rests.
@@ -238,7 +235,7 @@ class Reports:
         crawl = self._shard.crawls[lease.crawl]
         ended = self._shard.ledger.end(op, crawl, lease)
         op.counters(crawl).lapsed += 1
-        head = self._head(op, crawl, lease)
+        head = self._settling.leased(op, crawl, lease)
         pending, uri, settings = head.pending, head.uri, head.settings
         report = Report(
             b"", fetch_status=PROCESSING_THREAD_KILLED, duration_ms=op.now_ms - lease.row.lease_ms
@@ -247,7 +244,7 @@ class Reports:
             told = RobotsReport(PROCESSING_THREAD_KILLED, b"")
             crawl_delay_ms = self._learn(op, lease, uri.host, settings, told)
         else:
-            crawl_delay_ms = self._crawl_delay_ms(op, crawl, uri, settings)
+            crawl_delay_ms = self._settling.crawl_delay_ms(op, crawl, uri, settings)
         ended.queue.give_back(lease.row.position)
         if not lease.robots:
             ended.queue.row.robots_of = ""
@@ -269,68 +266,8 @@ class Reports:
                 queue_row = op.touch(ended.queue)
                 queue_row.expenditure = added(queue_row.expenditure, pending.cost)
                 self._keep(op, crawl, lease, pending, 0)
-        self._rest_host(op, ended, report, crawl_delay_ms, settings)
-        self._settle(op, crawl, ended, settings)
-
-    def withdraw(self, op: Operation, crawl: Crawl, key: bytes, seen: SeenRow) -> None:
-        """Take a URI out of its queue, or end its wait for its time; its lease ends.
-
-        `seen` is its row in the seen-set, at `key`, which the caller stores. The node may still be fetching,
-        so the host rests.
-        """
-        partition, fingerprint = key[4:12], key[12:20]
-        if seen.future_ms:
-            future.drop(op, crawl, seen.future_ms, partition, fingerprint)
-        elif seen.position:
-            queue = op.queue(crawl, partition + seen.queue)
-            if queue is None:
-                raise StoreCorrupt(
-                    f"crawl {crawl.name}: queue {seen.queue.hex()} of a waiting URI is missing"
-                )
-            self._withdraw_from(op, crawl, queue, seen.position)
-        seen.position, seen.queue, seen.future_ms = b"", b"", 0
-        if seen.disposition == Disposition.DEFERRED.value:  # it is not tried again
-            seen.disposition, seen.token_serial = "", 0
-
-    def _withdraw_from(self, op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> None:
-        value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, position))
-        if value is None:
-            raise StoreCorrupt(f"crawl {crawl.name}: waiting URI {position.hex()} is not stored")
-        pending = decode_pending(value)
-        serial = queue.robots_out if position == queue.robots_for else queue.out.get(position, 0)
-        lease = self._shard.leases.of_serial(crawl.number, serial) if serial else None
-        ended = None if lease is None else self._shard.ledger.end(op, crawl, lease)
-        take_out(op, crawl, queue, position, pending)
-        if lease is None or ended is None:
-            return
-        head = read_head(crawl, self._shard.codec, position, pending)
-        self._rest_unreported(op, crawl, lease, ended, head)
-        self._settle(op, crawl, ended, head.settings)
-
-    def abandon(self, op: Operation, lease: Lease) -> None:
-        """End a lease of a crawl that is deleted. The node may still be fetching, so the host rests."""
-        crawl = self._shard.crawls[lease.crawl]
-        head = self._head(op, crawl, lease)
-        self._rest_unreported(op, crawl, lease, self._shard.ledger.end(op, crawl, lease), head)
-
-    def _rest_unreported(self, op: Operation, crawl: Crawl, lease: Lease, ended: Ended, head: Head) -> None:
-        """Let a host rest as after a fetch that has lasted until now."""
-        report = Report(b"", duration_ms=op.now_ms - lease.row.lease_ms)
-        crawl_delay_ms = self._crawl_delay_ms(op, crawl, head.uri, head.settings)
-        self._rest_host(op, ended, report, crawl_delay_ms, head.settings)
-
-    def _head(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
-        """The URI of an ended lease, with its present settings."""
-        head = lease.head
-        if head is None:
-            return read_head(crawl, self._shard.codec, lease.row.position, self._pending(op, crawl, lease))
-        return head._replace(settings=crawl.settings_for(head.uri))
-
-    def _pending(self, op: Operation, crawl: Crawl, lease: Lease) -> PendingUri:
-        value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, lease.row.queue, lease.row.position))
-        if value is None:
-            raise StoreCorrupt(f"crawl {crawl.name}: leased URI {lease.row.position.hex()} is not stored")
-        return decode_pending(value)
+        self._settling.rest_host(op, ended, report, crawl_delay_ms, settings)
+        self._settling.settle(op, crawl, ended, settings)
 
     def _keep(
         self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, token_serial: int
@@ -352,92 +289,6 @@ class Reports:
         seen.position, seen.queue, seen.future_ms = b"", b"", due_ms
         op.tx.put(Family.SEEN, key, encode(seen))
         future.keep(op, crawl, due_ms, queue.partition, pending)
-
-    def _crawl_delay_ms(self, op: Operation, crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> int:
-        robots_key = crawl.origins.site(uri, settings).robots_key
-        return self._shard.robots.crawl_delay_ms(op.tx, robots_key, settings)
-
-    def _rest_host(
-        self, op: Operation, ended: Ended, report: Report, crawl_delay_ms: int, settings: CrawlSettings
-    ) -> None:
-        """Let a host rest after a fetch, whatever its result.
-
-        If a host may get several requests at once, the rest begins with the start of the last one.
-        """
-        politeness, status, host = settings.politeness, report.fetch_status, ended.host
-        begin_ms = op.now_ms
-        if politeness.max_parallel > 1:
-            begin_ms = max(host.row.start_ms, ended.queue.row.lease_ms)
-            host.row.duration_ms = report.duration_ms
-        until_ms, reason = begin_ms + rest_ms(report.duration_ms, crawl_delay_ms, politeness), "politeness"
-        host.row.overloads = overloads_after(status, host.row.overloads)
-        if status in OVERLOADED:
-            overload_rest = overload_rest_ms(host.row.overloads, report.retry_after_ms, politeness)
-            if op.now_ms + overload_rest > until_ms:
-                until_ms, reason = op.now_ms + overload_rest, f"fetch status {status}"
-        if until_ms >= host.row.next_allowed_ms:
-            host.row.next_allowed_ms, host.row.rest_reason = until_ms, reason
-        self._shard.hosts.put(op.tx, host)
-
-    def _rest(
-        self,
-        op: Operation,
-        crawl: Crawl,
-        queue: WorkQueue,
-        uri: CanonicalUri,
-        settings: CrawlSettings,
-        until_ms: int,
-        reason: str,
-    ) -> None:
-        """Let a queue rest before a retry; in a queue shared by several hosts, only the authority rests."""
-        if not shares(queue, settings):
-            row = op.touch(queue)
-            if until_ms >= row.wake_ms:
-                row.wake_ms, row.rest_reason = until_ms, reason
-            return
-        op.touch(queue).authorities_rest = True
-        authority = self._shard.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
-        authority.row.next_allowed_ms, authority.row.rest_reason = until_ms, reason
-        authority.row.start_ms = op.now_ms
-        self._shard.hosts.put(op.tx, authority)
-
-    def _settle(
-        self, op: Operation, crawl: Crawl, ended: Ended, settings: CrawlSettings, first: bool = False
-    ) -> None:
-        """Let a queue whose lease ended go on, behind the queues in line for its host or groups."""
-        queue = ended.queue
-        if queue.leases_out:  # the last one decides where the queue goes
-            crawl.ready.offer(queue, settings, first)
-            return
-        op.appraise(crawl, queue, settings.queues)
-        self._go_on(op, crawl, queue, ended.host, settings)
-        if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
-            crawl.ready.leave(queue)
-            lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
-            if lined:
-                crawl.lines.join(lined[0], queue, first=True)
-                crawl.lines.open(lined[0])
-            else:
-                crawl.ready.put_first(queue)
-
-    def _go_on(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
-    ) -> None:
-        """Move a BUSY queue to its next state."""
-        rest = self._shard.hosts.rest(op.tx, crawl, queue, host, settings)
-        if queue.row.retiring:
-            op.touch(queue).retiring = False
-            op.move(crawl, queue, QueueEvent.RETIRED)
-        elif rest.until_ms > op.now_ms:
-            op.move(crawl, queue, QueueEvent.RESTED, rest.until_ms, rest.reason)
-        elif not queue.row.count:
-            op.move(crawl, queue, QueueEvent.FREED)  # it is drained at its next turn
-        elif is_ineligible(queue, settings.queues):
-            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
-        elif crawl.lower_waits(queue):
-            op.move(crawl, queue, QueueEvent.YIELDED)
-        else:
-            op.move(crawl, queue, QueueEvent.FREED)
 
 
 def _deferred(op: Operation, lease: Lease, pending: PendingUri) -> tuple[bytes, SeenRow]:

@@ -161,7 +161,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A rest outlives a restart (D9)",
-        "reports",
+        "settling",
         "        self._shard.hosts.put(op.tx, host)\n",
         "",
         ("is not as stored", "was forgotten too early"),

@@ -29,13 +29,13 @@ from ..naming import check_few, queue_ids_of
 from ..operation import Operation
 from ..queue import QueueState, WorkQueue
 from ..records import ImportRow, JobRow
-from ..reports import Reports
 from ..shard import Shard
 from ..spec_problems import override_problems
 from ..store import Changes, Family
 from ..uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from ..uri.patterns import BadPattern, compile_pattern
 from ..uri.surt import surt_prefix
+from ..withdrawal import Withdrawal
 from . import listing
 from .explain import Explanations
 from .seen import count_slice, seen_page
@@ -50,7 +50,7 @@ class Administration:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._explanations = Explanations(shard)
-        self._reports = Reports(shard)
+        self._withdrawal = Withdrawal(shard)
 
     # Queues.
 
@@ -148,7 +148,7 @@ class Administration:
         crawl, parsed = self._shard.registry.unfinished(name), _batch(uris)
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "note-uris", told or some_uris(uris))
-        withdraw = self._reports.withdraw if replace else None
+        withdraw = self._withdrawal.withdraw if replace else None
         noted = [
             importing.note_seen(op, crawl, uri, queue_key=queue_key, withdraw=withdraw)
             for uri, queue_key in zip(parsed, queue_keys or [""] * len(parsed), strict=True)

@@ -15,12 +15,12 @@ from ..model import CrawlView, check_batch
 from ..operation import Operation
 from ..reading import authorities, problems
 from ..records import CountersRow, SpecRow, encode
-from ..reports import Reports
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..spec_problems import fixed_problems
 from ..store import Changes, Family
 from ..uri.scope import add_authority
+from ..withdrawal import Withdrawal
 from . import views
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -34,7 +34,7 @@ class Control:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
-        self._reports = Reports(shard)
+        self._withdrawal = Withdrawal(shard)
 
     def create_crawl(
         self, name: str, settings: CrawlSettings, spec: bytes, now_ms: int, by: str = ""
@@ -203,7 +203,7 @@ class Control:
             self._shard.registry.changeable(name)
         op = self._shard.begin(now_ms)
         for lease in self._shard.leases.of_crawl(crawl.number):
-            self._reports.abandon(op, lease)
+            self._withdrawal.abandon(op, lease)
         self._shard.hosts.disperse(crawl)
         crawl.state_row.deleted = True
         op.put_state(crawl)

@@ -1,0 +1,117 @@
+"""After a lease: how long its host and its queue rest, and where the queue goes."""
+
+from .crawl import Crawl
+from .head import Head, stored_head
+from .host import Host
+from .leases import Lease
+from .ledger import Ended
+from .model import Report
+from .operation import Operation, is_ineligible
+from .passing import shares
+from .queue import QueueEvent, QueueState, WorkQueue
+from .rules.disposition import OVERLOADED
+from .rules.politeness import overload_rest_ms, overloads_after, rest_ms
+from .shard import Shard
+from .spec.settings import CrawlSettings
+from .uri.canonical import CanonicalUri
+
+
+class Settling:
+    """Lets hosts rest and queues go on once leases have ended."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def leased(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
+        """The URI of a lease, with its present settings."""
+        head = lease.head
+        if head is None:
+            return stored_head(op, crawl, self._shard.codec, lease.row.queue, lease.row.position)
+        return head._replace(settings=crawl.settings_for(head.uri))
+
+    def crawl_delay_ms(self, op: Operation, crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> int:
+        """The crawl delay of a robots.txt."""
+        robots_key = crawl.origins.site(uri, settings).robots_key
+        return self._shard.robots.crawl_delay_ms(op.tx, robots_key, settings)
+
+    def rest_host(
+        self, op: Operation, ended: Ended, report: Report, crawl_delay_ms: int, settings: CrawlSettings
+    ) -> None:
+        """Let a host rest after a fetch, whatever its result.
+
+        If a host may get several requests at once, the rest begins with the start of the last one.
+        """
+        politeness, status, host = settings.politeness, report.fetch_status, ended.host
+        begin_ms = op.now_ms
+        if politeness.max_parallel > 1:
+            begin_ms = max(host.row.start_ms, ended.queue.row.lease_ms)
+            host.row.duration_ms = report.duration_ms
+        until_ms, reason = begin_ms + rest_ms(report.duration_ms, crawl_delay_ms, politeness), "politeness"
+        host.row.overloads = overloads_after(status, host.row.overloads)
+        if status in OVERLOADED:
+            overload_rest = overload_rest_ms(host.row.overloads, report.retry_after_ms, politeness)
+            if op.now_ms + overload_rest > until_ms:
+                until_ms, reason = op.now_ms + overload_rest, f"fetch status {status}"
+        if until_ms >= host.row.next_allowed_ms:
+            host.row.next_allowed_ms, host.row.rest_reason = until_ms, reason
+        self._shard.hosts.put(op.tx, host)
+
+    def rest_queue(
+        self,
+        op: Operation,
+        crawl: Crawl,
+        queue: WorkQueue,
+        uri: CanonicalUri,
+        settings: CrawlSettings,
+        until_ms: int,
+        reason: str,
+    ) -> None:
+        """Let a queue rest before a retry; in a queue shared by several hosts, only the authority rests."""
+        if not shares(queue, settings):
+            row = op.touch(queue)
+            if until_ms >= row.wake_ms:
+                row.wake_ms, row.rest_reason = until_ms, reason
+            return
+        op.touch(queue).authorities_rest = True
+        authority = self._shard.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
+        authority.row.next_allowed_ms, authority.row.rest_reason = until_ms, reason
+        authority.row.start_ms = op.now_ms
+        self._shard.hosts.put(op.tx, authority)
+
+    def settle(
+        self, op: Operation, crawl: Crawl, ended: Ended, settings: CrawlSettings, first: bool = False
+    ) -> None:
+        """Let a queue whose lease ended go on, behind the queues in line for its host or groups."""
+        queue = ended.queue
+        if queue.leases_out:  # the last one decides where the queue goes
+            crawl.ready.offer(queue, settings, first)
+            return
+        op.appraise(crawl, queue, settings.queues)
+        self._go_on(op, crawl, queue, ended.host, settings)
+        if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
+            crawl.ready.leave(queue)
+            lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
+            if lined:
+                crawl.lines.join(lined[0], queue, first=True)
+                crawl.lines.open(lined[0])
+            else:
+                crawl.ready.put_first(queue)
+
+    def _go_on(
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
+    ) -> None:
+        """Move a BUSY queue to its next state."""
+        rest = self._shard.hosts.rest(op.tx, crawl, queue, host, settings)
+        if queue.row.retiring:
+            op.touch(queue).retiring = False
+            op.move(crawl, queue, QueueEvent.RETIRED)
+        elif rest.until_ms > op.now_ms:
+            op.move(crawl, queue, QueueEvent.RESTED, rest.until_ms, rest.reason)
+        elif not queue.row.count:
+            op.move(crawl, queue, QueueEvent.FREED)  # it is drained at its next turn
+        elif is_ineligible(queue, settings.queues):
+            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
+        elif crawl.lower_waits(queue):
+            op.move(crawl, queue, QueueEvent.YIELDED)
+        else:
+            op.move(crawl, queue, QueueEvent.FREED)

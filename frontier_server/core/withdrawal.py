@@ -1,0 +1,66 @@
+"""Takes URIs away that wait or are out: candidates replace them, or their crawl is deleted."""
+
+from . import future
+from .crawl import Crawl
+from .enqueue import take_out
+from .errors import StoreCorrupt
+from .head import Head, stored_head
+from .leases import Lease
+from .ledger import Ended
+from .model import Report
+from .operation import Operation
+from .queue import WorkQueue
+from .records import SeenRow
+from .rules.disposition import Disposition
+from .settling import Settling
+from .shard import Shard
+
+
+class Withdrawal:
+    """Takes URIs away. Their nodes may still be fetching them, so the hosts rest."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._settling = Settling(shard)
+
+    def withdraw(self, op: Operation, crawl: Crawl, key: bytes, seen: SeenRow) -> None:
+        """Take a URI out of its queue, or end its wait for its time; its lease ends.
+
+        `seen` is its row in the seen-set, at `key`, which the caller stores.
+        """
+        partition, fingerprint = key[4:12], key[12:20]
+        if seen.future_ms:
+            future.drop(op, crawl, seen.future_ms, partition, fingerprint)
+        elif seen.position:
+            queue = op.queue(crawl, partition + seen.queue)
+            if queue is None:
+                raise StoreCorrupt(
+                    f"crawl {crawl.name}: queue {seen.queue.hex()} of a waiting URI is missing"
+                )
+            self._withdraw_from(op, crawl, queue, seen.position)
+        seen.position, seen.queue, seen.future_ms = b"", b"", 0
+        if seen.disposition == Disposition.DEFERRED.value:  # it is not tried again
+            seen.disposition, seen.token_serial = "", 0
+
+    def _withdraw_from(self, op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> None:
+        head = stored_head(op, crawl, self._shard.codec, queue.queue, position)
+        serial = queue.robots_out if position == queue.robots_for else queue.out.get(position, 0)
+        lease = self._shard.leases.of_serial(crawl.number, serial) if serial else None
+        ended = None if lease is None else self._shard.ledger.end(op, crawl, lease)
+        take_out(op, crawl, queue, position, head.pending)
+        if lease is None or ended is None:
+            return
+        self._rest_unreported(op, crawl, lease, ended, head)
+        self._settling.settle(op, crawl, ended, head.settings)
+
+    def abandon(self, op: Operation, lease: Lease) -> None:
+        """End a lease of a crawl that is deleted."""
+        crawl = self._shard.crawls[lease.crawl]
+        head = self._settling.leased(op, crawl, lease)
+        self._rest_unreported(op, crawl, lease, self._shard.ledger.end(op, crawl, lease), head)
+
+    def _rest_unreported(self, op: Operation, crawl: Crawl, lease: Lease, ended: Ended, head: Head) -> None:
+        """Let a host rest as after a fetch that has lasted until now."""
+        report = Report(b"", duration_ms=op.now_ms - lease.row.lease_ms)
+        crawl_delay_ms = self._settling.crawl_delay_ms(op, crawl, head.uri, head.settings)
+        self._settling.rest_host(op, ended, report, crawl_delay_ms, head.settings)
