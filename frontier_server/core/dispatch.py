@@ -175,6 +175,7 @@ class Dispatcher:
         settings = call.settings if before else crawl.settings
         while call.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
             if not call.named and crawl.lower_waits(queue):
+                crawl.ready.hold_back(queue, 0)
                 break
             if per_queue and queue.leases_out >= per_queue:
                 crawl.ready.hold_back(queue, per_queue)
@@ -198,8 +199,12 @@ class Dispatcher:
             if found is None:
                 grants.append(self._granting.page(turn, call.asker))
                 call.size += size_of(grants[-1:])
+            elif found.obstacle is Obstacle.SESSION_SPENT and not crawl.counters.inactive:
+                op.touch(queue).session_start = queue.row.expenditure  # no queue waits to go first
             elif not self._clear(turn, found, call):
-                if found.obstacle is Obstacle.HOST_BUSY:
+                if found.obstacle is Obstacle.SESSION_SPENT:
+                    crawl.ready.hold_back(queue, 0)
+                elif found.obstacle is Obstacle.HOST_BUSY:
                     assert found.host is not None
                     _wait_for(crawl, queue, found.host, awaited)
                 elif found.obstacle is Obstacle.RESTS:

@@ -87,7 +87,10 @@ class ReadyQueues:
             self._line.append(queue)
 
     def hold_back(self, queue: WorkQueue, wanted: int) -> None:
-        """Give a BUSY queue no turns until a request wants more leases of it at once, or one of them ends."""
+        """Give a BUSY queue no turns until a request wants more leases of it at once, or one of them ends.
+
+        With 0 the next request gives it one: other queues go first in this one.
+        """
         self.held_back[queue.queue] = wanted
 
     def end_holding_back(self, wanted: int) -> None:

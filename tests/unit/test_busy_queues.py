@@ -107,6 +107,35 @@ def test_a_queue_of_lower_precedence_does_not_wait_until_all_leases_of_another_h
     assert uris(ask(shell, most=1)) == [f"{B}/0"]
 
 
+def test_a_lease_that_takes_long_does_not_hold_up_a_queue_whose_session_budget_is_spent() -> None:
+    shell = crawl(*pages(A, 20), of=settings(session_budget=3, max_leases_per_queue=2))
+    _, out = ask(shell)
+    for _ in range(8):
+        shell.finish(Report(out.token, fetch_status=200))
+        shell.schedule("crawl", f"{B}/{shell.now_ms}")
+        grants = ask(shell, most=2)
+        of_other = [grant for grant in grants if grant.uri.startswith(B)]
+        shell.finish(*(Report(grant.token, fetch_status=200) for grant in of_other))
+        shell.now_ms += 1
+        (out,) = [grant for grant in (*grants, *ask(shell)) if grant.uri.startswith(A)]
+
+
+def test_a_queue_whose_session_budget_is_spent_lets_others_go_first_although_leases_are_out() -> None:
+    shell = crawl(*pages(A, 20), of=settings(session_budget=3, max_leases_per_queue=2))
+    _, out = ask(shell)
+    shell.schedule("crawl", *pages(B, 2))
+    given = []
+    for _ in range(10):
+        shell.finish(Report(out.token, fetch_status=200))
+        (out,) = ask(shell, most=1)
+        given.append(out.uri)
+    assert uris_of(B, given[:5]) and len(uris_of(A, given)) >= 7, given
+
+
+def uris_of(host: str, given: list[str]) -> list[str]:
+    return [uri for uri in given if uri.startswith(host)]
+
+
 def test_a_request_that_names_a_queue_gets_several_of_it_whatever_goes_before_it() -> None:
     shell = crawl(*pages(A, 4))
     change(shell, precedence=5)
