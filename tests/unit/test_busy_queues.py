@@ -93,7 +93,49 @@ def test_a_queue_of_several_hosts_goes_on_when_one_is_free_although_another_rest
     assert uris(ask(shell)) == [f"{second}/1"]
 
 
+def test_nodes_that_wait_are_woken_for_a_queue_that_another_request_wants_no_more_of() -> None:
+    shell = crawl(*pages(A, 4))
+    assert len(ask(shell, per_queue=2)) == 2 and ask(shell, per_queue=2) == []
+    assert shell.core.frontier.leasable("crawl")
+    assert len(ask(shell)) == 2
+
+
+def test_the_frontier_wakes_when_the_rest_of_a_queue_with_leases_out_is_over() -> None:
+    shell = crawl(*pages(A, 2), of=settings(min_delay_ms=5 * SECOND))
+    assert len(ask(shell)) == 1 and ask(shell) == []
+    assert shell.core.upkeep.next_due_ms() == shell.now_ms + 5 * SECOND
+    shell.now_ms += 5 * SECOND
+    shell.tick()
+    assert shell.core.frontier.leasable("crawl")
+
+
+def explained(shell: Shell) -> list[str]:
+    found = shell.core.administration.explain("crawl", KEY, "", shell.now_ms)
+    return [reason.message for reason in found if " is out at node " not in reason.message]
+
+
+def test_explain_tells_why_a_queue_with_leases_out_gives_no_more() -> None:
+    shell = crawl(*pages(A, 4), of=settings(max_parallel=2))
+    ask(shell)
+    assert explained(shell) == ["host a.example: 2 of at most 2 requests in flight, at node node"]
+    shell = crawl(*pages(A, 4), of=settings(min_gap_ms=SECOND))
+    ask(shell)
+    assert explained(shell) == ["queue example,a, rests: gap between its turns"]
+    shell = crawl(*pages(A, 4), of=settings(max_leases_per_queue=2))
+    ask(shell)
+    assert explained(shell) == []
+
+
 # Who goes first.
+
+
+def test_a_uri_that_is_handed_back_while_others_are_out_goes_before_other_queues() -> None:
+    shell = crawl(*pages(A, 4), *pages(B, 4), of=settings(max_leases_per_queue=2))
+    out = ask(shell, most=4)
+    shell.finish(*(Report(grant.token, fetch_status=200) for grant in out if grant.uri == f"{B}/0"))
+    (token,) = (grant.token for grant in out if grant.uri == f"{A}/0")
+    shell.finish(Report(token, released=True))
+    assert uris(ask(shell, most=1)) == [f"{A}/0"]
 
 
 def test_a_queue_of_lower_precedence_does_not_wait_until_all_leases_of_another_have_ended() -> None:

@@ -6,6 +6,7 @@ the crawl as a whole (`idle`) come first.
 
 from .. import keys
 from ..crawl import Crawl
+from ..enqueue import first_free
 from ..head import Head, first_of, head_at, queue_settings, read_head
 from ..host import Host
 from ..leases import Lease
@@ -65,9 +66,22 @@ class Explanations:
                     for lease in self._shard.leases
                     if lease.crawl == crawl.number and lease.row.queue == queue.queue
                 ]
+                found += self._further(op, crawl, queue)
             case _:
                 found += self._waiting(op, crawl, queue)
         return found
+
+    def _further(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
+        """Why a queue with leases out gives no further one now, although its settings allow more."""
+        free = first_free(op, crawl, queue) if len(queue.out) == queue.leases_out else None
+        if free is None:
+            return []
+        head = read_head(crawl, self._shard.codec, *free)
+        if queue.leases_out >= head.settings.queues.max_leases_per_queue:
+            return []
+        turn = Turn(self._shard, op, crawl, queue, head)
+        found = [self._told(turn, each) for rule in HOST_RULES if (each := rule(turn)) is not None]
+        return found or self._turn(turn)
 
     def _waiting(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
         """Why a queue without leases rests, or the obstacles at its turn."""
