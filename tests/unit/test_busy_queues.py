@@ -82,15 +82,24 @@ def test_a_queue_of_several_hosts_goes_on_when_one_is_free_although_another_rest
     anywhere = ScopeSettings(accept_patterns=(".*",))
     one, first, second = (f"http://{name}.a.example" for name in ("www", "rests", "busy"))
     shell = crawl(f"{one}/1", f"{first}/1", f"{second}/1", of=replace(of, scope=anywhere))
-    assert uris(ask(shell, most=1)) == [f"{one}/1"]
+    (out,) = ask(shell, most=1)
+    assert out.uri == f"{one}/1"
     shell.create("other", of)
     shell.launch("other", f"{first}/other", f"{second}/other")
     others = ask(shell, name="other") + ask(shell, name="other")
     token = {grant.uri: grant.token for grant in others}
-    shell.finish(Report(token[f"{first}/other"], fetch_status=503, retry_after_ms=600 * SECOND))
+    shell.finish(Report(token[f"{first}/other"], fetch_status=503, retry_after_ms=300 * SECOND))
     assert ask(shell) == []
     shell.finish(Report(token[f"{second}/other"], fetch_status=200))
     assert uris(ask(shell)) == [f"{second}/1"]
+    shell.finish(Report(out.token, released=True))
+    assert uris(ask(shell)) == [f"{one}/1"], "the walk goes back to what is handed back"
+    assert shell.core.upkeep.next_due_ms() is not None and ask(shell) == []
+    shell.now_ms += 300 * SECOND - 1
+    assert ask(shell) == []
+    shell.now_ms += 1
+    shell.tick()
+    assert uris(ask(shell)) == [f"{first}/1"], "the rest of its host is over while others are out"
 
 
 def test_nodes_that_wait_are_woken_for_a_queue_that_another_request_wants_no_more_of() -> None:
@@ -124,6 +133,15 @@ def test_explain_tells_why_a_queue_with_leases_out_gives_no_more() -> None:
     shell = crawl(*pages(A, 4), of=settings(max_leases_per_queue=2))
     ask(shell)
     assert explained(shell) == []
+
+
+def test_a_gap_is_kept_also_by_queues_that_give_one_lease_at_a_time() -> None:
+    shell = crawl(*pages(A, 2), of=settings(min_gap_ms=10 * SECOND, max_leases_per_queue=1))
+    (out,) = ask(shell)
+    shell.finish(Report(out.token, fetch_status=200))
+    assert ask(shell) == []
+    shell.now_ms += 10 * SECOND
+    assert uris(ask(shell)) == [f"{A}/1"]
 
 
 # Who goes first.

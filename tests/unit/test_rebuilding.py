@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from frontier_server.core import keys
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.kept import SeenFilter
 from frontier_server.core.keys import CrawlRow, IndexSet
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Report
 from frontier_server.core.rebuilding import Rebuilding
 from frontier_server.core.records import LeaseRow, QueueRow, ServerRow, decode
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.spec.settings import QueueSettings
+from frontier_server.core.spec.settings import IdentitySettings, QueueSettings
 from frontier_server.core.store import Family, Store
 
 S = CrawlState
@@ -244,3 +245,13 @@ def test_by_time_uris_keep_the_times_since_when_they_are_due() -> None:
 
 def queue_rows(shell: Shell) -> list[QueueRow]:
     return [decode(QueueRow, value) for _, value in shell.store.scan(Family.QUEUES, b"", b"")]
+
+
+def test_uris_that_a_crawl_keeps_are_kept() -> None:
+    before = Shell()
+    before.create("one", replace(quick(), identity=IdentitySettings(keep_uris=True)))
+    before.launch("one", "http://a.example/")
+    before.schedule("one", "http://a.example/1")
+    shell, _ = rebuilt(rows_of(before.store))
+    stories, _ = shell.core.administration.seen_uris("one", SeenFilter(), 10, b"", shell.now_ms)
+    assert {story.uri for story in stories} == {"http://a.example/", "http://a.example/1"}

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 from core_doubles.codec import candidate
-from core_doubles.shell import Shell
+from core_doubles.shell import START_MS, Shell
 
 from frontier_server.core.core import Core
 from frontier_server.core.errors import InvalidRequest, NoSeeds, UnknownCrawl
 from frontier_server.core.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Candidate, Grant, Report, UriState, UriStory, Verdict
 from frontier_server.core.rules.disposition import Disposition
@@ -16,6 +17,7 @@ from frontier_server.core.spec.settings import (
     CrawlSettings,
     IdentitySettings,
     PolitenessSettings,
+    RetrySettings,
     RobotsSettings,
     ScopeSettings,
 )
@@ -333,3 +335,21 @@ def test_a_host_rests_after_the_deletion_of_a_crawl_whose_node_may_still_be_fetc
     assert shell.grants("other") == []
     shell.now_ms += 5 * SECOND
     assert len(shell.grants("other")) == 1
+
+
+def test_a_queue_whose_key_a_caller_chose_is_there_before_its_uri_is_due() -> None:
+    shell = crawl(candidate(f"{A}/later", queue_key="own", not_before_ms=START_MS + 60 * SECOND))
+    (view,) = shell.do(
+        lambda core, now: core.administration.change_queue("crawl", "own", QueueChange(min_gap_ms=1), now)
+    )
+    assert (view.key, view.min_gap_ms) == ("own", 1)
+
+
+def test_leases_that_lapse_as_often_as_the_settings_say_fail_their_uri() -> None:
+    for most in (1, 4):
+        shell = crawl(f"{A}/1", settings=replace(SETTINGS, retry=RetrySettings(max_lapses=most)))
+        for _ in range(most):
+            assert len(shell.grants("crawl")) == 1
+            shell.now_ms += shell.period_ms + 1
+            shell.tick()
+        assert shell.grants("crawl") == [] and story(shell, f"{A}/1").disposition == "FAILED"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+from core_doubles.codec import candidate
 from core_doubles.memory_store import MemoryStore
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
@@ -13,6 +14,7 @@ from frontier_server.core import errors, job
 from frontier_server.core.job import Kind
 from frontier_server.core.jobs import restoring, seeding
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.kept import SeenFilter
 from frontier_server.core.keys import serial_key
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import QueueView, Report, Verdict
@@ -397,3 +399,19 @@ def test_rests_of_queues_are_kept() -> None:
     assert not shell.grants("second")
     shell.now_ms += 1_000
     assert [grant.uri for grant in shell.grants("second")] == [SEEDS[0]]
+
+
+def test_kept_uris_and_queues_whose_keys_callers_chose_come_along() -> None:
+    keeps = replace(PLAIN, identity=IdentitySettings(keep_uris=True))
+    shell = Checkpointed()
+    shell.create("first", keeps)
+    shell.launch("first", *SEEDS)
+    shell.schedule("first", candidate("http://alpha.example/own", queue_key="own"))
+    shell.keep("cp")
+    shell.relaunch("second", "first", settings=keeps)
+    shell.work()
+    seen = shell.core.administration.seen_uris
+    stories, _ = seen("second", SeenFilter(queue_key="own"), 10, b"", shell.now_ms)
+    assert [(story.uri, story.queue_key) for story in stories] == [("http://alpha.example/own", "own")]
+    assert len(seen("second", SeenFilter(), 10, b"", shell.now_ms)[0]) == 4
+    assert shell.core.shard.registry.named("second").settings.identity.keep_uris

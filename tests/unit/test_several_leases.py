@@ -127,6 +127,11 @@ def test_a_request_for_several_of_a_queue_gets_them_one_after_the_other() -> Non
     assert uris(ask(shell)) == [f"{A}/3", f"{B}/3", f"{A}/4", f"{B}/4"], "others may want more"
 
 
+def test_a_request_gets_no_more_leases_than_it_wants_whatever_it_wants_of_a_queue() -> None:
+    shell = crawl(*pages(A, 5))
+    assert uris(ask(shell, most=2, per_queue=5)) == pages(A, 2)
+
+
 def test_a_request_may_limit_the_queues_that_it_gets_leases_of() -> None:
     shell = crawl(*pages(A, 5), *pages(B, 5))
     assert uris(ask(shell, per_queue=3, most_queues=1)) == pages(A, 3)
@@ -281,6 +286,22 @@ def test_by_time_many_uris_of_one_second_keep_places_of_their_own() -> None:
     queue.row.next_ordinal += 0xFFFF  # as if so many more had come
     shell.schedule("crawl", candidate(f"{A}/second", not_before_ms=due), f"{A}/third")
     assert uris(ask(shell)) == [f"{A}/{n}" for n in ("first", "second", "third")]
+
+
+def test_by_time_a_uri_that_goes_before_the_first_one_that_memory_knows_is_found() -> None:
+    shell = crawl(of=settings(uri_order="due-time", max_leases_per_queue=1))
+
+    def offer(name: str, seconds: int) -> None:
+        shell.schedule("crawl", candidate(f"{A}/{name}", not_before_ms=shell.now_ms - seconds * SECOND))
+
+    offer("first", 100)
+    offer("last", 10)
+    (out,) = ask(shell)
+    shell.finish(Report(out.token, fetch_status=200))
+    (out,) = ask(shell)
+    offer("between", 50)
+    shell.finish(Report(out.token, fetch_status=200))
+    assert uris(ask(shell)) == [f"{A}/between"]
 
 
 def test_by_time_a_full_second_goes_on_in_the_next_one() -> None:
