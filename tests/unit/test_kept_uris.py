@@ -11,6 +11,7 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.errors import InvalidRequest, UnknownQueue, UrisNotKept
 from frontier_server.core.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.kept import SeenFilter
 from frontier_server.core.model import JobView, Report, SeenCounts, UriState, UriStory, Verdict
 from frontier_server.core.operators import seen
@@ -239,6 +240,15 @@ def test_a_queue_that_is_forgotten_whole_is_gone_unless_an_operator_has_changed_
     shell.schedule("crawl", f"{A}/1")
     assert fetched(shell) == f"{A}/1"
     agrees(shell)
+
+
+def test_a_queue_that_an_operator_has_changed_stays_when_its_uris_are_forgotten() -> None:
+    shell = crawl(f"{A}/1")
+    change = QueueChange(min_gap_ms=SECOND)
+    shell.do(lambda core, now: core.administration.change_queue("crawl", "example,a,", change, now))
+    forget(shell, queue_key="example,a,", waiting=True)
+    (queue,) = shell.core.administration.queue("crawl", "example,a,")
+    assert (queue.queued, queue.min_gap_ms) == (0, SECOND)
 
 
 def test_forgetting_goes_on_after_a_restart_slice_by_slice() -> None:

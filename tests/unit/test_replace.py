@@ -353,3 +353,12 @@ def test_leases_that_lapse_as_often_as_the_settings_say_fail_their_uri() -> None
             shell.now_ms += shell.period_ms + 1
             shell.tick()
         assert shell.grants("crawl") == [] and story(shell, f"{A}/1").disposition == "FAILED"
+
+
+def test_a_uri_that_is_noted_keeps_the_time_of_its_discovery_and_ends_now() -> None:
+    shell = crawl(f"{A}/1")
+    found_ms = shell.now_ms
+    shell.now_ms += 5 * SECOND
+    note(shell, f"{A}/1", keys=("own",))
+    told = story(shell, f"{A}/1")
+    assert (told.discover_ms, told.finish_ms, told.queue_key) == (found_ms, shell.now_ms, "own")
