@@ -227,7 +227,7 @@ class WorkQueue:
         self.robots_for = b""  # the position of the URI that waits for it
         self.free_from = b""  # while URIs are out: no other URI stands before it
         self.offered = False  # BUSY, and yet among the ready queues: it may have room for one more lease
-        self.nap_ms = 0  # while BUSY: when it is offered again; 0: at no set time
+        self.nap_ms = 0  # when it was last to be offered again while BUSY
         self.ahead = Ahead()
         self.line: object = None  # the host or group whose line it is in, while READY or BUSY
         # Level → the ordinal of its first URI, None if it is empty. Other levels are unknown.

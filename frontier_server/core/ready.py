@@ -113,13 +113,8 @@ class ReadyQueues:
     def end_naps(self, now_ms: int) -> None:
         """Give the BUSY queues their turns whose time has come."""
         while self._naps and self._naps[0][0] <= now_ms:
-            until_ms, queue_id = heappop(self._naps)
-            queue = self._queues.get(queue_id)
-            if queue is None:
-                continue
-            if queue.nap_ms == until_ms:
-                queue.nap_ms = 0
-            if queue.state is QueueState.BUSY:
+            queue = self._queues.get(heappop(self._naps)[1])
+            if queue is not None and queue.state is QueueState.BUSY:
                 self.reoffer(queue)
 
     @property

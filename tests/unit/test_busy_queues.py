@@ -52,6 +52,17 @@ def test_a_change_by_an_operator_shows_at_once_although_leases_are_out(
     assert uris(ask(shell)) == [f"{A}/1", f"{A}/2"]
 
 
+def test_a_job_that_unretires_queues_gives_those_with_leases_out_another_turn() -> None:
+    shell = crawl(*pages(A, 4), of=settings(max_leases_per_queue=3))
+    ask(shell, most=1)
+    change(shell, retired=True)
+    assert ask(shell) == []
+    everything = {"queue_pattern": ".*"}
+    shell.do(lambda core, now: core.administration.start_job("crawl", Kind.UNRETIRE_QUEUES, everything, now))
+    shell.work()
+    assert len(ask(shell)) == 2
+
+
 def test_new_settings_let_a_queue_give_more_leases_although_one_is_out() -> None:
     def update(of: CrawlSettings) -> None:
         shell.do(lambda core, now: core.control.update_crawl("crawl", lambda _: (spec_of(of), ("q",)), now))
