@@ -301,6 +301,7 @@ def test_by_time_a_uri_that_goes_before_the_first_one_that_memory_knows_is_found
     (out,) = ask(shell)
     offer("between", 50)
     shell.finish(Report(out.token, fetch_status=200))
+    shell.restart()
     assert uris(ask(shell)) == [f"{A}/between"]
 
 
