@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import click
 import structlog
-from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
+from toehold.reflection import add_reflection
 from toehold_client.errors import InvalidArgument, SessionSuperseded, ToeholdError
 from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address
 
@@ -25,11 +24,11 @@ from .frontier import PATIENCE_S, Frontier
 from .leases import Leases
 from .logs import set_level
 from .service import SERVICE, URLFrontier, register
+from .transport import Server
 
 DEFAULT_LISTEN = "127.0.0.1:7071"
 MAX_NAME_CHARS = 128
 GRACE_S = 3.0
-MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 _log = structlog.get_logger()
 
@@ -153,11 +152,16 @@ async def _serve(address: str, listen: Listen, name: str) -> ExitCode:
         bound = listen
         server, health_service = await _server()
         register(server, URLFrontier(frontier, leases, lambda: str(bound)))
-        bound = _bound(server, listen)
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await server.start()
+        try:
+            bound = listen._replace(port=await server.listen(listen.host, listen.port))
+        except OSError as problem:
+            raise click.BadParameter(
+                f"cannot listen on {listen}: the port is taken, or the address is not this machine's",
+                param_hint="--listen",
+            ) from problem
         click.echo(f"toehold-urlfrontier serving on {bound}, frontier {address}")
         sys.stdout.flush()
         living = asyncio.create_task(leases.run())
@@ -187,43 +191,15 @@ async def _ended(living: asyncio.Task[str], leases: Leases) -> ExitCode:
     return ExitCode.STOPPED
 
 
-async def _server() -> tuple[aio.Server, health.aio.HealthServicer]:
-    server = aio.server(
-        options=[
-            ("grpc.so_reuseport", 0),  # so that a taken port is an error
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.http2.bdp_probe", 0),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-        ]
-    )
+async def _server() -> tuple[Server, health.aio.HealthServicer]:
+    server = Server()
     health_service = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+    adding: Any = server  # generated code wants one of grpc.aio
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, adding)
     for name in ("", SERVICE.full_name):
         await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
-    services = (SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    add_reflection: Any = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
-    add_reflection(reflection.aio.ReflectionServicer(services), server)
+    add_reflection(server, (SERVICE.full_name, health.SERVICE_NAME), asynchronous=True)
     return server, health_service
-
-
-def _bound(server: aio.Server, listen: Listen) -> Listen:
-    """Listens; the address with the port that was taken."""
-    try:
-        # First: gRPC's own error comes with lines for its developers.
-        family, kind, number, _, address = socket.getaddrinfo(
-            listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, number) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-        return listen._replace(port=server.add_insecure_port(str(listen)))
-    except (RuntimeError, OSError) as problem:
-        raise click.BadParameter(
-            f"cannot listen on {listen}: the port is taken, or the address is not this machine's",
-            param_hint="--listen",
-        ) from problem
 
 
 def _say(message: str) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from functools import wraps
 
-from grpc import StatusCode, aio
+from grpc import StatusCode
 
 from toehold_client.errors import (
     CrawlFinished,
@@ -19,13 +17,14 @@ from toehold_client.errors import (
     ToeholdError,
 )
 
+from .transport import Aborted, Call, Serve
 
-class Refused(Exception):
+
+class Refused(Aborted):
     """A request that makes no sense, or names something that is not there."""
 
     def __init__(self, message: str, code: StatusCode = StatusCode.INVALID_ARGUMENT) -> None:
-        super().__init__(message)
-        self.code = code
+        super().__init__(message, code)
 
 
 _CODES: tuple[tuple[type[ToeholdError], StatusCode], ...] = (
@@ -39,13 +38,15 @@ _CODES: tuple[tuple[type[ToeholdError], StatusCode], ...] = (
 )
 
 
-@asynccontextmanager
-async def refusing(context: aio.ServicerContext[Any, Any]) -> AsyncIterator[None]:
-    """A context in which an error ends the call, with its code and a sentence."""
-    try:
-        yield
-    except Refused as refused:
-        await context.abort(refused.code, str(refused))
-    except ToeholdError as error:
-        code = next((code for kind, code in _CODES if isinstance(error, kind)), StatusCode.UNKNOWN)
-        await context.abort(code, str(error))
+def refusing(serve: Serve) -> Serve:
+    """The same call, which an error of the frontier ends with its code and a sentence."""
+
+    @wraps(serve)
+    async def served(call: Call) -> None:
+        try:
+            await serve(call)
+        except ToeholdError as error:
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), StatusCode.UNKNOWN)
+            raise Aborted(str(error), code) from error
+
+    return served

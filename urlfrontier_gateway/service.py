@@ -6,13 +6,11 @@ themselves, so it makes no difference here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-import grpc
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
-from grpc import StatusCode, aio
 
 from urlfrontier.urlfrontier_pb2 import (
     DESCRIPTOR,
@@ -47,13 +45,13 @@ from .getting import Getting
 from .leases import Leases
 from .logs import set_level
 from .putting import Putting
-from .refusals import refusing
-from .streams import PutStream, put_discovered, put_urls
+from .refusals import Refused, refusing
+from .streams import put_discovered, put_urls
+from .transport import Call, Serve, Server, only_message
 from .views import Views, seen_filter
 
 SERVICE = DESCRIPTOR.services_by_name["URLFrontier"]
 
-Context: TypeAlias = aio.ServicerContext[Any, Any]
 _M = TypeVar("_M", bound=Message)
 
 
@@ -70,22 +68,22 @@ class URLFrontier:
 
     # streams
 
-    def put_urls(self) -> PutStream:
-        """Serves a stream of PutURLs."""
-        return put_urls(self._putting)
+    async def put_urls(self, call: Call) -> None:
+        """Puts URLs, each a message."""
+        await put_urls(self._putting, call)
 
-    def put_discovered(self) -> PutStream:
-        """Serves a stream of PutDiscovered."""
-        return put_discovered(self._putting)
+    async def put_discovered(self, call: Call) -> None:
+        """Puts discovered URLs, many in a message."""
+        await put_discovered(self._putting, call)
 
-    async def get_urls(self, params: GetParams, context: Context) -> None:
+    async def get_urls(self, call: Call) -> None:
         """Sends URLs that are due."""
-        await self._getting.get(params, context.write)
+        await self._getting.get(await _request(GetParams, call), call.write)
 
-    async def list_urls(self, params: ListUrlParams) -> AsyncIterator[URLItem]:
-        """The URLs of a crawl or a queue."""
-        async for item in self._views.urls(params):
-            yield item
+    async def list_urls(self, call: Call) -> None:
+        """Sends the URLs of a crawl or a queue."""
+        async for item in self._views.urls(await _request(ListUrlParams, call)):
+            await call.write(item.SerializeToString())
 
     # one answer each
 
@@ -158,50 +156,30 @@ class URLFrontier:
         return Long(value=await self._changes.purge(request))
 
 
-def register(server: aio.Server, service: URLFrontier) -> None:
-    """Lets a server serve the RPCs. Messages are decoded here, so that a broken one is the caller's error."""
-
-    async def put_urls(_: AsyncIterator[bytes], context: Context) -> None:
-        await service.put_urls().serve(context)
-
-    async def put_discovered(_: AsyncIterator[bytes], context: Context) -> None:
-        await service.put_discovered().serve(context)
-
-    async def get_urls(data: bytes, context: Context) -> None:
-        async with refusing(context):
-            await service.get_urls(await _decoded(GetParams, data, context), context)
-
-    async def list_urls(data: bytes, context: Context) -> None:
-        async with refusing(context):
-            async for item in service.list_urls(await _decoded(ListUrlParams, data, context)):
-                await context.write(item.SerializeToString())
-
-    handlers: dict[str, Any] = {
-        "PutURLs": grpc.stream_stream_rpc_method_handler(put_urls),
-        "PutDiscovered": grpc.stream_stream_rpc_method_handler(put_discovered),
-        "GetURLs": grpc.unary_stream_rpc_method_handler(get_urls),
-        "ListURLs": grpc.unary_stream_rpc_method_handler(list_urls),
+def register(server: Server, service: URLFrontier) -> None:
+    """Lets a server serve the RPCs."""
+    calls: dict[str, Serve] = {
+        "PutURLs": service.put_urls,
+        "PutDiscovered": service.put_discovered,
+        "GetURLs": service.get_urls,
+        "ListURLs": service.list_urls,
     }
     for method in SERVICE.methods:
-        if method.name not in handlers:
-            kind = GetMessageClass(method.input_type)
-            handlers[method.name] = _unary(kind, getattr(service, method.name))
-    server.add_registered_method_handlers(SERVICE.full_name, handlers)
+        if method.name not in calls:
+            calls[method.name] = _unary(GetMessageClass(method.input_type), getattr(service, method.name))
+    server.add(SERVICE.full_name, {name: refusing(serve) for name, serve in calls.items()})
 
 
-def _unary(kind: type[_M], call: Callable[[_M], Awaitable[Message]]) -> Any:
-    async def answer(data: bytes, context: Context) -> bytes:
-        async with refusing(context):
-            answered = await call(await _decoded(kind, data, context))
-            return answered.SerializeToString()
-        raise AssertionError("a refusal ends the call")
+def _unary(kind: type[_M], answer: Callable[[_M], Awaitable[Message]]) -> Serve:
+    async def serve(call: Call) -> None:
+        answered = await answer(await _request(kind, call))
+        await call.write(answered.SerializeToString())
 
-    return grpc.unary_unary_rpc_method_handler(answer)
+    return serve
 
 
-async def _decoded(kind: type[_M], data: bytes, context: Context) -> _M:
+async def _request(kind: type[_M], call: Call) -> _M:
     try:
-        return kind.FromString(data)
+        return kind.FromString(await only_message(call))
     except DecodeError:
-        await context.abort(StatusCode.INVALID_ARGUMENT, "the request is not a message of this call")
-        raise
+        raise Refused("the request is not a message of this call") from None
