@@ -24,10 +24,12 @@ class Aborted(Exception):
 
 
 class Call:
-    """A stream of HTTP/2 as a gRPC call: `read` and `write` are for who serves it, the rest for its connection.
+    """A stream of HTTP/2 as a gRPC call. `read` and `write` serve it; the rest is for its connection.
 
     `send` asks the connection to send soon; `acknowledge` opens the client's window by so many bytes.
     """
+
+    task: asyncio.Task[None]
 
     def __init__(
         self, stream: int, send: Callable[[Call], None], acknowledge: Callable[[int, int], None]

@@ -70,7 +70,6 @@ class Connection(asyncio.Protocol):
             },
         )
         self._calls: dict[int, Call] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
         self._to_send: dict[Call, None] = {}  # a set in order
         self._is_paused = self._will_send = self._is_draining = False
         self._idle: asyncio.TimerHandle | None = None
@@ -131,7 +130,7 @@ class Connection(asyncio.Protocol):
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
         """Those that serve its calls."""
-        return list(self._tasks.values())
+        return [call.task for call in self._calls.values()]
 
     def close(self) -> None:
         """Ends the connection once all that is ready has been sent."""
@@ -141,24 +140,20 @@ class Connection(asyncio.Protocol):
     # what arrives
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, DataReceived):
-            call = self._calls.get(event.stream_id)
-            if call is None:
-                self._http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-            else:
+        call = self._calls.get(getattr(event, "stream_id", 0))
+        match event:
+            case RequestReceived():
+                self._begin(event.stream_id, dict(event.headers))
+            case DataReceived() if call is not None:
                 call.receive(event.data, event.flow_controlled_length)
-        elif isinstance(event, RequestReceived):
-            self._begin(event.stream_id, dict(event.headers))
-        elif isinstance(event, StreamEnded):
-            if event.stream_id in self._calls:
-                self._calls[event.stream_id].end()
-        elif isinstance(event, WindowUpdated) and event.stream_id:
-            if event.stream_id in self._calls:
-                self._send_soon(self._calls[event.stream_id])
-        elif isinstance(event, WindowUpdated | RemoteSettingsChanged):
-            self._send_soon(*self._calls.values())
-        elif isinstance(event, StreamReset):
-            self._cancel(event.stream_id)
+            case DataReceived():  # of a call that was refused
+                self._http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            case StreamEnded() if call is not None:
+                call.end()
+            case StreamReset() if call is not None:
+                self._cancel(call)
+            case RemoteSettingsChanged() | WindowUpdated():
+                self._send_soon(*self._calls.values() if call is None else (call,))
 
     def _begin(self, stream: int, headers: dict[bytes, bytes]) -> None:
         if self._is_draining:
@@ -168,7 +163,7 @@ class Connection(asyncio.Protocol):
         if self._idle is not None:
             self._idle.cancel()
         call = self._calls[stream] = Call(stream, self._send_soon, self._acknowledge)
-        self._tasks[stream] = asyncio.get_running_loop().create_task(self._run(call, headers))
+        call.task = asyncio.get_running_loop().create_task(self._run(call, headers))
 
     def _acknowledge(self, count: int, stream: int) -> None:
         self._http.acknowledge_received_data(count, stream)
@@ -184,7 +179,8 @@ class Connection(asyncio.Protocol):
             self._fill(call)
             await call.sent()
         finally:  # cancelled, perhaps
-            if self._forget(call.stream):
+            if call.stream in self._calls:
+                self._forget(call)
                 self._finish(call, code, message)
 
     async def _served(self, call: Call, headers: dict[bytes, bytes]) -> tuple[StatusCode, str]:
@@ -193,7 +189,7 @@ class Connection(asyncio.Protocol):
         except Aborted as aborted:
             return aborted.code, str(aborted)
         except Exception:
-            _log.exception("call_failed", path=headers[b":path"].decode(errors="replace"))
+            _log.exception("call_failed", path=headers.get(b":path", b"").decode(errors="replace"))
             return StatusCode.UNKNOWN, "the server failed; its log has the reason"
         return StatusCode.OK, ""
 
@@ -207,26 +203,21 @@ class Connection(asyncio.Protocol):
             self._http.reset_stream(call.stream, ErrorCodes.NO_ERROR)
         self._send_soon()
 
-    def _cancel(self, stream: int) -> None:
+    def _cancel(self, call: Call) -> None:
         """Ends a call of which nothing may be sent any more."""
-        task = self._tasks.get(stream)
-        if self._forget(stream) and task is not None:
-            task.cancel()
+        self._forget(call)
+        call.task.cancel()
 
     def _cancel_all(self) -> None:
-        for stream in list(self._calls):
-            self._cancel(stream)
+        for call in list(self._calls.values()):
+            self._cancel(call)
 
-    def _forget(self, stream: int) -> bool:
-        """Whether the call was still there. The connection's window is opened by what the call has not read."""
-        self._tasks.pop(stream, None)
-        call = self._calls.pop(stream, None)
-        if call is None:
-            return False
-        self._http.acknowledge_received_data(call.unacknowledged_bytes, stream)
+    def _forget(self, call: Call) -> None:
+        """Opens the connection's window by what the call has not read."""
+        del self._calls[call.stream]
+        self._http.acknowledge_received_data(call.unacknowledged_bytes, call.stream)
         if not self._calls:
             self._watch_idleness()
-        return True
 
     def _watch_idleness(self) -> None:
         self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._leave)

@@ -64,7 +64,7 @@ class Server:
             connection.close()
 
     async def _serve(self, call: Call, headers: dict[bytes, bytes]) -> None:
-        path = headers[b":path"]
+        path = headers.get(b":path", b"")
         serve = self._calls.get(path)
         if serve is None:
             raise Aborted(
