@@ -45,7 +45,7 @@ _log = structlog.get_logger()
 
 
 class _Http(H2Connection):
-    """h2, but calls go on after the client's GOAWAY, as HTTP/2 has it: h2 itself would send nothing more."""
+    """h2 that goes on after a client's GOAWAY: gRPC's Java client sends it while its last calls still run."""
 
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
         return [], []
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
     # for the server
 
     def drain(self) -> None:
-        """Takes no more calls. Those under way go on, which they could not if h2 itself sent the GOAWAY."""
+        """Takes no more calls; those under way go on. h2's own GOAWAY would end them."""
         if not self._is_draining and not self._transport.is_closing():
             self._is_draining = True
             last = GoAwayFrame(0, last_stream_id=self._http.highest_inbound_stream_id)

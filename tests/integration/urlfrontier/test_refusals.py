@@ -8,8 +8,6 @@ from frontier_harness.gateway import Client, GatewayProcess, code_of, discovered
 from frontier_harness.process import run_to_end
 from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.message import Message
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from urlfrontier.urlfrontier_pb2 import (
     DESCRIPTOR,
@@ -97,20 +95,6 @@ def test_a_message_that_is_broken_is_the_callers_error(gateway: GatewayProcess, 
             list(answers)
     assert raised.value.code() == INVALID
     assert "Traceback" not in gateway.errors.read_text()
-
-
-def test_health_and_reflection(gateway: GatewayProcess) -> None:
-    with grpc.insecure_channel(gateway.address) as channel:
-        for name in ("", "urlfrontier.URLFrontier"):
-            asked = health_pb2.HealthCheckRequest(service=name)
-            health: Any = health_pb2_grpc.HealthStub(channel)
-            assert health.Check(asked, timeout=PATIENCE_S).status == 1
-        make: Any = reflection_pb2_grpc.ServerReflectionStub
-        stub = make(channel)
-        make_request: Any = reflection_pb2.ServerReflectionRequest
-        request = make_request(list_services="")
-        (answer,) = stub.ServerReflectionInfo(iter([request]), timeout=PATIENCE_S)
-        assert "urlfrontier.URLFrontier" in {each.name for each in answer.list_services_response.service}
 
 
 def test_the_log_level_can_be_changed(gateway: GatewayProcess, client: Client, crawl_id: str) -> None:
