@@ -37,7 +37,7 @@ class Kind(IntEnum):
 class Answer:
     """What came of one stream."""
 
-    data: bytes = b""
+    data: bytearray = field(default_factory=bytearray)
     headers: dict[str, str] = field(default_factory=dict)
     reset: int | None = None
 
@@ -47,7 +47,7 @@ class Answer:
         found, at = [], 0
         while at < len(self.data):
             end = at + 5 + int.from_bytes(self.data[at + 1 : at + 5], "big")
-            found.append(self.data[at + 5 : end])
+            found.append(bytes(self.data[at + 5 : end]))
             at = end
         return found
 

@@ -146,8 +146,6 @@ class Connection(asyncio.Protocol):
                 self._begin(event.stream_id, dict(event.headers))
             case DataReceived() if call is not None:
                 call.receive(event.data, event.flow_controlled_length)
-            case DataReceived():  # of a call that was refused
-                self._http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             case StreamEnded() if call is not None:
                 call.end()
             case StreamReset() if call is not None:
