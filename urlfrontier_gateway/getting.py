@@ -85,7 +85,7 @@ class Getting:
                 await self._crawls.launch(crawl_id)  # the gateway that put its URLs could not do so
             await self._send(crawl_id, answer.leases, wanted.hold_s, send)
             found.update(lease.queue_key for lease in answer.leases)
-            if len(answer.leases) < most:
+            if not answer.leases:  # fewer than `most` may mean that the frontier has cut its answer
                 break
             if wanted.max_queues:
                 left = wanted.max_queues - len(found)

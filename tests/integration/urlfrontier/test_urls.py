@@ -262,3 +262,12 @@ def test_the_status_of_a_url(client: Client, crawl_id: str) -> None:
     assert item.known.info.metadata["a"].values == ["b"]
     assert begun_s <= item.creation_date <= time.time()
     assert begun_s <= item.known.refetchable_from_date <= time.time()
+
+
+def test_urls_without_limits_are_all_that_are_due_however_large(client: Client, crawl_id: str) -> None:
+    """The frontier cuts an answer of its own at 2 MiB, which is fewer of these than it gives at once."""
+    urls = [f"http://large{number}.example.com/{'x' * 8_000}" for number in range(130)]
+    large = ["y" * 15_000]
+    items = [discovered(url, f"k{number}", crawl_id, large=large) for number, url in enumerate(urls)]
+    assert client.put(*items) == [OK] * len(urls)
+    assert {info.url for info in client.infos(crawl_id, delay_requestable=60)} == set(urls)
