@@ -212,7 +212,7 @@ async def _failures_told(context: Context) -> AsyncIterator[None]:
         yield
     except (FrontierError, Refused) as problem:
         await abort(context, problem)
-    except grpc.aio.AbortError:
+    except (grpc.aio.AbortError, grpc.aio.InternalError):  # the latter: the caller has left
         raise
     except Exception:
         _log.exception("call_failed")
