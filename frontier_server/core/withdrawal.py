@@ -43,13 +43,15 @@ class Withdrawal:
             seen.disposition, seen.token_serial = "", 0
 
     def _withdraw_from(self, op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> None:
-        head = stored_head(op, crawl, self._shard.codec, queue.queue, position)
         serial = queue.robots_out if position == queue.robots_for else queue.out.get(position, 0)
         lease = self._shard.leases.of_serial(crawl.number, serial) if serial else None
-        ended = None if lease is None else self._shard.ledger.end(op, crawl, lease)
-        take_out(op, crawl, queue, position, head.pending)
-        if lease is None or ended is None:
+        if lease is None:
+            head = stored_head(op, crawl, self._shard.codec, queue.queue, position)
+            take_out(op, crawl, queue, position, head.pending)
             return
+        head = self._settling.leased(op, crawl, lease)
+        ended = self._shard.ledger.end(op, crawl, lease)
+        take_out(op, crawl, queue, position, head.pending)
         self._rest_unreported(op, crawl, lease, ended, head)
         self._settling.settle(op, crawl, ended, head.settings)
 
