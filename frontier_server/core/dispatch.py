@@ -116,9 +116,7 @@ class Dispatcher:
 
         `awaited` is the host or group that the queue was in line for.
         """
-        if awaited is None:
-            queue.offered = False
-        else:
+        if awaited is not None:
             _wake_in_line(call.op, call.crawl, queue)
         grants: list[Grant] = []
         if queue.state is QueueState.READY:  # else it was moved meanwhile, or has leases out already
@@ -211,7 +209,7 @@ class Dispatcher:
                     crawl.ready.nap(queue, found.until_ms)
                 break
         if call.clearings <= 0:
-            crawl.ready.reoffer(queue)
+            crawl.ready.put(queue)
         if before or grants:
             self._begin_gap(op, queue, settings)
         return grants
@@ -245,7 +243,7 @@ class Dispatcher:
         call.clearings -= looked
         if queue.state is QueueState.BUSY:
             if wait is None and passing is None:
-                crawl.ready.reoffer(queue)
+                crawl.ready.put(queue)
             if wait is not None and wait.until_ms:
                 crawl.ready.nap(queue, wait.until_ms)
             if wait is not None and wait.busy is not None:
@@ -319,9 +317,7 @@ def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     """Give the first queue in line its turn, even if it is snoozed for its other hosts."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
-        crawl.ready.leave(queue)
-    elif queue.offered:
-        crawl.ready.leave(queue)
+    crawl.ready.leave(queue)
 
 
 def _wait_for(

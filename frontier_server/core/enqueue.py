@@ -122,6 +122,8 @@ def put_in(
 def _by_time(op: Operation, queue_key: bytes, level: int, due_ms: int, number: int) -> int:
     """The ordinal of a URI among those of its level that are in the order of their times."""
     ordinal = keys.timed_ordinal(due_ms, number)
+    if number < keys.PLACES_OF_A_SECOND:
+        return ordinal  # no URI of the queue can have this place yet
     while op.tx.get(Family.PENDING, queue_key + keys.level_position(level, ordinal)) is not None:
         ordinal += keys.PLACES_OF_A_SECOND  # the second is full: it has a place among those of the next one
     return ordinal

@@ -126,7 +126,7 @@ class Hosts:
         for queue in crawl.queues.values():
             queue.passing = None
             if queue.state is QueueState.BUSY:
-                crawl.ready.reoffer(queue)
+                crawl.ready.put(queue)
 
     def drop(self, name: str) -> bool:
         """Forget a host that has no requests in flight and no waiting queues. Returns whether it is gone."""

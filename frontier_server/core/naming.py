@@ -55,8 +55,7 @@ def wanted_queues(op: Operation, crawl: Crawl, names: Iterable[str]) -> Iterator
                 op.move(crawl, queue, QueueEvent.ACTIVATED)
                 op.touch(queue).session_start = queue.row.expenditure
             if queue.state in (QueueState.READY, QueueState.BUSY):
-                if queue.line is None or queue.offered:
-                    crawl.ready.leave(queue)
+                crawl.ready.leave(queue)
                 yield queue
 
 

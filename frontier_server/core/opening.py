@@ -181,8 +181,7 @@ def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_m
     if queue.leases_out:
         queue.state = QueueState.BUSY
         if crawl.settings.queues.max_leases_per_queue > 1 or len(crawl.overrides):
-            queue.offered = True  # its turn shows whether it has room for more leases
-            crawl.ready.put(queue)
+            crawl.ready.put(queue)  # its turn shows whether it has room for more leases
     elif rest.until_ms > now_ms:
         queue.state = QueueState.SNOOZED
         queue.wake_ms, queue.rest_reason = rest.until_ms, rest.reason

@@ -125,6 +125,8 @@ class Operation:
         else:
             self._leave(crawl, queue)
         queue.state, queue.line = state, None
+        if state is not QueueState.READY and state is not QueueState.BUSY:
+            crawl.ready.leave(queue)
         queue.wake_ms, queue.rest_reason = wake_ms, reason
         if state is QueueState.SNOOZED and crawl.active_counts[state] >= MAX_SNOOZED_IN_MEMORY:
             self.touch(queue).far_ms = wake_ms
@@ -134,7 +136,7 @@ class Operation:
             if state is QueueState.SNOOZED:
                 crawl.push_snoozed(queue, wake_ms)
             elif state is QueueState.READY:
-                crawl.ready.line_up(queue)
+                crawl.ready.put(queue)
         else:
             self._enter(crawl, queue)
         if in_memory is not was_in_memory:

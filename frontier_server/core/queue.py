@@ -203,7 +203,6 @@ class WorkQueue:
         "leases_out",
         "line",
         "nap_ms",
-        "offered",
         "out",
         "passing",
         "queue",
@@ -226,7 +225,6 @@ class WorkQueue:
         self.robots_out = 0  # the serial of the lease of a robots.txt; 0 if there is none
         self.robots_for = b""  # the position of the URI that waits for it
         self.free_from = b""  # while URIs are out: no other URI stands before it
-        self.offered = False  # BUSY, and yet among the ready queues: it may have room for one more lease
         self.nap_ms = 0  # when it was last to be offered again while BUSY
         self.ahead = Ahead()
         self.line: object = None  # the host or group whose line it is in, while READY or BUSY

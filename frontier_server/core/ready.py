@@ -1,6 +1,6 @@
 """The queues of a crawl whose turn may come: ready ones, and BUSY ones that may have room for more leases."""
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 
@@ -9,13 +9,13 @@ from .spec.settings import CrawlSettings
 
 
 class ReadyQueues:
-    """The queues of a crawl whose turn may come, in order; each is there once."""
+    """The queues of a crawl whose turn may come, in order."""
 
     def __init__(self, queues: Mapping[bytes, WorkQueue]) -> None:
         # BUSY queues of which a request wanted no more leases at once, and the most that it wanted.
         self.held_back: dict[bytes, int] = {}
         self._queues = queues  # the crawl's active ones
-        self._line: deque[WorkQueue] = deque()
+        self._line: OrderedDict[WorkQueue, None] = OrderedDict()  # a set in order, which any queue may leave
         self._naps: list[tuple[int, bytes]] = []  # heap: when to offer BUSY queues again
 
     def __len__(self) -> int:
@@ -25,41 +25,26 @@ class ReadyQueues:
         return iter(self._line)
 
     def put(self, queue: WorkQueue) -> None:
-        """Put a queue last in line."""
-        self._line.append(queue)
+        """Put a queue last in line. One that is there already keeps its place."""
+        self._line[queue] = None
 
     def put_first(self, queue: WorkQueue) -> None:
         """Put a queue first in line."""
-        self._line.appendleft(queue)
+        self._line[queue] = None
+        self._line.move_to_end(queue, last=False)
 
     def take(self) -> WorkQueue | None:
         """Take the first queue out, if there is one: its turn is now."""
-        return self._line.popleft() if self._line else None
+        return self._line.popitem(last=False)[0] if self._line else None
 
     def leave(self, queue: WorkQueue) -> None:
-        """Take a queue out, if it is there: its turn is now."""
-        if queue.state is not QueueState.READY and not queue.offered:
-            return
-        queue.offered = False
-        if self._line and self._line[-1] is queue:
-            self._line.pop()
-        else:
-            self._line.remove(queue)
-
-    def line_up(self, queue: WorkQueue) -> None:
-        """Put a queue that has become ready last in line, unless it was offered, and so is there already."""
-        if queue.offered:
-            queue.offered = False
-        else:
-            self._line.append(queue)
+        """Take a queue out, if it is there."""
+        self._line.pop(queue, None)
 
     def let_in(self, queue: WorkQueue) -> None:
         """Put a queue that was in line for a host among those whose turn may come."""
         queue.line = None
-        if queue.state is QueueState.BUSY:
-            self.reoffer(queue)
-        else:
-            self._line.append(queue)
+        self._line[queue] = None
 
     def clear(self) -> None:
         """Forget all queues: none of them is active any more."""
@@ -67,24 +52,17 @@ class ReadyQueues:
         self._naps.clear()
         self.held_back.clear()
 
-    # BUSY queues.
+    # BUSY queues. A turn shows whether they may have more leases.
 
     def offer(self, queue: WorkQueue, settings: CrawlSettings, first: bool = False) -> None:
         """Give a BUSY queue another turn if it may have more leases."""
         self.held_back.pop(queue.queue, None)
-        if queue.offered or queue.leases_out >= settings.queues.max_leases_per_queue:
+        if queue in self._line or queue.leases_out >= settings.queues.max_leases_per_queue:
             return
-        queue.offered = True
         if first:
-            self._line.appendleft(queue)
+            self.put_first(queue)
         else:
-            self._line.append(queue)
-
-    def reoffer(self, queue: WorkQueue) -> None:
-        """Give a BUSY queue another turn; the turn shows whether it may have more leases."""
-        if not queue.offered:
-            queue.offered = True
-            self._line.append(queue)
+            self.put(queue)
 
     def hold_back(self, queue: WorkQueue, wanted: int) -> None:
         """Give a BUSY queue no turns until a request wants more leases of it at once, or one of them ends.
@@ -102,7 +80,7 @@ class ReadyQueues:
                 del self.held_back[queue_id]
                 queue = self._queues.get(queue_id)
                 if queue is not None and queue.state is QueueState.BUSY:
-                    self.reoffer(queue)
+                    self.put(queue)
 
     def nap(self, queue: WorkQueue, until_ms: int) -> None:
         """Give a BUSY queue another turn at a time."""
@@ -115,7 +93,7 @@ class ReadyQueues:
         while self._naps and self._naps[0][0] <= now_ms:
             queue = self._queues.get(heappop(self._naps)[1])
             if queue is not None and queue.state is QueueState.BUSY:
-                self.reoffer(queue)
+                self.put(queue)
 
     @property
     def next_nap_ms(self) -> int | None:

@@ -180,8 +180,8 @@ class Recount:
         states: Counter[QueueState] = Counter()
         for queue in crawl.queues.values():
             states[queue.state] += 1
-            offered = queue.state is Q.BUSY and queue.offered  # it may have room for more leases
-            there = (ready[id(queue)] - offered, asleep[id(queue)], at_hosts[id(queue)])
+            is_ready = ready[id(queue)] if queue.state is not Q.BUSY else 0  # BUSY ones may be there, or not
+            there = (is_ready, asleep[id(queue)], at_hosts[id(queue)])
             name = f"{queue.row.key}, {queue.state}"
             match queue.state:
                 case Q.READY:
