@@ -1,16 +1,16 @@
 """URLFrontier's API: the gateway on a frontier, and URLFrontier's own RocksDB service on the same work.
 
-URLs are got when a million of 50 000 queues are stored, as in a crawl that has gone on for a while: with 5000
-queues URLFrontier's service is several times faster.
+Both do it with few queues, as in a crawl of some sites, and with many: with these a request of URLFrontier's
+service takes longer.
 
 The latter needs URLFRONTIER_HOME in the environment: its source tree, built.
 """
 
 import os
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,8 +35,6 @@ from urlfrontier.urlfrontier_pb2 import (
 )
 
 HOME = "URLFRONTIER_HOME"
-QUEUES = 50_000
-STORED = 1_000_000  # URLs, before any are asked for
 ROUNDS = 5
 EACH = 10_000  # URLs a round
 STREAMS = 2
@@ -59,6 +57,19 @@ GOALS = {NEW: 0.5, GET: 1.0}
 """Least part of URLFrontier's rate."""
 
 
+class Size(NamedTuple):
+    """How many URLs are stored before any are asked for, and in how many queues."""
+
+    urls: int
+    queues: int
+
+    def __str__(self) -> str:
+        return f"{self.urls} URLs, {self.queues} queues"
+
+
+SIZES = (Size(100_000, 5_000), Size(1_000_000, 50_000))
+
+
 class Service(NamedTuple):
     """A service of URLFrontier's API."""
 
@@ -70,14 +81,21 @@ class Service(NamedTuple):
 
 def urlfrontier(folder: Path) -> Iterator[Figure]:
     """What URLs cost by URLFrontier's API. The server is the frontier and the gateway together."""
+    for size in SIZES:
+        at = folder / str(size.queues)
+        at.mkdir()
+        yield from _compared(at, size)
+
+
+def _compared(folder: Path, size: Size) -> Iterator[Figure]:
     with _gateway(folder) as service:
-        ours = {figure.name: figure for figure in _figures(service)}
+        ours = {figure.name: figure for figure in _figures(service, size)}
     home = os.environ.get(HOME)
     if not home:
         yield from ours.values()
         return
     with _peer(Path(home), folder) as service:
-        theirs = {figure.name: figure for figure in _figures(service)}
+        theirs = {figure.name: figure for figure in _figures(service, size)}
     for name, figure in ours.items():
         peer = theirs[name]
         part = next((goal for kind, goal in GOALS.items() if name.startswith(kind)), None)
@@ -87,8 +105,8 @@ def urlfrontier(folder: Path) -> Iterator[Figure]:
         yield replace(peer, name=f"URLFrontier: {name}")
 
 
-def _figures(service: Service) -> Iterator[Figure]:
-    work = Workload(QUEUES)
+def _figures(service: Service, size: Size) -> Iterator[Figure]:
+    work = Workload(size.queues)
     count = ROUNDS * EACH
     with ExitStack() as stack:
         connections = [stack.enter_context(Connection(service.address)) for _ in range(STREAMS)]
@@ -105,7 +123,7 @@ def _figures(service: Service) -> Iterator[Figure]:
                 _put(connections, streams, items[turn * EACH : (turn + 1) * EACH], expected)
                 for turn in range(ROUNDS)
             ]
-            yield _measured(name, service, rounds)
+            yield _measured(f"{name}; {size}", service, rounds)
         batches = _batches(_infos(work, count, count))
         streams = [connection.open(_path("PutDiscovered")) for connection in connections]
         expected = BatchAck(ID="k", statuses=[AckMessage.OK] * BATCH).SerializeToString()
@@ -114,14 +132,14 @@ def _figures(service: Service) -> Iterator[Figure]:
             _put(connections, streams, batches[turn * some : (turn + 1) * some], expected, BATCH)
             for turn in range(ROUNDS)
         ]
-        yield _measured(BATCHES, service, rounds)
-        for first in range(2 * count, STORED, count):
-            batches = _batches(_infos(work, first, min(count, STORED - first)))
+        yield _measured(f"{BATCHES}; {size}", service, rounds)
+        for first in range(2 * count, size.urls, count):
+            batches = _batches(_infos(work, first, min(count, size.urls - first)))
             _put(connections, streams, batches, expected, BATCH)()
         for clients in (1, 4):
             fetchers = [_Fetcher(stack.enter_context(Connection(service.address))) for _ in range(clients)]
             waits_s: list[float] = []
-            name = f"{GET}, {clients} client{'s' * (clients > 1)}"
+            name = f"{GET}, {clients} client{'s' * (clients > 1)}; {size}"
             yield _measured(name, service, [_fetch(fetchers, waits_s)] * ROUNDS, waits_s)
 
 
@@ -168,7 +186,8 @@ def _put(
             raise RuntimeError(f"{len(wrong)} of {len(answers)} answers are unexpected: {wrong[0]!r}")
 
     def work() -> int:
-        _together([lambda place=place: put(place) for place in range(len(connections))])  # type: ignore[misc]
+        with ThreadPoolExecutor(len(connections)) as threads:
+            list(threads.map(put, range(len(connections))))
         return len(items) * size
 
     return work
@@ -212,32 +231,13 @@ class _Fetcher:
 
 
 def _fetch(fetchers: Sequence[_Fetcher], waits_s: list[float]) -> Callable[[], int]:
+    share = PAIRS // len(fetchers)
+
     def work() -> int:
-        counts: list[int] = []
-        share = PAIRS // len(fetchers)
-        _together([lambda f=f: counts.append(f.fetch(share, waits_s)) for f in fetchers])  # type: ignore[misc]
-        return sum(counts)
+        with ThreadPoolExecutor(len(fetchers)) as threads:
+            return sum(threads.map(lambda fetcher: fetcher.fetch(share, waits_s), fetchers))
 
     return work
-
-
-def _together(works: Sequence[Callable[[], None]]) -> None:
-    """Run works in a thread each. Raises the first error."""
-    errors: list[BaseException] = []
-
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 @contextmanager
