@@ -1519,9 +1519,9 @@ class RobotsSpec(_message.Message):
     (`ignore`).
 
     `ignore` is for sites of your own, for archives with a mandate, and for fetchers
-    that obey robots.txt themselves. It ignores Crawl-delays, too. A crawl that ignores robots.txt
-    says so at its launch, or at the change, by the event Problem of kind
-    `robots-ignored`. Heritrix: its policy `ignore`.
+    that obey robots.txt themselves. It ignores Crawl-delays, too. A crawl that
+    ignores robots.txt says so at its launch, or at the change, by the event Problem
+    of kind `robots-ignored`. Heritrix: its policy `ignore`.
 
     Default: `obey`. One of `obey`, `ignore`.
     """
