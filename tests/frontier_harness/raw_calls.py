@@ -1,10 +1,11 @@
-"""A client that sends HTTP/2's frames as it likes, valid or not."""
+"""gRPC calls made of HTTP/2's frames, valid or not, with metadata that no gRPC library would send."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -15,7 +16,7 @@ from .waiting import PATIENCE_S
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 END_STREAM, ACK, END_HEADERS, PADDED, HAS_PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
-_HEAD_BYTES = 9
+HEAD_BYTES = 9
 
 
 class Kind(IntEnum):
@@ -44,12 +45,7 @@ class Answer:
     @property
     def messages(self) -> list[bytes]:
         """The whole messages."""
-        found, at = [], 0
-        while at < len(self.data):
-            end = at + 5 + int.from_bytes(self.data[at + 1 : at + 5], "big")
-            found.append(bytes(self.data[at + 5 : end]))
-            at = end
-        return found
+        return messages_off(self.data.copy())
 
     @property
     def status(self) -> int:
@@ -73,9 +69,7 @@ class RawClient:
 
     def block(self, path: str, more: Mapping[str, str] | None = None) -> bytes:
         """The headers of a call."""
-        headers = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "test"}
-        found: bytes = self._encoder.encode([*headers.items(), *(more or {}).items()])
-        return found
+        return header_block(self._encoder, path, "test", (more or {}).items())
 
     def call(self, stream: int, path: str, *messages: bytes, more: Mapping[str, str] | None = None) -> None:
         """Make a whole call, in frames of at most 16 KiB."""
@@ -96,9 +90,8 @@ class RawClient:
     async def take(self) -> Kind:
         """Take the next frame. Raises IncompleteReadError at the end of the connection."""
         async with asyncio.timeout(PATIENCE_S):
-            head = await self._reader.readexactly(_HEAD_BYTES)
-            payload = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
-        kind, flags, stream = struct.unpack(">BBI", head[3:])
+            length, kind, flags, stream = frame_head(await self._reader.readexactly(HEAD_BYTES))
+            payload = await self._reader.readexactly(length)
         if kind == Kind.DATA:
             self.answers.setdefault(stream, Answer()).data += payload
         elif kind == Kind.HEADERS:
@@ -143,14 +136,62 @@ async def raw_client(port: int, preface: bytes = PREFACE, settings: bytes = b"")
         writer.close()
 
 
+def raw_call(address: str, path: str, message: bytes, *metadata: tuple[bytes, bytes]) -> None:
+    """Call an RPC with one message, and wait until it has ended, however it does."""
+    host, _, port = address.rpartition(":")
+    headers = ((b"te", b"trailers"), (b"content-type", b"application/grpc"), *metadata)
+    with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
+        connection.sendall(
+            PREFACE
+            + frame(Kind.SETTINGS, 0, 0, b"")
+            + frame(Kind.HEADERS, END_HEADERS, 1, header_block(hpack.Encoder(), path, address, headers))
+            + frame(Kind.DATA, END_STREAM, 1, framed(message))
+        )
+        with connection.makefile("rb") as answer:
+            while True:
+                head = answer.read(HEAD_BYTES)
+                assert len(head) == HEAD_BYTES, "the connection ends before the call"
+                length, kind, flags, stream = frame_head(head)
+                answer.read(length)
+                if stream == 1 and (kind == Kind.RST_STREAM or flags & END_STREAM):
+                    return
+
+
+def header_block(
+    encoder: hpack.Encoder, path: str, authority: str, more: Iterable[tuple[str | bytes, str | bytes]]
+) -> bytes:
+    """The headers of a call."""
+    pseudo = ((":method", "POST"), (":scheme", "http"), (":path", path), (":authority", authority))
+    found: bytes = encoder.encode((*pseudo, *more))
+    return found
+
+
 def framed(message: bytes) -> bytes:
     """A message as gRPC sends it."""
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
-def frame(kind: Kind, flags: int, stream: int, payload: bytes) -> bytes:
+def messages_off(data: bytearray) -> list[bytes]:
+    """Takes the whole messages off what has come."""
+    found, at = [], 0
+    while len(data) - at >= 5:
+        end = at + 5 + int.from_bytes(data[at + 1 : at + 5], "big")
+        if len(data) < end:
+            break
+        found.append(bytes(data[at + 5 : end]))
+        at = end
+    del data[:at]
+    return found
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     """A frame (RFC 9113, 4.1)."""
     return len(payload).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def frame_head(head: bytes | bytearray) -> tuple[int, int, int, int]:
+    """A frame's length, kind, flags and stream."""
+    return int.from_bytes(head[:3], "big"), head[3], head[4], int.from_bytes(head[5:], "big") & 2**31 - 1
 
 
 def setting(name: int, value: int) -> bytes:

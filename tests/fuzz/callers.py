@@ -12,7 +12,7 @@ import grpc
 from frontier_harness.calls import FINISH, TIMEOUT_S, Refusal, fresh_name, seed_of
 from frontier_harness.every_rpc import RPCS, request
 from frontier_harness.process import ServerProcess
-from frontier_harness.raw_call import raw_call
+from frontier_harness.raw_calls import raw_call
 from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2
 

@@ -16,7 +16,7 @@ from frontier_harness.calls import (
 )
 from frontier_harness.every_rpc import OF_A_CRAWL, OF_NO_CRAWL, RPCS, ask
 from frontier_harness.process import ServerProcess
-from frontier_harness.raw_call import raw_call as call_with_metadata
+from frontier_harness.raw_calls import raw_call as call_with_metadata
 from frontier_harness.shared import SharedServer
 from google.protobuf.descriptor import FieldDescriptor
 

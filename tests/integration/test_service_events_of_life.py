@@ -24,7 +24,7 @@ from frontier_harness.calls import (
 from frontier_harness.every_rpc import ask
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
-from frontier_harness.raw_call import raw_call
+from frontier_harness.raw_calls import raw_call
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
