@@ -76,8 +76,7 @@ class Connection:
         stream = Stream(self._next, self._stream_window)
         self._next += 2
         self._streams[stream.number] = stream
-        more = (("content-type", "application/grpc"), ("te", "trailers"))
-        block = header_block(self._encoder, path, self._address, more)
+        block = header_block(self._encoder, path, self._address)
         self._frame(Kind.HEADERS, END_HEADERS, stream.number, block)
         return stream
 

@@ -62,6 +62,7 @@ class RawClient:
         self.answers: dict[int, Answer] = {}
         self.credit: dict[int, int] = {}
         self.gone_away: int | None = None
+        self.farewell = b""
 
     def send(self, *frames: bytes) -> None:
         """Send bytes as they are."""
@@ -102,7 +103,7 @@ class RawClient:
         elif kind == Kind.WINDOW_UPDATE:
             self.credit[stream] = self.credit.get(stream, 0) + int.from_bytes(payload, "big")
         elif kind == Kind.GOAWAY:
-            self.gone_away = int.from_bytes(payload[4:8], "big")
+            self.gone_away, self.farewell = int.from_bytes(payload[4:8], "big"), payload[8:]
         elif kind == Kind.SETTINGS and not flags & ACK:
             self.send(frame(Kind.SETTINGS, ACK, 0, b""))
         return Kind(kind)
@@ -139,14 +140,8 @@ async def raw_client(port: int, preface: bytes = PREFACE, settings: bytes = b"")
 def raw_call(address: str, path: str, message: bytes, *metadata: tuple[bytes, bytes]) -> None:
     """Call an RPC with one message, and wait until it has ended, however it does."""
     host, _, port = address.rpartition(":")
-    headers = ((b"te", b"trailers"), (b"content-type", b"application/grpc"), *metadata)
     with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
-        connection.sendall(
-            PREFACE
-            + frame(Kind.SETTINGS, 0, 0, b"")
-            + frame(Kind.HEADERS, END_HEADERS, 1, header_block(hpack.Encoder(), path, address, headers))
-            + frame(Kind.DATA, END_STREAM, 1, framed(message))
-        )
+        connection.sendall(whole_call(address, path, message, *metadata))
         with connection.makefile("rb") as answer:
             while True:
                 head = answer.read(HEAD_BYTES)
@@ -157,12 +152,27 @@ def raw_call(address: str, path: str, message: bytes, *metadata: tuple[bytes, by
                     return
 
 
+def whole_call(address: str, path: str, message: bytes, *metadata: tuple[bytes, bytes]) -> bytes:
+    """All that the client of a connection with one call sends."""
+    return (
+        PREFACE
+        + frame(Kind.SETTINGS, 0, 0, b"")
+        + frame(Kind.SETTINGS, ACK, 0, b"")  # of those that the server begins with
+        + frame(Kind.HEADERS, END_HEADERS, 1, header_block(hpack.Encoder(), path, address, metadata))
+        + frame(Kind.DATA, END_STREAM, 1, framed(message))
+    )
+
+
 def header_block(
-    encoder: hpack.Encoder, path: str, authority: str, more: Iterable[tuple[str | bytes, str | bytes]]
+    encoder: hpack.Encoder, path: str, authority: str, more: Iterable[tuple[str | bytes, str | bytes]] = ()
 ) -> bytes:
     """The headers of a call."""
-    pseudo = ((":method", "POST"), (":scheme", "http"), (":path", path), (":authority", authority))
-    found: bytes = encoder.encode((*pseudo, *more))
+    headers = (
+        *((":method", "POST"), (":scheme", "http"), (":path", path), (":authority", authority)),
+        *(("te", "trailers"), ("content-type", "application/grpc")),
+        *more,
+    )
+    found: bytes = encoder.encode(headers)
     return found
 
 
