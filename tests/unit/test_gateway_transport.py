@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from frontier_harness.raw_calls import (
     PREFACE,
     Answer,
     Kind,
+    RawClient,
     frame,
     framed,
     raw_client,
@@ -31,7 +32,7 @@ from hypothesis import strategies as st
 from urlfrontier_gateway.transport import Aborted, Call, Server, connection, only_message
 from urlfrontier_gateway.transport import call as call_module
 from urlfrontier_gateway.transport.call import MAX_MESSAGE_BYTES, MAX_UNREAD_BYTES
-from urlfrontier_gateway.transport.connection import MAX_CALLS, WINDOW_BYTES
+from urlfrontier_gateway.transport.connection import MAX_CALLS, WINDOW_BYTES, Connection
 
 ECHO, COUNT, IDLE, BROKEN, MANY = (f"/test.T/{name}" for name in ("Echo", "Count", "Idle", "Broken", "Many"))
 MAX_WINDOW = 2**31 - 1
@@ -202,19 +203,26 @@ async def test_the_server_uses_the_largest_windows(site: Site) -> None:
         assert len((await client.until_end(1)).messages) == 5000
 
 
-async def test_a_client_that_takes_nothing_holds_up_only_its_own_call(site: Site) -> None:
+async def test_a_client_that_takes_nothing_holds_up_only_its_own_call(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused, pause = asyncio.Event(), Connection.pause_writing
+
+    def note_pause(self: Connection) -> None:
+        pause(self)
+        paused.set()
+
+    monkeypatch.setattr(Connection, "pause_writing", note_pause)
     async with raw_client(site.port) as client, raw_client(site.port) as other:
         large = setting(SettingCodes.INITIAL_WINDOW_SIZE, MAX_WINDOW)
         client.send(frame(Kind.SETTINGS, 0, 0, large))
         client.send(frame(Kind.WINDOW_UPDATE, 0, 0, struct.pack(">I", MAX_WINDOW - 65_535)))
         client.call(1, MANY, b"40000")
-        seen = -1
-        while seen != site.sent or not seen:
-            seen = site.sent
-            await asyncio.sleep(0.3)
-        assert seen < 20_000, "the rest waits for the client"
-        other.call(1, COUNT, b"fine")
-        assert (await other.until_end(1)).messages == [b"4"]
+        await asyncio.wait_for(paused.wait(), PATIENCE_S)
+        for number in range(200):  # turns enough to send the rest
+            other.call(2 * number + 1, COUNT, b"fine")
+            assert (await other.until_end(2 * number + 1)).messages == [b"4"]
+        assert site.sent < 20_000, "the rest waits for the client"
         assert len((await client.until_end(1)).messages) == 40_000
 
 
@@ -288,6 +296,32 @@ async def test_a_call_that_is_reset_is_cancelled(site: Site) -> None:
         client.call(5, IDLE, b"gone")
         await client.settled()
     await soon(lambda: site.cancelled == ["reset", "gone"])
+
+
+def reset_calls(client: RawClient, numbers: Iterable[int]) -> None:
+    """Make calls, and reset each at once."""
+    for number in numbers:
+        client.call(2 * number + 1, IDLE, b"")
+        client.send(frame(Kind.RST_STREAM, 0, 2 * number + 1, struct.pack(">I", ErrorCodes.CANCEL)))
+
+
+async def test_a_client_that_resets_calls_without_end_is_sent_away(site: Site) -> None:
+    async with raw_client(site.port) as client:
+        reset_calls(client, range(MAX_CALLS))  # it may give up all of its calls
+        client.call(2 * MAX_CALLS + 1, COUNT, b"fine")
+        assert (await client.until_end(2 * MAX_CALLS + 1)).messages == [b"4"]
+        reset_calls(client, [MAX_CALLS + 1])
+        assert await client.until_closed() == ErrorCodes.ENHANCE_YOUR_CALM
+
+
+async def test_a_client_may_reset_many_calls_in_a_longer_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "RESETS_WITHIN_S", 0.0)
+    async with raw_client(site.port) as client:
+        reset_calls(client, range(3 * MAX_CALLS))
+        await client.settled()
+        assert client.gone_away is None
 
 
 async def test_too_many_calls_end_the_connection(site: Site) -> None:

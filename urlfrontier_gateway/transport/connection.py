@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from urllib.parse import quote
@@ -28,6 +29,9 @@ from hyperframe.frame import Frame, GoAwayFrame
 from .call import Aborted, Call
 
 MAX_CALLS = 1000
+RESETS_WITHIN_S = 10.0
+"""A client that resets more than MAX_CALLS calls within this time is sent away (CVE-2023-44487)."""
+
 WINDOW_BYTES = 256 * 1024
 IDLE_S = 600.0
 """A connection without calls is closed after this time. gRPC's clients connect again when they need to."""
@@ -71,6 +75,7 @@ class Connection(asyncio.Protocol):
         )
         self._calls: dict[int, Call] = {}
         self._to_send: dict[Call, None] = {}  # a set in order
+        self._resets_at_s: deque[float] = deque(maxlen=MAX_CALLS + 1)
         self._is_paused = self._will_send = self._is_draining = False
         self._idle: asyncio.TimerHandle | None = None
 
@@ -110,12 +115,14 @@ class Connection(asyncio.Protocol):
         try:
             events = self._http.receive_data(data)
         except ProtocolError:  # h2 has prepared the GOAWAY that says why
-            self._cancel_all()
-            self._send_all()
-            self._transport.close()
+            self._send_away()
             return
         for event in events:
             self._take(event)
+        if self._resets_too_often():
+            self._http.close_connection(ErrorCodes.ENHANCE_YOUR_CALM)
+            self._send_away()
+            return
         self._send_soon()
 
     # for the server
@@ -150,8 +157,13 @@ class Connection(asyncio.Protocol):
                 call.end()
             case StreamReset() if call is not None:
                 self._cancel(call)
+                self._resets_at_s.append(asyncio.get_running_loop().time())
             case RemoteSettingsChanged() | WindowUpdated():
                 self._send_soon(*self._calls.values() if call is None else (call,))
+
+    def _resets_too_often(self) -> bool:
+        times_s = self._resets_at_s
+        return len(times_s) > MAX_CALLS and times_s[-1] - times_s[0] < RESETS_WITHIN_S
 
     def _begin(self, stream: int, headers: dict[bytes, bytes]) -> None:
         if self._is_draining:
@@ -205,6 +217,11 @@ class Connection(asyncio.Protocol):
         """Ends a call of which nothing may be sent any more."""
         self._forget(call)
         call.task.cancel()
+
+    def _send_away(self) -> None:
+        """Ends the connection, and with it all calls, after a GOAWAY that h2 has prepared."""
+        self._cancel_all()
+        self.close()
 
     def _cancel_all(self) -> None:
         for call in list(self._calls.values()):
