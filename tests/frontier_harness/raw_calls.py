@@ -58,6 +58,8 @@ class RawClient:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
+        assert isinstance(writer.transport, asyncio.Transport)
+        self._transport = writer.transport
         self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
         self.answers: dict[int, Answer] = {}
         self.credit: dict[int, int] = {}
@@ -67,6 +69,14 @@ class RawClient:
     def send(self, *frames: bytes) -> None:
         """Send bytes as they are."""
         self._writer.write(b"".join(frames))
+
+    def pause(self) -> None:
+        """Take nothing from the network, not even into a buffer."""
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Take from the network again."""
+        self._transport.resume_reading()
 
     def block(self, path: str, more: Mapping[str, str] | None = None) -> bytes:
         """The headers of a call."""

@@ -217,13 +217,20 @@ async def test_a_client_that_takes_nothing_holds_up_only_its_own_call(
         large = setting(SettingCodes.INITIAL_WINDOW_SIZE, MAX_WINDOW)
         client.send(frame(Kind.SETTINGS, 0, 0, large))
         client.send(frame(Kind.WINDOW_UPDATE, 0, 0, struct.pack(">I", MAX_WINDOW - 65_535)))
+        await client.settled()
+        client.pause()
         client.call(1, MANY, b"40000")
         await asyncio.wait_for(paused.wait(), PATIENCE_S)
+        client.call(3, IDLE, b"")
         for number in range(200):  # turns enough to send the rest
             other.call(2 * number + 1, COUNT, b"fine")
             assert (await other.until_end(2 * number + 1)).messages == [b"4"]
         assert site.sent < 20_000, "the rest waits for the client"
+        assert not site.begun, "what the client sends waits, too"
+        client.resume()
+        site.go_on.set()
         assert len((await client.until_end(1)).messages) == 40_000
+        assert (await client.until_end(3)).messages == [b"at last"]
 
 
 async def test_a_client_may_send_only_so_much_ahead_of_what_is_read(site: Site) -> None:
