@@ -206,6 +206,10 @@ def test_everything_acknowledged_is_there_after_kills_of_the_frontier(tmp_path: 
         for ack in client.stub.PutURLs(items()):
             (failed if ack.status == FAIL else acked).append(ack.ID)
 
+    def wait_for_more() -> None:
+        count = len(acked)
+        eventually(lambda: len(acked) > count + 500, "acknowledgements")
+
     with KeptPort() as port:
         address = port.address
         frontier = ServerProcess(tmp_path / "data", listen=address)
@@ -213,14 +217,12 @@ def test_everything_acknowledged_is_there_after_kills_of_the_frontier(tmp_path: 
             putting = threading.Thread(target=put, args=[one.client])
             putting.start()
             for _ in range(3):
-                count = len(acked)
-                eventually(lambda count=count: len(acked) > count + 500, "acknowledgements")  # type: ignore[misc]
+                wait_for_more()
                 frontier.kill()
                 frontier.let_go()
                 frontier = ServerProcess(tmp_path / "data", listen=address)
                 frontier.__enter__()
-            count = len(acked)
-            eventually(lambda: len(acked) > count + 500, "acknowledgements")
+            wait_for_more()
             ended.set()
             putting.join(PATIENCE_S)
             assert not putting.is_alive()

@@ -4,6 +4,7 @@ a URL comes twice only if its client did not get to complete it."""
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -66,10 +67,13 @@ def test_every_url_is_completed(tmp_path: Path) -> None:
         def done() -> Counter[str]:
             return sum((crawler.done for crawler in crawlers), Counter())
 
+        def has_done(count: int) -> bool:
+            return len(done()) >= count
+
         try:
             for kill, port in enumerate((one, two, one)):
-                target = (kill + 1) * URLS // 5
-                eventually(lambda target=target: len(done()) >= target, "completed URLs", WHOLE_CRAWL_S)  # type: ignore[misc]
+                count = (kill + 1) * URLS // 5
+                eventually(partial(has_done, count), "completed URLs", WHOLE_CRAWL_S)
                 gateways[port].kill()
                 gateways[port].__exit__(None, None, None)
                 if kill == 1:
