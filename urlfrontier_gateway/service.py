@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from urlfrontier.urlfrontier_pb2 import (
@@ -45,9 +45,9 @@ from .getting import Getting
 from .leases import Leases
 from .logs import set_level
 from .putting import Putting
-from .refusals import Refused, refusing
+from .refusals import refusing
 from .streams import put_discovered, put_urls
-from .transport import Call, Serve, Server, only_message
+from .transport import Call, Serve, Server, decoded, only_message
 from .views import Views, seen_filter
 
 SERVICE = DESCRIPTOR.services_by_name["URLFrontier"]
@@ -179,7 +179,4 @@ def _unary(kind: type[_M], answer: Callable[[_M], Awaitable[Message]]) -> Serve:
 
 
 async def _request(kind: type[_M], call: Call) -> _M:
-    try:
-        return kind.FromString(await only_message(call))
-    except DecodeError:
-        raise Refused("the request is not a message of this call") from None
+    return decoded(kind.FromString, await only_message(call))

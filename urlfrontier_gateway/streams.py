@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from google.protobuf.message import DecodeError
-
 from urlfrontier.urlfrontier_pb2 import AckMessage, BatchAck, DiscoveredBatch, URLItem
 
 from .items import Offer, discovered, known
 from .putting import MAX_BATCH, Putting, Status
-from .refusals import Refused
-from .transport import Call
+from .transport import Call, decoded
 
 
 class _Unit(NamedTuple):
@@ -52,10 +49,7 @@ def _batches(messages: Sequence[bytes], read: Callable[[bytes], _Unit]) -> Itera
     units: list[_Unit] = []
     count = 0
     for message in messages:
-        try:
-            unit = read(message)
-        except DecodeError:
-            raise Refused("a message of the stream can't be decoded") from None
+        unit = decoded(read, message)
         if units and count + len(unit.offers) > MAX_BATCH:
             yield units
             units, count = [], 0

@@ -5,6 +5,6 @@ arrive together are read together, and everything that is ready in a turn of the
 """
 
 from .call import Aborted, Call
-from .server import Serve, Server, only_message
+from .server import Serve, Server, decoded, only_message
 
-__all__ = ["Aborted", "Call", "Serve", "Server", "only_message"]
+__all__ = ["Aborted", "Call", "Serve", "Server", "decoded", "only_message"]

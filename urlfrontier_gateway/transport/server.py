@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
@@ -15,6 +15,8 @@ from .connection import Connection
 
 _TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
 _UNITS_S = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
+
+_T = TypeVar("_T")
 
 Serve: TypeAlias = Callable[[Call], Awaitable[None]]
 """Serves a call."""
@@ -90,6 +92,14 @@ async def only_message(call: Call) -> bytes:
     return messages[0]
 
 
+def decoded(decode: Callable[[bytes], _T], message: bytes) -> _T:
+    """What a message says. A message of another kind aborts the call."""
+    try:
+        return decode(message)
+    except DecodeError:
+        raise Aborted("the request is not a message of this call", StatusCode.INVALID_ARGUMENT) from None
+
+
 class _Generated:
     """A handler that was written for `grpc.aio`, of a service that answers by a stream or by one message."""
 
@@ -99,9 +109,12 @@ class _Generated:
 
     async def serve(self, call: Call) -> None:
         """Serves a call."""
-        requests = self._requests(call)
         context = _Context(call, self._handler.response_serializer)
-        request = requests if self._handler.request_streaming else self._decoded(await only_message(call))
+        request = (
+            self._requests(call)
+            if self._handler.request_streaming
+            else decoded(self._handler.request_deserializer, await only_message(call))
+        )
         answer = self._behave(request, context)
         if hasattr(answer, "__aiter__"):
             async for message in answer:
@@ -112,13 +125,7 @@ class _Generated:
     async def _requests(self, call: Call) -> AsyncIterator[Any]:
         while messages := await call.read():
             for message in messages:
-                yield self._decoded(message)
-
-    def _decoded(self, message: bytes) -> Any:
-        try:
-            return self._handler.request_deserializer(message)
-        except DecodeError:
-            raise Aborted("the request is not a message of this call", StatusCode.INVALID_ARGUMENT) from None
+                yield decoded(self._handler.request_deserializer, message)
 
 
 class _Context:
