@@ -30,12 +30,10 @@ from toehold.frontier.v1.frontier_pb2 import (
     ToeStepCount,
 )
 from toehold_client.errors import SessionSuperseded, ToeholdError
+from toehold_client.rpc.batches import MAX_ITEMS
 
 from .crawl_ids import crawl_name
 from .frontier import Frontier
-
-MAX_BATCH = 1000
-"""The contract's limit of reports in a request."""
 
 _MAX_TOKENS = 10_000
 _FIRST_INTERVAL_S = 3.0
@@ -134,8 +132,8 @@ class Leases:
     async def hand_back(self, leases: Iterable[Held]) -> None:
         """Gives URLs back to their queues, for any client."""
         given = list(leases)
-        for start in range(0, len(given), MAX_BATCH):
-            batch = given[start : start + MAX_BATCH]
+        for start in range(0, len(given), MAX_ITEMS):
+            batch = given[start : start + MAX_ITEMS]
             await self._release([held.token for held in batch])
             for held in batch:
                 self.drop(held)

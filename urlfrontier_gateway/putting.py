@@ -14,6 +14,7 @@ import structlog
 from toehold.frontier.v1.admin_pb2 import NoteUrisRequest
 from toehold.frontier.v1.crawl_pb2 import Verdict
 from toehold_client.errors import InvalidArgument, ToeholdError
+from toehold_client.rpc.batches import MAX_ITEMS
 from urlfrontier.urlfrontier_pb2 import AckMessage
 
 from .crawl_ids import crawl_name
@@ -21,9 +22,6 @@ from .crawls import Crawls
 from .frontier import Frontier
 from .items import Offer
 from .leases import Held, Leases
-
-MAX_BATCH = 1000
-"""The contract's limit of URIs in a request."""
 
 _MAX_BATCH_BYTES = 4 * 1024 * 1024
 
@@ -147,7 +145,7 @@ def _parts(places: list[int], offers: Sequence[Offer | None]) -> list[list[int]]
         offer = offers[place]
         assert offer is not None
         length = len(offer.url) + len(offer.candidate.annotations) + len(offer.queue_key) + 64
-        if size + length > _MAX_BATCH_BYTES or len(parts[-1]) >= MAX_BATCH:
+        if size + length > _MAX_BATCH_BYTES or len(parts[-1]) >= MAX_ITEMS:
             parts.append([])
             size = 0
         parts[-1].append(place)

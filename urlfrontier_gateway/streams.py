@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from toehold_client.rpc.batches import MAX_ITEMS
 from urlfrontier.urlfrontier_pb2 import AckMessage, BatchAck, DiscoveredBatch, URLItem
 
 from .items import Offer, discovered, known
-from .putting import MAX_BATCH, Putting, Status
+from .putting import Putting, Status
 from .transport import Call, decoded
 
 
@@ -50,7 +51,7 @@ def _batches(messages: Sequence[bytes], read: Callable[[bytes], _Unit]) -> Itera
     count = 0
     for message in messages:
         unit = decoded(read, message)
-        if units and count + len(unit.offers) > MAX_BATCH:
+        if units and count + len(unit.offers) > MAX_ITEMS:
             yield units
             units, count = [], 0
         units.append(unit)
