@@ -56,7 +56,7 @@ class PracticeSpiders:
         self.parts.until_logged()
 
     def complaints(self, again: Collection[str] = ()) -> list[str]:
-        """What there is to say about the finished crawl, by the access log and crawl.log."""
+        """All complaints about the finished crawl, by the access log and crawl.log."""
         counts = Counter(line.url for line in self.parts.pages)
         return [
             *complaints(self.parts.web, self._keys, again),
