@@ -59,13 +59,13 @@ class Held:
 
 
 class Book:
-    """All leases held, by token."""
+    """All leases held, by token, and room for more: `max_fetches` may be fetched at once."""
 
     def __init__(self, max_fetches: int) -> None:
         self._changed = threading.Condition()
         self._held: dict[bytes, Held] = {}
         self._waiting: deque[Held] = deque()
-        self._max_fetches = max_fetches
+        self.max_fetches = max_fetches
         self._closed = False
 
     def wait_for_room(self, timeout_s: float) -> int:
@@ -152,7 +152,7 @@ class Book:
     def resize(self, max_fetches: int) -> None:
         """Changes how many fetches there may be at once."""
         with self._changed:
-            self._max_fetches = max_fetches
+            self.max_fetches = max_fetches
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -163,4 +163,4 @@ class Book:
 
     def _room(self) -> int:
         unfetched = sum(held.stage is not Stage.PROCESSING for held in self._held.values())
-        return min(self._max_fetches - unfetched, MAX_HELD_PER_FETCH * self._max_fetches - len(self._held))
+        return min(self.max_fetches - unfetched, MAX_HELD_PER_FETCH * self.max_fetches - len(self._held))

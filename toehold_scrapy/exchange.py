@@ -38,7 +38,6 @@ class Exchange:
     """The leases of this process, and the threads that take, keep and return them."""
 
     def __init__(self, configuration: Configuration, listener: Listener) -> None:
-        self._max_fetches = configuration.max_leases
         self._listener = listener
         self.book = Book(configuration.max_leases)
         contact = Contact()
@@ -57,7 +56,7 @@ class Exchange:
             contact,
             hand_back=self.hand_back,
             break_off=self._break_off,
-            resize=self._resize,
+            resized=listener.resized,
             drain=lambda: listener.must_end("toehold_drained", ""),
         )
         self._outbox = Outbox(
@@ -124,8 +123,3 @@ class Exchange:
         """
         for held in begun:
             self.finish(held, bare_report(held.lease, KILLED))
-
-    def _resize(self, asked: int | None) -> None:
-        size = self._max_fetches if asked is None else asked
-        self.book.resize(size)
-        self._listener.resized(size)

@@ -18,8 +18,8 @@ DEFAULT_INTERVAL_S = 3.0
 class Heartbeat:
     """Sends heartbeats until it is stopped, the first at once. Its callbacks run in its thread.
 
-    `hand_back` gets leases that were not begun, `break_off` those that were; `resize` the number of fetches
-    at once that an operator asks for, or None; `drain` is called when this process should end.
+    `hand_back` gets leases that were not begun, `break_off` those that were; `resized` the number of fetches
+    at once when an operator changes it; `drain` is called when this process should end.
     """
 
     def __init__(
@@ -31,20 +31,19 @@ class Heartbeat:
         *,
         hand_back: Callable[[Sequence[Held]], None],
         break_off: Callable[[Sequence[Held]], None],
-        resize: Callable[[int | None], None],
+        resized: Callable[[int], None],
         drain: Callable[[], None],
     ) -> None:
         self._node = configuration.node
         self._session = configuration.session
-        self._max_fetches = configuration.max_leases
+        self._own_size = configuration.max_leases
         self._client = client
         self._book = book
         self._contact = contact
         self._hand_back = hand_back
         self._break_off = break_off
-        self._resize = resize
+        self._resized = resized
         self._drain = drain
-        self._asked_size: int | None = None
         self._draining = False
         self._stop = threading.Event()
 
@@ -75,22 +74,23 @@ class Heartbeat:
             logger.debug("The frontier was not told that this process ends: %s", error)
 
     def _beat(self) -> HeartbeatResponse:
+        size = self._book.max_fetches
         return self._client.heartbeat(
             node=self._node,
             session=self._session,
             tokens=self._book.tokens(),
             toe_steps=self._book.stages(),
-            pool=PoolStatistics(size=self._max_fetches, alive_count=self._max_fetches),
+            pool=PoolStatistics(size=size, alive_count=size),
         )
 
     def _obey(self, answer: HeartbeatResponse) -> None:
         self._book.end(answer.ended_tokens)
         self._hand_back(self._book.withdraw({*answer.release_tokens, *answer.interrupt_tokens}))
         self._break_off(self._book.begun(answer.interrupt_tokens))
-        size = answer.pool_size if answer.HasField("pool_size") else None
-        if size != self._asked_size:
-            self._asked_size = size
-            self._resize(size)
+        size = answer.pool_size if answer.HasField("pool_size") else self._own_size
+        if size != self._book.max_fetches:
+            self._book.resize(size)
+            self._resized(size)
         if answer.drain and not self._draining:
             self._draining = True
             logger.info("An operator asks this process to end")
