@@ -139,11 +139,11 @@ def _status_of_failure(error: DownloadFailedError) -> int:
 
 def is_retried(status: int, attempt: int, retry: RetrySpec) -> bool:
     """Whether the frontier will have a URI fetched again after this attempt, as far as the crawl's own
-    settings tell: overrides may differ.
+    settings tell: overrides may differ. `retry` is as the frontier tells it, with all defaults.
     """
     for rule in retry.statuses:
         if rule.fetch_status == status:
-            return attempt < (rule.max_attempts if rule.HasField("max_attempts") else retry.max_attempts)
+            return attempt < rule.max_attempts
     if status == FetchStatus.FETCH_STATUS_PROTOCOL_ERROR:
         return attempt < min(MAX_PROTOCOL_ERRORS, retry.max_attempts)
     return status in _RETRIED and attempt < retry.max_attempts

@@ -24,12 +24,14 @@ from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.python.failure import Failure
 from twisted.web._newclient import ParseError, ResponseFailed
 
+from frontier_server.core.rules.disposition import Disposition, decide
+from frontier_server.wire.specs import settings_of, spec
 from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_SUCCEEDED,
     VERDICT_QUEUED,
+    CrawlSpec,
     FetchPolicy,
-    RetrySpec,
 )
 from toehold.frontier.v1.frontier_pb2 import (
     TRUNCATION_DISCONNECT,
@@ -104,20 +106,19 @@ def test_an_unchanged_page_has_the_digest_of_the_last_visit() -> None:
     assert fetches.report(LEASE, fetches.answered(Response(URL, 304), fetches.Clock())).digest == "sha1:LAST"
 
 
-@pytest.mark.parametrize(
-    ("status", "attempt", "retried"),
-    [
-        *((503, 1, True), (503, 3, False), (429, 2, True), (-1, 1, True), (-3, 3, False)),
-        *((-10, 1, True), (-10, 2, False), (200, 1, False), (500, 1, False), (-4, 1, False)),
-        *((404, 1, True), (404, 4, True), (404, 5, False)),
-    ],
-)
+@pytest.mark.parametrize("attempt", range(1, 7))
+@pytest.mark.parametrize("max_attempts", [1, 3, 30])
+@pytest.mark.parametrize("status", [*(-1, -2, -3, -4, -5, -7, -10, -404), *(200, 304, 404, 429, 500, 503)])
 def test_the_spider_knows_beforehand_which_fetches_the_frontier_repeats(
-    status: int, attempt: int, retried: bool
+    status: int, max_attempts: int, attempt: int
 ) -> None:
-    retry = RetrySpec(max_attempts=3)
-    retry.statuses.add(fetch_status=404, max_attempts=5)
-    assert fetches.is_retried(status, attempt, retry) == retried
+    wanted = CrawlSpec()
+    wanted.retry.max_attempts = max_attempts
+    wanted.retry.statuses.add(fetch_status=404, max_attempts=5)
+    wanted.retry.statuses.add(fetch_status=-4)
+    settings = settings_of(wanted)
+    repeated = decide(status, attempt, settings.retry).disposition is Disposition.DEFERRED
+    assert fetches.is_retried(status, attempt, spec(settings).retry) == repeated
 
 
 class Frontier:
