@@ -17,7 +17,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     NextResponse,
 )
 from toehold_client import FrontierClient, ToeholdError
-from toehold_client.errors import SessionSuperseded, UnknownCrawl
+from toehold_client.errors import InvalidArgument, SessionSuperseded, UnknownCrawl
 
 from .book import Book, Held
 from .calls import LONGEST_REST_S, Abandoned, Contact, logger, persist
@@ -102,6 +102,9 @@ class Feeder:
                 return
             except UnknownCrawl as error:
                 self._listener.must_end("toehold_unknown_crawl", str(error))
+                return
+            except InvalidArgument as error:  # TOEHOLD_NODE is too long
+                self._listener.must_end("toehold_misconfigured", str(error))
                 return
             except ToeholdError as error:
                 logger.error("The frontier gives no leases: %s", error)
