@@ -23,6 +23,9 @@ MAX_LINK_HOPS = 10_000
 MAX_REDIRECT_HOPS = 100
 """The contract's greatest values: a spider has limits of its own."""
 
+MISCONFIGURED = "toehold_misconfigured"
+"""The reason of a spider's end for which its user must change a setting."""
+
 _CONTACT = re.compile(r"\+\s*((?:https?://|mailto:)?[^\s;,()]+)")
 
 

@@ -21,7 +21,7 @@ from toehold_client.errors import InvalidArgument, SessionSuperseded, UnknownCra
 
 from .book import Book, Held
 from .calls import LONGEST_REST_S, Abandoned, Contact, logger, persist
-from .configuration import Configuration
+from .configuration import MISCONFIGURED, Configuration
 
 LONG_POLL_S = 10.0
 """How long the frontier may hold back an answer: a third of a lease period, so that leases of an answer that
@@ -104,7 +104,7 @@ class Feeder:
                 self._listener.must_end("toehold_unknown_crawl", str(error))
                 return
             except InvalidArgument as error:  # TOEHOLD_NODE is too long
-                self._listener.must_end("toehold_misconfigured", str(error))
+                self._listener.must_end(MISCONFIGURED, str(error))
                 return
             except ToeholdError as error:
                 logger.error("The frontier gives no leases: %s", error)

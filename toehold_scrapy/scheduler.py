@@ -36,7 +36,7 @@ from .book import Held
 from .calls import logger
 from .candidates import LEASED_META, MARK, candidate_of
 from .codec import Unserialisable
-from .configuration import Configuration, Misconfigured
+from .configuration import MISCONFIGURED, Configuration, Misconfigured
 from .exchange import Exchange, Listener
 from .joining import CannotJoin, Joined, join
 from .outbox import Judged, Launch, Offer
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
+
+CANNOT_JOIN = "toehold_cannot_join"
 
 LAUNCH_AFTER_S = 10.0
 """When a new crawl is launched although the spider may have more start requests."""
@@ -82,14 +84,15 @@ class Scheduler(BaseScheduler):
     def open(self, spider: Spider) -> Deferred[None] | None:
         """Joins the crawl, and creates it if it does not exist. A spider that cannot join is closed."""
         self._crawler.signals.connect(self._spider_opened, signals.spider_opened)
+        self._crawler.signals.connect(self._spider_closed, signals.spider_closed)
         opening = self._local.open(spider)
         if not is_reactor_installed():
-            self._fail("toehold_misconfigured", "toehold_scrapy needs TWISTED_REACTOR_ENABLED to be true")
+            self._fail(MISCONFIGURED, "toehold_scrapy needs TWISTED_REACTOR_ENABLED to be true")
             return opening
         try:
             configuration = Configuration.of(self._crawler.settings)
         except Misconfigured as error:
-            self._fail("toehold_misconfigured", str(error))
+            self._fail(MISCONFIGURED, str(error))
             return opening
         joining: Deferred[None] = deferToThread(join, configuration).addCallbacks(
             self._begin, self._cannot_join, callbackArgs=(configuration,)
@@ -174,7 +177,7 @@ class Scheduler(BaseScheduler):
     def _cannot_join(self, failure: Failure) -> None:
         error = failure.value
         if isinstance(error, CannotJoin):
-            self._fail("toehold_cannot_join", str(error))
+            self._fail(CANNOT_JOIN, str(error))
         elif isinstance(error, BaseException):
             raise error
 
@@ -186,6 +189,11 @@ class Scheduler(BaseScheduler):
         # An error in `open` would keep Scrapy from opening, and so from closing, the pipelines.
         if self._failure:
             raise CloseSpider(self._failure)
+
+    def _spider_closed(self, reason: str) -> None:
+        # Scrapy's exit code tells only whether a crawler has a spider.
+        if reason in (MISCONFIGURED, CANNOT_JOIN):
+            self._crawler.spider = None
 
     def _launch(self) -> None:
         assert self._exchange is not None

@@ -176,7 +176,7 @@ def test_a_spider_without_a_frontier_ends_with_a_plain_message(programs: Program
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         alone = spider(programs, "alone", "tutorial.py", address, "docs", "-a", "start=http://a.test/")
-        assert alone.wait() == 0
+        assert alone.wait() == 1
     assert f"ERROR: no frontier answers at {address}" in alone.complaints
     assert "Closing spider (toehold_cannot_join)" in alone.complaints
     assert "Traceback" not in alone.complaints
