@@ -243,6 +243,7 @@ class Pages:
         host = urlparse_cached(request).hostname or ""
         unresolved = isinstance(error, CannotResolveHostError)
         if unresolved and self._resolver.has_refused(host):
+            logger.warning("allowed_addresses of the crawl has no address of %s", host)
             return fetches.refused(clock)
         return fetches.failed(error, clock)
 

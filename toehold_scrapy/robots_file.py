@@ -11,6 +11,7 @@ from scrapy.http import Response
 
 from toehold.frontier.v1.frontier_pb2 import Lease, Report
 
+from .calls import logger
 from .fetches import Clock, Fetch, answered, report
 
 MAX_BODY_BYTES = 500 * 1024
@@ -39,6 +40,7 @@ async def robots_report(
             response = await engine.download_async(request)
         except Exception as error:  # each means that there is no robots.txt now
             made = report(lease, failed(request, error, clock))
+            logger.warning("No robots.txt from %s: %s", url, error)  # no page of the host is fetched
             break
         if not redirects and response.ip_address is not None:
             own_address = str(response.ip_address)

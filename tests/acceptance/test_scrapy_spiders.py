@@ -140,6 +140,8 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         ("http://refused.test/", "L"): -7,
         ("http://unknown.test/", "L"): -61,
     }
+    assert "WARNING: allowed_addresses of the crawl has no address of refused.test" in features.complaints
+    assert "WARNING: No robots.txt from http://unknown.test/robots.txt: DNS lookup" in features.complaints
     assert features.complaints.count("Traceback") == 1, features.complaints  # of `raises`
 
 
