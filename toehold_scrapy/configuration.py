@@ -15,7 +15,7 @@ from typing import Any
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, ScopeSpec
 from toehold_client.errors import InvalidSpec
 from toehold_client.spec.file import SpecFile, load, parse
 
@@ -49,7 +49,7 @@ class Configuration:
     @classmethod
     def of(cls, settings: BaseSettings) -> Configuration:
         """Reads a spider's settings. Raises Misconfigured."""
-        spec = settings.get("TOEHOLD_SPEC")
+        spec = settings.get("TOEHOLD_SPEC") or None
         if isinstance(spec, BaseSettings):  # what Scrapy makes of a dict
             spec = spec.copy_to_dict()
         if isinstance(spec, Path):
@@ -70,11 +70,13 @@ class Configuration:
         """The spec of a new crawl, with the contact. Raises InvalidSpec or Misconfigured."""
         match self.spec:
             case None:
-                found = self._default_spec()
+                found = SpecFile(self.crawl, CrawlSpec(), (), None, None, {})
             case str():
                 found = load(Path(self.spec))
             case _:
                 found = _spec_of(self.spec)
+        if not found.spec.HasField("scope"):
+            found.spec.scope.CopyFrom(self._spiders_scope())
         if self.contact and not found.spec.contact:
             found.spec.contact = self.contact
         if not found.spec.contact and list(found.spec.allowed_addresses) != ["loopback"]:
@@ -84,15 +86,15 @@ class Configuration:
             )
         return found
 
-    def _default_spec(self) -> SpecFile:
-        """A spec that leaves the scope to the spider."""
-        spec = CrawlSpec()
-        spec.scope.accept_patterns.append(".*")
-        spec.scope.max_link_hops = MAX_LINK_HOPS
-        spec.scope.max_redirect_hops = self.max_redirects
-        spec.scope.max_path_repetitions = 0
-        spec.scope.max_path_segments = 0
-        return SpecFile(self.crawl, spec, (), None, None, {})
+    def _spiders_scope(self) -> ScopeSpec:
+        """A scope that leaves all decisions to the spider."""
+        return ScopeSpec(
+            accept_patterns=[".*"],
+            max_link_hops=MAX_LINK_HOPS,
+            max_redirect_hops=self.max_redirects,
+            max_path_repetitions=0,
+            max_path_segments=0,
+        )
 
 
 def _required(settings: BaseSettings, name: str, right: str) -> str:

@@ -140,3 +140,16 @@ def test_the_contact_of_a_user_agent_of_ones_own_counts(user_agent: str, contact
 
 def test_scrapys_own_user_agent_is_no_contact() -> None:
     assert configuration().contact == ""
+
+
+@pytest.mark.parametrize("spec", ["", {}, {"politeness": {"min_delay_seconds": 1.0}}, {"scope": {}}])
+def test_a_spec_that_says_nothing_of_the_scope_leaves_it_to_the_spider(spec: Any) -> None:
+    scope = configuration(TOEHOLD_SPEC=spec, TOEHOLD_CONTACT="a@b.c").crawl_spec().spec.scope
+    assert scope == configuration(TOEHOLD_CONTACT="a@b.c").crawl_spec().spec.scope
+
+
+def test_a_spec_with_a_scope_keeps_it() -> None:
+    spec = {"scope": {"accept_patterns": ["^http://a.test/"], "max_link_hops": 3}}
+    scope = configuration(TOEHOLD_SPEC=spec, TOEHOLD_CONTACT="a@b.c").crawl_spec().spec.scope
+    assert list(scope.accept_patterns) == ["^http://a.test/"]
+    assert (scope.max_link_hops, scope.HasField("max_redirect_hops")) == (3, False)
