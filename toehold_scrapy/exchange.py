@@ -96,10 +96,15 @@ class Exchange:
         for held in unfetched:
             self.finish(held, release(held.lease))
 
-    def close(self) -> None:
-        """Returns the leases that wait, sends what is left, says goodbye, and ends. Blocks."""
+    def stop_taking(self) -> None:
+        """Takes no more leases, and returns those that wait."""
         self.book.close()
         self._feeder.stop()
+        self.hand_back(self.book.withdraw())
+
+    def close(self) -> None:
+        """Returns the leases that wait, sends what is left, says goodbye, and ends. Blocks."""
+        self.stop_taking()
         self._threads["feeder"].join(CALL_TIMEOUT_S)
         self.hand_back(self.book.withdraw())
         self._outbox.close()

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 
+class WrongSpider(Exception):
+    """The crawl has a request that this spider cannot read; the message names it."""
+
+
 class Pages:
     """The pages in Scrapy's hands. It hooks itself into Scrapy's engine and Twisted's resolver."""
 
@@ -77,14 +81,11 @@ class Pages:
     # what the scheduler asks
 
     def next_request(self) -> Request | None:
-        """The next request to fetch for a lease."""
+        """The next request to fetch for a lease. Raises WrongSpider."""
         if self._exchanged:
             return self._exchanged.popleft().request
-        while (held := self._exchange.book.take()) is not None:
-            request = self._request_of(held)
-            if request is not None:
-                return request
-        return None
+        held = self._exchange.book.take()
+        return None if held is None else self._request_of(held)
 
     def absorbs(self, request: Request) -> bool:
         """Takes a request in that a downloader middleware has made of a page's own, unless it is a new one.
@@ -148,16 +149,14 @@ class Pages:
 
     # before the fetch
 
-    def _request_of(self, held: Held) -> Request | None:
-        """The request of a lease; None if this spider cannot read it."""
+    def _request_of(self, held: Held) -> Request:
+        """The request of a lease. Raises WrongSpider if this spider cannot read it."""
         assert self._crawler.spider is not None
         try:
             request = codec.decode(held.lease.annotations, held.lease.uri, self._crawler.spider)
         except codec.Unreadable as error:
-            logger.error("%s is of another spider, or of another version: %s", held.lease.uri, error)
-            unreadable = fetches.bare_report(held.lease, fetches.FAILED, "unreadableRequest")
-            self._exchange.finish(held, unreadable)
-            return None
+            self._exchange.hand_back([held])
+            raise WrongSpider(f"{held.lease.uri}: {error}") from None
         mark = held.lease.token.hex()
         request.meta[MARK] = mark
         # The report of a body that breaks off needs its status, which Scrapy's error does not tell.

@@ -40,7 +40,7 @@ from .configuration import MISCONFIGURED, Configuration, Misconfigured
 from .exchange import Exchange, Listener
 from .joining import CannotJoin, Joined, join
 from .outbox import Judged, Launch, Offer
-from .pages import Pages
+from .pages import Pages, WrongSpider
 
 if TYPE_CHECKING:
     from scrapy.core.engine import ExecutionEngine
@@ -160,7 +160,14 @@ class Scheduler(BaseScheduler):
             return local
         if not self._launched and self._opened_at_s + LAUNCH_AFTER_S < time.monotonic():
             self._launch()
-        return self._pages.next_request()
+        try:
+            return self._pages.next_request()
+        except WrongSpider as error:
+            crawl = self._crawler.settings["TOEHOLD_CRAWL"]
+            self._must_end(
+                MISCONFIGURED, f"Crawl {crawl!r} is of another spider, or of another version of it: {error}"
+            )
+            return None
 
     # the beginning
 
@@ -245,8 +252,9 @@ class Scheduler(BaseScheduler):
     def _must_end(self, reason: str, message: str) -> None:
         if message:
             logger.error("%s", message)
-        if not self._closed:
+        if not self._closed and self._exchange is not None:
             self._over = True
+            self._exchange.stop_taking()
             deferred_from_coro(self._engine.close_spider_async(reason=reason))
 
     def _resized(self, max_fetches: int) -> None:

@@ -145,7 +145,7 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
     assert features.complaints.count("Traceback") == 1, features.complaints  # of `raises`
 
 
-def test_a_spider_ends_when_it_is_drained_or_another_process_has_its_name(
+def test_a_spider_ends_when_it_is_drained_or_replaced_or_cannot_read_its_crawl(
     site: Site, programs: Programs, tmp_path: Path
 ) -> None:
     links = b"".join(b'<span class="author"></span><a href="/%d"></a>' % number for number in range(100))
@@ -171,6 +171,15 @@ def test_a_spider_ends_when_it_is_drained_or_another_process_has_its_name(
     assert "Traceback" not in first.complaints + second.complaints
     again = len(site.requests) - len({request.split(b" ")[1] for request in site.requests})
     assert again <= 1  # what the first process had in flight
+    asked = len(site.requests)
+    other = spider(programs, "other", "practice.py", frontier.address, "docs", *start)
+    assert other.wait() == 1
+    assert "ERROR: Crawl 'docs' is of another spider, or of another version of it: " in other.complaints
+    assert "Spider closed (toehold_misconfigured)" in other.complaints
+    assert len(site.requests) == asked
+    with FrontierClient(frontier.address) as client:
+        left = CrawlController(client, "docs").statistics().statistics
+    assert (left.failed_count, left.leased_count) == (0, 0)
 
 
 def test_a_spider_without_a_frontier_ends_with_a_plain_message(programs: Programs) -> None:
