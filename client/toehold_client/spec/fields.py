@@ -192,6 +192,7 @@ class Politeness(Table, frozen=True):
     max_parallel: _Count = 1
     across_crawls: bool = True
     max_bytes_per_second: _LargeCount = 0
+    adaptive: bool = False
 
 
 class Scope(Table, frozen=True):
@@ -207,6 +208,7 @@ class Scope(Table, frozen=True):
     schemes: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("http", "https")
     max_path_repetitions: _Count = 2
     max_path_segments: _Count = 20
+    page_requisites: bool = False
 
 
 class Spec(Table, frozen=True):

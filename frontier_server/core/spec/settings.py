@@ -75,6 +75,7 @@ class ScopeSettings:
     )
     max_path_repetitions: Annotated[int, Within(0, 10_000)] = 2
     max_path_segments: Annotated[int, Within(0, 10_000)] = 20
+    page_requisites: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,7 @@ class PolitenessSettings:
     max_parallel: Annotated[int, Within(1, 1_000)] = 1
     across_crawls: Annotated[bool, Fixed.FOR_LIFE, Fixed.FOR_ALL_URIS] = True
     max_bytes_per_second: Annotated[int, Within(0, TIB)] = 0
+    adaptive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ def seed_redirect(path: str) -> bool:
     return 0 < len(path) <= MAX_SEED_REDIRECTS and path.strip("R") == ""
 
 
+def requisite(path: str) -> bool:
+    """Whether a URI is embedded in a page, by itself or after redirects."""
+    return "E" in path[len(path.rstrip("ER")) :]
+
+
 def authority_in_scope(tx: Transaction, crawl: int, host: str, authority: str) -> bool:
     """Whether a host (and port, if not the scheme's own) has been added to the scope."""
     return tx.get(Family.INDEX, scope_key(crawl, partition_of(host), hash64(authority))) is not None
@@ -102,8 +107,9 @@ class ScopeRules:
 
     1. if its scheme is not among `schemes`;
     2. if the longest of `surt_prefixes` that its SURT begins with is a `-`;
-    3. unless it is a seed, its host is in scope, that longest prefix is a `+`, or one of
-       `accept_patterns` matches it (`hosts`);
+    3. unless it is a seed, its host is in scope, that longest prefix is a `+`, one of
+       `accept_patterns` matches it, or it is a page's requisite and `page_requisites` is set
+       (`hosts`);
     4. if one of `reject_patterns` matches it;
     5. unless it is a seed: if its path repeats itself or has too many segments, or its
        discovery path has too many hops.
@@ -165,7 +171,7 @@ class ScopeRules:
         """`judge` for a canonical URI with this standing, whose path begins at `target_at`."""
         if standing.refused_by:
             return standing.refused_by
-        if not (host_in_scope or seed or standing.let_in) and not self._accepts(text):
+        if not (host_in_scope or seed or standing.let_in or self._accepts(text, path)):
             return "hosts"
         if self._rejecting is not None and (place := self._rejecting.first(text)) is not None:
             return f"reject_patterns[{place}]"
@@ -175,7 +181,9 @@ class ScopeRules:
             return trap
         return hop_rule(path, self._settings) if len(path) > self._few_hops else ""
 
-    def _accepts(self, text: str) -> bool:
+    def _accepts(self, text: str, path: str) -> bool:
+        if self._settings.page_requisites and requisite(path):
+            return True
         return self._accepting is not None and self._accepting.first(text) is not None
 
     def longest_prefix(self, uri: CanonicalUri) -> str:

@@ -6,7 +6,7 @@ FrontierService's rules for errors apply here too, with these further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
 UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
-(NOT_FOUND), CRAWL_TORN_DOWN, CHECKPOINT_IN_USE and URIS_NOT_KEPT
+(NOT_FOUND), CRAWL_TORN_DOWN, CHECKPOINT_IN_USE, URIS_NOT_KEPT and NODE_PRESENT
 (FAILED_PRECONDITION). A request that would change a held crawl is refused:
 CRAWL_HELD (UNAVAILABLE).
 
@@ -43,6 +43,38 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _NodePresence:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NodePresenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NodePresence.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NODE_PRESENCE_UNSPECIFIED: _NodePresence.ValueType  # 0
+    """Not set."""
+    NODE_PRESENCE_PRESENT: _NodePresence.ValueType  # 1
+    """It has called within three heartbeat intervals."""
+    NODE_PRESENCE_SILENT: _NodePresence.ValueType  # 2
+    """It has missed three heartbeats. Its leases go on."""
+    NODE_PRESENCE_LOST: _NodePresence.ValueType  # 3
+    """It has not called for a lease period: its leases have lapsed."""
+    NODE_PRESENCE_LEFT: _NodePresence.ValueType  # 4
+    """It has said goodbye."""
+
+class NodePresence(_NodePresence, metaclass=_NodePresenceEnumTypeWrapper):
+    """Whether a node is there."""
+
+NODE_PRESENCE_UNSPECIFIED: NodePresence.ValueType  # 0
+"""Not set."""
+NODE_PRESENCE_PRESENT: NodePresence.ValueType  # 1
+"""It has called within three heartbeat intervals."""
+NODE_PRESENCE_SILENT: NodePresence.ValueType  # 2
+"""It has missed three heartbeats. Its leases go on."""
+NODE_PRESENCE_LOST: NodePresence.ValueType  # 3
+"""It has not called for a lease period: its leases have lapsed."""
+NODE_PRESENCE_LEFT: NodePresence.ValueType  # 4
+"""It has said goodbye."""
+Global___NodePresence: _TypeAlias = NodePresence  # noqa: Y015
 
 class _UriState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -115,6 +147,38 @@ JOB_STATE_DONE: JobState.ValueType  # 4
 JOB_STATE_CANCELLED: JobState.ValueType  # 5
 """It was cancelled, or its crawl ended before it."""
 Global___JobState: _TypeAlias = JobState  # noqa: Y015
+
+class _SeedResult:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SeedResultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SeedResult.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEED_RESULT_UNSPECIFIED: _SeedResult.ValueType  # 0
+    """Not set."""
+    SEED_RESULT_PENDING: _SeedResult.ValueType  # 1
+    """It waits, is out at a node, or will be tried again."""
+    SEED_RESULT_FETCHED: _SeedResult.ValueType  # 2
+    """It was answered with 2xx or 3xx."""
+    SEED_RESULT_ERROR: _SeedResult.ValueType  # 3
+    """It was answered with an error, 4xx or 5xx."""
+    SEED_RESULT_FAILED: _SeedResult.ValueType  # 4
+    """It got no answer, or was never fetched: refused, forbidden or deleted."""
+
+class SeedResult(_SeedResult, metaclass=_SeedResultEnumTypeWrapper):
+    """How far a seed has come."""
+
+SEED_RESULT_UNSPECIFIED: SeedResult.ValueType  # 0
+"""Not set."""
+SEED_RESULT_PENDING: SeedResult.ValueType  # 1
+"""It waits, is out at a node, or will be tried again."""
+SEED_RESULT_FETCHED: SeedResult.ValueType  # 2
+"""It was answered with 2xx or 3xx."""
+SEED_RESULT_ERROR: SeedResult.ValueType  # 3
+"""It was answered with an error, 4xx or 5xx."""
+SEED_RESULT_FAILED: SeedResult.ValueType  # 4
+"""It got no answer, or was never fetched: refused, forbidden or deleted."""
+Global___SeedResult: _TypeAlias = SeedResult  # noqa: Y015
 
 class _Why:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -551,6 +615,68 @@ class LaunchCrawlResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LaunchCrawlResponse: _TypeAlias = LaunchCrawlResponse  # noqa: Y015
+
+@_typing.final
+class ReopenCrawlRequest(_message.Message):
+    """A crawl to run again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    pause: _builtins.bool
+    """Leave the crawl PAUSED, so that URIs can be added before it runs."""
+    @_builtins.property
+    def spec(self) -> _crawl_pb2.CrawlSpec:
+        """New values of settings, as in UpdateCrawl."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """The fields to change, as in UpdateCrawl."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        spec: _crawl_pb2.CrawlSpec | None = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        pause: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "pause", b"pause", "spec", b"spec", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReopenCrawlRequest: _TypeAlias = ReopenCrawlRequest  # noqa: Y015
+
+@_typing.final
+class ReopenCrawlResponse(_message.Message):
+    """The crawl after the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def crawl(self) -> Global___Crawl:
+        """Its description."""
+
+    def __init__(
+        self,
+        *,
+        crawl: Global___Crawl | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReopenCrawlResponse: _TypeAlias = ReopenCrawlResponse  # noqa: Y015
 
 @_typing.final
 class UpdateCrawlRequest(_message.Message):
@@ -1380,7 +1506,9 @@ class GetFrontierResponse(_message.Message):
 
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Node]:
-        """The nodes that it has seen since it started, the latest first, at most 1000."""
+        """The nodes that it knows, the last seen first, at most 1000. Nodes that have not
+        called for a day, or were forgotten (ForgetNode), are missing.
+        """
 
     @_builtins.property
     def lease_duration(self) -> _duration_pb2.Duration:
@@ -1418,6 +1546,8 @@ class Node(_message.Message):
     POOL_FIELD_NUMBER: _builtins.int
     SERVICE_ADDRESS_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
+    PRESENCE_FIELD_NUMBER: _builtins.int
+    RIVAL_SESSION_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Its name."""
     session: _builtins.str
@@ -1430,6 +1560,14 @@ class Node(_message.Message):
     """Where its NodeService listens; empty if it does not."""
     draining: _builtins.bool
     """DrainNode has asked it to end."""
+    presence: Global___NodePresence.ValueType
+    """Whether it is there. The toe threads of a node that is not PRESENT are those of
+    its last heartbeat; they don't work now.
+    """
+    rival_session: _builtins.str
+    """Another process that has called in its name within the last lease period and was
+    refused: its session. Give each process its own name. Empty if there is none.
+    """
     @_builtins.property
     def last_seen_time(self) -> _timestamp_pb2.Timestamp:
         """When it last called."""
@@ -1456,16 +1594,57 @@ class Node(_message.Message):
         pool: _frontier_pb2.PoolStatistics | None = ...,
         service_address: _builtins.str = ...,
         draining: _builtins.bool = ...,
+        presence: Global___NodePresence.ValueType = ...,
+        rival_session: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "last_seen_time", b"last_seen_time", "pool", b"pool", "pool_size", b"pool_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "draining", b"draining", "last_seen_time", b"last_seen_time", "leased_count", b"leased_count", "node", b"node", "pool", b"pool", "pool_size", b"pool_size", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "draining", b"draining", "last_seen_time", b"last_seen_time", "leased_count", b"leased_count", "node", b"node", "pool", b"pool", "pool_size", b"pool_size", "presence", b"presence", "rival_session", b"rival_session", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__pool_size: _TypeAlias = _typing.Literal["pool_size"]  # noqa: Y015
     _WhichOneofArgType__pool_size: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__pool_size) -> _WhichOneofReturnType__pool_size | None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class ForgetNodeRequest(_message.Message):
+    """A node to forget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetNodeRequest: _TypeAlias = ForgetNodeRequest  # noqa: Y015
+
+@_typing.final
+class ForgetNodeResponse(_message.Message):
+    """The node is forgotten."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetNodeResponse: _TypeAlias = ForgetNodeResponse  # noqa: Y015
 
 @_typing.final
 class GetQueueRequest(_message.Message):
@@ -1889,6 +2068,7 @@ class UriStory(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
     DISCOVER_TIME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """Its canonical form, which is fetched."""
     identity: _builtins.str
@@ -1915,6 +2095,8 @@ class UriStory(_message.Message):
     """The Last-Modified of the last success."""
     digest: _builtins.str
     """The digest of the last success's body."""
+    reason: _builtins.str
+    """Why the last visit failed, for people to read (Report.reason)."""
     @_builtins.property
     def finish_time(self) -> _timestamp_pb2.Timestamp:
         """When that visit ended, or the URI was noted as seen."""
@@ -1954,10 +2136,11 @@ class UriStory(_message.Message):
         waiting: Global___WaitingUri | None = ...,
         lease: Global___UriLease | None = ...,
         discover_time: _timestamp_pb2.Timestamp | None = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["discover_time", b"discover_time", "due_time", b"due_time", "finish_time", b"finish_time", "lease", b"lease", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "discover_time", b"discover_time", "disposition", b"disposition", "due_time", b"due_time", "etag", b"etag", "fetch_status", b"fetch_status", "finish_time", b"finish_time", "identity", b"identity", "last_modified", b"last_modified", "lease", b"lease", "queue_key", b"queue_key", "refused_by", b"refused_by", "state", b"state", "uri", b"uri", "visit_count", b"visit_count", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "discover_time", b"discover_time", "disposition", b"disposition", "due_time", b"due_time", "etag", b"etag", "fetch_status", b"fetch_status", "finish_time", b"finish_time", "identity", b"identity", "last_modified", b"last_modified", "lease", b"lease", "queue_key", b"queue_key", "reason", b"reason", "refused_by", b"refused_by", "state", b"state", "uri", b"uri", "visit_count", b"visit_count", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -3388,8 +3571,17 @@ class Seed(_message.Message):
 
     URI_FIELD_NUMBER: _builtins.int
     STORY_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """As it was added."""
+    outcome: _builtins.str
+    """Its outcome so far, for people to read: `fetched (200)`, `name not found`,
+    `address refused: 127.0.0.1 is not public`, `robots.txt could not be fetched
+    (503)`, `not fetched yet`. A seed that redirects names its target.
+    """
+    result: Global___SeedResult.ValueType
+    """Whether it counts as fetched: an answer of 2xx or 3xx."""
     @_builtins.property
     def story(self) -> Global___UriStory:
         """Its story; unset until the seed has been announced."""
@@ -3399,14 +3591,142 @@ class Seed(_message.Message):
         *,
         uri: _builtins.str = ...,
         story: Global___UriStory | None = ...,
+        outcome: _builtins.str = ...,
+        result: Global___SeedResult.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["story", b"story"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["story", b"story", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "result", b"result", "story", b"story", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Seed: _TypeAlias = Seed  # noqa: Y015
+
+@_typing.final
+class ListRefusalsRequest(_message.Message):
+    """Asks for the rules that refused URIs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    rule: _builtins.str
+    """Only this rule, with up to 100 examples instead of 3; empty for all."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        rule: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "rule", b"rule"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRefusalsRequest: _TypeAlias = ListRefusalsRequest  # noqa: Y015
+
+@_typing.final
+class ListRefusalsResponse(_message.Message):
+    """The rules that refused URIs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusalRule]:
+        """The rule that refused most comes first."""
+
+    def __init__(
+        self,
+        *,
+        rules: _abc.Iterable[Global___RefusalRule] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rules", b"rules"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRefusalsResponse: _TypeAlias = ListRefusalsResponse  # noqa: Y015
+
+@_typing.final
+class RefusalRule(_message.Message):
+    """A rule that refused URIs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULE_FIELD_NUMBER: _builtins.int
+    REFUSED_COUNT_FIELD_NUMBER: _builtins.int
+    EXAMPLES_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    rule: _builtins.str
+    """Its name: a setting (`scope.max_link_hops`, `scope.reject_patterns[0]`), or
+    `malformed`, `too-long`, `unsupported-scheme`, `robots`.
+    """
+    refused_count: _builtins.int
+    """How many candidates it refused, the same URI each time that it was offered."""
+    message: _builtins.str
+    """The rule, and its value, for people to read."""
+    @_builtins.property
+    def examples(self) -> _containers.RepeatedCompositeFieldContainer[Global___Refusal]:
+        """The latest URIs that it refused, each once, the last one first. 100 are kept of
+        each rule.
+        """
+
+    def __init__(
+        self,
+        *,
+        rule: _builtins.str = ...,
+        refused_count: _builtins.int = ...,
+        examples: _abc.Iterable[Global___Refusal] | None = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["examples", b"examples", "message", b"message", "refused_count", b"refused_count", "rule", b"rule"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusalRule: _TypeAlias = RefusalRule  # noqa: Y015
+
+@_typing.final
+class Refusal(_message.Message):
+    """A URI that was refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    VIA_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    REFUSE_TIME_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """The URI, as offered; cut after 2048 characters."""
+    via: _builtins.str
+    """The page that it was found on; likewise."""
+    path: _builtins.str
+    """Its discovery path."""
+    @_builtins.property
+    def refuse_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was refused."""
+
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        via: _builtins.str = ...,
+        path: _builtins.str = ...,
+        refuse_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["refuse_time", b"refuse_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["path", b"path", "refuse_time", b"refuse_time", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
 
 @_typing.final
 class ExplainRequest(_message.Message):
@@ -3620,6 +3940,7 @@ class UriOutcome(_message.Message):
     DIGEST_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
     """Give this to StreamOutcomes to continue after this outcome."""
     uri: _builtins.str
@@ -3644,6 +3965,8 @@ class UriOutcome(_message.Message):
     """The body's digest."""
     source: _builtins.str
     """The seed that it descends from."""
+    reason: _builtins.str
+    """Why it failed, for people to read (Report.reason); empty if nobody said."""
     @_builtins.property
     def outcome_time(self) -> _timestamp_pb2.Timestamp:
         """When it was decided, by the frontier's clock."""
@@ -3679,10 +4002,11 @@ class UriOutcome(_message.Message):
         digest: _builtins.str = ...,
         annotations: _abc.Iterable[_builtins.str] | None = ...,
         source: _builtins.str = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fetch_duration", b"fetch_duration", "outcome_time", b"outcome_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "cursor", b"cursor", "digest", b"digest", "disposition", b"disposition", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "media_type", b"media_type", "node", b"node", "outcome_time", b"outcome_time", "path", b"path", "source", b"source", "start_time", b"start_time", "toe_number", b"toe_number", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "cursor", b"cursor", "digest", b"digest", "disposition", b"disposition", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "media_type", b"media_type", "node", b"node", "outcome_time", b"outcome_time", "path", b"path", "reason", b"reason", "source", b"source", "start_time", b"start_time", "toe_number", b"toe_number", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -61,6 +61,11 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlResponse.FromString,
                 _registered_method=True)
+        self.ReopenCrawl = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ReopenCrawl',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ReopenCrawlRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ReopenCrawlResponse.FromString,
+                _registered_method=True)
         self.UpdateCrawl = channel.unary_unary(
                 '/toehold.frontier.v1.FrontierAdminService/UpdateCrawl',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateCrawlRequest.SerializeToString,
@@ -201,6 +206,11 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsResponse.FromString,
                 _registered_method=True)
+        self.ListRefusals = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListRefusals',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListRefusalsRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListRefusalsResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/toehold.frontier.v1.FrontierAdminService/Explain',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
@@ -240,6 +250,11 @@ class FrontierAdminServiceStub:
                 '/toehold.frontier.v1.FrontierAdminService/DrainNode',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
+        self.ForgetNode = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ForgetNode',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetNodeRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetNodeResponse.FromString,
                 _registered_method=True)
 
 
@@ -301,6 +316,18 @@ class FrontierAdminServiceServicer:
 
     def GetCrawl(self, request, context):
         """Describes a crawl: its spec with defaults, its state, its number of seeds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReopenCrawl(self, request, context):
+        """Lets a crawl that has FINISHED run again, with what it left in its queues: for
+        instance after a limit was raised. First changes settings as UpdateCrawl does;
+        then FINISHED → RUNNING, or PAUSED with `pause`. Statistics, seen-set and rests go
+        on; time that passed since the end does not count as elapsed. A crawl that has
+        nothing left ends again at once: add URIs while it is PAUSED. ILLEGAL_STATE unless the crawl has FINISHED, and while a
+        limit is still reached (the message names it); CRAWL_TORN_DOWN; DISK_RESERVE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -543,7 +570,15 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSeeds(self, request, context):
-        """Lists seeds in the order in which they were added, with the story of each.
+        """Lists seeds in the order in which they were added, with the story of each, and
+        its outcome in words.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRefusals(self, request, context):
+        """Lists the rules that refused URIs, with counts and the latest examples of each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -625,6 +660,18 @@ class FrontierAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ForgetNode(self, request, context):
+        """Forgets a node that is LOST or has LEFT, so that listings no longer have it. A
+        node that calls again is known again. Nodes that have not called for a day are
+        forgotten without a request.
+
+        Errors: NOT_FOUND / UNKNOWN_NODE if the frontier does not know the node;
+        FAILED_PRECONDITION / NODE_PRESENT while it is PRESENT or SILENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FrontierAdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -652,6 +699,11 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.GetCrawl,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlResponse.SerializeToString,
+            ),
+            'ReopenCrawl': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReopenCrawl,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ReopenCrawlRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ReopenCrawlResponse.SerializeToString,
             ),
             'UpdateCrawl': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateCrawl,
@@ -793,6 +845,11 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsResponse.SerializeToString,
             ),
+            'ListRefusals': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRefusals,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListRefusalsRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListRefusalsResponse.SerializeToString,
+            ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExplainRequest.FromString,
@@ -832,6 +889,11 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.DrainNode,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeResponse.SerializeToString,
+            ),
+            'ForgetNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetNode,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetNodeRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetNodeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -971,6 +1033,33 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/GetCrawl',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReopenCrawl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ReopenCrawl',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ReopenCrawlRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ReopenCrawlResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1738,6 +1827,33 @@ class FrontierAdminService:
             _registered_method=True)
 
     @staticmethod
+    def ListRefusals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListRefusals',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListRefusalsRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListRefusalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Explain(request,
             target,
             options=(),
@@ -1943,6 +2059,33 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/DrainNode',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ForgetNode',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetNodeRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

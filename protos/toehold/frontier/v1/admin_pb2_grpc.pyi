@@ -6,7 +6,7 @@ FrontierService's rules for errors apply here too, with these further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
 UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
-(NOT_FOUND), CRAWL_TORN_DOWN, CHECKPOINT_IN_USE and URIS_NOT_KEPT
+(NOT_FOUND), CRAWL_TORN_DOWN, CHECKPOINT_IN_USE, URIS_NOT_KEPT and NODE_PRESENT
 (FAILED_PRECONDITION). A request that would change a held crawl is refused:
 CRAWL_HELD (UNAVAILABLE).
 
@@ -92,6 +92,14 @@ class FrontierAdminServiceStub:
     """
     GetCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetCrawlRequest, _admin_pb2.GetCrawlResponse]
     """Describes a crawl: its spec with defaults, its state, its number of seeds."""
+    ReopenCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReopenCrawlRequest, _admin_pb2.ReopenCrawlResponse]
+    """Lets a crawl that has FINISHED run again, with what it left in its queues: for
+    instance after a limit was raised. First changes settings as UpdateCrawl does;
+    then FINISHED → RUNNING, or PAUSED with `pause`. Statistics, seen-set and rests go
+    on; time that passed since the end does not count as elapsed. A crawl that has
+    nothing left ends again at once: add URIs while it is PAUSED. ILLEGAL_STATE unless the crawl has FINISHED, and while a
+    limit is still reached (the message names it); CRAWL_TORN_DOWN; DISK_RESERVE.
+    """
     UpdateCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateCrawlRequest, _admin_pb2.UpdateCrawlResponse]
     """Changes settings of a crawl, in any state but FINISHED (CRAWL_FINISHED). They
     apply from the next decision on; leases that are out end under the old ones.
@@ -215,7 +223,11 @@ class FrontierAdminServiceStub:
     statistics of those URIs.
     """
     ListSeeds: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListSeedsRequest, _admin_pb2.ListSeedsResponse]
-    """Lists seeds in the order in which they were added, with the story of each."""
+    """Lists seeds in the order in which they were added, with the story of each, and
+    its outcome in words.
+    """
+    ListRefusals: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListRefusalsRequest, _admin_pb2.ListRefusalsResponse]
+    """Lists the rules that refused URIs, with counts and the latest examples of each."""
     Explain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]
     """Explains why a crawl, a queue or a URI is not being fetched, and until when.
     Each reason is read from the values that decide. UNKNOWN_QUEUE;
@@ -258,6 +270,14 @@ class FrontierAdminServiceStub:
     changes nothing.
 
     Errors: NOT_FOUND / UNKNOWN_NODE if the frontier does not see the node.
+    """
+    ForgetNode: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetNodeRequest, _admin_pb2.ForgetNodeResponse]
+    """Forgets a node that is LOST or has LEFT, so that listings no longer have it. A
+    node that calls again is known again. Nodes that have not called for a day are
+    forgotten without a request.
+
+    Errors: NOT_FOUND / UNKNOWN_NODE if the frontier does not know the node;
+    FAILED_PRECONDITION / NODE_PRESENT while it is PRESENT or SILENT.
     """
 
 @_typing.type_check_only
@@ -304,6 +324,14 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """
     GetCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetCrawlRequest, _admin_pb2.GetCrawlResponse]  # type: ignore[assignment]
     """Describes a crawl: its spec with defaults, its state, its number of seeds."""
+    ReopenCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReopenCrawlRequest, _admin_pb2.ReopenCrawlResponse]  # type: ignore[assignment]
+    """Lets a crawl that has FINISHED run again, with what it left in its queues: for
+    instance after a limit was raised. First changes settings as UpdateCrawl does;
+    then FINISHED → RUNNING, or PAUSED with `pause`. Statistics, seen-set and rests go
+    on; time that passed since the end does not count as elapsed. A crawl that has
+    nothing left ends again at once: add URIs while it is PAUSED. ILLEGAL_STATE unless the crawl has FINISHED, and while a
+    limit is still reached (the message names it); CRAWL_TORN_DOWN; DISK_RESERVE.
+    """
     UpdateCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateCrawlRequest, _admin_pb2.UpdateCrawlResponse]  # type: ignore[assignment]
     """Changes settings of a crawl, in any state but FINISHED (CRAWL_FINISHED). They
     apply from the next decision on; leases that are out end under the old ones.
@@ -427,7 +455,11 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     statistics of those URIs.
     """
     ListSeeds: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListSeedsRequest, _admin_pb2.ListSeedsResponse]  # type: ignore[assignment]
-    """Lists seeds in the order in which they were added, with the story of each."""
+    """Lists seeds in the order in which they were added, with the story of each, and
+    its outcome in words.
+    """
+    ListRefusals: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListRefusalsRequest, _admin_pb2.ListRefusalsResponse]  # type: ignore[assignment]
+    """Lists the rules that refused URIs, with counts and the latest examples of each."""
     Explain: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]  # type: ignore[assignment]
     """Explains why a crawl, a queue or a URI is not being fetched, and until when.
     Each reason is read from the values that decide. UNKNOWN_QUEUE;
@@ -470,6 +502,14 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     changes nothing.
 
     Errors: NOT_FOUND / UNKNOWN_NODE if the frontier does not see the node.
+    """
+    ForgetNode: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetNodeRequest, _admin_pb2.ForgetNodeResponse]  # type: ignore[assignment]
+    """Forgets a node that is LOST or has LEFT, so that listings no longer have it. A
+    node that calls again is known again. Nodes that have not called for a day are
+    forgotten without a request.
+
+    Errors: NOT_FOUND / UNKNOWN_NODE if the frontier does not know the node;
+    FAILED_PRECONDITION / NODE_PRESENT while it is PRESENT or SILENT.
     """
 
 class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -543,6 +583,20 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetCrawlResponse, _abc.Awaitable[_admin_pb2.GetCrawlResponse]]:
         """Describes a crawl: its spec with defaults, its state, its number of seeds."""
+
+    @_abc_1.abstractmethod
+    def ReopenCrawl(
+        self,
+        request: _admin_pb2.ReopenCrawlRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ReopenCrawlResponse, _abc.Awaitable[_admin_pb2.ReopenCrawlResponse]]:
+        """Lets a crawl that has FINISHED run again, with what it left in its queues: for
+        instance after a limit was raised. First changes settings as UpdateCrawl does;
+        then FINISHED → RUNNING, or PAUSED with `pause`. Statistics, seen-set and rests go
+        on; time that passed since the end does not count as elapsed. A crawl that has
+        nothing left ends again at once: add URIs while it is PAUSED. ILLEGAL_STATE unless the crawl has FINISHED, and while a
+        limit is still reached (the message names it); CRAWL_TORN_DOWN; DISK_RESERVE.
+        """
 
     @_abc_1.abstractmethod
     def UpdateCrawl(
@@ -834,7 +888,17 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ListSeedsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListSeedsResponse, _abc.Awaitable[_admin_pb2.ListSeedsResponse]]:
-        """Lists seeds in the order in which they were added, with the story of each."""
+        """Lists seeds in the order in which they were added, with the story of each, and
+        its outcome in words.
+        """
+
+    @_abc_1.abstractmethod
+    def ListRefusals(
+        self,
+        request: _admin_pb2.ListRefusalsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListRefusalsResponse, _abc.Awaitable[_admin_pb2.ListRefusalsResponse]]:
+        """Lists the rules that refused URIs, with counts and the latest examples of each."""
 
     @_abc_1.abstractmethod
     def Explain(
@@ -925,6 +989,20 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         changes nothing.
 
         Errors: NOT_FOUND / UNKNOWN_NODE if the frontier does not see the node.
+        """
+
+    @_abc_1.abstractmethod
+    def ForgetNode(
+        self,
+        request: _admin_pb2.ForgetNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ForgetNodeResponse, _abc.Awaitable[_admin_pb2.ForgetNodeResponse]]:
+        """Forgets a node that is LOST or has LEFT, so that listings no longer have it. A
+        node that calls again is known again. Nodes that have not called for a day are
+        forgotten without a request.
+
+        Errors: NOT_FOUND / UNKNOWN_NODE if the frontier does not know the node;
+        FAILED_PRECONDITION / NODE_PRESENT while it is PRESENT or SILENT.
         """
 
 def add_FrontierAdminServiceServicer_to_server(servicer: FrontierAdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -78,7 +78,7 @@ class _CrawlStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CrawlState
     CRAWL_STATE_STOPPING: _CrawlState.ValueType  # 7
     """The end has begun; leases are still out, for CrawlSpec.stop_timeout at most."""
     CRAWL_STATE_FINISHED: _CrawlState.ValueType  # 8
-    """The crawl has ended, for good.
+    """The crawl has ended. Only ReopenCrawl makes it run again.
     `crawl.log` gets its last lines within some seconds; once the crawl is torn
     down, or held before it ends, the log is complete and durable.
     """
@@ -107,7 +107,7 @@ CRAWL_STATE_PAUSED: CrawlState.ValueType  # 6
 CRAWL_STATE_STOPPING: CrawlState.ValueType  # 7
 """The end has begun; leases are still out, for CrawlSpec.stop_timeout at most."""
 CRAWL_STATE_FINISHED: CrawlState.ValueType  # 8
-"""The crawl has ended, for good.
+"""The crawl has ended. Only ReopenCrawl makes it run again.
 `crawl.log` gets its last lines within some seconds; once the crawl is torn
 down, or held before it ends, the log is complete and durable.
 """
@@ -790,8 +790,8 @@ class ScopeSpec(_message.Message):
     2. A URI is OUT_OF_SCOPE if the longest of the `surt_prefixes` that it begins
        with has a `-`.
     3. Something must accept the URI: it is a seed, its host is in scope, that
-       longest prefix has a `+`, or one of `accept_patterns` matches it. Otherwise
-       it is OUT_OF_SCOPE.
+       longest prefix has a `+`, one of `accept_patterns` matches it, or a page
+       embeds it and `page_requisites` is set. Otherwise it is OUT_OF_SCOPE.
     4. A URI that one of `reject_patterns` matches is OUT_OF_SCOPE.
     5. A URI whose path is a trap (`max_path_repetitions`, `max_path_segments`) is
        OUT_OF_SCOPE, unless it is a seed.
@@ -814,6 +814,7 @@ class ScopeSpec(_message.Message):
     SCHEMES_FIELD_NUMBER: _builtins.int
     MAX_PATH_REPETITIONS_FIELD_NUMBER: _builtins.int
     MAX_PATH_SEGMENTS_FIELD_NUMBER: _builtins.int
+    PAGE_REQUISITES_FIELD_NUMBER: _builtins.int
     max_link_hops: _builtins.int
     """Most links between a seed and a URI. 0 fetches the seeds and what they
     embed.
@@ -851,6 +852,15 @@ class ScopeSpec(_message.Message):
     Heritrix: TooManyPathSegments.
 
     Default: 20. Range: 0 to 10 000.
+    """
+    page_requisites: _builtins.bool
+    """Whether the images, styles, scripts and frames of a page are in scope on any
+    host. Their own links are not.
+
+    The discovery path ends in hops `E` and `R`, with at least one `E`. Heritrix:
+    TransclusionDecideRule.
+
+    Default: false.
     """
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -927,10 +937,11 @@ class ScopeSpec(_message.Message):
         schemes: _abc.Iterable[_builtins.str] | None = ...,
         max_path_repetitions: _builtins.int | None = ...,
         max_path_segments: _builtins.int | None = ...,
+        page_requisites: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "reject_patterns", b"reject_patterns", "schemes", b"schemes", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "reject_patterns", b"reject_patterns", "schemes", b"schemes", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_embed_hops: _TypeAlias = _typing.Literal["max_embed_hops"]  # noqa: Y015
     _WhichOneofArgType__max_embed_hops: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops"]  # noqa: Y015
@@ -942,6 +953,8 @@ class ScopeSpec(_message.Message):
     _WhichOneofArgType__max_path_segments: _TypeAlias = _typing.Literal["_max_path_segments", b"_max_path_segments"]  # noqa: Y015
     _WhichOneofReturnType__max_redirect_hops: _TypeAlias = _typing.Literal["max_redirect_hops"]  # noqa: Y015
     _WhichOneofArgType__max_redirect_hops: _TypeAlias = _typing.Literal["_max_redirect_hops", b"_max_redirect_hops"]  # noqa: Y015
+    _WhichOneofReturnType__page_requisites: _TypeAlias = _typing.Literal["page_requisites"]  # noqa: Y015
+    _WhichOneofArgType__page_requisites: _TypeAlias = _typing.Literal["_page_requisites", b"_page_requisites"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_embed_hops) -> _WhichOneofReturnType__max_embed_hops | None: ...
     @_typing.overload
@@ -952,6 +965,8 @@ class ScopeSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_path_segments) -> _WhichOneofReturnType__max_path_segments | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_redirect_hops) -> _WhichOneofReturnType__max_redirect_hops | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_requisites) -> _WhichOneofReturnType__page_requisites | None: ...
 
 Global___ScopeSpec: _TypeAlias = ScopeSpec  # noqa: Y015
 
@@ -1376,6 +1391,7 @@ class PolitenessSpec(_message.Message):
     MAX_PARALLEL_FIELD_NUMBER: _builtins.int
     ACROSS_CRAWLS_FIELD_NUMBER: _builtins.int
     MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    ADAPTIVE_FIELD_NUMBER: _builtins.int
     delay_factor: _builtins.float
     """The factor between the duration of a fetch and the rest after it.
 
@@ -1405,6 +1421,14 @@ class PolitenessSpec(_message.Message):
     divided by `max_parallel`. Heritrix: maxPerHostBandwidthUsageKbSec.
 
     Default: 0. Range: 0 to 1 TiB.
+    """
+    adaptive: _builtins.bool
+    """Whether a host that struggles gets longer rests. Each failed fetch and each
+    5xx doubles the host's rest, and so does an answer that takes over four times as
+    long as its answers usually do. Every other answer shortens the rest by a fifth,
+    until it is as usual again. The rest never exceeds `max_delay`.
+
+    Default: false.
     """
     @_builtins.property
     def min_delay(self) -> _duration_pb2.Duration:
@@ -1457,13 +1481,16 @@ class PolitenessSpec(_message.Message):
         max_parallel: _builtins.int | None = ...,
         across_crawls: _builtins.bool | None = ...,
         max_bytes_per_second: _builtins.int | None = ...,
+        adaptive: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_bytes_per_second", b"_max_bytes_per_second", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_bytes_per_second", b"max_bytes_per_second", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_adaptive", b"_adaptive", "_delay_factor", b"_delay_factor", "_max_bytes_per_second", b"_max_bytes_per_second", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "adaptive", b"adaptive", "delay_factor", b"delay_factor", "max_bytes_per_second", b"max_bytes_per_second", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_bytes_per_second", b"_max_bytes_per_second", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_bytes_per_second", b"max_bytes_per_second", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_adaptive", b"_adaptive", "_delay_factor", b"_delay_factor", "_max_bytes_per_second", b"_max_bytes_per_second", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "adaptive", b"adaptive", "delay_factor", b"delay_factor", "max_bytes_per_second", b"max_bytes_per_second", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__across_crawls: _TypeAlias = _typing.Literal["across_crawls"]  # noqa: Y015
     _WhichOneofArgType__across_crawls: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls"]  # noqa: Y015
+    _WhichOneofReturnType__adaptive: _TypeAlias = _typing.Literal["adaptive"]  # noqa: Y015
+    _WhichOneofArgType__adaptive: _TypeAlias = _typing.Literal["_adaptive", b"_adaptive"]  # noqa: Y015
     _WhichOneofReturnType__delay_factor: _TypeAlias = _typing.Literal["delay_factor"]  # noqa: Y015
     _WhichOneofArgType__delay_factor: _TypeAlias = _typing.Literal["_delay_factor", b"_delay_factor"]  # noqa: Y015
     _WhichOneofReturnType__max_bytes_per_second: _TypeAlias = _typing.Literal["max_bytes_per_second"]  # noqa: Y015
@@ -1472,6 +1499,8 @@ class PolitenessSpec(_message.Message):
     _WhichOneofArgType__max_parallel: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__across_crawls) -> _WhichOneofReturnType__across_crawls | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__adaptive) -> _WhichOneofReturnType__adaptive | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__delay_factor) -> _WhichOneofReturnType__delay_factor | None: ...
     @_typing.overload
@@ -2617,6 +2646,7 @@ class CrawlStatus(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     TEARING_DOWN_FIELD_NUMBER: _builtins.int
     TORN_DOWN_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     state: Global___CrawlState.ValueType
     """Its state."""
     exit_status: Global___ExitStatus.ValueType
@@ -2631,6 +2661,11 @@ class CrawlStatus(_message.Message):
     """Its teardown was asked for (TearDownCrawl)."""
     torn_down: _builtins.bool
     """It is torn down: its last event has happened."""
+    failure: _builtins.str
+    """Why the crawl counts as failed, for people to read: it has FINISHED, and no page
+    was fetched (no answer of 2xx, nor a 304). Empty otherwise, and if it was stopped
+    by a request.
+    """
     @_builtins.property
     def reach_time(self) -> _timestamp_pb2.Timestamp:
         """When it reached this state."""
@@ -2645,10 +2680,11 @@ class CrawlStatus(_message.Message):
         held: _builtins.bool = ...,
         tearing_down: _builtins.bool = ...,
         torn_down: _builtins.bool = ...,
+        failure: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reach_time", b"reach_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_status", b"exit_status", "held", b"held", "reach_time", b"reach_time", "reason", b"reason", "state", b"state", "tearing_down", b"tearing_down", "torn_down", b"torn_down"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_status", b"exit_status", "failure", b"failure", "held", b"held", "reach_time", b"reach_time", "reason", b"reason", "state", b"state", "tearing_down", b"tearing_down", "torn_down", b"torn_down"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2923,7 +2959,7 @@ class OperatorActed(_message.Message):
     """The action: `create`, `launch`, `resume`, `pause`, `hold`, `stop`, `interrupt`
     (a stop of a crawl that stops), `teardown`, `update`, `add-seeds`,
     `change-queue`, `put-override`, `delete-override`, `note-uris`, `forget-uris`,
-    `import`, `cancel-job`, `start-job`, `resize-pool` or `drain-node`.
+    `import`, `cancel-job`, `start-job`, `resize-pool`, `drain-node` or `reopen`.
     """
     detail: _builtins.str
     """Its subject, for people to read: a queue's key, a job's kind, the paths of
@@ -2965,6 +3001,8 @@ class Problem(_message.Message):
     checkpoint that the crawl is launched from is gone; the crawl ends. `clock`:
     the frontier's time differs from the machine's; the crawl goes on.
     `robots-ignored`: the crawl ignores robots.txt, as its spec says; it goes on.
+    `node-name`: two processes that live use one node name; the crawl goes on, and
+    the process that came later fetches.
     """
     detail: _builtins.str
     """The problem, for people to read."""
@@ -3313,6 +3351,26 @@ class Statistics(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class AnnotationCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SNAPSHOT_TIME_FIELD_NUMBER: _builtins.int
     DISCOVERED_COUNT_FIELD_NUMBER: _builtins.int
     QUEUED_COUNT_FIELD_NUMBER: _builtins.int
@@ -3347,6 +3405,9 @@ class Statistics(_message.Message):
     AVERAGE_DEPTH_FIELD_NUMBER: _builtins.int
     LIMITED_BY_FIELD_NUMBER: _builtins.int
     NOTED_COUNT_FIELD_NUMBER: _builtins.int
+    REMAINING_MIN_DURATION_FIELD_NUMBER: _builtins.int
+    REMAINING_MAX_DURATION_FIELD_NUMBER: _builtins.int
+    ANNOTATION_COUNTS_FIELD_NUMBER: _builtins.int
     discovered_count: _builtins.int
     """URIs taken in: queued now or before, or found forbidden by robots.txt."""
     queued_count: _builtins.int
@@ -3445,6 +3506,23 @@ class Statistics(_message.Message):
     def media_type_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Media type → URIs that succeeded; `unknown` for those without one."""
 
+    @_builtins.property
+    def remaining_min_duration(self) -> _duration_pb2.Duration:
+        """An estimate of the time that the crawl still needs, from and to: at its present
+        rate, and with the rests of its largest queue. URIs that are found later come on
+        top. Both unset if nothing allows an estimate: it does not run, or too little was
+        fetched in the last minutes.
+        """
+
+    @_builtins.property
+    def remaining_max_duration(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def annotation_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many outcomes had a remark of the node (Report.annotations), by its name: the
+        part before a colon. `hookFailed` and `extractorFailed` count pages whose hook
+        or extractor failed. At most 100 names; further ones count as `other`.
+        """
+
     def __init__(
         self,
         *,
@@ -3482,10 +3560,13 @@ class Statistics(_message.Message):
         average_depth: _builtins.float = ...,
         limited_by: _builtins.str = ...,
         noted_count: _builtins.int = ...,
+        remaining_min_duration: _duration_pb2.Duration | None = ...,
+        remaining_max_duration: _duration_pb2.Duration | None = ...,
+        annotation_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "next_due_time", b"next_due_time", "snapshot_time", b"snapshot_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "next_due_time", b"next_due_time", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "snapshot_time", b"snapshot_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotation_counts", b"annotation_counts", "average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

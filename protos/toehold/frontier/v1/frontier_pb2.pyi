@@ -676,6 +676,7 @@ class HeartbeatResponse(_message.Message):
     INTERRUPT_TOKENS_FIELD_NUMBER: _builtins.int
     POOL_SIZE_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
+    RIVAL_SESSION_FIELD_NUMBER: _builtins.int
     pool_size: _builtins.int
     """How many toe threads the node should have (SetPoolSize). Unset: as many as
     it was started with.
@@ -683,6 +684,11 @@ class HeartbeatResponse(_message.Message):
     drain: _builtins.bool
     """The node should end (DrainNode): take no more leases, finish those that it has
     started, hand back the rest, and send a heartbeat with `leaving`.
+    """
+    rival_session: _builtins.str
+    """Another process also calls in this node's name, and is refused
+    (SESSION_SUPERSEDED); its session. Empty if no other process called within the
+    last lease period.
     """
     @_builtins.property
     def ended_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
@@ -726,10 +732,11 @@ class HeartbeatResponse(_message.Message):
         interrupt_tokens: _abc.Iterable[_builtins.bytes] | None = ...,
         pool_size: _builtins.int | None = ...,
         drain: _builtins.bool = ...,
+        rival_session: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "drain", b"drain", "ended_tokens", b"ended_tokens", "interrupt_tokens", b"interrupt_tokens", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size", "release_tokens", b"release_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "drain", b"drain", "ended_tokens", b"ended_tokens", "interrupt_tokens", b"interrupt_tokens", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size", "release_tokens", b"release_tokens", "rival_session", b"rival_session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__pool_size: _TypeAlias = _typing.Literal["pool_size"]  # noqa: Y015
     _WhichOneofArgType__pool_size: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size"]  # noqa: Y015
@@ -1120,6 +1127,7 @@ class Report(_message.Message):
     REVISIT_TIME_FIELD_NUMBER: _builtins.int
     PEER_ADDRESS_FIELD_NUMBER: _builtins.int
     ROBOTS_EMPTY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """The lease's token."""
     outcome: Global___Outcome.ValueType
@@ -1170,6 +1178,10 @@ class Report(_message.Message):
     PURPOSE_ROBOTS with a status of 2xx, and without `robots_body`; otherwise
     INVALID_REPORT.
     """
+    reason: _builtins.str
+    """Why there is no answer, for people to read: `127.0.0.1 is not public`. Shown
+    with the URI's outcome. Cut after 200 characters.
+    """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When the fetch began, by the node's clock (for display only)."""
@@ -1218,10 +1230,11 @@ class Report(_message.Message):
         revisit_time: _timestamp_pb2.Timestamp | None = ...,
         peer_address: _builtins.str = ...,
         robots_empty: _builtins.bool = ...,
+        reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fetch_duration", b"fetch_duration", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "truncation", b"truncation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "reason", b"reason", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "truncation", b"truncation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
