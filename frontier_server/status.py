@@ -22,6 +22,7 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
     errors.CrawlHeld: grpc.StatusCode.UNAVAILABLE,
     errors.CrawlTornDown: grpc.StatusCode.FAILED_PRECONDITION,
     errors.UrisNotKept: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.NodePresent: grpc.StatusCode.FAILED_PRECONDITION,
     errors.CrawlActive: grpc.StatusCode.FAILED_PRECONDITION,
     errors.NoSeeds: grpc.StatusCode.FAILED_PRECONDITION,
     errors.SessionSuperseded: grpc.StatusCode.FAILED_PRECONDITION,

@@ -22,6 +22,7 @@ from toehold.frontier.v1.admin_pb2 import (
     DeleteCheckpointRequest,
     DeleteCrawlRequest,
     DrainNodeRequest,
+    ForgetNodeRequest,
     GetCrawlRequest,
     GetFrontierRequest,
     GetFrontierResponse,
@@ -30,6 +31,7 @@ from toehold.frontier.v1.admin_pb2 import (
     LaunchCrawlRequest,
     ListCheckpointsRequest,
     ListCrawlsRequest,
+    ReopenCrawlRequest,
     SetPoolSizeRequest,
     TearDownCrawlRequest,
     TearDownCrawlResponse,
@@ -293,6 +295,23 @@ class FrontierClient(Operators):
         )
         return answer.crawl
 
+    def reopen_crawl(
+        self, crawl: str, spec: CrawlSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
+    ) -> Crawl:
+        """Lets a crawl that has FINISHED run again, with what it left in its queues; its new description.
+
+        First it changes settings, as `update_crawl` does: usually a limit that the crawl has reached. With
+        `pause` the crawl is PAUSED then, and URIs can be added before it runs. UnknownCrawl, InvalidSpec;
+        IllegalState unless the crawl has FINISHED, and while a limit is still reached; DiskReserve.
+        """
+        answer = self._call(
+            lambda stubs: stubs.admin.ReopenCrawl,
+            lambda: ReopenCrawlRequest(
+                crawl=crawl, spec=spec, update_mask=FieldMask(paths=paths), pause=pause
+            ),
+        )
+        return answer.crawl
+
     def tear_down_crawl(self, crawl: str) -> TearDownCrawlResponse:
         """Ends a crawl, if necessary, and removes it from the frontier's memory. Returns at once.
 
@@ -359,3 +378,9 @@ class FrontierClient(Operators):
         effect. UnknownNode.
         """
         self._call(lambda stubs: stubs.admin.DrainNode, lambda: DrainNodeRequest(node=node))
+
+    def forget_node(self, node: str) -> None:
+        """Forgets a node that is LOST or has LEFT, so that listings no longer have it. If it calls again, it
+        is known again. UnknownNode; NodePresent while it is PRESENT or SILENT.
+        """
+        self._call(lambda stubs: stubs.admin.ForgetNode, lambda: ForgetNodeRequest(node=node))

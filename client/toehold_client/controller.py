@@ -222,6 +222,17 @@ class CrawlController:
         """
         return self.frontier.update_crawl(self.crawl, spec, paths)
 
+    def reopen(
+        self, spec: CrawlSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
+    ) -> Crawl:
+        """From FINISHED: changes settings as `update` does, and lets the crawl run again with what it left in
+        its queues; its new description. With `pause` it is PAUSED, so that URIs can be added first.
+
+        IllegalState from any other state, and while a limit of the crawl is still reached; InvalidSpec;
+        DiskReserve.
+        """
+        return self.frontier.reopen_crawl(self.crawl, spec, paths, pause=pause)
+
     def set_pool_size(self, size: int | None) -> None:
         """Sets how many toe threads each node of the frontier has, for all its crawls: 0 to 10 000, or None
         for as many as it was started with.

@@ -105,6 +105,10 @@ class UrisNotKept(ToeholdError):
     """The crawl keeps only fingerprints of its URIs (IdentitySpec.keep_uris)."""
 
 
+class NodePresent(ToeholdError):
+    """The node is there, so that it cannot be forgotten."""
+
+
 class IllegalState(ToeholdError):
     """The crawl's present state does not allow the request."""
 
@@ -238,6 +242,7 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "CRAWL_FINISHED": CrawlFinished,
     "CRAWL_TORN_DOWN": CrawlTornDown,
     "URIS_NOT_KEPT": UrisNotKept,
+    "NODE_PRESENT": NodePresent,
     "ILLEGAL_STATE": IllegalState,
     "NO_SEEDS": NoSeeds,
     "CRAWL_ACTIVE": CrawlActive,

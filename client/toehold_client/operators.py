@@ -28,6 +28,7 @@ from toehold.frontier.v1.admin_pb2 import (
     ListLargestQueuesRequest,
     ListOverridesRequest,
     ListQueuesRequest,
+    ListRefusalsRequest,
     ListSeedsRequest,
     ListSeenUrisRequest,
     ListSlowestQueuesRequest,
@@ -37,6 +38,7 @@ from toehold.frontier.v1.admin_pb2 import (
     PutOverrideRequest,
     QueueChange,
     Reason,
+    RefusalRule,
     RetireQueuesJob,
     Seed,
     SeenFilter,
@@ -312,6 +314,15 @@ class Operators(Calls):
             lambda: ListSeedsRequest(crawl=crawl),
         ):
             yield from page.seeds
+
+    def list_refusals(self, crawl: str, rule: str = "") -> list[RefusalRule]:
+        """The rules that refused URIs, the one that refused most first, with the latest three examples of
+        each; with `rule`, that rule alone with up to 100 examples.
+        """
+        answer = self._call(
+            lambda stubs: stubs.admin.ListRefusals, lambda: ListRefusalsRequest(crawl=crawl, rule=rule)
+        )
+        return list(answer.rules)
 
     def explain(self, crawl: str, *, queue_key: str | None = None, uri: str | None = None) -> list[Reason]:
         """Why a crawl, one of its queues or a URI is not being fetched now, and when it will be.

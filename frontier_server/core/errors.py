@@ -123,6 +123,12 @@ class UnknownNode(FrontierError):
     reason = "UNKNOWN_NODE"
 
 
+class NodePresent(FrontierError):
+    """The node is there, so that it cannot be forgotten."""
+
+    reason = "NODE_PRESENT"
+
+
 class UrisNotKept(FrontierError):
     """The crawl keeps only the fingerprints of its URIs."""
 

@@ -27,6 +27,7 @@ from toehold.frontier.v1.admin_pb2 import (
     ListLargestQueuesRequest,
     ListOverridesRequest,
     ListQueuesRequest,
+    ListRefusalsRequest,
     ListSeedsRequest,
     ListSeenUrisRequest,
     ListSlowestQueuesRequest,
@@ -36,6 +37,7 @@ from toehold.frontier.v1.admin_pb2 import (
     PutOverrideRequest,
     QueueChange,
     Reason,
+    RefusalRule,
     RetireQueuesJob,
     Seed,
     SeenFilter,
@@ -326,6 +328,15 @@ class AsyncOperators(AsyncCalls):
         ):
             for each in page.seeds:
                 yield each
+
+    async def list_refusals(self, crawl: str, rule: str = "") -> list[RefusalRule]:
+        """The rules that refused URIs, the one that refused most first, with the latest three examples of
+        each; with `rule`, that rule alone with up to 100 examples.
+        """
+        answer = await self._call(
+            lambda stubs: stubs.admin.ListRefusals, lambda: ListRefusalsRequest(crawl=crawl, rule=rule)
+        )
+        return list(answer.rules)
 
     async def explain(
         self, crawl: str, *, queue_key: str | None = None, uri: str | None = None

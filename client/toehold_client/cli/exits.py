@@ -16,6 +16,7 @@ from toehold_client.errors import (
     IllegalState,
     InvalidArgument,
     NodeDraining,
+    NodePresent,
     NodeUnavailable,
     NoSeeds,
     ToeholdError,
@@ -38,11 +39,12 @@ class ExitCode(IntEnum):
     FAILED = 1
     BAD_INPUT = 2
     NO_FRONTIER = 3
-    UNKNOWN = 4
+    CRAWL_FAILED = 4
     REFUSED = 5
     TIMED_OUT = 6
     LIMIT_REACHED = 7
     ABORTED = 8
+    UNKNOWN = 9
     INTERRUPTED = 130
 
 
@@ -51,11 +53,12 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed for a reason not in this list",
     ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
     ExitCode.NO_FRONTIER: "no frontier or node answered in time",
-    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node or toe thread",
+    ExitCode.CRAWL_FAILED: "crawl, run: no page was fetched, nothing but errors came",
     ExitCode.REFUSED: "the state of the crawl or node does not allow it",
     ExitCode.TIMED_OUT: "--wait ran out",
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
     ExitCode.ABORTED: "run: the crawl was stopped",
+    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node or toe thread",
     ExitCode.INTERRUPTED: "interrupted",
 }
 
@@ -79,6 +82,7 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
     (CrawlHeld, ExitCode.REFUSED),
     (IllegalState, ExitCode.REFUSED),
     (UrisNotKept, ExitCode.REFUSED),
+    (NodePresent, ExitCode.REFUSED),
     (CrawlActive, ExitCode.REFUSED),
     (NoSeeds, ExitCode.REFUSED),
     (NodeDraining, ExitCode.REFUSED),
@@ -140,4 +144,6 @@ _BY_END: Mapping[ExitStatus.ValueType, ExitCode] = {
 
 def exit_code_of_end(status: CrawlStatus) -> ExitCode:
     """The exit code for a command that followed a crawl to its end."""
+    if status.failure:
+        return ExitCode.CRAWL_FAILED
     return _BY_END.get(status.exit_status, ExitCode.FAILED)
