@@ -256,6 +256,7 @@ def _recover(
         now_ms=clock.now_ms(),
         incarnation=secrets.randbits(32),
         checkpoint_of=checkpoints.open,
+        heartbeat_ms=config.heartbeat_ms,
     )
     core = Core(shard)
     check_logs(core, store, config.data, clock.now_ms(), config.sync)

@@ -23,6 +23,8 @@ LAST_MS = 253_402_300_799_999  # the year 9999: later is no date
 NOT_MODIFIED = 304
 MAX_MEDIA_TYPES = 200  # counted separately
 OTHER_MEDIA_TYPES = "other"
+MAX_REMARKS = 100  # counted separately
+OTHER_REMARKS = "other"
 _NO_REPORT = Report(b"")
 
 
@@ -37,6 +39,12 @@ class Final(msgspec.Struct, frozen=True, gc=False):
     node: str = ""
     token_serial: int = 0
     annotations: tuple[str, ...] = ()
+    reason: str = ""  # why it failed, for people; otherwise the report's
+
+    @property
+    def why(self) -> str:
+        """Why it failed, for people; empty if it did not, or nobody said."""
+        return "" if self.disposition is Disposition.SUCCEEDED else self.reason or self.report.reason
 
     @property
     def source(self) -> str:
@@ -113,6 +121,7 @@ def _seen_after(final: Final, before: SeenRow, now_ms: int) -> SeenRow:
     seen.interval_ms = before.interval_ms
     seen.etag, seen.last_modified, seen.digest = before.etag, before.last_modified, before.digest
     seen.visits = before.visits
+    seen.reason = final.why
     if final.disposition is Disposition.SUCCEEDED:
         seen.visits += 1
         if final.fetch_status != NOT_MODIFIED:
@@ -158,6 +167,8 @@ def _count(op: Operation, crawl: Crawl, final: Final, changed: bool) -> None:
             counters.disregarded += 1
         case _:
             counters.failed += 1
+    for remark in report.annotations:
+        _count_remark(counters.annotations, remark.partition(":")[0])
     happened = statistics.Happened(final.fetch_status, final.disposition, report.body_bytes, changed)
     statistics.note(op, crawl, final.uri.host, final.source, happened)
 
@@ -166,6 +177,12 @@ def _count_media_type(counts: dict[str, int], media_type: str) -> None:
     name = media_type.lower() or "unknown"
     if name not in counts and len(counts) >= MAX_MEDIA_TYPES:
         name = OTHER_MEDIA_TYPES
+    counts[name] = counts.get(name, 0) + 1
+
+
+def _count_remark(counts: dict[str, int], name: str) -> None:
+    if name not in counts and len(counts) >= MAX_REMARKS:
+        name = OTHER_REMARKS
     counts[name] = counts.get(name, 0) + 1
 
 
@@ -189,5 +206,6 @@ def log(op: Operation, crawl: Crawl, final: Final) -> None:
         digest=report.digest,
         annotations=(*final.annotations, *truncated, *report.annotations),
         source=final.source,
+        reason=final.why,
     )
     op.outcome(crawl, row)

@@ -20,6 +20,7 @@ from .spec.settings import CrawlSettings, GroupSettings
 from .uri.canonical import CanonicalUri
 from .uri.scope import ScopeRules
 
+MAX_ASKERS = 1_000
 MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
 MAX_STATISTICS = 20_000
@@ -35,9 +36,23 @@ SettingsOf = Callable[[bytes, Sequence[bytes]], CrawlSettings]
 
 
 class Asked:
-    """When a node last asked for leases."""
+    """When nodes last asked for leases."""
 
-    ms = 0
+    def __init__(self) -> None:
+        self.ms = 0
+        self._by: dict[str, int] = {}  # node → when it last asked; the last one last
+
+    def note(self, node: str, now_ms: int) -> None:
+        """Note that a node asks."""
+        self.ms = now_ms
+        self._by.pop(node, None)
+        self._by[node] = now_ms
+        if len(self._by) > MAX_ASKERS:
+            del self._by[next(iter(self._by))]
+
+    def since(self, earliest_ms: int) -> list[str]:
+        """The nodes that have asked since a time."""
+        return [node for node, ms in self._by.items() if ms >= earliest_ms]
 
 
 class Crawl:
@@ -71,6 +86,8 @@ class Crawl:
         self.pages_out = 0  # the same without fetches of robots.txt
         self.known_texts: set[str] = set()  # URIs that were seen, as offered
         self.scope_cache: dict[str, bool] = {}  # authority → in scope
+        # Examples of refused URIs: rule → URI → number, the latest last.
+        self.refused: dict[str, OrderedDict[str, int]] = {}
         self.inactive_heads: dict[int, bytes] = {}  # precedence → lower bound of its inactive queues' keys
         self.far_head = b""  # lower bound of the far snoozes' keys
         self.future_head = b""  # lower bound of the future URIs' keys
@@ -178,6 +195,12 @@ class Crawl:
         of_any_ms, launch_ms = self.asked_of_any.ms, self.state_row.launch_ms
         return max(self.asked.ms, of_any_ms if launch_ms and of_any_ms >= launch_ms else 0)
 
+    def askers(self, earliest_ms: int) -> list[str]:
+        """The nodes that have asked for leases of this crawl since a time or, since its launch, of any."""
+        launch_ms = self.state_row.launch_ms
+        of_any = self.asked_of_any.since(max(earliest_ms, launch_ms)) if launch_ms else []
+        return self.asked.since(earliest_ms) + of_any
+
     @property
     def full(self) -> bool:
         """Whether `max_toes` leases are out."""
@@ -252,6 +275,7 @@ class Crawl:
         """Drop the caches of a crawl that has finished."""
         self.known_texts.clear()
         self.scope_cache.clear()
+        self.refused.clear()
         self.origins.forget()
         self.recent.clear()
         self.overrides.forget_made()

@@ -33,7 +33,7 @@ from .rules.disposition import (
 from .shard import Shard
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
-from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first
+from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first, robots_failure
 
 CLEARING_PER_CALL = 200  # heads; one with heavy rules counts as several
 WEIGHT_PER_CLEARING = 100
@@ -269,7 +269,8 @@ class Dispatcher:
         op, queue, head = turn.op, turn.queue, turn.head
         disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
         annotations = (found.reason,) if found.reason else ()
-        final = Final(status, disposition, head.uri, head.candidate, annotations=annotations)
+        reason = robots_failure(turn) if status == ROBOTS_PREREQUISITE_FAILURE else ""
+        final = Final(status, disposition, head.uri, head.candidate, annotations=annotations, reason=reason)
         op.touch(queue).robots_of = ""
         conclude(op, turn.crawl, queue, head.position, head.pending, final, head.settings)
         return True

@@ -85,14 +85,14 @@ class Frontier:
         if crawl is not None:
             if not crawl.running:
                 return NextAnswer([], empty_reason(crawl)), self._shard.end(op)
-            crawl.asked.ms = op.now_ms
+            crawl.asked.note(node, op.now_ms)
             grants, again = self._dispatcher.lease(op, crawl, Asker(node, session), want)
             reason = None if grants else empty_reason(crawl)
             return NextAnswer(grants, reason, again and not grants), self._shard.end(op)
         return self._next_of_any(op, Asker(node, session), want), self._shard.end(op)
 
     def _next_of_any(self, op: Operation, asker: Asker, want: Want) -> NextAnswer:
-        self._shard.registry.asked_of_any.ms = op.now_ms
+        self._shard.registry.asked_of_any.note(asker.node, op.now_ms)
         agenda = self._shard.agenda
         if not agenda.running:
             telling = next((each for each in _MOST_TELLING if agenda.reasons[each]), EmptyReason.NO_CRAWL)
@@ -174,7 +174,8 @@ class Frontier:
         self._note_seen(op, node, session)
         self._shard.leases.note(node, toe_steps, pool, service_address)
         drain = self._shard.leases.drains(node)
-        answer = HeartbeatAnswer([], [], [], self._shard.pool_size_of(node), drain)
+        rival = self._hear_of_rival(op, node)
+        answer = HeartbeatAnswer([], [], [], self._shard.pool_size_of(node), drain, rival)
         for token in tokens:
             lease = self._shard.leases.out(token)
             if lease is None:
@@ -192,6 +193,7 @@ class Frontier:
             for lease in self._shard.leases.of(node, tokens)[:LAPSED_IN_ONE_CALL]:
                 self._reports.release(op, lease)
             self._shard.leases.leaves(node)
+            self._shard.sessions.note_left(op.tx, node, op.now_ms)
             reconcile_all(op, self._shard.crawls.values(), self._shard.leases)
         return answer, self._shard.end(op)
 
@@ -211,8 +213,22 @@ class Frontier:
                 if crawl.state_row.trouble == name:
                     life.go_on_after(op, crawl, name)
 
+    def _hear_of_rival(self, op: Operation, node: str) -> str:
+        """The session of another process that has a node's name. The crawls that it fetches for are told
+        once."""
+        if self._shard.leases.take_new_rival(node):
+            detail = f"two processes use the node name {node!r}; each must have a name of its own"
+            for crawl in self._shard.crawls.values():
+                if node in crawl.state_row.nodes and not crawl.held:
+                    op.event(crawl, "problem", kind="node-name", detail=detail)
+        return self._shard.leases.rival_of(node, op.now_ms)
+
     def _note_seen(self, op: Operation, node: str, session: str) -> None:
-        self._shard.sessions.accept(op.tx, node, session, op.now_ms)
+        try:
+            self._shard.sessions.accept(op.tx, node, session, op.now_ms)
+        except errors.SessionSuperseded:
+            self._shard.leases.note_rival(node, session, op.now_ms)
+            raise
         before = self._shard.leases.session_of(node)
         for lease in self._shard.leases.note_seen(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
             self._reports.lapse(op, lease)

@@ -6,7 +6,7 @@ from . import keys
 from .model import Grant
 from .queue import QueueEvent, QueueState
 from .records import LeaseRow, SeenRow, decode
-from .rules.politeness import rest_ms
+from .rules.politeness import rest_after
 from .shard import Shard
 from .store import Family
 from .turn import Turn
@@ -95,8 +95,8 @@ class Granting:
         settings = turn.head.settings
         crawl_delay_ms = self._shard.robots.crawl_delay_ms(op.tx, turn.site.robots_key, settings)
         row.start_ms = op.now_ms
-        row.next_allowed_ms = op.now_ms + rest_ms(row.duration_ms, crawl_delay_ms, settings.politeness)
-        row.rest_reason = "politeness"
+        rest = rest_after(row.duration_ms, crawl_delay_ms, settings.politeness, row.strain)
+        row.next_allowed_ms, row.rest_reason = op.now_ms + rest.ms, f"politeness: {rest.setting}"
         self._shard.hosts.put(op.tx, turn.host)
 
 

@@ -7,6 +7,7 @@ already.
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from . import future
 from .admission import Admission, Wanted, Withdraw
@@ -16,6 +17,7 @@ from .model import HOP_LETTERS, QUEUE_KEY, Candidate, Directive, Verdict
 from .operation import Operation
 from .origin import Origin, keyed
 from .records import MAX_COST
+from .refusals import ROBOTS, RULE_OF, Noting
 from .robotstxt.robots_table import RobotsTable
 from .rules.precedence import MAX_PRECEDENCE
 from .store import Family
@@ -52,14 +54,15 @@ def schedule(
     verdicts: list[Verdict] = []
     wanted: list[Wanted] = []
     places: list[int] = []  # their places among the verdicts
-    known = crawl.known_texts
+    known, refusals = crawl.known_texts, Noting(op, crawl)
     for candidate in candidates:
         if candidate.uri in known and not anew and withdraw is None and _changes_nothing(candidate):
             verdicts.append(Verdict.ALREADY_SEEN)
             continue
         judged = judge(op, crawl, candidate)
-        if isinstance(judged, Verdict):
-            verdicts.append(judged)
+        if isinstance(judged, Refused):
+            verdicts.append(judged.verdict)
+            refusals.note(judged.rule, candidate)
             continue
         wanted.append(judged)
         places.append(len(verdicts))
@@ -72,7 +75,9 @@ def schedule(
         admission = Admission(op, crawl, robots, anew, withdraw)
         for place, item, row in zip(places, wanted, rows, strict=True):
             if row is None or anew or withdraw is not None or item.candidate.refetch_before_ms is not None:
-                verdicts[place] = admission.admit(item, row)
+                verdict = verdicts[place] = admission.admit(item, row)
+                if verdict is Verdict.ROBOTS_FORBIDDEN:
+                    refusals.note(ROBOTS, item.candidate)
         admission.close()
         crawl.remember_texts({text for item in wanted if len(text := item.candidate.uri) <= LONG_TEXT})
     tally = op.counters(crawl).verdicts
@@ -86,11 +91,18 @@ def _changes_nothing(candidate: Candidate) -> bool:
     return candidate.refetch_before_ms is None and not (candidate.seed or seed_redirect(candidate.path))
 
 
-def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict:
+class Refused(NamedTuple):
+    """A candidate that is refused, and the rule."""
+
+    verdict: Verdict
+    rule: str
+
+
+def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Refused:
     """A candidate in scope, or why it is refused."""
-    refused = _fault(candidate)
-    if refused is not None:
-        return refused
+    fault = _fault(candidate)
+    if fault is not None:
+        return Refused(fault, RULE_OF[fault])
     text = candidate.uri
     at = plain_from(text)
     origin = crawl.origins.named(text[:at]) if at else None
@@ -101,12 +113,12 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
     else:
         parsed = parse(text)
         if isinstance(parsed, Verdict):
-            return parsed
+            return Refused(parsed, RULE_OF[parsed])
         uri = parsed
         text, origin, standing = uri.uri, crawl.origins.of(uri), crawl.origins.standing(uri)
     rule = _refusing_rule(op, crawl, origin, standing, text, candidate.path, candidate.seed)
     if rule:
-        return Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE
+        return Refused(Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE, f"scope.{rule}")
     if uri is None:
         assert origin.settings is not None
         settings = origin.settings

@@ -43,6 +43,7 @@ class IndexSet(IntEnum):
     FAR = 5
     FUTURE = 6
     NAME = 7
+    REFUSED = 8
 
 
 crawl_prefix: Callable[[int], bytes] = struct.Struct(">I").pack
@@ -144,6 +145,17 @@ def timed_key(crawl: int, index: IndexSet, due_ms: int, member: bytes) -> bytes:
 def due_of(key: bytes) -> int:
     """The time in a timed key."""
     return int.from_bytes(key[5:13], "big")
+
+
+def refusal_prefix(crawl: int, rule: str) -> bytes:
+    """Family `index`: the examples of URIs that a rule refused."""
+    name = rule.encode()
+    return set_prefix(crawl, IndexSet.REFUSED) + bytes((len(name),)) + name
+
+
+def refusal_key(crawl: int, rule: str, place: int) -> bytes:
+    """Family `index`: one of these examples."""
+    return refusal_prefix(crawl, rule) + bytes((place,))
 
 
 def name_prefix(crawl: int, key_hash: bytes) -> bytes:

@@ -10,17 +10,19 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from .errors import UnknownNode
+from .errors import NodePresent, UnknownNode
 from .head import Head
 from .keys import Token, decode_token, encode_token, lease_serial
-from .model import NodeView, PoolStatistics
+from .model import NodeView, PoolStatistics, Presence
 from .records import LeaseRow
-from .spec.settings import FetchSettings
+from .spec.settings import DAY_MS, FetchSettings
 
 MAX_NODES = 1000
 MAX_TOE_STEPS = 32
 MAX_ADDRESS_CHARACTERS = 256
+LISTED_MS = DAY_MS  # how long listings have a node that is gone
 LONGEST_PERIODS = 10  # the hard limit of leases for short fetches: a busy node does more than fetch
+MISSED_HEARTBEATS = 3  # after which a node counts as silent
 SILENT_PERIODS = 2  # lease periods without a request, after which a node counts as gone
 
 LeaseId = tuple[int, int]  # crawl, serial
@@ -55,6 +57,9 @@ class _Node:
         "last_seen_ms",
         "leases",
         "pool",
+        "rival",
+        "rival_ms",
+        "rival_told",
         "service_address",
         "session",
         "silent_ms",
@@ -75,15 +80,18 @@ class _Node:
         self.pool: PoolStatistics | None = None
         self.service_address = ""
         self.draining = self.troubled = False
+        self.rival, self.rival_ms = "", 0  # the last other session that called in its name, and when
+        self.rival_told = ""  # the last one that crawls have been told of
 
 
 class LeaseTable:
     """All leases out, by crawl and serial number; and the nodes."""
 
-    def __init__(self, secret: bytes, period_ms: int, incarnation: int) -> None:
+    def __init__(self, secret: bytes, period_ms: int, incarnation: int, heartbeat_ms: int = 0) -> None:
         self._secret = secret
         self._incarnation = incarnation
         self.period_ms = period_ms
+        self._missed_ms = MISSED_HEARTBEATS * heartbeat_ms or period_ms
         self._leases: dict[LeaseId, Lease] = {}
         self._by_token: dict[bytes, Lease] = {}
         self._robots: set[tuple[int, str, str]] = set()  # leased ones: crawl, scheme, authority
@@ -161,6 +169,58 @@ class LeaseTable:
         self._present[name] = node
         self._present.move_to_end(name)
 
+    def recall(self, name: str, session: str, last_seen_ms: int, now_ms: int, gone: str) -> None:
+        """Note a node that was seen before this server started. Unless it is gone, its silence counts from
+        now."""
+        node = self._node(name, session)
+        node.last_seen_ms, node.silent_ms, node.gone = last_seen_ms, last_seen_ms if gone else now_ms, gone
+        if not gone:
+            self._present[name] = node
+
+    def forget(self, name: str, now_ms: int) -> None:
+        """Forget a node that is not there. Raises UnknownNode or NodePresent."""
+        node = self._nodes.get(name)
+        if node is None:
+            raise _unknown(name)
+        presence = self._presence(node, now_ms)
+        if node.leases or presence in (Presence.PRESENT, Presence.SILENT):
+            is_there = f"is {presence.value}" if not node.leases else f"holds {len(node.leases)} leases"
+            raise NodePresent(
+                f"node {name!r} {is_there}; it must be LOST or have LEFT to be forgotten", node=name
+            )
+        del self._nodes[name]
+        self._present.pop(name, None)
+
+    def note_rival(self, name: str, session: str, now_ms: int) -> None:
+        """Note that a superseded session has called in a node's name."""
+        node = self._nodes.get(name)
+        if node is not None:
+            node.rival, node.rival_ms = session, now_ms
+
+    def rival_of(self, name: str, now_ms: int) -> str:
+        """The other session that has called in a node's name within a lease period; empty if none has."""
+        node = self._nodes[name]
+        return node.rival if node.rival and now_ms - node.rival_ms <= self.period_ms else ""
+
+    def take_new_rival(self, name: str) -> bool:
+        """Whether a node has a rival that this has not told yet."""
+        node = self._nodes[name]
+        new, node.rival_told = node.rival != node.rival_told, node.rival
+        return new
+
+    def is_there(self, name: str, now_ms: int) -> bool:
+        """Whether a node has called within three heartbeats."""
+        node = self._nodes.get(name)
+        return node is not None and self._presence(node, now_ms) is Presence.PRESENT
+
+    def _presence(self, node: _Node, now_ms: int) -> Presence:
+        if node.gone == "left":
+            return Presence.LEFT
+        silence_ms = now_ms - node.silent_ms
+        if node.gone or silence_ms > self.period_ms:
+            return Presence.LOST
+        return Presence.SILENT if silence_ms > self._missed_ms else Presence.PRESENT
+
     def of(self, name: str, but: Collection[bytes] = ()) -> list[Lease]:
         """The leases of a node, in order, except those of some tokens."""
         known = {(lease.crawl, lease.serial) for each in but if (lease := self.out(each))}
@@ -218,7 +278,7 @@ class LeaseTable:
         """Ask a node's session to drain. Returns False if it was already asked. Raises UnknownNode."""
         node = self._present.get(name)
         if node is None:
-            raise UnknownNode(f"the frontier has no active node {name[:200]!r}", node=name[:200])
+            raise _unknown(name)
         asked, node.draining = not node.draining, True
         return asked
 
@@ -264,8 +324,8 @@ class LeaseTable:
         """The next time to look for expired leases."""
         return self._deadlines[0][0] if self._deadlines else None
 
-    def nodes(self) -> list[NodeView]:
-        """The nodes, the last seen first."""
+    def nodes(self, now_ms: int) -> list[NodeView]:
+        """The nodes that were seen within a day, the last seen first."""
         return [
             NodeView(
                 name,
@@ -276,8 +336,11 @@ class LeaseTable:
                 pool=node.pool,
                 service_address=node.service_address,
                 draining=node.draining,
+                presence=self._presence(node, now_ms),
+                rival=self.rival_of(name, now_ms),
             )
             for name, node in reversed(self._nodes.items())
+            if now_ms - node.last_seen_ms < LISTED_MS or node.leases
         ]
 
     def _node(self, name: str, session: str) -> _Node:
@@ -295,3 +358,7 @@ class LeaseTable:
                 del self._nodes[name]
                 self._present.pop(name, None)
                 return
+
+
+def _unknown(name: str) -> UnknownNode:
+    return UnknownNode(f"the frontier knows no node {name[:200]!r}", node=name[:200])

@@ -4,12 +4,15 @@ An input may lead through several states at once (a stop without leases out); al
 are one write.
 """
 
+from typing import NamedTuple
+
 from . import job
 from .crawl import Crawl
 from .machines.lifecycle import CLOCK_RUNS, CrawlState, ExitStatus, Input, move
 from .machines.target import Reached, Target, reached
 from .operation import Operation
 from .records import StateRow
+from .spec.settings import LimitSettings
 
 _INPUT_OF = {
     Reached.RUN: Input.REACHED_RUN,
@@ -162,6 +165,9 @@ def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: in
     if state is CrawlState.FINISHED:
         row.finish_ms = now_ms
         row.nodes = {}
+    elif before is CrawlState.FINISHED:
+        row.finish_ms = row.interrupt_ms = 0
+        row.launch_ms = row.launch_ms or now_ms
     runs = state in CLOCK_RUNS
     if runs and not row.running_since_ms:
         row.running_since_ms = now_ms
@@ -245,18 +251,31 @@ def _limit_reached(op: Operation, crawl: Crawl) -> bool:
     Documents never exceed their limit, since the crawl ends when the leases that fill it have ended. Bytes
     and time can exceed theirs by the leases in flight.
     """
-    limits, counters = crawl.settings.limits, crawl.counters
-    elapsed_ms = crawl.elapsed_ms(op.now_ms)
-    found: tuple[str, Input, int, int] | None = None
-    if limits.max_elapsed_ms and elapsed_ms >= limits.max_elapsed_ms:
-        found = "max_elapsed", Input.TIME_LIMIT, limits.max_elapsed_ms, elapsed_ms
-    elif limits.max_bytes and counters.bytes >= limits.max_bytes:
-        found = "max_bytes", Input.DATA_LIMIT, limits.max_bytes, counters.bytes
-    elif not crawl.pages_out and crawl.documents_full:
-        found = "max_documents", Input.DOCUMENT_LIMIT, limits.max_documents, counters.succeeded
+    found = limit_reached(crawl, crawl.settings.limits, op.now_ms)
     if found is None:
         return False
     limit, given, value, actual = found
     op.event(crawl, "limit_reached", limit=limit, value=value, reached=actual, leased_count=crawl.leases_out)
     apply(op, crawl, given)
     return True
+
+
+class Limit(NamedTuple):
+    """A limit that a crawl has reached."""
+
+    name: str  # its field in the contract's LimitSpec
+    given: Input
+    value: int
+    actual: int
+
+
+def limit_reached(crawl: Crawl, limits: LimitSettings, now_ms: int) -> Limit | None:
+    """The first of these limits that a crawl has reached."""
+    counters, elapsed_ms = crawl.counters, crawl.elapsed_ms(now_ms)
+    if limits.max_elapsed_ms and elapsed_ms >= limits.max_elapsed_ms:
+        return Limit("max_elapsed", Input.TIME_LIMIT, limits.max_elapsed_ms, elapsed_ms)
+    if limits.max_bytes and counters.bytes >= limits.max_bytes:
+        return Limit("max_bytes", Input.DATA_LIMIT, limits.max_bytes, counters.bytes)
+    if limits.max_documents and not crawl.pages_out and counters.succeeded >= limits.max_documents:
+        return Limit("max_documents", Input.DOCUMENT_LIMIT, limits.max_documents, counters.succeeded)
+    return None

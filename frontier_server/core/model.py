@@ -143,6 +143,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     revisit_ms: int = 0  # 0: the crawl's policy decides
     peer_address: str = ""
     robots_empty: bool = False
+    reason: str = ""  # why there is no answer, for people
 
 
 class ReportResult(msgspec.Struct, frozen=True, gc=False):
@@ -162,6 +163,7 @@ class HeartbeatAnswer:
     interrupt: list[bytes]
     pool_size: int | None
     drain: bool = False
+    rival: str = ""  # another session that calls in the node's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ class CrawlView:
     held: bool = False
     tearing_down: bool = False
     torn_down: bool = False
+    failure: str = ""  # why it counts as failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,8 @@ class StatisticsView:
     congestion: float = 0.0
     round: int = 0
     limited_by: str = ""  # why it is not going faster
+    annotations: Mapping[str, int] = field(default_factory=dict)  # remarks of nodes
+    remaining_ms: tuple[int, int] | None = None  # an estimate of the time that is left, from and to
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +285,7 @@ class UriStory:
     lease_ms: int = 0
     expire_ms: int = 0
     discover_ms: int = 0  # when it was taken in or noted, if the crawl keeps that
+    reason: str = ""  # why the last visit failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,11 +374,42 @@ class FetchStatisticsView:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusalView:
+    """A URI that was refused."""
+
+    uri: str
+    via: str
+    path: str
+    refuse_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleView:
+    """A rule that refused URIs, and the latest of them."""
+
+    rule: str
+    refused: int
+    examples: tuple[RefusalView, ...]
+    message: str
+
+
+class SeedResult(Enum):
+    """How far a seed has come; the contract's names."""
+
+    PENDING = "PENDING"
+    FETCHED = "FETCHED"
+    ERROR = "ERROR"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
 class SeedView:
     """A seed and its story."""
 
     uri: str
     story: UriStory | None  # None: not announced yet
+    outcome: str  # in words
+    result: SeedResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +421,15 @@ class PoolStatistics:
     died: int
     killed: int
     abandoned: int
+
+
+class Presence(Enum):
+    """Whether a node is there; the contract's names."""
+
+    PRESENT = "PRESENT"
+    SILENT = "SILENT"
+    LOST = "LOST"
+    LEFT = "LEFT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +445,8 @@ class NodeView:
     pool: PoolStatistics | None = None
     service_address: str = ""
     draining: bool = False
+    presence: Presence = Presence.PRESENT
+    rival: str = ""  # another session that has called in its name within a lease period
 
 
 def check_batch(size: int, what: str) -> None:

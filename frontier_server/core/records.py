@@ -38,8 +38,10 @@ class SessionRow(Record):
     """The session that has a node's name."""
 
     session: str  # the last accepted one
-    last_seen_ms: int  # when it was accepted, or (to a day) last seen
+    last_seen_ms: int  # when it was accepted, or (to a minute) last seen
     superseded: list[bytes] = []  # hashes of earlier sessions, the latest last
+    left: bool = False  # it has said goodbye
+    forgotten: bool = False  # an operator had it removed from listings
 
 
 class SpecRow(Record):
@@ -117,6 +119,8 @@ class CountersRow(Record):
     job_log_event: int = 0  # events up to this one are durable in the job log
     job_log_bytes: int = 0  # the log's length with them
     noted: int = 0  # URIs noted as seen without a lease
+    refused: dict[str, int] = {}  # rule → candidates that it refused
+    annotations: dict[str, int] = {}  # remark of a node → outcomes that have it
 
 
 class QueueRow(Record):
@@ -187,6 +191,7 @@ class SeenRow(Record):
     digest: str = ""
     visits: int = 0  # successful ones
     queue: bytes = b""  # where it is pending: the second half of the queue's id, after the partition
+    reason: str = ""  # why the last visit failed, for people
 
 
 class KeptRow(Record):
@@ -195,6 +200,16 @@ class KeptRow(Record):
     uri: str
     create_ms: int  # when the crawl took it in
     queue_key: str = ""  # set if its caller chose it
+
+
+class RefusalRow(Record):
+    """An example of a URI that a rule refused."""
+
+    serial: int  # among the examples of the rule
+    uri: str
+    via: str
+    path: str
+    refuse_ms: int
 
 
 class LeaseRow(Record):
@@ -223,6 +238,8 @@ class HostRow(Record):
     address: str = ""  # the one that answered last
     start_ms: int = 0  # of its last request, if requests may overlap; or of its rest before a retry
     duration_ms: int = 0  # of the last fetch that ended; likewise
+    strain: int = 100  # percent of the usual rest that it gets, if rests are adaptive
+    usual_ms: int = 0  # its usual duration of an answer; likewise
 
 
 class RobotsRow(Record):
@@ -317,6 +334,7 @@ class OutcomeRow(Record):
     digest: str = ""
     annotations: tuple[str, ...] = ()
     source: str = ""
+    reason: str = ""  # why it failed, for people
 
 
 R = TypeVar("R", bound=Record)

@@ -10,7 +10,7 @@ from .agenda import Agenda
 from .crawl import Asked, Crawl, SettingsOf
 from .host import Hosts
 from .jobs.deletion import CrawlDeletion
-from .leases import LeaseTable
+from .leases import MAX_NODES, LeaseTable
 from .machines.lifecycle import CrawlState
 from .records import ServerRow
 from .sessions import Sessions
@@ -46,9 +46,14 @@ class Registry:
             else:
                 open_crawl = opening.open_crawl
                 self.add(open_crawl(self._store, rows, self.settings_of, self.version, hosts, leases, now_ms))
+        at_work = {node for crawl in self.crawls.values() for node in crawl.state_row.nodes}
+        for node, row in sessions.listed(now_ms)[-MAX_NODES:]:
+            gone = "left" if row.left else "" if node in at_work else "silent"
+            leases.recall(node, row.session, row.last_seen_ms, now_ms, gone)
         for crawl in self.crawls.values():
             for node, session in crawl.state_row.nodes.items():
-                leases.remember(node, sessions.of(node) or session, now_ms)
+                if leases.session_of(node) is None:
+                    leases.remember(node, sessions.of(node) or session, now_ms)
 
     def add(self, crawl: Crawl) -> None:
         """Add a crawl to those in memory."""

@@ -36,6 +36,7 @@ from .rules.disposition import (
     Disposition,
     decide,
 )
+from .rules.outcome_words import words
 from .settling import Settling
 from .shard import Shard
 from .spec.settings import CrawlSettings
@@ -142,7 +143,7 @@ class Reports:
             else:
                 self._keep(op, crawl, lease, pending, lease.serial)
             if decision.rest_ms and not decision.steps_aside:
-                reason = f"retry after fetch status {status}"
+                reason = f"retry after fetch status {status} ({words(status, report.reason)})"
                 self._settling.rest_queue(
                     op, crawl, queue, uri, settings, op.now_ms + decision.rest_ms, reason
                 )
@@ -174,7 +175,13 @@ class Reports:
             # All crawls share the observations of a robots.txt. A fetch that is impossible from here
             # reveals nothing about the host, so only the URI that waited fails.
             final = Final(
-                status, Disposition.FAILED, uri, candidate, node=row.node, annotations=("robots:-7",)
+                status,
+                Disposition.FAILED,
+                uri,
+                candidate,
+                node=row.node,
+                annotations=("robots:-7",),
+                reason=report.reason,
             )
             conclude(op, crawl, ended.queue, row.position, pending, final, settings)
         # A fetch that was aborted when the crawl stopped reveals nothing about the host, either.

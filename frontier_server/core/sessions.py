@@ -16,7 +16,7 @@ from .uri.assign import hash64
 MAX_NAMES = 10_000
 SUPERSEDED_KEPT = 64  # sessions of a name
 EXPIRE_MS = 30 * DAY_MS
-REFRESH_MS = DAY_MS  # how often the time that a name was last seen is stored
+REFRESH_MS = 60_000  # how often the time that a name was last seen is stored
 FORGOTTEN_PER_CALL = 100
 PREFIX = crawl_key(SERVER, CrawlRow.SESSION)
 
@@ -36,6 +36,14 @@ class Sessions:
         row = self._rows.get(name)
         return row.session if row is not None else None
 
+    def listed(self, now_ms: int) -> list[tuple[str, SessionRow]]:
+        """The names that were seen within a day and are not forgotten; the one last seen comes last."""
+        return [
+            (name, row)
+            for name, row in self._rows.items()
+            if now_ms < row.last_seen_ms + DAY_MS and not row.forgotten
+        ]
+
     def accept(self, tx: Transaction, name: str, session: str, now_ms: int) -> None:
         """Give a name to a session. Raises SessionSuperseded if another session has replaced it."""
         row = self._rows.get(name)
@@ -50,14 +58,28 @@ class Sessions:
                 )
             row.superseded = [*row.superseded, hash64(row.session)][-SUPERSEDED_KEPT:]
             row.session, row.last_seen_ms = session, now_ms
-        elif now_ms >= row.last_seen_ms + REFRESH_MS:
+        elif now_ms >= row.last_seen_ms + REFRESH_MS or row.left or row.forgotten:
             row.last_seen_ms = now_ms
         else:
             self._rows.move_to_end(name)
             return
+        row.left = row.forgotten = False
         self._rows.move_to_end(name)
         tx.put(Family.CRAWLS, _key(name), encode(row))
         self._forget(tx, now_ms)
+
+    def note_left(self, tx: Transaction, name: str, now_ms: int) -> None:
+        """Note that the session of a name has said goodbye."""
+        row = self._rows[name]
+        row.left, row.last_seen_ms = True, now_ms
+        tx.put(Family.CRAWLS, _key(name), encode(row))
+
+    def hide(self, tx: Transaction, name: str) -> None:
+        """Leave a name out of listings until it is seen again. Its sessions stay known."""
+        row = self._rows.get(name)
+        if row is not None:
+            row.forgotten = True
+            tx.put(Family.CRAWLS, _key(name), encode(row))
 
     def _forget(self, tx: Transaction, now_ms: int) -> None:
         """Forget some of the names that have expired or exceed MAX_NAMES."""

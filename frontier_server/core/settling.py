@@ -10,7 +10,7 @@ from .operation import Operation, is_ineligible
 from .passing import shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .rules.disposition import OVERLOADED
-from .rules.politeness import overload_rest_ms, overloads_after, rest_ms
+from .rules.politeness import overload_rest_ms, overloads_after, rest_after, strain_after
 from .shard import Shard
 from .spec.settings import CrawlSettings
 from .uri.canonical import CanonicalUri
@@ -46,7 +46,12 @@ class Settling:
         if politeness.max_parallel > 1:
             begin_ms = max(host.row.start_ms, ended.queue.row.lease_ms)
             host.row.duration_ms = report.duration_ms
-        until_ms, reason = begin_ms + rest_ms(report.duration_ms, crawl_delay_ms, politeness), "politeness"
+        if politeness.adaptive:
+            host.row.strain, host.row.usual_ms = strain_after(
+                host.row.strain, host.row.usual_ms, status, report.duration_ms
+            )
+        rest = rest_after(report.duration_ms, crawl_delay_ms, politeness, host.row.strain)
+        until_ms, reason = begin_ms + rest.ms, f"politeness: {rest.setting}"
         host.row.overloads = overloads_after(status, host.row.overloads)
         if status in OVERLOADED:
             overload_rest = overload_rest_ms(host.row.overloads, report.retry_after_ms, politeness)

@@ -33,8 +33,8 @@ class Shard:
 
     `store` must hold a server row (`opening.new_store`). `settings_of` reads a stored
     spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
-    heartbeat; `incarnation` is 32 random bits of this start, which make lease numbers unique;
-    `checkpoint_of` finds checkpoints.
+    heartbeat, `heartbeat_ms` the time between two; `incarnation` is 32 random bits of this start,
+    which make lease numbers unique; `checkpoint_of` finds checkpoints.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Shard:
         now_ms: int,
         incarnation: int,
         checkpoint_of: CheckpointOf = no_checkpoint,
+        heartbeat_ms: int = 0,
     ) -> None:
         self.store = store
         self.codec = codec
@@ -55,7 +56,7 @@ class Shard:
         self.now_ms = max(now_ms, self.server.time_ms)
         self.hosts = Hosts()
         self.robots = RobotsTable()
-        self.leases = LeaseTable(self.server.secret, period_ms, incarnation)
+        self.leases = LeaseTable(self.server.secret, period_ms, incarnation, heartbeat_ms)
         self.registry = Registry(store, settings_of, version)
         self.sessions = Sessions(store)
         self.registry.open(self.server, self.hosts, self.leases, self.sessions, self.now_ms)

@@ -16,6 +16,7 @@ from .passing import Wait
 from .queue import WorkQueue
 from .records import QueueRow, RobotsRow
 from .robotstxt.authority import Gate, Standing, standing
+from .rules.outcome_words import words
 from .shard import Shard
 from .spec.settings import QueueSettings
 from .statistics import Spent, over_quota
@@ -167,6 +168,13 @@ def robots_standing(turn: Turn) -> tuple[RobotsRow | None, Standing]:
     # When the last fetch of it for just this head began; 0 if there was none.
     tried_ms = queue.robots_ms if queue.robots_of == turn.head.uri.origin else 0
     return row, standing(row, turn.op.now_ms, turn.head.settings.robots, tried_ms)
+
+
+def robots_failure(turn: Turn) -> str:
+    """Why the robots.txt of the head's authority could not be fetched: the answer's status, or words."""
+    row, _ = robots_standing(turn)
+    status = 0 if row is None else row.fetch_status
+    return f"status {status}" if status > 0 else words(status)
 
 
 def forbidden(turn: Turn) -> Found | None:

@@ -11,6 +11,7 @@ from ..core.core import Core
 from ..core.errors import InvalidRequest, invalid_spec
 from ..core.intake import parse
 from ..core.model import MAX_BATCH, CrawlView, Verdict, check_batch
+from ..core.operators.control import Amended
 from ..core.reading import problems, read_ahead
 from ..core.store import Changes
 from .answering import (
@@ -126,15 +127,34 @@ class CrawlRpcs(AdminRpcs):
     async def UpdateCrawl(
         self, request: admin_pb2.UpdateCrawlRequest, context: Context
     ) -> admin_pb2.UpdateCrawlResponse:
-        if found := wire.spec_problems(request.spec):
-            raise invalid_spec(found)
-        paths, by = list(request.update_mask.paths), operator_of(context)
-        if len(paths) > MAX_BATCH:
-            check_batch(len(paths), "paths")
-        if not paths and not request.spec.ListFields():
+        if not request.update_mask.paths and not request.spec.ListFields():
             raise InvalidRequest(
                 "spec and update_mask are empty; at least one setting must change", field="spec"
             )
+        amended, by = await self._amended(request), operator_of(context)
+        view = await self._runner.run(
+            lambda core, now_ms: core.control.update_crawl(request.crawl, amended, now_ms, by)
+        )
+        return admin_pb2.UpdateCrawlResponse(crawl=wire.crawl(view))
+
+    @answered
+    async def ReopenCrawl(
+        self, request: admin_pb2.ReopenCrawlRequest, context: Context
+    ) -> admin_pb2.ReopenCrawlResponse:
+        self._runner.admit()
+        amended, by = await self._amended(request), operator_of(context)
+        view = await self._runner.run(
+            lambda core, now_ms: core.control.reopen(request.crawl, amended, request.pause, now_ms, by)
+        )
+        return admin_pb2.ReopenCrawlResponse(crawl=wire.crawl(view))
+
+    async def _amended(self, request: admin_pb2.UpdateCrawlRequest | admin_pb2.ReopenCrawlRequest) -> Amended:
+        """The change of settings that is asked for; its large settings are read already."""
+        if found := wire.spec_problems(request.spec):
+            raise invalid_spec(found)
+        paths = list(request.update_mask.paths)
+        if len(paths) > MAX_BATCH:
+            check_batch(len(paths), "paths")
 
         def amended(spec: bytes) -> tuple[bytes, Sequence[str]]:
             try:
@@ -144,10 +164,7 @@ class CrawlRpcs(AdminRpcs):
 
         known = await self._runner.read(lambda core, _: core.views.crawl(request.crawl))
         await asyncio.to_thread(lambda: read_ahead(wire.settings_with(amended(known.spec)[0], ())))
-        view = await self._runner.run(
-            lambda core, now_ms: core.control.update_crawl(request.crawl, amended, now_ms, by)
-        )
-        return admin_pb2.UpdateCrawlResponse(crawl=wire.crawl(view))
+        return amended
 
     @answered
     async def TearDownCrawl(
@@ -225,7 +242,7 @@ class CrawlRpcs(AdminRpcs):
     async def GetFrontier(
         self, request: admin_pb2.GetFrontierRequest, context: Context
     ) -> admin_pb2.GetFrontierResponse:
-        nodes = await self._runner.read(lambda core, _: core.nodes.listed())
+        nodes = await self._runner.read(lambda core, now_ms: core.nodes.listed(now_ms))
         return admin_pb2.GetFrontierResponse(
             version=version(),
             start_time=wire.timestamp(self._start_ms),
@@ -251,6 +268,13 @@ class CrawlRpcs(AdminRpcs):
         by = operator_of(context)
         await self._runner.run(lambda core, now_ms: core.nodes.drain(request.node, now_ms, by))
         return admin_pb2.DrainNodeResponse()
+
+    @answered
+    async def ForgetNode(
+        self, request: admin_pb2.ForgetNodeRequest, context: Context
+    ) -> admin_pb2.ForgetNodeResponse:
+        await self._runner.run(lambda core, now_ms: core.nodes.forget(request.node, now_ms))
+        return admin_pb2.ForgetNodeResponse()
 
 
 def _add_seeds(crawl: str, uris: list[str], by: str, core: Core, now_ms: int) -> tuple[None, Changes]:

@@ -105,6 +105,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             interrupt_tokens=answer.interrupt,
             pool_size=answer.pool_size,
             drain=answer.drain,
+            rival_session=answer.rival,
             interval_duration=wire.duration(self._config.heartbeat_ms),
             lease_duration=wire.duration(self._config.lease_ms),
             limits=limits(),

@@ -66,6 +66,15 @@ class StatisticsRpcs(AdminRpcs):
         return admin_pb2.ListSeedsResponse(seeds=seeds, next_page_token=wire.page_token(_SEEDS, following))
 
     @answered
+    async def ListRefusals(
+        self, request: admin_pb2.ListRefusalsRequest, context: Context
+    ) -> admin_pb2.ListRefusalsResponse:
+        rules = await self._runner.read(
+            lambda core, _: core.administration.refusals(request.crawl, request.rule)
+        )
+        return admin_pb2.ListRefusalsResponse(rules=[wire.refusal_rule(rule) for rule in rules])
+
+    @answered
     async def Explain(self, request: admin_pb2.ExplainRequest, context: Context) -> admin_pb2.ExplainResponse:
         subject = request.WhichOneof("subject")
         if subject is not None and not getattr(request, subject):

@@ -49,7 +49,7 @@ from .specs import (
     spec_problems,
 )
 from .times import duration, milliseconds, moment_ms, timestamp
-from .uris import URI_STATES, import_row, seed, seen_counts, seen_filter, story, waiting_uri
+from .uris import URI_STATES, import_row, refusal_rule, seed, seen_counts, seen_filter, story, waiting_uri
 from .views import (
     QUEUE_STATES,
     QUEUE_STATES_BY_NUMBER,
@@ -105,6 +105,7 @@ __all__ = [
     "queue",
     "queue_change",
     "reason",
+    "refusal_rule",
     "report",
     "results",
     "seed",

@@ -83,6 +83,7 @@ def outcome(number: int, row: OutcomeRow) -> admin_pb2.UriOutcome:
         digest=row.digest,
         annotations=row.annotations,
         source=row.source,
+        reason=row.reason,
     )
     if row.node:
         message.fetch_duration.CopyFrom(duration(row.duration_ms))

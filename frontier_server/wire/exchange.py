@@ -23,6 +23,7 @@ from ..core.model import (
     Verdict,
 )
 from ..core.rules.disposition import Disposition
+from ..core.rules.outcome_words import MAX_REASON
 from ..core.uri.canonical import MAX_URI_BYTES, longer_than, resolved
 from .specs import part
 from .times import due_ms, duration, milliseconds, moment_ms
@@ -143,6 +144,7 @@ def report(message: frontier_pb2.Report) -> Report:
         revisit_ms=due_ms(message.revisit_time) if has("revisit_time") else 0,
         peer_address=peer_address,
         robots_empty=message.robots_empty,
+        reason=message.reason[:MAX_REASON],
     )
 
 

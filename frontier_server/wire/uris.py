@@ -7,6 +7,7 @@ from ..core.model import (
     MAX_ANNOTATIONS_BYTES,
     MAX_PATH_CHARACTERS,
     MAX_RECORD_BYTES,
+    RuleView,
     SeedView,
     SeenCounts,
     UriState,
@@ -55,6 +56,7 @@ def story(view: UriStory) -> admin_pb2.UriStory:
         digest=view.digest,
         due_time=timestamp(view.due_ms),
         discover_time=timestamp(view.discover_ms),
+        reason=view.reason,
     )
     if view.waiting is not None:
         message.waiting.CopyFrom(waiting_uri(view.waiting))
@@ -90,10 +92,26 @@ def disposition(name: str) -> crawl_pb2.Disposition.ValueType:
 
 def seed(view: SeedView) -> admin_pb2.Seed:
     """A seed and its story."""
-    message = admin_pb2.Seed(uri=view.uri)
+    result = admin_pb2.SeedResult.Value(f"SEED_RESULT_{view.result.value}")
+    message = admin_pb2.Seed(uri=view.uri, outcome=view.outcome, result=result)
     if view.story is not None:
         message.story.CopyFrom(story(view.story))
     return message
+
+
+def refusal_rule(view: RuleView) -> admin_pb2.RefusalRule:
+    """A rule that refused URIs, with examples."""
+    return admin_pb2.RefusalRule(
+        rule=view.rule,
+        refused_count=view.refused,
+        message=view.message,
+        examples=[
+            admin_pb2.Refusal(
+                uri=each.uri, via=each.via, path=each.path, refuse_time=timestamp(each.refuse_ms)
+            )
+            for each in view.examples
+        ],
+    )
 
 
 def import_row(entry: admin_pb2.ImportEntry) -> ImportRow | str:

@@ -1,5 +1,7 @@
 """Descriptions of crawls, their events and statistics, queues and nodes."""
 
+from google.protobuf.duration_pb2 import Duration
+
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 from ..core.machines.lifecycle import Input
@@ -45,6 +47,7 @@ def crawl_status(view: CrawlView) -> crawl_pb2.CrawlStatus:
         held=view.held,
         tearing_down=view.tearing_down,
         torn_down=view.torn_down,
+        failure=view.failure,
     )
 
 
@@ -108,8 +111,15 @@ def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
         average_succeeded_per_second=counts["succeeded_count"] / elapsed_s if elapsed_s else 0.0,
         average_bytes_per_second=counts["bytes_count"] / elapsed_s if elapsed_s else 0.0,
         average_depth=counts["queued_count"] / waiting if waiting else 0.0,
+        remaining_min_duration=_remaining(view, 0),
+        remaining_max_duration=_remaining(view, 1),
+        annotation_counts=view.annotations,
         **counts,
     )
+
+
+def _remaining(view: StatisticsView, end: int) -> Duration | None:
+    return None if view.remaining_ms is None else duration(view.remaining_ms[end])
 
 
 def queue(view: QueueView) -> admin_pb2.WorkQueue:
@@ -152,6 +162,8 @@ def node(view: NodeView) -> admin_pb2.Node:
         pool=pool_message(view.pool),
         service_address=view.service_address,
         draining=view.draining,
+        presence=admin_pb2.NodePresence.Value(f"NODE_PRESENCE_{view.presence.value}"),
+        rival_session=view.rival,
     )
 
 

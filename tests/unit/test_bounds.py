@@ -346,7 +346,7 @@ def test_a_node_needs_a_name_and_a_session(node: str, session: str, field: str) 
         with pytest.raises(InvalidRequest, match=field) as refused:
             ask()
         assert refused.value.metadata["field"] == field
-    assert shell.core.nodes.listed() == [] and shell.now_ms == START_MS
+    assert shell.core.nodes.listed(shell.now_ms) == [] and shell.now_ms == START_MS
 
 
 # Lists.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.rules.politeness import overload_rest_ms, overloads_after, rest_ms
+from frontier_server.core.rules.politeness import overload_rest_ms, overloads_after, rest_after
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
 
 HERITRIX = PolitenessSettings()  # 5 times the duration, 3 to 30 s, Crawl-delay up to 300 s
@@ -40,22 +40,22 @@ politenesses = st.builds(
 )
 def test_the_rest_after_a_fetch(duration_ms: int, crawl_delay_ms: int, rest: int) -> None:
     """Heritrix 2.8: the factor, clamped; or the Crawl-delay, capped, if it is longer."""
-    assert rest_ms(duration_ms, crawl_delay_ms, HERITRIX) == rest
+    assert rest_after(duration_ms, crawl_delay_ms, HERITRIX).ms == rest
 
 
 def test_a_crawl_delay_can_be_ignored() -> None:
-    assert rest_ms(0, 60_000, PolitenessSettings(max_crawl_delay_ms=0)) == 3_000
+    assert rest_after(0, 60_000, PolitenessSettings(max_crawl_delay_ms=0)).ms == 3_000
 
 
 @given(st.integers(0, DAY_MS), st.integers(0, 10**15), politenesses)
 def test_a_rest_is_within_its_bounds(
     duration_ms: int, crawl_delay_ms: int, politeness: PolitenessSettings
 ) -> None:
-    rest = rest_ms(duration_ms, crawl_delay_ms, politeness)
+    rest = rest_after(duration_ms, crawl_delay_ms, politeness).ms
     respected_ms = min(crawl_delay_ms, politeness.max_crawl_delay_ms)
     assert max(politeness.min_delay_ms, respected_ms) <= rest
     assert rest <= max(politeness.max_delay_ms, respected_ms)
-    assert rest <= rest_ms(duration_ms + 1_000, crawl_delay_ms, politeness)
+    assert rest <= rest_after(duration_ms + 1_000, crawl_delay_ms, politeness).ms
 
 
 @pytest.mark.parametrize(

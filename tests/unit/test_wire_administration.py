@@ -16,6 +16,7 @@ from frontier_server.core.model import (
     FetchStatisticsView,
     JobView,
     Reason,
+    SeedResult,
     SeedView,
     UriState,
     UriStory,
@@ -186,6 +187,7 @@ def test_a_story_tells_every_field_of_its_own() -> None:
         lease_ms=4_000,
         expire_ms=5_000,
         discover_ms=6_000,
+        reason="no route",
     )
     assert all(getattr(view, field.name) for field in fields(view))
     told = wire.story(view)
@@ -193,8 +195,9 @@ def test_a_story_tells_every_field_of_its_own() -> None:
     assert told.disposition == crawl_pb2.DISPOSITION_SUCCEEDED
     assert told.waiting == wire.waiting_uri(VIEW)
     assert (told.lease.node, told.lease.lease_time.seconds, told.lease.expire_time.seconds) == ("node", 4, 5)
-    assert wire.seed(SeedView("http://a.example/", view)).story == told
-    assert not wire.seed(SeedView("http://a.example/", None)).HasField("story")
+    assert wire.seed(SeedView("http://a.example/", view, "fetched (200)", SeedResult.FETCHED)).story == told
+    unannounced = wire.seed(SeedView("http://a.example/", None, "not announced yet", SeedResult.PENDING))
+    assert not unannounced.HasField("story")
 
 
 def test_a_story_of_a_uri_that_was_never_seen_tells_little() -> None:

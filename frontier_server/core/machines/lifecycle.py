@@ -46,6 +46,8 @@ class Input(Enum):
     PAUSE = "pause"
     HOLD = "hold"
     STOP = "stop"
+    REOPEN = "reopen"
+    REOPEN_TO_PAUSE = "reopen, to be paused"
     SEEDED = "all seeds announced"
     SEEDED_TO_PAUSE = "all seeds announced, to be paused"
     PROBLEM = "a problem"
@@ -129,6 +131,8 @@ TABLE: dict[tuple[CrawlState, Input], Move] = {
     (_S.STOPPING, _I.STOP): Move(interrupts=True),
     (_S.STOPPING, _I.REACHED_FINISH): Move(_S.FINISHED),  # the exit status stays
     (_S.FINISHED, _I.STOP): _STAY,
+    (_S.FINISHED, _I.REOPEN): Move(_S.PAUSED, _X.PAUSED, Target.RUN),
+    (_S.FINISHED, _I.REOPEN_TO_PAUSE): Move(_S.PAUSED, _X.PAUSED, Target.PAUSE),
 }
 
 CLOCK_RUNS = frozenset((_S.PREPARING, _S.RUNNING, _S.EMPTY, _S.PAUSING, _S.STOPPING))

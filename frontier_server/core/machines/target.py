@@ -3,7 +3,7 @@
 It knows one crawl's counts in one shard, and does not know the crawl machine
 (`lifecycle`). That machine sends it numbered requests, and gets each reached state with the
 number of its request. A new request replaces the last one, reached or not. After a FINISH
-the crawl machine sends no other.
+the crawl machine sends another only if the crawl is reopened.
 """
 
 from enum import Enum

@@ -5,7 +5,7 @@ Operations return *(answer, changes)*, like all of the core's.
 
 from collections.abc import Mapping, Sequence
 
-from .. import errors, job, keys
+from .. import errors, job, keys, refusals
 from ..crawl import Crawl
 from ..job import JobState, Kind
 from ..jobs import importing, steering
@@ -20,6 +20,7 @@ from ..model import (
     JobView,
     QueueView,
     Reason,
+    RuleView,
     SeedView,
     SeenCounts,
     UriStory,
@@ -334,11 +335,13 @@ class Administration:
         page, following = listing.seed_page(self._shard.store, crawl, size, cursor)
         announced = crawl.counters.announced_seeds
         return [
-            SeedView(
-                uri, self._explanations.story(op, crawl, _parsed(uri)) if cursor + place < announced else None
-            )
+            self._explanations.seed(op, crawl, uri, _parsed(uri), announced=cursor + place < announced)
             for place, uri in enumerate(page)
         ], following
+
+    def refusals(self, name: str, rule: str) -> list[RuleView]:
+        """The rules that refused URIs with some examples of each, or one rule with all that are kept."""
+        return refusals.rules(self._shard.store, self._shard.registry.named(name), rule)
 
     def explain(self, name: str, key: str, uri: str, now_ms: int) -> list[Reason]:
         """The reasons why a URI, the queues with a key, or else the crawl is not fetched now."""

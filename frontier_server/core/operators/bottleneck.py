@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from ..crawl import Crawl
 from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState
+from ..model import Presence
 from ..queue import QueueState, WorkQueue
-from .idle import ASKED_LATELY_MS, some, span
+from .idle import asked_lately, some, span
+from .remaining import eligible, remaining_ms
 
 SLOW_PAGE_MS = 5_000  # URIs that are out for longer, on average, are slow
+POLITENESS = "politeness: "  # what rests after fetches begin with; the setting follows
 ONE_BETWEEN = 10  # all toe threads count as busy if at most one in so many is between two URIs
 _FREE, _FETCHING = "ABOUT_TO_GET_URI", "FETCHING"
 _EXTRACTING, _WRITING, _FINISHING = "EXTRACTING", "WRITING", "FINISHING"
@@ -27,7 +30,8 @@ class Moment:
 
     crawl: Crawl
     now_ms: int
-    nodes: int  # those that fetch for it and were seen lately
+    asked: bool  # whether a node that is there has asked for leases lately
+    nodes: int  # those that fetch for it and are there
     steps: Counter[str]  # of their toe threads
     out_ms: int  # how long its leases have been out, on average
     others_out: int  # leases of other crawls
@@ -48,11 +52,6 @@ class Moment:
         return self.toes > 0 and self.steps[_FREE] * ONE_BETWEEN <= self.toes
 
     @property
-    def asked(self) -> bool:
-        """Whether a node has asked for leases lately."""
-        return self.crawl.asked_ms > 0 and self.now_ms - self.crawl.asked_ms <= ASKED_LATELY_MS
-
-    @property
     def slow(self) -> bool:
         """Whether its leases have been out for long."""
         return self.out_ms >= SLOW_PAGE_MS
@@ -65,7 +64,7 @@ class Moment:
     @property
     def unusual(self) -> bool:
         """Whether the first queue to wake rests for another reason than politeness."""
-        return self.first is not None and self.first.rest_reason != "politeness"
+        return self.first is not None and not self.first.rest_reason.startswith(POLITENESS)
 
     def mostly(self, step: str) -> bool:
         """Whether URIs are ready, all toe threads are at work, and most of them are at this step."""
@@ -83,8 +82,8 @@ def limited_by(crawl: Crawl, now_ms: int, leases: LeaseTable) -> str:
 def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:
     nodes = [
         node
-        for node in leases.nodes()
-        if node.node in crawl.state_row.nodes and now_ms - node.last_seen_ms <= leases.period_ms
+        for node in leases.nodes(now_ms)
+        if node.node in crawl.state_row.nodes and node.presence is Presence.PRESENT
     ]
     steps: Counter[str] = Counter()
     for node in nodes:
@@ -96,6 +95,7 @@ def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:
     return Moment(
         crawl,
         now_ms=now_ms,
+        asked=asked_lately(crawl, now_ms, leases),
         nodes=len(nodes),
         steps=steps,
         out_ms=out_ms // max(crawl.leases_out, 1),
@@ -160,6 +160,19 @@ def _rest(m: Moment) -> str:
     return f"{rest}, {fetched}; the next wakes {wakes}"
 
 
+def _setting(m: Moment) -> str:
+    """The setting that lets hosts rest, and how long the crawl takes at its present rate."""
+    assert m.first is not None
+    setting, queues = m.first.rest_reason.removeprefix(POLITENESS), m.crawl.settings.queues
+    by_host = queues.assignment in ("surt-authority", "host") and queues.parallel_queues == 1
+    told = f"{setting} on {some(m.resting, 'host' if by_host else 'queue')}"
+    remaining = remaining_ms(m.crawl, m.now_ms)
+    if remaining is None:
+        return told
+    uris = some(eligible(m.crawl), "URI")
+    return f"{told}; at this rate about {span(remaining[1])} for {uris}"
+
+
 def _long(m: Moment) -> str:
     assert m.first is not None
     return f"{_rest(m)} ({m.first.row.key}: {m.first.rest_reason or 'rest'})"
@@ -209,8 +222,8 @@ TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
     (lambda m: m.busy > 0 and not m.resting and m.slow, lambda m: f"slow pages: {_out(m)}; {_no_other(m)}"),
     (lambda m: m.busy > 0 and not m.resting, lambda m: f"few hosts: {_no_other(m)}"),
     (lambda m: m.unusual and not (m.few and m.busy), lambda m: f"rests: {_long(m)}"),
-    (lambda m: m.first is not None and m.few, lambda m: f"few hosts for {m.toes} toe threads: {_rest(m)}"),
-    (lambda m: m.first is not None, lambda m: f"politeness: {_rest(m)}"),
+    (lambda m: m.first is not None and m.few, lambda m: f"few hosts for {m.toes} toe threads: {_setting(m)}"),
+    (lambda m: m.first is not None, lambda m: f"politeness: {_setting(m)}"),
     (lambda m: m.resting > 0, lambda m: f"rests: {_rest(m)}"),
     # No queue has a URI to lease.
     (lambda m: bool(m.crawl.jobs or m.crawl.receiving), lambda m: f"jobs: {_jobs(m)}"),

@@ -28,6 +28,9 @@ MAX_CRAWLS = 100_000
 # The inputs that an operator may request, and their names in events.
 _ACTIONS = {Input.RESUME: "resume", Input.PAUSE: "pause", Input.HOLD: "hold", Input.STOP: "stop"}
 
+Amended = Callable[[bytes], tuple[bytes, Sequence[str]]]
+"""Makes a new spec of the old one, and names the changed paths."""
+
 
 class Control:
     """Changes the lives of a frontier's crawls."""
@@ -143,39 +146,82 @@ class Control:
         return views.crawl_view(crawl), changes
 
     def update_crawl(
-        self,
-        name: str,
-        amended: Callable[[bytes], tuple[bytes, Sequence[str]]],
-        now_ms: int,
-        by: str = "",
+        self, name: str, amended: Amended, now_ms: int, by: str = ""
     ) -> tuple[CrawlView, Changes]:
-        """Change a crawl's spec. `amended` makes the new spec of the old one, and names the changed paths.
+        """Change a crawl's spec.
 
         Raises InvalidSpec before anything changes.
         """
         crawl = self._shard.registry.unfinished(name)
+        spec, paths, settings = self._amended(crawl, amended)
+        op = self._shard.begin(now_ms)
+        self._change(op, crawl, spec, paths, settings, by)
+        changes = self._shard.end(op)
+        return views.crawl_view(crawl), changes
+
+    def reopen(
+        self, name: str, amended: Amended, pause: bool, now_ms: int, by: str = ""
+    ) -> tuple[CrawlView, Changes]:
+        """Change a finished crawl's spec as `update_crawl` does, and let it run again, or be paused.
+
+        Raises InvalidSpec, IllegalState or CrawlTornDown before anything changes.
+        """
+        crawl = self._shard.registry.changeable(name)
+        given = Input.REOPEN_TO_PAUSE if pause else Input.REOPEN
+        move(crawl.state, given, name)
+        if crawl.state_row.tearing_down:
+            message = f"crawl {name!r} is being torn down; it can only be read, copied or deleted"
+            raise errors.CrawlTornDown(message, crawl=name, state=crawl.state.value)
+        spec, paths, settings = self._amended(crawl, amended)
+        limit = life.limit_reached(crawl, settings.limits, now_ms)
+        if limit is not None:
+            raise errors.IllegalState(
+                f"limits.{limit.name} {limit.value} of crawl {name!r} must be raised above {limit.actual}, "
+                "which the crawl has reached",
+                crawl=name,
+                state=crawl.state.value,
+            )
+        op = self._shard.begin(now_ms)
+        self._change(op, crawl, spec, paths, settings, by)
+        life.request(op, crawl, given, "reopen", by)
+        if crawl.counters.announced_seeds < crawl.counters.next_seed - 1 and not self._seeding(crawl):
+            job.start(op, crawl, job.Kind.SEED)
+        changes = self._shard.end(op)
+        return views.crawl_view(crawl), changes
+
+    def _amended(self, crawl: Crawl, amended: Amended) -> tuple[bytes, Sequence[str], CrawlSettings]:
+        """A crawl's new spec, the changed paths, and its new settings. Raises InvalidSpec."""
         spec, paths = amended(crawl.spec.spec)
         settings = self._shard.registry.settings_of(spec, ())
         if found := {**fixed_problems(crawl.settings, settings), **problems(settings)}:
             raise errors.invalid_spec(found)
-        op = self._shard.begin(now_ms)
-        if spec != crawl.spec.spec:
-            if settings != crawl.settings:  # unless a default was set explicitly
-                op.acted(crawl, by, "update", ", ".join(paths))
-            known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
-            for named in of_host.keys() - known:
-                add_authority(op.tx, crawl.number, *of_host[named])
-            queues, ignored = crawl.settings.queues, crawl.settings.robots.ignored
-            crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
-            self._put_spec(op, crawl, crawl.spec)
-            self._shard.hosts.disperse(crawl)
-            op.counters(crawl)
-            if not ignored and crawl.state is not CrawlState.NASCENT:
-                _tell_if_ignoring(op, crawl)
-            if settings.queues != queues and crawl.state is not CrawlState.NASCENT:
-                job.start(op, crawl, job.Kind.APPRAISE_QUEUES)
-        changes = self._shard.end(op)
-        return views.crawl_view(crawl), changes
+        return spec, paths, settings
+
+    def _change(
+        self,
+        op: Operation,
+        crawl: Crawl,
+        spec: bytes,
+        paths: Sequence[str],
+        settings: CrawlSettings,
+        by: str,
+    ) -> None:
+        if spec == crawl.spec.spec:
+            return
+        if settings != crawl.settings:  # unless a default was set explicitly
+            op.acted(crawl, by, "update", ", ".join(paths))
+        known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
+        for named in of_host.keys() - known:
+            add_authority(op.tx, crawl.number, *of_host[named])
+        queues, ignored = crawl.settings.queues, crawl.settings.robots.ignored
+        crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
+        self._put_spec(op, crawl, crawl.spec)
+        self._shard.hosts.disperse(crawl)
+        op.counters(crawl)
+        if not ignored and crawl.state is not CrawlState.NASCENT:
+            _tell_if_ignoring(op, crawl)
+        if settings.queues != queues and crawl.state is not CrawlState.NASCENT:
+            job.start(op, crawl, job.Kind.APPRAISE_QUEUES)
 
     def tear_down(self, name: str, now_ms: int, by: str = "") -> tuple[tuple[CrawlView, bool], Changes]:
         """Let a crawl end and leave memory. Returns the crawl, and whether this request began that."""

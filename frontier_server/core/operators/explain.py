@@ -10,12 +10,13 @@ from ..enqueue import first_free
 from ..head import Head, first_of, head_at, queue_settings, read_head
 from ..host import Host
 from ..leases import Lease
-from ..model import Reason, UriState, UriStory, Why
+from ..model import Reason, SeedResult, SeedView, UriState, UriStory, Why
 from ..operation import Operation
 from ..passing import shares
 from ..queue import QueueState, WorkQueue
 from ..records import decode_pending
 from ..rules.disposition import PROTOCOL_ERROR, Disposition
+from ..rules.outcome_words import words
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..store import Family
@@ -26,6 +27,13 @@ from .idle import some, span
 from .story import Located, find
 
 MAX_COUNTED = 1_000  # URIs before one
+# Reasons why a seed is not fetched that its operator should hear of.
+_TROUBLES = frozenset(
+    (
+        *(Why.ROBOTS_PENDING, Why.QUEUE_SNOOZED, Why.QUEUE_RETIRED, Why.QUEUE_PAUSED),
+        *(Why.QUEUE_INELIGIBLE, Why.OVER_BUDGET, Why.NO_NODE_ASKS),
+    )
+)
 
 
 class Explanations:
@@ -107,7 +115,7 @@ class Explanations:
             message = f"queue {row.key} waits for activation at precedence {row.precedence}{others}"
             found.append(Reason(Why.QUEUE_INACTIVE, message))
         if crawl.running:
-            found.append(idle.asked(op, crawl))
+            found.append(idle.asked(op, crawl, self._shard.leases))
         return found
 
     def _turn(self, turn: Turn) -> list[Reason]:
@@ -230,6 +238,34 @@ class Explanations:
         rules = self._shard.robots.valid_rules(op.tx, key, settings, op.now_ms)
         return [_forbids(uri)] if rules is not None and not rules.allows(uri.target) else []
 
+    def seed(self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri, announced: bool) -> SeedView:
+        """A seed's story, and its outcome so far in words."""
+        if not announced:
+            return SeedView(text, None, "not announced yet", SeedResult.PENDING)
+        told = find(op, self._shard, crawl, uri)
+        story = told.story
+        match story.state:
+            case UriState.NEVER_SEEN if story.refused_by:
+                return SeedView(text, story, f"refused by scope.{story.refused_by}", SeedResult.FAILED)
+            case UriState.NEVER_SEEN:
+                return SeedView(text, story, "not taken in", SeedResult.FAILED)
+            case UriState.LEASED:
+                return SeedView(text, story, f"out at node {story.node}", SeedResult.PENDING)
+            case UriState.QUEUED if not story.disposition:
+                return SeedView(text, story, self._not_yet(op, crawl, told), SeedResult.PENDING)
+        status, outcome = story.fetch_status, words(story.fetch_status, story.reason)
+        if not story.disposition:
+            return SeedView(text, story, "not fetched yet", SeedResult.PENDING)
+        if story.disposition != Disposition.SUCCEEDED.value:
+            return SeedView(text, story, outcome, SeedResult.FAILED)
+        return SeedView(text, story, outcome, SeedResult.FETCHED if status < 400 else SeedResult.ERROR)
+
+    def _not_yet(self, op: Operation, crawl: Crawl, told: Located) -> str:
+        """Why a seed that waits in its queue has not been fetched."""
+        telling = (each for each in self._queued(op, crawl, told) if each.why in _TROUBLES)
+        reason = next(telling, None)
+        return f"not fetched yet: {reason.message}" if reason is not None else "not fetched yet"
+
     def story(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> UriStory:
         """All that a crawl knows of a URI."""
         return find(op, self._shard, crawl, uri).story
@@ -299,7 +335,12 @@ def _visit(op: Operation, story: UriStory) -> str:
     ago = f"{span(op.now_ms - story.finish_ms)} ago"
     if not story.disposition:
         return f"somebody noted it as seen, {ago}"
-    return f"{story.disposition} with fetch status {story.fetch_status}, {ago}"
+    return f"{story.disposition} with fetch status {story.fetch_status}{_because(story)}, {ago}"
+
+
+def _because(story: UriStory) -> str:
+    """The fetch status in words, in brackets, unless it is HTTP's."""
+    return f" ({words(story.fetch_status, story.reason)})" if story.fetch_status < 0 else ""
 
 
 def _refusal(crawl: Crawl, uri: CanonicalUri, rule: str) -> str:

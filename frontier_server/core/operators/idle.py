@@ -1,12 +1,11 @@
 """Explains why a crawl gives no leases now: the state of its life, its waits, and URIs that it leaves out."""
 
-from collections.abc import Iterable
 from itertools import islice
 
 from .. import job, keys
 from ..crawl import Crawl
 from ..keys import IndexSet
-from ..leases import Lease
+from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState, ExitStatus
 from ..machines.target import Target
 from ..model import Reason, Why
@@ -21,7 +20,7 @@ _TO_BE_HELD = "the crawl will be held when its crawl log is written"
 _LIMITS = frozenset((_X.FINISHED_DOCUMENT_LIMIT, _X.FINISHED_DATA_LIMIT, _X.FINISHED_TIME_LIMIT))
 
 
-def reasons(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reason]:
+def reasons(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
     """All reasons. `leases` are those of all crawls."""
     return [*life(op, crawl), *_present(op, crawl, leases), *_behind(op, crawl)]
 
@@ -92,16 +91,20 @@ def _end(crawl: Crawl) -> Reason:
     return Reason(why, f"the crawl {ended}: {message}", _bound_ms(crawl))
 
 
-def asked(op: Operation, crawl: Crawl) -> Reason:
+def asked_lately(crawl: Crawl, now_ms: int, leases: LeaseTable) -> bool:
+    """Whether a node that is there has asked for leases of a crawl lately."""
+    return any(leases.is_there(node, now_ms) for node in crawl.askers(now_ms - ASKED_LATELY_MS))
+
+
+def asked(op: Operation, crawl: Crawl, leases: LeaseTable) -> Reason:
     """Whether nodes ask for leases, if there is no other obstacle."""
-    since_ms = op.now_ms - crawl.asked_ms
-    if crawl.asked_ms and since_ms <= ASKED_LATELY_MS:
+    if asked_lately(crawl, op.now_ms, leases):
         return Reason(Why.DUE, "due now, and nodes ask for leases")
-    since = f"for {span(since_ms)}" if crawl.asked_ms else "since the server started"
+    since = f"for {span(op.now_ms - crawl.asked_ms)}" if crawl.asked_ms else "since the server started"
     return Reason(Why.NO_NODE_ASKS, f"due now, but no node has asked for leases {since}")
 
 
-def _present(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reason]:
+def _present(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
     """Why a running crawl waits."""
     if crawl.state not in (_S.RUNNING, _S.EMPTY):
         return []
@@ -116,7 +119,7 @@ def _present(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reaso
     resting = _resting(op, crawl)
     woken = any(reason.until_ms <= op.now_ms for reason in resting)  # they wake now, or very soon
     if crawl.counters.inactive or woken or any(queue.state is QueueState.READY for queue in crawl.ready):
-        found.append(asked(op, crawl))
+        found.append(asked(op, crawl, leases))
     elif ready:
         message = f"{some(ready, 'queue')} ready, but the hosts or groups are busy with other queues"
         found.append(Reason(Why.HOST_BUSY, message))

@@ -17,10 +17,11 @@ class Nodes:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
-    def listed(self) -> list[NodeView]:
+    def listed(self, now_ms: int) -> list[NodeView]:
         """The known nodes; the node that was last seen most recently comes first."""
         shard = self._shard
-        return [replace(view, pool_size=shard.pool_size_of(view.node)) for view in shard.leases.nodes()]
+        nodes = shard.leases.nodes(max(now_ms, shard.now_ms))
+        return [replace(view, pool_size=shard.pool_size_of(view.node)) for view in nodes]
 
     @property
     def leases_out(self) -> int:
@@ -34,6 +35,13 @@ class Nodes:
         for crawl in self._shard.crawls.values():
             if asked and node in crawl.state_row.nodes and not crawl.held:
                 op.acted(crawl, by, "drain-node", node)
+        return None, self._shard.end(op)
+
+    def forget(self, node: str, now_ms: int) -> tuple[None, Changes]:
+        """Leave a node that is not there out of listings. Raises UnknownNode or NodePresent."""
+        op = self._shard.begin(now_ms)
+        self._shard.leases.forget(node, op.now_ms)
+        self._shard.sessions.hide(op.tx, node)
         return None, self._shard.end(op)
 
     def set_pool_size(self, node: str, size: int | None, now_ms: int, by: str = "") -> tuple[None, Changes]:

@@ -69,6 +69,7 @@ def find(op: Operation, shard: Shard, crawl: Crawl, uri: CanonicalUri) -> Locate
         lease_ms=lease.row.lease_ms if lease else 0,
         expire_ms=lease.deadline_ms if lease else 0,
         discover_ms=0 if row is None else row.create_ms,
+        reason=seen.reason,
     )
     return Located(story, queue, seen.position)
 

@@ -9,8 +9,11 @@ from ..model import CrawlView, EmptyReason, StatisticsView
 from ..opening import CrawlRows
 from ..operation import EVENTS_KEPT
 from ..queue import QueueState
+from ..records import CountersRow, StateRow
+from ..rules.outcome_words import failure
 from ..shard import Shard
 from .bottleneck import limited_by
+from .remaining import remaining_ms
 
 
 class Views:
@@ -66,7 +69,15 @@ def rows_view(rows: CrawlRows, held: bool = False) -> CrawlView:
         held=held,
         tearing_down=row.tearing_down,
         torn_down=row.torn_down,
+        failure=_failure(row, counters),
     )
+
+
+def _failure(row: StateRow, counters: CountersRow) -> str:
+    """Why a crawl counts as failed; empty if it goes on, was stopped by a request, or has a page."""
+    if row.state != CrawlState.FINISHED.value or row.exit_status == ExitStatus.ABORTED.value:
+        return ""
+    return failure(counters.fetch_statuses, counters.next_seed - 1)
 
 
 def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:
@@ -108,6 +119,8 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
         congestion=_congestion(crawl),
         round=crawl.state_row.round,
         limited_by=limited_by(crawl, now_ms, leases),
+        annotations=dict(counters.annotations),
+        remaining_ms=remaining_ms(crawl, now_ms),
     )
 
 

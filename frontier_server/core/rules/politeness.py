@@ -1,13 +1,56 @@
 """How long a host rests after an answer: as in Heritrix, and after 429, 503 and Retry-After."""
 
+from typing import NamedTuple
+
 from ..spec.settings import PolitenessSettings
 from .disposition import OVERLOADED, grown
 
+USUAL_STRAIN = 100  # percent of the usual rest
+MAX_STRAIN = 6_400
+LEAST_STRAINED_MS = 250  # what a strained host's rest counts as, at least, before it is multiplied
+SLOW = 4  # times the usual duration
+_FAILED = frozenset((-2, -3, -4))  # the host did not answer
 
-def rest_ms(duration_ms: int, crawl_delay_ms: int, politeness: PolitenessSettings) -> int:
-    """The rest after a fetch: by the delay factor, within bounds, or the Crawl-delay if that is longer."""
-    own = min(max(politeness.delay_factor * duration_ms, politeness.min_delay_ms), politeness.max_delay_ms)
-    return max(int(own), min(crawl_delay_ms, politeness.max_crawl_delay_ms))
+
+class Rest(NamedTuple):
+    """A rest after a fetch, and the setting that decided it."""
+
+    ms: int
+    setting: str  # `min_delay_seconds = 3`
+
+
+def rest_after(
+    duration_ms: int, crawl_delay_ms: int, politeness: PolitenessSettings, strain: int = USUAL_STRAIN
+) -> Rest:
+    """The rest after a fetch: by the delay factor, within bounds, or the Crawl-delay if that is longer.
+
+    An adaptive rest grows with the host's strain, up to the same bound.
+    """
+    own, setting = politeness.delay_factor * duration_ms, ""
+    if own <= politeness.min_delay_ms:
+        own, setting = politeness.min_delay_ms, f"min_delay_seconds = {politeness.min_delay_ms / 1000:g}"
+    if politeness.adaptive and strain > USUAL_STRAIN:
+        own = max(own, LEAST_STRAINED_MS) * strain / USUAL_STRAIN
+        setting = f"adaptive, {strain / USUAL_STRAIN:.1f} times the usual rest"
+    if own > politeness.max_delay_ms:
+        own, setting = politeness.max_delay_ms, f"max_delay_seconds = {politeness.max_delay_ms / 1000:g}"
+    asked_ms = min(crawl_delay_ms, politeness.max_crawl_delay_ms)
+    if asked_ms > own:
+        return Rest(asked_ms, f"Crawl-delay = {asked_ms / 1000:g}")
+    return Rest(int(own), setting or f"delay_factor = {politeness.delay_factor:g}")
+
+
+def strain_after(strain: int, usual_ms: int, status: int, duration_ms: int) -> tuple[int, int]:
+    """A host's strain and its usual duration of an answer, after another fetch."""
+    if status in _FAILED or status >= 500 or status in OVERLOADED:
+        return min(2 * strain, MAX_STRAIN), usual_ms
+    if status <= 0:
+        return strain, usual_ms  # says nothing of the host
+    slow = usual_ms > 0 and duration_ms > SLOW * usual_ms
+    usual_ms = usual_ms + (duration_ms - usual_ms) // 8 if usual_ms else max(duration_ms, 1)
+    if slow:
+        return min(2 * strain, MAX_STRAIN), max(usual_ms, 1)
+    return max(strain * 4 // 5, USUAL_STRAIN), max(usual_ms, 1)
 
 
 def overloads_after(status: int, overloads: int) -> int:

@@ -269,7 +269,7 @@ class Nodes(Base):
             for token in set(unknown).difference(tokens):
                 reporting.released(self.model, token)
             attendance.left(self.model, node)
-        seen = {view.node: view for view in self.shell.core.nodes.listed()}[node]
+        seen = {view.node: view for view in self.shell.core.nodes.listed(self.shell.now_ms)}[node]
         assert seen.leased == sum(lease.node == node for lease in self.model.leases.values())
         assert seen.toe_steps == tuple(steps) and seen.session == session
         self.check()

@@ -1,0 +1,73 @@
+"""The outcome of a URI in words, for the seeds' report, explanations, and the reason why a crawl failed."""
+
+from collections.abc import Mapping
+
+from .disposition import (
+    BLOCKED_BY_QUOTA,
+    DEEMED_NOT_FOUND,
+    DEFERRED,
+    DELETED_BY_USER,
+    PROCESSING_THREAD_KILLED,
+    PROTOCOL_ERROR,
+    ROBOTS_PRECLUDED,
+    ROBOTS_PREREQUISITE_FAILURE,
+    SERIOUS_ERROR,
+    UNFETCHABLE_URI,
+)
+
+WORDS: Mapping[int, str] = {
+    -1: "name not found",
+    -2: "connection failed",
+    -3: "connection lost",
+    -4: "timed out",
+    -5: "error in the node",
+    UNFETCHABLE_URI: "address refused",
+    PROTOCOL_ERROR: "the answer was not HTTP",
+    DEFERRED: "put off",
+    ROBOTS_PREREQUISITE_FAILURE: "robots.txt could not be fetched",
+    DEEMED_NOT_FOUND: "deemed not found",
+    SERIOUS_ERROR: "serious error in the node",
+    BLOCKED_BY_QUOTA: "quota spent",
+    DELETED_BY_USER: "deleted by an operator",
+    PROCESSING_THREAD_KILLED: "fetch broken off",
+    ROBOTS_PRECLUDED: "forbidden by robots.txt",
+}
+MAX_REASON = 200  # characters
+MOST_TOLD = 3
+NOT_MODIFIED = 304
+
+
+def words(fetch_status: int, reason: str = "") -> str:
+    """`fetched (200)`, `answered with an error (404)`, `name not found`, `address refused: …`."""
+    if fetch_status >= 400:
+        return f"answered with an error ({fetch_status})"
+    if fetch_status >= 300 and fetch_status != NOT_MODIFIED:
+        return f"redirected ({fetch_status})"
+    if fetch_status > 0:
+        return f"fetched ({fetch_status})"
+    told = WORDS.get(fetch_status, f"not fetched ({fetch_status})")
+    return f"{told}: {reason}" if reason else told
+
+
+def is_page(fetch_status: int) -> bool:
+    """Whether a status is that of a page: 2xx, or 304."""
+    return 200 <= fetch_status < 300 or fetch_status == NOT_MODIFIED
+
+
+def failure(fetch_statuses: Mapping[int, int], seeds: int) -> str:
+    """Why a crawl that has ended counts as failed, by the statuses of its outcomes; empty if it has pages."""
+    if any(is_page(status) for status in fetch_statuses):
+        return ""
+    ended = sum(fetch_statuses.values())
+    if not ended:
+        return (
+            f"no page was fetched: none of {seeds} seeds was taken in"
+            if seeds != 1
+            else ("no page was fetched: the seed was not taken in")
+        )
+    most = sorted(fetch_statuses.items(), key=lambda item: -item[1])
+    told = [f"{count} {words(status)}" for status, count in most[:MOST_TOLD]]
+    if len(most) > MOST_TOLD:
+        told.append(f"{sum(count for _, count in most[MOST_TOLD:])} others")
+    uris = "1 URI" if ended == 1 else f"{ended} URIs"
+    return f"no page was fetched: of {uris}, {', '.join(told)}"
