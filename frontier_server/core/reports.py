@@ -143,7 +143,8 @@ class Reports:
             else:
                 self._keep(op, crawl, lease, pending, lease.serial)
             if decision.rest_ms and not decision.steps_aside:
-                reason = f"retry after fetch status {status} ({words(status, report.reason)})"
+                told = f": {words(status, report.reason)}" if status < 0 else ""
+                reason = f"retry after fetch status {status}{told}"
                 self._settling.rest_queue(
                     op, crawl, queue, uri, settings, op.now_ms + decision.rest_ms, reason
                 )

@@ -20,6 +20,7 @@ MUTATORS: dict[str, Callable[[Core, int], tuple[object, Changes]]] = {
     "Frontier.schedule": lambda f, now: f.frontier.schedule(NAME, [candidate(SEEDS[0])], now),
     "Control.add_seeds": lambda f, now: f.control.add_seeds(NAME, SEEDS, now, BY),
     "Control.update_crawl": lambda f, now: f.control.update_crawl(NAME, lambda spec: (spec, ()), now, BY),
+    "Control.reopen": lambda f, now: f.control.reopen(NAME, lambda spec: (spec, ()), False, now, BY),
     "Administration.change_queue": lambda f, now: f.administration.change_queue(
         NAME, "example,alpha,", QueueChange(paused=True), now, BY
     ),

@@ -15,6 +15,7 @@ from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import MAX_BATCH, Report, Verdict
 from frontier_server.core.operators.listing import ROWS_PER_READ, SEEDS_PER_READ
 from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, QueueState
+from frontier_server.core.refusals import EXAMPLES_KEPT
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
 from frontier_server.core.store import Family
 from frontier_server.core.upkeep import LAPSES_PER_TICK
@@ -309,12 +310,15 @@ def test_the_writer_of_the_crawl_log_reads_what_has_just_happened_from_memory() 
     assert shell.outcomes("crawl") == told
 
 
-def test_what_is_refused_costs_no_storage() -> None:
+def test_what_is_refused_costs_no_storage_but_for_the_latest_examples() -> None:
     shell = crawl([f"{HOST}/"])
-    _, changes = shell.core.frontier.schedule(
-        "crawl", [candidate(f"http://elsewhere.example/{number}") for number in range(100)], shell.now_ms
-    )
-    assert {family for family, _ in changes} == {Family.CRAWLS}
+    prefix = keys.set_prefix(1, keys.IndexSet.REFUSED)
+    for start in range(0, 1_000, 100):
+        offered = [candidate(f"http://elsewhere.example/{start + number}") for number in range(100)]
+        _, changes = shell.core.frontier.schedule("crawl", offered, shell.now_ms)
+        shell.store.write(changes)
+        assert {family for family, _ in changes} == {Family.CRAWLS, Family.INDEX}
+    assert len(list(shell.store.scan(Family.INDEX, prefix, prefix))) == EXAMPLES_KEPT
 
 
 # Requests as a whole.

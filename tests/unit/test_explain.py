@@ -207,7 +207,7 @@ def test_a_crawl_whose_queues_rest() -> None:
     shell = crawl("a/", "b/", retry=RetrySettings(delay_ms=500_000))
     for grant in shell.grants():
         shell.finish(Report(grant.token, fetch_status=-2))
-    words = "2 queues at rest; a, wakes first (retry after fetch status -2)"
+    words = "2 queues at rest; a, wakes first (retry after fetch status -2: connection failed)"
     assert explained(shell) == [Reason(Why.QUEUE_SNOOZED, words, shell.now_ms + 500_000)]
 
 

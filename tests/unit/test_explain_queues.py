@@ -27,7 +27,7 @@ def test_a_queue_without_uris() -> None:
     shell.finish(Report(shell.grants()[0].token, fetch_status=200))
     assert explained(shell, queue="a,") == [
         Reason(Why.QUEUE_EXHAUSTED, "queue a, has no URI"),
-        Reason(Why.QUEUE_SNOOZED, "queue a, rests: politeness", shell.now_ms + 1_000),
+        Reason(Why.QUEUE_SNOOZED, "queue a, rests: politeness (min_delay_seconds = 1)", shell.now_ms + 1_000),
     ]
     shell.now_ms += 1_000
     shell.tick()
@@ -36,7 +36,8 @@ def test_a_queue_without_uris() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "rest_ms", "why"), [(200, 1_000, "politeness"), (503, 30_000, "fetch status 503")]
+    ("status", "rest_ms", "why"),
+    [(200, 1_000, "politeness (min_delay_seconds = 1)"), (503, 30_000, "fetch status 503")],
 )
 def test_a_queue_that_rests_with_its_host(status: int, rest_ms: int, why: str) -> None:
     shell = crawl("a/", "a/2")
@@ -50,7 +51,7 @@ def test_a_queue_that_rests_with_its_host(status: int, rest_ms: int, why: str) -
 def test_a_queue_that_rests_before_a_retry() -> None:
     shell = crawl("a/", "a/2")
     shell.finish(Report(shell.grants()[0].token, fetch_status=-1))
-    words = "queue a, rests: retry after fetch status -1"
+    words = "queue a, rests: retry after fetch status -1: name not found"
     assert explained(shell, "a/") == [Reason(Why.QUEUE_SNOOZED, words, shell.now_ms + 900_000)]
 
 
@@ -60,7 +61,7 @@ def test_a_queue_that_rests_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     shell = crawl("a/")
     shell.finish(Report(shell.grants()[0].token, fetch_status=-1))
     wake_ms = shell.now_ms + 900_000
-    words = "queue a, rests: retry after fetch status -1"
+    words = "queue a, rests: retry after fetch status -1: name not found"
     assert explained(shell, queue="a,") == [Reason(Why.QUEUE_SNOOZED, words, wake_ms)]
     assert explained(shell) == [Reason(Why.QUEUE_SNOOZED, "1 queue at rest on disk, for longer", wake_ms)]
     shell.restart()
@@ -117,7 +118,7 @@ def test_a_host_over_its_quota(fails: bool) -> None:
     )
     shell.grants()
     if fails:
-        told = Reason(Why.SEEN_ALREADY, "FAILED with fetch status -5003, 0 s ago")
+        told = Reason(Why.SEEN_ALREADY, "FAILED with fetch status -5003 (quota spent), 0 s ago")
     else:
         told = Reason(Why.OVER_BUDGET, f"queue a, is retired with 1 URI: {quota}")
     assert explained(shell, "a/2") == [told]
@@ -258,7 +259,8 @@ def test_a_robots_txt_that_cannot_be_had() -> None:
         "http://a/robots.txt could not be fetched in 2 attempts (fetch status -2); its URIs fail with -61",
     )
     shell.grants()
-    assert explained(shell, "a/") == [Reason(Why.SEEN_ALREADY, "FAILED with fetch status -61, 0 s ago")]
+    words = "FAILED with fetch status -61 (robots.txt could not be fetched: connection failed), 0 s ago"
+    assert explained(shell, "a/") == [Reason(Why.SEEN_ALREADY, words)]
 
 
 def test_a_robots_txt_that_forbids() -> None:
@@ -270,7 +272,7 @@ def test_a_robots_txt_that_forbids() -> None:
     shell.now_ms += 1_000
     shell.grants()
     assert explained(shell, "a/private") == [
-        Reason(Why.SEEN_ALREADY, "DISREGARDED with fetch status -9998, 0 s ago"),
+        Reason(Why.SEEN_ALREADY, "DISREGARDED with fetch status -9998 (forbidden by robots.txt), 0 s ago"),
         forbids,
     ]
     assert explained(shell, "a/private/never-offered")[-1].why is Why.ROBOTS_FORBIDDEN

@@ -92,6 +92,7 @@ def test_no_row_of_one_index_set_is_taken_for_one_of_another(
     rows[IndexSet.INACTIVE] = keys.inactive_key(crawl, precedence, serial, queue)
     rows[IndexSet.SCOPE] = keys.scope_key(crawl, queue[:8], some_hash)
     rows[IndexSet.NAME] = keys.name_prefix(crawl, some_hash) + queue[:8]
+    rows[IndexSet.REFUSED] = keys.refusal_key(crawl, "scope.hosts", precedence)
     assert set(rows) == set(IndexSet)
     for index_set, key in rows.items():
         assert key.startswith(keys.set_prefix(crawl, index_set))

@@ -196,6 +196,7 @@ ACTS: list[tuple[CrawlState, Act, str, str]] = [
     (S.STOPPING, request(Input.STOP), "interrupt", ""),
     (S.RUNNING, lambda f, now: f.control.tear_down(NAME, now, BY), "teardown", ""),
     (S.FINISHED, lambda f, now: f.control.tear_down(NAME, now, BY), "teardown", ""),
+    (S.FINISHED, lambda f, now: f.control.reopen(NAME, lambda spec: (spec, ()), True, now, BY), "reopen", ""),
     (S.RUNNING, update, "update", "max_toes, weight"),
     (S.RUNNING, lambda f, now: f.control.add_seeds(NAME, SEEDS, now, BY), "add-seeds", ""),
     (

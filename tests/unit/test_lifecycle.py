@@ -62,6 +62,8 @@ LEGAL = {
     (S.STOPPING, I.STOP): Move(interrupts=True),  # S0.17
     (S.STOPPING, I.REACHED_FINISH): Move(S.FINISHED),  # S0.48
     (S.FINISHED, I.STOP): STAY,  # S0.19
+    (S.FINISHED, I.REOPEN): Move(S.PAUSED, X.PAUSED, Target.RUN),
+    (S.FINISHED, I.REOPEN_TO_PAUSE): Move(S.PAUSED, X.PAUSED, Target.PAUSE),
 }
 
 
@@ -84,9 +86,10 @@ def test_there_are_exactly_eight_states() -> None:
     assert {state.value for state in CrawlState} == set(names.split())
 
 
-def test_nothing_leads_out_of_the_end() -> None:
-    """S0.32, S0.43, D3: FINISH is irreversible."""
-    assert [move for (state, _), move in TABLE.items() if state is S.FINISHED] == [STAY]
+def test_only_a_crawl_that_is_reopened_leaves_the_end() -> None:
+    """S0.32, S0.43, D3: no other request of Heritrix's does."""
+    leaving = {heard for (state, heard), step in TABLE.items() if state is S.FINISHED and step != STAY}
+    assert leaving == {I.REOPEN, I.REOPEN_TO_PAUSE}
     after_stop = {step.state for (state, _), step in TABLE.items() if state is S.STOPPING}
     assert after_stop == {None, S.FINISHED}
 

@@ -183,5 +183,6 @@ def test_explain_tells_of_the_host_that_rests_and_that_others_pass() -> None:
     shell.finish(Report(page.token, fetch_status=-2))
     why = shell.core.administration.explain("crawl", "", f"{A}/1", shell.now_ms)
     told = [(reason.message, reason.until_ms - shell.now_ms) for reason in why if reason.until_ms]
-    words = f"{A} rests: retry after fetch status -2; other hosts of queue site.example go first"
+    rest = "retry after fetch status -2: connection failed"
+    words = f"{A} rests: {rest}; other hosts of queue site.example go first"
     assert told == [(words, 15 * MINUTE)]

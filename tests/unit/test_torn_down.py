@@ -129,6 +129,7 @@ def test_every_read_that_names_a_crawl_is_looked_at_here() -> None:
         "overrides",
         "fetch_statistics",
         "seeds",
+        "refusals",
         "explain",
         "check_uris",
         "seen_uris",

@@ -415,8 +415,12 @@ def test_every_figure_of_the_contract_is_told() -> None:
         congestion=3.5,
         round=8,
         limited_by="no node asks",
+        annotations={"hookFailed": 9},
+        remaining_ms=(10_000, 11_000),
     )
     told = wire.statistics(view)
+    assert (told.remaining_min_duration.seconds, told.remaining_max_duration.seconds) == (10, 11)
+    assert dict(told.annotation_counts) == {"hookFailed": 9}
     assert {name: getattr(told, name) for name in statistics} == statistics
     assert dict(told.queue_state_counts) == {"READY": 1, "RETIRED": 2}
     assert (dict(told.fetch_status_counts), dict(told.media_type_counts)) == (

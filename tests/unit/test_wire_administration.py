@@ -240,6 +240,7 @@ def test_an_outcome_tells_every_field_of_a_row() -> None:
         digest="sha1:A",
         annotations=("one", "two"),
         source="http://c.example/",
+        reason="no route",
     )
     told = wire.outcome(7, row)
     assert len(told.ListFields()) == len(admin_pb2.UriOutcome.DESCRIPTOR.fields)

@@ -18,7 +18,7 @@ from .idle import asked_lately, some, span
 from .remaining import eligible, remaining_ms
 
 SLOW_PAGE_MS = 5_000  # URIs that are out for longer, on average, are slow
-POLITENESS = "politeness: "  # what rests after fetches begin with; the setting follows
+POLITENESS = "politeness"  # rests after fetches begin with it; the setting follows in brackets
 ONE_BETWEEN = 10  # all toe threads count as busy if at most one in so many is between two URIs
 _FREE, _FETCHING = "ABOUT_TO_GET_URI", "FETCHING"
 _EXTRACTING, _WRITING, _FINISHING = "EXTRACTING", "WRITING", "FINISHING"
@@ -163,7 +163,10 @@ def _rest(m: Moment) -> str:
 def _setting(m: Moment) -> str:
     """The setting that lets hosts rest, and how long the crawl takes at its present rate."""
     assert m.first is not None
-    setting, queues = m.first.rest_reason.removeprefix(POLITENESS), m.crawl.settings.queues
+    if m.unusual:
+        return _rest(m)
+    setting = m.first.rest_reason.removeprefix(f"{POLITENESS} (").removesuffix(")")
+    queues = m.crawl.settings.queues
     by_host = queues.assignment in ("surt-authority", "host") and queues.parallel_queues == 1
     told = f"{setting} on {some(m.resting, 'host' if by_host else 'queue')}"
     remaining = remaining_ms(m.crawl, m.now_ms)

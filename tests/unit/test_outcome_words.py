@@ -1,0 +1,48 @@
+"""The outcome of a URI in words, and why a crawl failed."""
+
+import pytest
+
+from frontier_server.core.rules.disposition import MEANINGS
+from frontier_server.core.rules.outcome_words import WORDS, failure, words
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "told"),
+    [
+        (200, "", "fetched (200)"),
+        (304, "", "fetched (304)"),
+        (301, "", "redirected (301)"),
+        (404, "", "answered with an error (404)"),
+        (503, "ignored", "answered with an error (503)"),
+        (-1, "", "name not found"),
+        (-7, "127.0.0.1 is not public", "address refused: 127.0.0.1 is not public"),
+        (-61, "status 503", "robots.txt could not be fetched: status 503"),
+        (-8, "", "not fetched (-8)"),
+    ],
+)
+def test_an_outcome_has_words(status: int, reason: str, told: str) -> None:
+    assert words(status, reason) == told
+
+
+def test_words_are_those_of_known_statuses() -> None:
+    assert WORDS.keys() <= MEANINGS.keys()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "seeds", "told"),
+    [
+        ({200: 1, 404: 5}, 1, ""),
+        ({304: 1}, 1, ""),
+        ({404: 1}, 1, "no page was fetched: of 1 URI, 1 answered with an error (404)"),
+        ({-1: 2, 301: 1}, 1, "no page was fetched: of 3 URIs, 2 name not found, 1 redirected (301)"),
+        (
+            {-1: 4, -2: 3, -4: 2, -7: 1, 500: 1},
+            9,
+            "no page was fetched: of 11 URIs, 4 name not found, 3 connection failed, 2 timed out, 2 others",
+        ),
+        ({}, 1, "no page was fetched: the seed was not taken in"),
+        ({}, 3, "no page was fetched: none of 3 seeds was taken in"),
+    ],
+)
+def test_a_crawl_without_a_page_has_failed(statuses: dict[int, int], seeds: int, told: str) -> None:
+    assert failure(statuses, seeds) == told
