@@ -35,6 +35,8 @@ Operation = Callable[[Core, int], tuple[A, Changes]]
 class Shell:
     """A frontier over a store, at a time of the test's choosing."""
 
+    heartbeat_ms = 0
+
     def __init__(
         self,
         store: WritableStore | None = None,
@@ -61,6 +63,7 @@ class Shell:
             self.now_ms,
             self.next_incarnation(),
             self.checkpoint_of,
+            self.heartbeat_ms,
         )
         return Core(shard)
 

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.rules.politeness import overload_rest_ms, overloads_after, rest_after
+from frontier_server.core.rules.politeness import (
+    USUAL_STRAIN,
+    overload_rest_ms,
+    overloads_after,
+    rest_after,
+    strain_after,
+)
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
 
 HERITRIX = PolitenessSettings()  # 5 times the duration, 3 to 30 s, Crawl-delay up to 300 s
@@ -94,3 +100,57 @@ def test_an_overloaded_hosts_rest_is_within_its_bounds(
     rest = overload_rest_ms(overloads, retry_after_ms, politeness)
     assert politeness.overload_delay_ms <= rest <= politeness.max_overload_delay_ms
     assert rest >= min(retry_after_ms, politeness.max_overload_delay_ms)
+
+
+# Adaptive rests.
+
+ADAPTIVE = PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=30_000, adaptive=True)
+
+
+@pytest.mark.parametrize("status", [-2, -3, -4, 429, 500, 503, 999])
+def test_a_host_that_struggles_is_strained_twice_as_much(status: int) -> None:
+    assert strain_after(USUAL_STRAIN, 100, status, 100) == (2 * USUAL_STRAIN, 100)
+
+
+@pytest.mark.parametrize("status", [-1, -5, -7, -50, -61, -7000, -9998])
+def test_a_fetch_that_says_nothing_of_the_host_changes_nothing(status: int) -> None:
+    assert strain_after(250, 100, status, 10_000) == (250, 100)
+
+
+def test_an_answer_that_takes_much_longer_than_usual_strains() -> None:
+    assert strain_after(USUAL_STRAIN, 100, 200, 401)[0] == 2 * USUAL_STRAIN
+    assert strain_after(USUAL_STRAIN, 100, 200, 400)[0] == USUAL_STRAIN
+    assert strain_after(USUAL_STRAIN, 0, 200, 60_000) == (USUAL_STRAIN, 60_000), (
+        "the first one is the usual one"
+    )
+
+
+def test_a_rest_grows_to_its_bound_and_is_as_usual_again_after_good_answers() -> None:
+    strain, usual_ms, rests = USUAL_STRAIN, 0, []
+    for status in (200, *[500] * 8, *[200] * 25):
+        strain, usual_ms = strain_after(strain, usual_ms, status, 100)
+        rests.append(rest_after(100, 0, ADAPTIVE, strain).ms)
+    assert rests[:7] == [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
+    assert rests[-1] == 1_000 and max(rests) == ADAPTIVE.max_delay_ms
+
+
+def test_only_an_adaptive_rest_follows_the_strain() -> None:
+    assert rest_after(0, 0, HERITRIX, 800).ms == rest_after(0, 0, HERITRIX).ms
+    assert rest_after(0, 0, PolitenessSettings(0, 0, 30_000, adaptive=True), 200).ms == 500
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "crawl_delay_ms", "strain", "setting"),
+    [
+        (0, 0, 100, "min_delay_seconds = 3"),
+        (2_000, 0, 100, "delay_factor = 5"),
+        (60_000, 0, 100, "max_delay_seconds = 30"),
+        (0, 10_000, 100, "Crawl-delay = 10"),
+        (0, 0, 400, "adaptive, 4.0 times the usual rest"),
+    ],
+)
+def test_a_rest_names_the_setting_that_decides(
+    duration_ms: int, crawl_delay_ms: int, strain: int, setting: str
+) -> None:
+    politeness = PolitenessSettings(adaptive=True)
+    assert rest_after(duration_ms, crawl_delay_ms, politeness, strain).setting == setting

@@ -27,6 +27,9 @@ from .idle import some, span
 from .story import Located, find
 
 MAX_COUNTED = 1_000  # URIs before one
+_FINAL = frozenset(
+    each.value for each in (Disposition.SUCCEEDED, Disposition.FAILED, Disposition.DISREGARDED)
+)
 # Reasons why a seed is not fetched that its operator should hear of.
 _TROUBLES = frozenset(
     (
@@ -249,12 +252,12 @@ class Explanations:
                 return SeedView(text, story, f"refused by scope.{story.refused_by}", SeedResult.FAILED)
             case UriState.NEVER_SEEN:
                 return SeedView(text, story, "not taken in", SeedResult.FAILED)
-            case UriState.LEASED:
+            case UriState.LEASED if story.disposition not in _FINAL:
                 return SeedView(text, story, f"out at node {story.node}", SeedResult.PENDING)
-            case UriState.QUEUED if not story.disposition:
+            case UriState.QUEUED if story.disposition not in _FINAL:
                 return SeedView(text, story, self._not_yet(op, crawl, told), SeedResult.PENDING)
         status, outcome = story.fetch_status, words(story.fetch_status, story.reason)
-        if not story.disposition:
+        if story.disposition not in _FINAL:
             return SeedView(text, story, "not fetched yet", SeedResult.PENDING)
         if story.disposition != Disposition.SUCCEEDED.value:
             return SeedView(text, story, outcome, SeedResult.FAILED)

@@ -1,0 +1,127 @@
+"""Seeds with their outcomes in words, and why a crawl counts as failed."""
+
+import pytest
+from core_doubles.lives import NAME, launched
+from core_doubles.shell import Shell
+
+from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.model import Report, SeedResult
+from frontier_server.core.spec.settings import LimitSettings, RetrySettings, RobotsSettings, ScopeSettings
+
+HOST = "http://alpha.example"
+ONCE = RetrySettings(max_attempts=1)
+IGNORED = RobotsSettings(policy="ignore")
+
+
+def told(shell: Shell) -> list[tuple[str, SeedResult]]:
+    """The outcomes of the seeds."""
+    seeds, _ = shell.core.administration.seeds(NAME, 100, 0, shell.now_ms)
+    return [(seed.outcome, seed.result) for seed in seeds]
+
+
+def failure(shell: Shell) -> str:
+    """Why the crawl counts as failed."""
+    return shell.core.views.crawl(NAME).failure
+
+
+def fetched(status: int, reason: str = "") -> Shell:
+    """A crawl whose only seed has been fetched once."""
+    shell = launched(f"{HOST}/", retry=ONCE, robots=IGNORED)
+    (grant,) = shell.grants(NAME)
+    shell.finish(Report(grant.token, fetch_status=status, reason=reason))
+    return shell
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "outcome", "result"),
+    [
+        (200, "", "fetched (200)", SeedResult.FETCHED),
+        (301, "", "redirected (301)", SeedResult.FETCHED),
+        (404, "", "answered with an error (404)", SeedResult.ERROR),
+        (-1, "", "name not found", SeedResult.FAILED),
+        (-7, "127.0.0.1 is not public", "address refused: 127.0.0.1 is not public", SeedResult.FAILED),
+    ],
+)
+def test_a_seed_that_ended_tells_how(status: int, reason: str, outcome: str, result: SeedResult) -> None:
+    assert told(fetched(status, reason)) == [(outcome, result)]
+
+
+@pytest.mark.parametrize(("status", "failed"), [(200, False), (404, True), (301, True), (-1, True)])
+def test_a_crawl_that_fetched_no_page_has_failed(status: int, failed: bool) -> None:
+    shell = fetched(status)
+    assert shell.state(NAME) is CrawlState.FINISHED
+    assert bool(failure(shell)) is failed
+    assert not failed or failure(shell).startswith("no page was fetched: of 1 URI, 1 ")
+
+
+def test_a_crawl_that_goes_on_has_not_failed() -> None:
+    shell = launched(f"{HOST}/")
+    assert failure(shell) == ""
+
+
+def test_a_crawl_that_was_stopped_by_a_request_has_not_failed() -> None:
+    shell = launched(f"{HOST}/")
+    shell.request(NAME, Input.STOP)
+    assert shell.state(NAME) is CrawlState.FINISHED and failure(shell) == ""
+
+
+def test_a_crawl_that_ended_at_a_limit_without_a_page_has_failed() -> None:
+    shell = launched(f"{HOST}/", f"{HOST}/2", robots=IGNORED, limits=LimitSettings(max_documents=1))
+    shell.finish(Report(shell.grants(NAME, most=1)[0].token, fetch_status=404))
+    assert shell.state(NAME) is CrawlState.FINISHED
+    assert failure(shell) == "no page was fetched: of 1 URI, 1 answered with an error (404)"
+
+
+def test_a_seed_that_waits_says_what_for() -> None:
+    shell = launched(f"{HOST}/", robots=IGNORED)
+    assert told(shell) == [
+        (
+            "not fetched yet: due now, but no node has asked for leases since the server started",
+            SeedResult.PENDING,
+        )
+    ]
+    (grant,) = shell.grants(NAME)
+    assert told(shell) == [("out at node node", SeedResult.PENDING)]
+    shell.finish(Report(grant.token, fetch_status=-1))
+    waits = "not fetched yet: queue example,alpha, rests: retry after fetch status -1: name not found"
+    assert told(shell) == [(waits, SeedResult.PENDING)]
+
+
+def test_a_seed_whose_robots_txt_cannot_be_fetched_says_so() -> None:
+    shell = launched(f"{HOST}/", robots=RobotsSettings(max_attempts=1))
+    (grant,) = shell.grants(NAME)
+    shell.finish(Report(grant.token, fetch_status=503))
+    shell.now_ms += 3_600_000
+    shell.tick()
+    shell.grants(NAME)
+    assert told(shell) == [("robots.txt could not be fetched: status 503", SeedResult.FAILED)]
+
+
+def test_a_seed_that_the_scope_refuses_names_the_rule() -> None:
+    shell = launched(f"{HOST}/private", f"{HOST}/", scope=ScopeSettings(reject_patterns=(".*private",)))
+    assert told(shell)[0] == ("refused by scope.reject_patterns[0]", SeedResult.FAILED)
+
+
+def test_the_reason_of_a_failure_stays_with_the_uri_after_a_restart() -> None:
+    shell = fetched(-2, "192.0.2.1:80: connection refused")
+    shell.restart()
+    story = shell.core.administration.story(NAME, f"{HOST}/", shell.now_ms)
+    assert story.reason == "192.0.2.1:80: connection refused"
+    assert shell.outcomes(NAME)[-1].reason == "192.0.2.1:80: connection refused"
+    (reason,) = (
+        each
+        for each in shell.core.administration.explain(NAME, "", f"{HOST}/", shell.now_ms)
+        if each.message.startswith("FAILED")
+    )
+    assert "(connection failed: 192.0.2.1:80: connection refused)" in reason.message
+
+
+def test_remarks_of_nodes_are_counted_by_name() -> None:
+    shell = launched(f"{HOST}/", f"{HOST}/2", robots=IGNORED)
+    for remarks in (("hookFailed",), ("hookFailed", "linksCut:12")):
+        (grant,) = shell.grants(NAME)
+        shell.finish(Report(grant.token, fetch_status=200, annotations=remarks))
+        shell.now_ms += 60_000
+        shell.tick()
+    counted = shell.core.views.statistics(NAME, shell.now_ms).annotations
+    assert counted == {"hookFailed": 2, "linksCut": 1}
