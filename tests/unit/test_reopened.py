@@ -56,9 +56,9 @@ def test_a_crawl_that_ended_at_its_limit_goes_on_when_the_limit_is_raised(restar
     assert shell.count(NAME, "succeeded_count") == len(SITE) and shell.count(NAME, "queued_count") == 0
     named = shell.core.shard.registry.named(NAME)
     assert (named.state, named.exit_status) == (S.FINISHED, ExitStatus.FINISHED)
-    view = shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    job = shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
     shell.work()
-    assert shell.core.administration.job(NAME, view.number).changed == 0, "and nothing is out of step"
+    assert shell.core.administration.job(NAME, job.number).changed == 0, "and nothing is out of step"
 
 
 def test_a_limit_that_is_still_reached_is_refused_by_name() -> None:
