@@ -229,9 +229,17 @@ class CrawlController:
         its queues; its new description. With `pause` it is PAUSED, so that URIs can be added first.
 
         IllegalState from any other state, and while a limit of the crawl is still reached; InvalidSpec;
-        DiskReserve.
+        DiskReserve. If an answer is lost and the repeat is refused because the crawl has been reopened, that
+        counts as a success.
         """
-        return self.frontier.reopen_crawl(self.crawl, spec, paths, pause=pause)
+        status = self.status()
+        try:
+            return self.frontier.reopen_crawl(self.crawl, spec, paths, pause=pause)
+        except IllegalState:
+            now = self.describe()
+            if status.state != FINISHED or now.status.state == FINISHED:
+                raise
+            return now
 
     def set_pool_size(self, size: int | None) -> None:
         """Sets how many toe threads each node of the frontier has, for all its crawls: 0 to 10 000, or None

@@ -65,21 +65,24 @@ class Sessions:
             return
         row.left = row.forgotten = False
         self._rows.move_to_end(name)
-        tx.put(Family.CRAWLS, _key(name), encode(row))
+        self._put(tx, name)
         self._forget(tx, now_ms)
 
     def note_left(self, tx: Transaction, name: str, now_ms: int) -> None:
         """Note that the session of a name has said goodbye."""
         row = self._rows[name]
         row.left, row.last_seen_ms = True, now_ms
-        tx.put(Family.CRAWLS, _key(name), encode(row))
+        self._put(tx, name)
 
     def hide(self, tx: Transaction, name: str) -> None:
         """Leave a name out of listings until it is seen again. Its sessions stay known."""
         row = self._rows.get(name)
         if row is not None:
             row.forgotten = True
-            tx.put(Family.CRAWLS, _key(name), encode(row))
+            self._put(tx, name)
+
+    def _put(self, tx: Transaction, name: str) -> None:
+        tx.put(Family.CRAWLS, _key(name), encode(self._rows[name]))
 
     def _forget(self, tx: Transaction, now_ms: int) -> None:
         """Forget some of the names that have expired or exceed MAX_NAMES."""

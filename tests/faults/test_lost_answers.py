@@ -76,6 +76,7 @@ AGAIN: Mapping[str, Again] = {
     # A crawl's life.
     "CreateCrawl": Again("CRAWL_EXISTS", repeated=False),
     "LaunchCrawl": Again("ILLEGAL_STATE"),
+    "ReopenCrawl": Again("ILLEGAL_STATE"),
     "TearDownCrawl": Again(differs=True, repeated=False),  # begun before; the client looks whether it is done
     "DeleteCrawl": Again("UNKNOWN_CRAWL"),
     # A crawl's contents.
@@ -95,6 +96,7 @@ AGAIN: Mapping[str, Again] = {
     "DeleteCheckpoint": Again("UNKNOWN_CHECKPOINT"),
     "SetPoolSize": _told(),
     "DrainNode": Again(),
+    "ForgetNode": Again("UNKNOWN_NODE"),
 }
 
 
@@ -180,10 +182,16 @@ def _asked(stubs: Stubs, rpc: str, crawl: str) -> Any:
             made.node = crawl
         case "CreateCrawl":
             made.crawl = fresh_name()
-        case "LaunchCrawl" | "DeleteCrawl":
+        case "ForgetNode":
+            made.node = crawl
+            gone = frontier_pb2.HeartbeatRequest(node=crawl, session="session", leaving=True)
+            stubs.frontier.Heartbeat(gone, timeout=TIMEOUT_S)
+        case "LaunchCrawl" | "DeleteCrawl" | "ReopenCrawl":
             made.crawl = fresh_name()
             stubs.create(made.crawl)
             stubs.seed(made.crawl, uri)
+            if rpc == "ReopenCrawl":
+                stubs.request(made.crawl, crawl_pb2.TARGET_STATE_FINISH)
         case "CancelJob":
             made.job = stubs.job(crawl, verify={}).job
         case "DeleteOverride":
@@ -275,6 +283,7 @@ CLIENT: Mapping[str, Callable[[FrontierClient, str, Any], object]] = {
     "RequestState": lambda client, crawl, made: client.request_state(crawl, PAUSE),
     "CreateCrawl": lambda client, crawl, made: client.create_crawl(made.crawl, made.spec),
     "LaunchCrawl": lambda client, crawl, made: client.launch_crawl(made.crawl),
+    "ReopenCrawl": lambda client, crawl, made: client.reopen_crawl(made.crawl),
     "TearDownCrawl": lambda client, crawl, made: client.tear_down_crawl(crawl),
     "DeleteCrawl": lambda client, crawl, made: client.delete_crawl(made.crawl),
     "AddSeeds": lambda client, crawl, made: client.add_seeds(crawl, made.uris),
@@ -293,6 +302,7 @@ CLIENT: Mapping[str, Callable[[FrontierClient, str, Any], object]] = {
     "DeleteCheckpoint": lambda client, crawl, made: client.delete_checkpoint(made.checkpoint),
     "SetPoolSize": lambda client, crawl, made: client.set_pool_size(1, crawl),
     "DrainNode": lambda client, crawl, made: client.drain_node(crawl),
+    "ForgetNode": lambda client, crawl, made: client.forget_node(crawl),
 }
 
 

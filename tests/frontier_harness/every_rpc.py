@@ -43,6 +43,7 @@ CHANGING: Mapping[str, Mapping[str, Any]] = {
 STEERING: Mapping[str, Mapping[str, Any]] = {
     "LaunchCrawl": {},
     "RequestState": {"target_state": crawl_pb2.TARGET_STATE_PAUSE},
+    "ReopenCrawl": {},
     "TearDownCrawl": {},
     "DeleteCrawl": {},
 }
@@ -66,6 +67,7 @@ READING: Mapping[str, Mapping[str, Any]] = {
     "ListHosts": {},
     "ListSources": {},
     "ListSeeds": {},
+    "ListRefusals": {},
     "Explain": {},
     "StreamOutcomes": {},
 }
@@ -81,6 +83,7 @@ OF_NO_CRAWL: Mapping[str, Mapping[str, Any]] = {
     "GetFrontier": {},
     "SetPoolSize": {"node": "node", "size": 1},
     "DrainNode": {"node": "node"},
+    "ForgetNode": {"node": "node"},
     "CreateCheckpoint": {},
     "ListCheckpoints": {},
     "DeleteCheckpoint": {"checkpoint": "cp00001-20260101000000"},

@@ -353,6 +353,9 @@ ASKED: tuple[tuple[str, Message, grpc.StatusCode | None], ...] = (
     ("ListHosts", A.ListHostsRequest(crawl="t"), None),
     ("ListSources", A.ListSourcesRequest(crawl="t"), None),
     ("ListSeeds", A.ListSeedsRequest(crawl="t"), None),
+    ("ListRefusals", A.ListRefusalsRequest(crawl="t"), None),
+    ("ReopenCrawl", A.ReopenCrawlRequest(crawl="t"), grpc.StatusCode.FAILED_PRECONDITION),
+    ("ForgetNode", A.ForgetNodeRequest(node="node"), grpc.StatusCode.FAILED_PRECONDITION),
     ("Explain", A.ExplainRequest(crawl="t"), None),
     ("StreamOutcomes", A.StreamOutcomesRequest(crawl="t"), None),
 )

@@ -259,8 +259,8 @@ MUTATIONS = (
     Mutation(
         "The session that has a node's name is known after a restart",
         "sessions",
-        "        tx.put(Family.CRAWLS, _key(name), encode(row))\n",
-        "",
+        "        tx.put(Family.CRAWLS, _key(name), encode(self._rows[name]))\n",
+        "        pass\n",
         ("as stored: sessions", "DID NOT RAISE SessionSuperseded"),
     ),
     Mutation(

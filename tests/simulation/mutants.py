@@ -53,8 +53,8 @@ MUTANTS = (
     Mutation(
         "The session that has a node's name is stored",
         "sessions",
-        "        tx.put(Family.CRAWLS, _key(name), encode(row))\n",
-        "",
+        "        tx.put(Family.CRAWLS, _key(name), encode(self._rows[name]))\n",
+        "        pass\n",
         ("the session of", "refused", "as stored: sessions"),
     ),
     Mutation(

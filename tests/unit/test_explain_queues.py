@@ -27,7 +27,7 @@ def test_a_queue_without_uris() -> None:
     shell.finish(Report(shell.grants()[0].token, fetch_status=200))
     assert explained(shell, queue="a,") == [
         Reason(Why.QUEUE_EXHAUSTED, "queue a, has no URI"),
-        Reason(Why.QUEUE_SNOOZED, "queue a, rests: politeness (min_delay_seconds = 1)", shell.now_ms + 1_000),
+        Reason(Why.QUEUE_SNOOZED, "queue a, rests: politeness, min_delay_seconds = 1", shell.now_ms + 1_000),
     ]
     shell.now_ms += 1_000
     shell.tick()
@@ -37,7 +37,7 @@ def test_a_queue_without_uris() -> None:
 
 @pytest.mark.parametrize(
     ("status", "rest_ms", "why"),
-    [(200, 1_000, "politeness (min_delay_seconds = 1)"), (503, 30_000, "fetch status 503")],
+    [(200, 1_000, "politeness, min_delay_seconds = 1"), (503, 30_000, "fetch status 503")],
 )
 def test_a_queue_that_rests_with_its_host(status: int, rest_ms: int, why: str) -> None:
     shell = crawl("a/", "a/2")

@@ -18,7 +18,7 @@ from .idle import asked_lately, some, span
 from .remaining import eligible, remaining_ms
 
 SLOW_PAGE_MS = 5_000  # URIs that are out for longer, on average, are slow
-POLITENESS = "politeness"  # rests after fetches begin with it; the setting follows in brackets
+POLITENESS = "politeness"  # rests after fetches begin with it; the setting follows
 ONE_BETWEEN = 10  # all toe threads count as busy if at most one in so many is between two URIs
 _FREE, _FETCHING = "ABOUT_TO_GET_URI", "FETCHING"
 _EXTRACTING, _WRITING, _FINISHING = "EXTRACTING", "WRITING", "FINISHING"
@@ -165,7 +165,7 @@ def _setting(m: Moment) -> str:
     assert m.first is not None
     if m.unusual:
         return _rest(m)
-    setting = m.first.rest_reason.removeprefix(f"{POLITENESS} (").removesuffix(")")
+    setting = m.first.rest_reason.removeprefix(f"{POLITENESS}, ")
     queues = m.crawl.settings.queues
     by_host = queues.assignment in ("surt-authority", "host") and queues.parallel_queues == 1
     told = f"{setting} on {some(m.resting, 'host' if by_host else 'queue')}"

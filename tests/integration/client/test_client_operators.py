@@ -26,6 +26,7 @@ from toehold.frontier.v1.admin_pb2 import (
     KeptOutcomes,
     QueueChange,
     Reason,
+    RefusalRule,
     RetireQueuesJob,
     Seed,
     SeenFilter,
@@ -59,6 +60,7 @@ FOUND = admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c"))
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
 READY = QueueState.QUEUE_STATE_READY
 QUEUE, JOB = WorkQueue(queue_key="q"), Job(job=3, kind="verify")
+RULE = RefusalRule(rule="scope.hosts", refused_count=2)
 STORY, REASON = UriStory(uri="http://a.example/"), Reason(message="it is paused")
 SETTINGS = OverrideSettings(retry=RetrySpec(max_attempts=3))
 OVERRIDE = Override(surt_prefix="http://(example,a,", settings=SETTINGS)
@@ -122,6 +124,8 @@ CALLS: list[Call] = [
      response("PutOverride", override=OVERRIDE), OVERRIDE),
     ("delete_override", ("p",), {}, "DeleteOverride", request("DeleteOverride", surt_prefix="p"),
      response("DeleteOverride"), None),
+    ("list_refusals", ("scope.hosts",), {}, "ListRefusals", request("ListRefusals", rule="scope.hosts"),
+     response("ListRefusals", rules=[RULE]), [RULE]),
     ("explain", (), {}, "Explain", request("Explain"), response("Explain", reasons=[REASON]), [REASON]),
     ("explain", (), {"uri": "u"}, "Explain", request("Explain", uri="u"),
      response("Explain", reasons=[REASON]), [REASON]),
@@ -156,6 +160,7 @@ def test_each_rpc_of_operators_has_a_method() -> None:
     rest |= {"AddSeedBatch"}  # AddSeeds takes any number
     crawls = {"CreateCrawl", "AddSeeds", "LaunchCrawl", "GetCrawl", "ListCrawls", "DeleteCrawl"}
     crawls |= {"UpdateCrawl", "TearDownCrawl", "GetStatistics", "GetFrontier", "SetPoolSize", "DrainNode"}
+    crawls |= {"ReopenCrawl", "ForgetNode"}
     crawls |= {"CreateCheckpoint", "ListCheckpoints", "DeleteCheckpoint"}
     assert covered | rest | crawls == set(SERVICE.methods_by_name)
 
