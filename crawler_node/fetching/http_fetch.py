@@ -195,7 +195,7 @@ class HttpFetcher:
                 fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))
                 return
             # Chunks add bytes to the body's; no honest server needs as many again.
-            max_bytes = min(policy.max_bytes, MAX_ROBOTS_BYTES) if visit.is_robots else policy.max_bytes
+            max_bytes = MAX_ROBOTS_BYTES if visit.is_robots else policy.max_bytes
             link.wire_limit = link.received + 2 * max_bytes + MAX_HEAD_BYTES
             self._take_body(fetch, response, max_bytes, link)
         finally:

@@ -14,6 +14,10 @@ class Broken(StrEnum):
     FOLLOWS_SIX_REDIRECTS = "follows-six-redirects"
     CLAIMS_EMPTY_ROBOTS = "claims-empty-robots"
     CUTS_NO_ROBOTS = "cuts-no-robots"
+    CUTS_ROBOTS_AS_PAGES = "cuts-robots-as-pages"
+    MIXES_ROBOTS_BODIES = "mixes-robots-bodies"
+    READS_HEADERS_AS_ASCII = "reads-headers-as-ascii"
+    READS_LOCATIONS_AS_LATIN_1 = "reads-locations-as-latin-1"
     DROPS_BASE = "drops-base"
     RESOLVES_AT_THE_ROOT = "resolves-at-the-root"
     FORGETS_HOPS = "forgets-hops"
@@ -50,7 +54,7 @@ _ROBOTS = tuple(
     f"robots-{name}"
     for name in (
         *("body", "redirects", "six-redirects", "redirect-without-target", "cut", "lost", "drip", "empty"),
-        *("huge", "gzip", "garbage", "to-private-address"),
+        *("huge", "beyond-max-bytes", "redirects-with-bodies", "gzip", "garbage", "to-private-address"),
     )
 )
 
@@ -62,6 +66,10 @@ FAILING: Mapping[Broken, frozenset[str]] = {
         Broken.FOLLOWS_SIX_REDIRECTS: ("robots-six-redirects",),
         Broken.CLAIMS_EMPTY_ROBOTS: ("robots-lost", "robots-drip", "robots-garbage"),
         Broken.CUTS_NO_ROBOTS: ("robots-huge", "valid-reports"),
+        Broken.CUTS_ROBOTS_AS_PAGES: ("robots-beyond-max-bytes",),
+        Broken.MIXES_ROBOTS_BODIES: ("robots-redirects-with-bodies",),
+        Broken.READS_HEADERS_AS_ASCII: ("headers-in-latin-1", "redirect-in-utf-8"),
+        Broken.READS_LOCATIONS_AS_LATIN_1: ("redirect-in-utf-8",),
         Broken.DROPS_BASE: ("base-element",),
         Broken.RESOLVES_AT_THE_ROOT: ("relative-references",),
         Broken.FORGETS_HOPS: (*_REDIRECTS, "link-hops", "embed-hops"),

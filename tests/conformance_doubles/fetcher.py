@@ -56,6 +56,7 @@ GIVE_UP_S = 15.0
 MAX_ROBOTS_BYTES = 500 * 1024
 ROBOTS_REDIRECTS = 5
 EMBEDS = {"img": "src", "script": "src", "iframe": "src", "link": "href"}
+RUNTIME_EXCEPTION = -5
 REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -248,6 +249,8 @@ class Fetcher:
             if held.interrupted and not held.ended:
                 self.report(pb.Report(token=held.lease.token, outcome=pb.OUTCOME_FETCHED, fetch_status=-7000))
             return
+        if self.broken is Broken.READS_HEADERS_AS_ASCII and not "".join(answer.headers.values()).isascii():
+            answer, status = Answer(RUNTIME_EXCEPTION), RUNTIME_EXCEPTION
         report = pb.Report(
             token=held.lease.token,
             outcome=pb.OUTCOME_FETCHED,
@@ -351,13 +354,18 @@ class Fetcher:
         """Fetches a robots.txt: the answer, the status to report, and the address of its own host."""
         uri, peer = held.lease.uri, ""
         most = 9 if self.broken is Broken.FOLLOWS_SIX_REDIRECTS else ROBOTS_REDIRECTS
-        rules = dataclasses.replace(self.rules(held, is_robots=True), max_bytes=10**7)
+        rules = self.rules(held, is_robots=True)
+        if self.broken is not Broken.CUTS_ROBOTS_AS_PAGES:
+            rules = dataclasses.replace(rules, max_bytes=10**7)
+        before = b""
         for _ in range(most + 1):
             answer = fetch(uri, rules, {})
             peer = peer or answer.peer
+            if self.broken is Broken.MIXES_ROBOTS_BODIES:
+                answer.body = before = before + answer.body
             if answer.status not in REDIRECTS or "location" not in answer.headers:
                 break
-            uri = urljoin(uri, answer.headers["location"])
+            uri = urljoin(uri, self.location(answer))
         status = answer.status
         if 300 <= status < 400:
             status = -404
@@ -370,13 +378,21 @@ class Fetcher:
                 status = PROTOCOL_ERROR
         return answer, status, peer
 
+    def location(self, answer: Answer) -> str:
+        """The target of a redirect, as it is written there: in UTF-8 if possible, else in Latin-1."""
+        target = answer.headers["location"]
+        if self.broken is not Broken.READS_LOCATIONS_AS_LATIN_1:
+            with contextlib.suppress(UnicodeDecodeError):
+                return target.encode("latin-1").decode()
+        return target
+
     def offers(self, held: Held, answer: Answer) -> list[pb.Candidate]:
         """The candidates of an answer's links."""
         lease = held.lease
         found: dict[str, str] = {}
         base = lease.uri
         if answer.status in REDIRECTS and answer.headers.get("location"):
-            found[answer.headers["location"]] = "R"
+            found[self.location(answer)] = "R"
         elif answer.status > 0 and answer.media_type == "text/html":
             links = Links()
             links.feed((answer.decoded() or b"").decode("utf-8", "replace"))

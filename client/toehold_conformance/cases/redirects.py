@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toehold_conformance.answers import LEAF, redirect, text
-from toehold_conformance.case import Cases
+from toehold_conformance.case import Cases, Level
 from toehold_conformance.evidence import Evidence, Fails
 
 from .site import SITE
@@ -62,6 +62,16 @@ def redirect_kinds(seen: Evidence) -> None:
 def redirect_to_another_host(seen: Evidence) -> None:
     _must_be_link(seen, 302, seen.uri("/there", "other"), "R")
     seen.must_ask("/there", host="other")
+
+
+@CASES.add(
+    "Read a Location in UTF-8 as UTF-8.",
+    "Candidate.uri",
+    hosts={"": {"/": redirect("/café".encode().decode("latin-1")), "/caf%C3%A9": LEAF}},
+    level=Level.ADVISED,
+)
+def redirect_in_utf_8(seen: Evidence) -> None:
+    seen.must_ask("/caf%C3%A9")
 
 
 @CASES.add(

@@ -8,7 +8,7 @@ import time
 from email.utils import formatdate
 
 from toehold_client.spec.plain import seconds_of
-from toehold_conformance.answers import LEAF, Visit, head, later, page, says, text
+from toehold_conformance.answers import LEAF, Visit, head, later, page, redirect, says, text
 from toehold_conformance.case import Cases, Level
 from toehold_conformance.evidence import Evidence, Fails
 
@@ -90,6 +90,22 @@ def media_type(seen: Evidence) -> None:
     found = seen.must_report(200).media_type
     if found.lower() != "text/html":
         raise Fails(f"The fetcher reported the media type {found!r} for {seen.uri()}; 'text/html' is right.")
+
+
+@CASES.add(
+    "Send strings in UTF-8, also if a header has other bytes: otherwise the whole call fails.",
+    "Report.etag, Candidate.uri",
+    hosts={
+        "": {
+            "/": page("/tag", "/target"),
+            "/tag": text(_BODY, 'ETag: "caf\xe9"'),
+            "/target": redirect("/caf\xe9"),
+        }
+    },
+)
+def headers_in_latin_1(seen: Evidence) -> None:
+    seen.must_report(200, path="/tag")
+    seen.must_report(302, path="/target")
 
 
 @CASES.add(

@@ -185,6 +185,34 @@ def robots_huge(seen: Evidence) -> None:
 
 
 @CASES.add(
+    "Read a robots.txt to its end or to 500 KiB, whatever max_bytes is: that is for pages.",
+    "Report.robots_body",
+    hosts={"": {ROBOTS: robots(*(f"# {'x' * 60}" for _ in range(40)), *_FORBIDS), **_TWO}},
+    settings=OverrideSettings(fetch=FetchSpec(max_bytes=1000)),
+)
+def robots_beyond_max_bytes(seen: Evidence) -> None:
+    _must_have_body(seen)
+    seen.must_not_ask("/no", why=_NO)
+
+
+@CASES.add(
+    "Report the body of the robots.txt alone, whatever bodies the redirects to it have.",
+    "PURPOSE_ROBOTS",
+    hosts={
+        "": {
+            ROBOTS: text("x" * _MOST_BYTES, "Location: /robots/1", status="302 Found"),
+            "/robots/1": says(head("Location: /robots/2", status="302 Found", length=500), b"It is at"),
+            "/robots/2": robots(*_FORBIDS),
+            **_TWO,
+        },
+    },
+)
+def robots_redirects_with_bodies(seen: Evidence) -> None:
+    _must_have_body(seen)
+    seen.must_not_ask("/no", why=_NO)
+
+
+@CASES.add(
     "Decode the body of a robots.txt that is sent in gzip.",
     "Report.robots_body",
     hosts={"": {ROBOTS: zipped("User-agent: *\nDisallow: /no\n", media_type="text/plain"), **_TWO}},
