@@ -31,6 +31,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
@@ -72,8 +73,11 @@ func main() {
 	node := flag.String("name", fmt.Sprintf("go-%d", os.Getpid()), "name of this node")
 	toes := flag.Int("toes", 10, "most fetches at once")
 	flag.Parse()
+	if *toes < 1 {
+		log.Fatalf("-toes must be 1 or more, got %d", *toes)
+	}
 
-	// Without calls, the server refuses more than one ping in five seconds.
+	// The frontier allows a ping every five seconds.
 	connection, err := grpc.NewClient("passthrough:///"+*address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
@@ -103,19 +107,19 @@ func main() {
 	})
 	beating, stopBeating := context.WithCancel(context.Background())
 	go f.beat(beating, *toes, end)
-	err = f.feed(running)
+	refused := f.feed(running)
 	end()
 	f.wait(func() bool { return len(f.held) == 0 }) // finish what is started
 	stopBeating()
 	goodbye, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	f.frontier.Heartbeat(goodbye, &pb.HeartbeatRequest{Node: f.node, Session: f.session, Leaving: true})
-	if err != nil && running.Err() == nil {
-		log.Fatal(err)
+	if refused != nil {
+		log.Fatalf("the frontier gives no leases: %v", refused)
 	}
 }
 
-// feed asks for leases until `running` ends.
+// feed asks for leases until `running` ends, or the frontier refuses.
 func (f *Fetcher) feed(running context.Context) error {
 	for running.Err() == nil {
 		request := &pb.NextRequest{Crawl: f.crawl, Node: f.node, Session: f.session}
@@ -135,8 +139,11 @@ func (f *Fetcher) feed(running context.Context) error {
 			return f.frontier.Next(c, r, o...)
 		}
 		answer, err := call(running, 30*time.Second, next, request)
+		if running.Err() != nil {
+			break // leases that were on their way go back with the last heartbeat
+		}
 		if err != nil {
-			return err // leases that were on their way go back with the last heartbeat
+			return err
 		}
 		for _, policy := range answer.FetchPolicies {
 			f.update(func() { f.policies[policy.FetchPolicyId] = policy })
@@ -162,24 +169,51 @@ func (f *Fetcher) feed(running context.Context) error {
 func (f *Fetcher) toe(leased, fetching context.Context, lease *pb.Lease, policy *pb.FetchPolicy) {
 	defer f.update(func() { delete(f.held, string(lease.Token)) })
 	report, links := fetch(fetching, lease, policy)
-	var err error
-	for _, batch := range batches(links) {
-		request := &pb.ScheduleRequest{Crawl: lease.Crawl, Candidates: batch}
-		if _, err = call(leased, 30*time.Second, f.frontier.Schedule, request); err != nil {
-			break
-		}
+	if err := f.offer(leased, lease, links); err != nil {
+		log.Printf("%s: the frontier refuses its links: %v", lease.Uri, err)
+		report = newReport(lease, -5)
 	}
-	if err == nil {
-		request := &pb.FinishedRequest{Node: f.node, Session: f.session, Reports: []*pb.Report{report}}
-		var answer *pb.FinishedResponse
-		answer, err = call(leased, 30*time.Second, f.frontier.Finished, request)
-		if err == nil && answer.Results[0].Disposition == pb.Disposition_DISPOSITION_INVALID_REPORT {
-			err = errors.New(answer.Results[0].Problem)
-		}
+	err := f.finish(leased, report)
+	var invalid invalidReport
+	if errors.As(err, &invalid) {
+		log.Printf("%s: the frontier refuses the report: %v", lease.Uri, err)
+		err = f.finish(leased, newReport(lease, -5))
 	}
 	if err != nil && leased.Err() == nil {
 		log.Printf("%s: not reported, so the lease lapses: %v", lease.Uri, err)
 	}
+}
+
+// offer returns an error if the frontier refuses links, but not if their crawl is over: then links have no
+// place any more.
+func (f *Fetcher) offer(leased context.Context, lease *pb.Lease, links []*pb.Candidate) error {
+	for _, batch := range batches(links) {
+		request := &pb.ScheduleRequest{Crawl: lease.Crawl, Candidates: batch}
+		_, err := call(leased, 30*time.Second, f.frontier.Schedule, request)
+		if reason, _ := details(err); slices.Contains(crawlIsOver, reason) || leased.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var crawlIsOver = []string{"CRAWL_FINISHED", "CRAWL_TORN_DOWN", "UNKNOWN_CRAWL"}
+
+// invalidReport says why a report cannot be right.
+type invalidReport string
+
+func (problem invalidReport) Error() string { return string(problem) }
+
+func (f *Fetcher) finish(leased context.Context, report *pb.Report) error {
+	request := &pb.FinishedRequest{Node: f.node, Session: f.session, Reports: []*pb.Report{report}}
+	answer, err := call(leased, 30*time.Second, f.frontier.Finished, request)
+	if err == nil && answer.Results[0].Disposition == pb.Disposition_DISPOSITION_INVALID_REPORT {
+		return invalidReport(answer.Results[0].Problem)
+	}
+	return err
 }
 
 // batches keeps each Schedule within 1000 candidates and 8 MiB.
@@ -207,10 +241,11 @@ func (f *Fetcher) beat(beating context.Context, toes int, end func()) {
 			request.ToeSteps = []*pb.ToeStepCount{{Step: "FETCHING", Count: int32(len(f.held))}}
 		})
 		answer, err := call(beating, 5*time.Second, f.frontier.Heartbeat, request)
-		if err != nil {
-			log.Printf("no more heartbeats: %v", err)
-			end()
+		if beating.Err() != nil {
 			return
+		}
+		if err != nil {
+			log.Fatalf("the frontier refuses heartbeats: %v", err)
 		}
 		f.update(func() {
 			for token, lease := range f.held {
@@ -233,39 +268,59 @@ func (f *Fetcher) beat(beating context.Context, toes int, end func()) {
 	}
 }
 
+// maxFailures is how often a call may fail in a way that has no name before that counts as a refusal.
+const maxFailures = 5
+
+const firstPause = 200 * time.Millisecond
+
 // call makes one call until the frontier answers or refuses. An error without Toehold's ErrorInfo is the
-// transport's, and goes away, whatever its code. All calls may be repeated; the pauses grow up to `timeout`.
+// transport's. All calls may be repeated; the pauses grow up to `timeout`.
 func call[Request, Answer any](ctx context.Context, timeout time.Duration,
 	rpc func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
-	for pause := 200 * time.Millisecond; ; pause = min(2*pause, timeout) {
+	failures := 0
+	for pause := firstPause; ; pause = min(2*pause, timeout) {
 		limited, cancel := context.WithTimeout(ctx, timeout)
 		answer, err := rpc(limited, request)
 		cancel()
 		if err == nil {
 			return answer, nil
 		}
-		reason, asked := "", time.Duration(0)
-		for _, detail := range status.Convert(err).Details() {
-			switch detail := detail.(type) {
-			case *errdetails.ErrorInfo:
-				if detail.Domain == "toehold" {
-					reason = detail.Reason
-				}
-			case *errdetails.RetryInfo:
-				asked = detail.RetryDelay.AsDuration()
+		reason, asked := details(err)
+		code := status.Code(err)
+		switch {
+		case reason == "SESSION_SUPERSEDED":
+			log.Fatal(err) // another process has this node's name, and all that this one held
+		case code == codes.Unavailable, code == codes.DeadlineExceeded:
+		case code == codes.ResourceExhausted && reason != "": // without one a message is too large for gRPC
+		case reason != "", code == codes.ResourceExhausted, code == codes.Unimplemented:
+			return answer, err
+		default:
+			if failures++; failures == maxFailures {
+				return answer, err
 			}
 		}
-		if reason == "SESSION_SUPERSEDED" {
-			log.Fatal(err) // another process has this node's name, and all that this one held
-		}
-		code := status.Code(err)
-		if reason != "" && code != codes.Unavailable && code != codes.ResourceExhausted {
-			return answer, err
+		if pause == firstPause && ctx.Err() == nil {
+			log.Printf("%v; trying again until it works", err)
 		}
 		if !sleep(ctx, max(asked, time.Duration((0.5+mathrand.Float64()/2)*float64(pause)))) {
 			return answer, err
 		}
 	}
+}
+
+// details returns the reason of Toehold's ErrorInfo, if the error has one, and the pause that it asks for.
+func details(err error) (reason string, pause time.Duration) {
+	for _, detail := range status.Convert(err).Details() {
+		switch detail := detail.(type) {
+		case *errdetails.ErrorInfo:
+			if detail.Domain == "toehold" {
+				reason = detail.Reason
+			}
+		case *errdetails.RetryInfo:
+			pause = detail.RetryDelay.AsDuration()
+		}
+	}
+	return reason, pause
 }
 
 func sleep(ctx context.Context, pause time.Duration) bool {
@@ -300,15 +355,18 @@ const (
 	maxPageBytes       = 10 << 20
 )
 
+func newReport(lease *pb.Lease, fetchStatus int32) *pb.Report {
+	return &pb.Report{Token: lease.Token, Outcome: pb.Outcome_OUTCOME_FETCHED, FetchStatus: fetchStatus}
+}
+
 // fetch returns the report of a lease, and the links found.
 func fetch(fetching context.Context, lease *pb.Lease, policy *pb.FetchPolicy) (*pb.Report, []*pb.Candidate) {
 	isRobots := lease.Purpose == pb.Purpose_PURPOSE_ROBOTS
 	began := time.Now()
-	report := &pb.Report{
-		Token: lease.Token, Outcome: pb.Outcome_OUTCOME_FETCHED, StartTime: timestamppb.New(began),
-	}
+	report := newReport(lease, 0)
 	if policy.Proxy != "" { // a direct request is not what the crawl's operator wants
-		report.FetchStatus, report.Annotations = -5, []string{"noProxies"}
+		report = newReport(lease, -5)
+		report.Annotations = []string{"noProxies"}
 		return report, nil
 	}
 	limited, cancel := context.WithTimeout(fetching, policy.Timeout.AsDuration())
@@ -319,15 +377,16 @@ func fetch(fetching context.Context, lease *pb.Lease, policy *pb.FetchPolicy) (*
 		next, err := answer.Request.URL.Parse(location)
 		if redirects == maxRobotsRedirects || location == "" || err != nil {
 			report.FetchStatus = -404
-		} else {
+		} else { // nothing of the redirect itself stays in the report but its host's address
+			report = &pb.Report{Token: lease.Token, Outcome: report.Outcome, PeerAddress: report.PeerAddress}
 			body, answer = get(limited, next.String(), lease, policy, report)
 		}
 	}
-	report.FetchDuration = durationpb.New(time.Since(began))
+	if fetching.Err() != nil {
+		report = newReport(lease, -7000)
+	}
+	report.StartTime, report.FetchDuration = timestamppb.New(began), durationpb.New(time.Since(began))
 	switch {
-	case fetching.Err() != nil:
-		return &pb.Report{Token: lease.Token, Outcome: report.Outcome, StartTime: report.StartTime,
-			FetchDuration: report.FetchDuration, FetchStatus: -7000}, nil
 	case report.FetchStatus/100 == 2 && isRobots:
 		readRobots(report, answer, body)
 	case report.FetchStatus/100 == 3 && answer.Header.Get("Location") != "":
@@ -383,7 +442,7 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *pb.FetchPolic
 
 	keep, limit := 0, policy.MaxBytes
 	if isRobots {
-		keep, limit = maxRobotsBytes, min(limit, maxRobotsBytes)
+		keep, limit = maxRobotsBytes, maxRobotsBytes
 	} else if report.MediaType == "text/html" || report.MediaType == "application/xhtml+xml" {
 		keep = maxPageBytes // links are looked for in it
 	}
@@ -500,9 +559,17 @@ func retryAfter(header string) *durationpb.Duration {
 	return nil
 }
 
-// text makes a header fit for a message, whose strings must be UTF-8. A value that is too long is dropped.
+// text makes a header fit for a message, whose strings must be UTF-8: other bytes are Latin-1. A value that is
+// too long is dropped.
 func text(value string, limit int) string {
-	if value = strings.ToValidUTF8(value, "\uFFFD"); len(value) > limit {
+	if !utf8.ValidString(value) {
+		runes := make([]rune, len(value))
+		for i := range runes {
+			runes[i] = rune(value[i])
+		}
+		value = string(runes)
+	}
+	if len(value) > limit {
 		return ""
 	}
 	return value
