@@ -1,5 +1,6 @@
 // A small fetcher for a Toehold frontier: it takes leases, fetches them, offers the links that it finds, and
 // reports. The comments of protos/toehold/frontier/v1/*.proto are the manual of all that is called here.
+import { isUtf8 } from "node:buffer";
 import { createHash, randomUUID } from "node:crypto";
 import dns from "node:dns";
 import { EventEmitter, once } from "node:events";
@@ -32,7 +33,11 @@ const { values: flags } = parseArgs({
     toes: { type: "string", default: "10" },
   },
 });
-// Without calls, the server refuses more than one ping in five seconds.
+if (!(Number(flags.toes) >= 1)) {
+  console.error(`--toes must be 1 or more, got ${flags.toes}`);
+  process.exit(2);
+}
+// The frontier allows a ping every five seconds.
 const frontier = createClient(
   pb.FrontierService,
   createGrpcTransport({ baseUrl: `http://${flags.frontier}`, pingIntervalMs: 30_000, pingTimeoutMs: 10_000 }),
@@ -84,23 +89,41 @@ async function toe(lease: pb.Lease): Promise<void> {
   const fetching = new AbortController();
   const key = keyOf(lease.token);
   held.set(key, { token: lease.token, leased, fetching });
-  try {
-    const { report, links } = await fetchLease(lease, policies.get(lease.fetchPolicyId)!, fetching);
-    for (const candidates of batches(links)) {
-      const request = { crawl: lease.crawl, candidates };
-      await call((options) => frontier.schedule(request, options), 30_000, leased.signal);
-    }
+  const finish = async (report: pb.Report) => {
     const request = { ...node, reports: [report] };
     const { results } = await call((options) => frontier.finished(request, options), 30_000, leased.signal);
     if (results[0]?.disposition === Disposition.INVALID_REPORT) throw new Error(results[0].problem);
+  };
+  try {
+    const { report, links } = await fetchLease(lease, policies.get(lease.fetchPolicyId)!, fetching);
+    await offer(lease, links, leased.signal);
+    await finish(report);
   } catch (error) {
-    if (!leased.signal.aborted) console.error(`${lease.uri}: not reported, so the lease lapses: ${error}`);
+    if (leased.signal.aborted) return;
+    console.error(`${lease.uri}: ${error}`); // a defect here, or the frontier refuses the links or the report
+    await finish(newReport(lease, -5)).catch((final) => {
+      if (!leased.signal.aborted) console.error(`${lease.uri}: not reported, so the lease lapses: ${final}`);
+    });
   } finally {
     held.delete(key);
     changes.emit("change");
   }
 }
 
+/** Fails if the frontier refuses links, but not if their crawl is over: then links have no place any more. */
+async function offer(lease: pb.Lease, links: pb.Candidate[], signal: AbortSignal): Promise<void> {
+  for (const candidates of batches(links)) {
+    const request = { crawl: lease.crawl, candidates };
+    try {
+      await call((options) => frontier.schedule(request, options), 30_000, signal);
+    } catch (error) {
+      if (CRAWL_IS_OVER.includes(reasonOf(ConnectError.from(error)) ?? "")) return;
+      throw error;
+    }
+  }
+}
+
+const CRAWL_IS_OVER = ["CRAWL_FINISHED", "CRAWL_TORN_DOWN", "UNKNOWN_CRAWL"];
 const keyOf = (token: Uint8Array) => Buffer.from(token).toString("hex");
 
 /** Keeps each Schedule within 1000 candidates and 8 MiB. */
@@ -135,33 +158,47 @@ async function beat(): Promise<void> {
   }
 }
 
+const MAX_FAILURES = 5; // of a call, in a way that has no name; then that counts as a refusal
+const FIRST_PAUSE_MS = 200;
+
 /**
  * Makes one call until the frontier answers or refuses. An error without Toehold's ErrorInfo is the
- * transport's, and goes away, whatever its code. All calls may be repeated; the pauses grow up to
- * `timeoutMs`.
+ * transport's. All calls may be repeated; the pauses grow up to `timeoutMs`.
  */
 async function call<T>(
   rpc: (options: CallOptions) => Promise<T>,
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<T> {
-  for (let pauseMs = 200; ; pauseMs = Math.min(2 * pauseMs, timeoutMs)) {
+  let failures = 0;
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, timeoutMs)) {
     try {
       return await rpc({ timeoutMs, signal });
     } catch (error) {
       const problem = ConnectError.from(error);
-      const info = problem.findDetails(ErrorInfoSchema).find((detail) => detail.domain === "toehold");
-      if (info?.reason === "SESSION_SUPERSEDED") {
+      const reason = reasonOf(problem);
+      if (reason === "SESSION_SUPERSEDED") {
         console.error(`${problem}`); // another process has this node's name, and all that this one held
         process.exit(1);
       }
-      if (info && problem.code !== Code.Unavailable && problem.code !== Code.ResourceExhausted) throw error;
+      if (signal.aborted || isFinal(problem.code, reason)) throw error;
+      if (!reason && !LATER.includes(problem.code) && ++failures === MAX_FAILURES) throw error;
+      if (pauseMs === FIRST_PAUSE_MS) console.error(`${problem}; trying again until it works`);
       const asked = milliseconds(problem.findDetails(RetryInfoSchema)[0]?.retryDelay);
       await pause(Math.max(asked, pauseMs * (0.5 + Math.random() / 2)), signal);
     }
   }
 }
 
+const LATER = [Code.Unavailable, Code.DeadlineExceeded];
+
+function isFinal(code: Code, reason?: string): boolean {
+  if (reason) return !LATER.includes(code) && code !== Code.ResourceExhausted;
+  return code === Code.ResourceExhausted || code === Code.Unimplemented; // too large for gRPC, or no frontier
+}
+
+const reasonOf = (problem: ConnectError) =>
+  problem.findDetails(ErrorInfoSchema).find((detail) => detail.domain === "toehold")?.reason;
 const pause = (ms: number, signal: AbortSignal) => sleep(Math.max(0, ms), null, { signal });
 const milliseconds = (duration?: Duration) => (duration ? durationMs(duration) : 0);
 
@@ -174,15 +211,21 @@ const MAX_PAGE_BYTES = 10 << 20; // of a page that links are looked for in
 type Fetched = { report: pb.Report; links: pb.Candidate[] };
 type Answer = { headers: http.IncomingHttpHeaders; body: Buffer };
 
+const newReport = (lease: pb.Lease, fetchStatus = 0) =>
+  create(pb.ReportSchema, {
+    token: lease.token,
+    outcome: pb.Outcome.FETCHED,
+    startTime: timestampNow(),
+    fetchStatus,
+  });
+
 /** The report of a lease, and the links found. */
 async function fetchLease(lease: pb.Lease, policy: FetchPolicy, fetching: AbortController): Promise<Fetched> {
   const isRobots = lease.purpose === pb.Purpose.ROBOTS;
-  const begin = () =>
-    create(pb.ReportSchema, { token: lease.token, outcome: pb.Outcome.FETCHED, startTime: timestampNow() });
-  let report = begin();
+  let report = newReport(lease);
   let links: pb.Candidate[] = [];
   if (policy.proxy) { // a direct request is not what the crawl's operator wants
-    return { report: Object.assign(report, { fetchStatus: -5, annotations: ["noProxies"] }), links };
+    return { report: Object.assign(newReport(lease, -5), { annotations: ["noProxies"] }), links };
   }
   const { signal } = fetching;
   const deadline = setTimeout(() => fetching.abort("deadline"), milliseconds(policy.timeout));
@@ -190,19 +233,22 @@ async function fetchLease(lease: pb.Lease, policy: FetchPolicy, fetching: AbortC
   let answer = await get(lease.uri, lease, policy, report, signal);
   let uri = lease.uri;
   for (let redirects = 0; isRobots && isRedirect(report); redirects++) {
-    const location = answer!.headers.location;
+    const location = targetOf(answer!);
     if (location && redirects < MAX_ROBOTS_REDIRECTS && URL.canParse(location, uri)) {
       uri = new URL(location, uri).href;
+      const { startTime, peerAddress } = report; // nothing else of the redirect itself stays in the report
+      report = Object.assign(newReport(lease), { startTime, peerAddress });
       answer = await get(uri, lease, policy, report, signal);
     } else report.fetchStatus = -404;
   }
   clearTimeout(deadline);
   if (signal.aborted && signal.reason !== "deadline") {
-    report = Object.assign(begin(), { startTime: report.startTime, fetchStatus: -7000 });
+    report = Object.assign(newReport(lease, -7000), { startTime: report.startTime });
   } else if (answer && isRobots) {
     await readRobots(report, answer);
   } else if (answer && isRedirect(report)) {
-    if (answer.headers.location) links = [candidate(lease, answer.headers.location, lease.uri, "R")];
+    const location = targetOf(answer);
+    if (location) links = [candidate(lease, location, lease.uri, "R")];
   } else if (answer) {
     links = await findLinks(lease, policy, report.mediaType, answer);
   }
@@ -211,6 +257,12 @@ async function fetchLease(lease: pb.Lease, policy: FetchPolicy, fetching: AbortC
 }
 
 const isRedirect = (report: pb.Report) => report.fetchStatus >= 300 && report.fetchStatus < 400;
+
+/** The target of a redirect. Node takes bytes for Latin-1; most are UTF-8. */
+function targetOf({ headers: { location = "" } }: Answer): string {
+  const bytes = Buffer.from(location, "latin1");
+  return isUtf8(bytes) ? bytes.toString() : location;
+}
 
 /** Makes one request. Fills in the report; the answer, if there is one. */
 async function get(
@@ -242,7 +294,7 @@ async function get(
     response.destroy();
     return { headers: response.headers, body: Buffer.alloc(0) };
   }
-  const limit = Math.min(Number(policy.maxBytes), isRobots ? MAX_ROBOTS_BYTES : Infinity);
+  const limit = isRobots ? MAX_ROBOTS_BYTES : Number(policy.maxBytes);
   const keeps = isRobots ? MAX_ROBOTS_BYTES : isPage(report.mediaType) ? MAX_PAGE_BYTES : 0;
   const digest = createHash("sha1");
   const body: Buffer[] = [];
