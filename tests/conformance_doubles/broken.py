@@ -28,6 +28,7 @@ class Broken(StrEnum):
     CONNECTS_ANYWHERE = "connects-anywhere"
     IGNORES_MAX_BYTES = "ignores-max-bytes"
     IGNORES_DEADLINE = "ignores-deadline"
+    IGNORES_SILENCE = "ignores-silence"
     IGNORES_FILTER = "ignores-filter"
     HIDES_CUTS = "hides-cuts"
     SENDS_NO_VALIDATORS = "sends-no-validators"
@@ -82,6 +83,7 @@ FAILING: Mapping[Broken, frozenset[str]] = {
         ),
         Broken.IGNORES_MAX_BYTES: ("max-bytes",),
         Broken.IGNORES_DEADLINE: ("slow-body", "slow-head", "robots-drip"),
+        Broken.IGNORES_SILENCE: ("no-answer", "silent-body"),
         Broken.IGNORES_FILTER: ("media-type-filter", "length-filter"),
         Broken.HIDES_CUTS: (
             *("body-too-short", "chunks-cut", "max-bytes", "media-type-filter", "length-filter", "slow-body"),

@@ -324,7 +324,11 @@ class Fetcher:
             user_agent="Other/1.0" if self.broken is Broken.OTHER_AGENT else policy.user_agent,
             timeout_s=long_s if ignores else policy.timeout.ToTimedelta().total_seconds(),
             connect_timeout_s=policy.connect_timeout.ToTimedelta().total_seconds(),
-            read_timeout_s=policy.read_timeout.ToTimedelta().total_seconds(),
+            read_timeout_s=(
+                long_s
+                if self.broken is Broken.IGNORES_SILENCE
+                else policy.read_timeout.ToTimedelta().total_seconds()
+            ),
             max_bytes=10**8 if self.broken is Broken.IGNORES_MAX_BYTES else policy.max_bytes,
             allowed=(
                 ["0.0.0.0/0", "::/0"]
