@@ -18,7 +18,7 @@ import org.apache.hc.client5.http.DnsResolver;
  * these very addresses, so a name gains nothing by resolving differently the next time. Hosts that are
  * written as addresses come here as well.
  */
-record AllowedAddresses(List<String> allowed, Map<String, InetAddress> table) implements DnsResolver {
+record AllowedAddresses(List<String> allowed) implements DnsResolver {
     private static final Map<String, List<String>> SETS =
         Map.of("loopback", List.of("127.0.0.0/8", "::1"), "public", List.of("0.0.0.0/0", "2000::/3"));
 
@@ -38,15 +38,12 @@ record AllowedAddresses(List<String> allowed, Map<String, InetAddress> table) im
 
     @Override
     public List<InetSocketAddress> resolve(String host, int port) throws UnknownHostException {
-        InetAddress given = table.get(ascii(host) + ":" + port);
-        InetAddress[] found =
-            given == null ? InetAddress.getAllByName(ascii(host)) : new InetAddress[] {given};
-        return allowed(host, found).map(address -> new InetSocketAddress(address, port)).toList();
+        return allowed(host).map(address -> new InetSocketAddress(address, port)).toList();
     }
 
     @Override
     public InetAddress[] resolve(String host) throws UnknownHostException {
-        return allowed(host, InetAddress.getAllByName(ascii(host))).toArray(InetAddress[]::new);
+        return allowed(host).toArray(InetAddress[]::new);
     }
 
     @Override
@@ -63,7 +60,8 @@ record AllowedAddresses(List<String> allowed, Map<String, InetAddress> table) im
         }
     }
 
-    private Stream<InetAddress> allowed(String host, InetAddress[] found) throws Refused {
+    private Stream<InetAddress> allowed(String host) throws UnknownHostException {
+        InetAddress[] found = InetAddress.getAllByName(ascii(host));
         List<InetAddress> usable = Arrays.stream(found).filter(this::allows).toList();
         if (usable.isEmpty()) {
             throw new Refused("the crawl allows no address of " + host);

@@ -9,6 +9,8 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.SocketTimeoutException;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
@@ -138,11 +140,16 @@ final class Answer {
         return found.lookingAt() ? found.group().toLowerCase(Locale.ROOT) : "";
     }
 
-    /** A header's value, empty without one. HttpClient takes bytes for Latin-1; URIs in headers are UTF-8. */
+    /** A header's value, empty without one. HttpClient takes bytes for Latin-1, though most are UTF-8. */
     String header(String name) {
         Header found = response.getFirstHeader(name);
         String value = found == null || found.getValue() == null ? "" : found.getValue().strip();
-        return new String(value.getBytes(StandardCharsets.ISO_8859_1), StandardCharsets.UTF_8);
+        try {
+            ByteBuffer bytes = ByteBuffer.wrap(value.getBytes(StandardCharsets.ISO_8859_1));
+            return StandardCharsets.UTF_8.newDecoder().decode(bytes).toString();
+        } catch (CharacterCodingException notUtf8) {
+            return value;
+        }
     }
 
     /** The body without its coding; null if the coding can't be undone. */

@@ -52,6 +52,11 @@ final class Fetch {
     /** Fetches. Whatever goes wrong becomes the report's status. */
     void run() {
         report.setStartTime(Timestamps.now());
+        if (!policy.getProxy().isEmpty()) { // a direct request is not what the crawl's operator wants
+            report.setFetchStatus(FetchStatus.FETCH_STATUS_RUNTIME_EXCEPTION_VALUE);
+            report.addAnnotations("noProxies");
+            return;
+        }
         long start = System.nanoTime();
         Future<?> deadline =
             TIMER.schedule(this::expire, Durations.toMillis(policy.getTimeout()), TimeUnit.MILLISECONDS);
@@ -119,6 +124,12 @@ final class Fetch {
 
     Report report() {
         return report.build();
+    }
+
+    /** The report of a fetch whose links or whose report the frontier refuses: a mistake of this program. */
+    Report failure() {
+        return Report.newBuilder().setToken(lease.getToken()).setOutcome(Outcome.OUTCOME_FETCHED)
+            .setFetchStatus(FetchStatus.FETCH_STATUS_RUNTIME_EXCEPTION_VALUE).build();
     }
 
     List<Candidate> links() {

@@ -2,10 +2,8 @@ package toehold.examples;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.util.Durations;
-import com.google.protobuf.util.Timestamps;
 import io.grpc.Context;
 import io.grpc.StatusRuntimeException;
-import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -21,15 +19,12 @@ import toehold.examples.Frontier.NoAnswer;
 import toehold.frontier.v1.Candidate;
 import toehold.frontier.v1.Disposition;
 import toehold.frontier.v1.FetchPolicy;
-import toehold.frontier.v1.FetchStatus;
 import toehold.frontier.v1.FinishedRequest;
 import toehold.frontier.v1.HeartbeatRequest;
 import toehold.frontier.v1.HeartbeatResponse;
 import toehold.frontier.v1.Lease;
 import toehold.frontier.v1.NextRequest;
 import toehold.frontier.v1.NextResponse;
-import toehold.frontier.v1.Outcome;
-import toehold.frontier.v1.Purpose;
 import toehold.frontier.v1.Report;
 import toehold.frontier.v1.ReportResult;
 import toehold.frontier.v1.ScheduleRequest;
@@ -43,7 +38,9 @@ import toehold.frontier.v1.ToeStepCount;
  * has idle toes. So it starts every lease at once, and never has an unstarted one to hand back.
  */
 public final class Fetcher {
-    private static final int LONG_POLL_S = 20;
+    private static final long LONG_POLL_MS = 20_000;
+    private static final int NEXT_DEADLINE_S = 30;
+    private static final int HEARTBEAT_DEADLINE_S = 5; // leases lapse while a lost heartbeat is waited for
     private static final int GOODBYE_S = 30;
     /** So many candidates stay below the 8 MiB of a request, even if all their URIs are as long as can be. */
     private static final int MAX_CANDIDATES = 200;
@@ -61,13 +58,15 @@ public final class Fetcher {
         return thread;
     });
     private volatile int toes;
+    private volatile long leaseMs = 3000; // the life of a lease that no heartbeat names
     private volatile boolean leaving; // takes no more leases
+    private String refusal = ""; // why the frontier gives no leases
     private volatile boolean ended; // sends no more heartbeats
 
     private Fetcher(Options options) {
         this.options = options;
         frontier = new Frontier(options.frontier);
-        web = new Web(options.resolve, options.tls);
+        web = new Web();
         toes = options.toes;
     }
 
@@ -101,9 +100,12 @@ public final class Fetcher {
         }
         ended = true;
         try { // The frontier then takes back at once whatever is still out.
-            frontier.rpcs().heartbeat(heartbeat().clearTokens().setLeaving(true).build());
+            frontier.rpcs(HEARTBEAT_DEADLINE_S).heartbeat(heartbeat().clearTokens().setLeaving(true).build());
         } catch (StatusRuntimeException error) {
             log("the goodbye did not reach the frontier: %s", error.getStatus());
+        }
+        if (!refusal.isEmpty()) {
+            exit("the frontier gives no leases: " + refusal);
         }
     }
 
@@ -120,13 +122,20 @@ public final class Fetcher {
         }
         NextRequest request = NextRequest.newBuilder()
             .setCrawl(options.crawl).setNode(options.name).setSession(session)
-            .setMaxLeases(Math.min(idle, 1000)).setWaitDuration(Durations.fromSeconds(LONG_POLL_S))
+            .setMaxLeases(Math.min(idle, 1000))
+            .setWaitDuration(Durations.fromMillis(Math.min(LONG_POLL_MS, leaseMs / 3)))
             .addAllKnownFetchPolicyIds(policies.keySet()).build();
         try {
-            NextResponse answer =
-                frontier.call(() -> frontier.rpcs(LONG_POLL_S).next(request), () -> !leaving);
+            long[] asked = {0};
+            NextResponse answer = frontier.call(() -> {
+                asked[0] = System.nanoTime();
+                return frontier.rpcs(NEXT_DEADLINE_S).next(request);
+            }, () -> !leaving);
             answer.getFetchPoliciesList().forEach(policy -> policies.put(policy.getFetchPolicyId(), policy));
             for (Lease lease : answer.getLeasesList()) {
+                if (System.nanoTime() - asked[0] > TimeUnit.MILLISECONDS.toNanos(leaseMs) * 2 / 3) {
+                    break; // this process stood still: they lapse before a heartbeat names them
+                }
                 FetchPolicy policy =
                     policies.getOrDefault(lease.getFetchPolicyId(), FetchPolicy.getDefaultInstance());
                 Fetch fetch = new Fetch(lease, policy, web);
@@ -138,7 +147,8 @@ public final class Fetcher {
             }
         } catch (NoAnswer reason) {
             if (!leaving) {
-                exit("the frontier gives no leases: " + reason.getMessage());
+                refusal = reason.getMessage();
+                leave();
             }
         }
     }
@@ -147,31 +157,46 @@ public final class Fetcher {
     private void work(Fetch fetch) {
         try {
             fetch.run();
-            List<Candidate> links = fetch.links();
-            for (int from = 0; from < links.size(); from += MAX_CANDIDATES) {
-                int to = Math.min(from + MAX_CANDIDATES, links.size());
-                ScheduleRequest offer = ScheduleRequest.newBuilder()
-                    .setCrawl(fetch.lease.getCrawl()).addAllCandidates(links.subList(from, to)).build();
-                frontier.call(() -> frontier.rpcs().schedule(offer), () -> !fetch.isEnded());
+            Report report = fetch.report();
+            try {
+                offer(fetch);
+            } catch (NoAnswer reason) {
+                if (!reason.crawlIsOver && !fetch.isEnded()) {
+                    log("%s: the frontier refuses its links: %s", fetch.lease.getUri(), reason.getMessage());
+                    report = fetch.failure();
+                }
             }
-            FinishedRequest request = FinishedRequest.newBuilder()
-                .setNode(options.name).setSession(session).addReports(fetch.report()).build();
             if (fetch.isEnded()) {
                 return;
             }
-            // Until it is acknowledged: a report whose answer got lost has counted, and so ended its lease.
-            ReportResult result =
-                frontier.call(() -> frontier.rpcs().finished(request), () -> true).getResults(0);
+            ReportResult result = finish(report);
             if (result.getDisposition() == Disposition.DISPOSITION_INVALID_REPORT) {
-                log("%s: invalid report: %s", fetch.lease.getUri(), result.getProblem());
+                log("%s: the frontier refuses the report: %s", fetch.lease.getUri(), result.getProblem());
+                finish(fetch.failure());
             }
         } catch (NoAnswer reason) {
-            // A page whose links are not stored must not be reported. Its lease lapses.
-            log("%s is not reported: %s", fetch.lease.getUri(), reason.getMessage());
+            log("%s is not reported, so its lease lapses: %s", fetch.lease.getUri(), reason.getMessage());
         } finally {
             held.remove(fetch.lease.getToken());
             wake();
         }
+    }
+
+    private void offer(Fetch fetch) throws NoAnswer {
+        List<Candidate> links = fetch.links();
+        for (int from = 0; from < links.size(); from += MAX_CANDIDATES) {
+            int to = Math.min(from + MAX_CANDIDATES, links.size());
+            ScheduleRequest offer = ScheduleRequest.newBuilder()
+                .setCrawl(fetch.lease.getCrawl()).addAllCandidates(links.subList(from, to)).build();
+            frontier.call(() -> frontier.rpcs().schedule(offer), () -> !fetch.isEnded());
+        }
+    }
+
+    /** Reports until that is acknowledged. A report whose answer got lost has counted, and ended the lease. */
+    private ReportResult finish(Report report) throws NoAnswer {
+        FinishedRequest request = FinishedRequest.newBuilder()
+            .setNode(options.name).setSession(session).addReports(report).build();
+        return frontier.call(() -> frontier.rpcs().finished(request), () -> true).getResults(0);
     }
 
     /** How many toes are idle. If none is, waits a second at most for one. */
@@ -195,7 +220,9 @@ public final class Fetcher {
         while (!ended) {
             try {
                 HeartbeatResponse answer = frontier.call(
-                    () -> frontier.rpcs().heartbeat(heartbeat().build()), () -> !ended, intervalMs);
+                    () -> frontier.rpcs(HEARTBEAT_DEADLINE_S).heartbeat(heartbeat().build()),
+                    () -> !ended, intervalMs);
+                leaseMs = Durations.toMillis(answer.getLeaseDuration());
                 held(answer.getEndedTokensList()).forEach(Fetch::end);
                 held.keySet().removeAll(answer.getEndedTokensList());
                 held(answer.getInterruptTokensList()).forEach(Fetch::interrupt);

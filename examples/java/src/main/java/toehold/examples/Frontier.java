@@ -22,13 +22,17 @@ import toehold.frontier.v1.FrontierServiceGrpc.FrontierServiceBlockingStub;
 
 /** The connection to the frontier, and the rule by which calls are repeated. */
 final class Frontier {
-    static final int CALL_TIMEOUT_S = 15;
-    static final long LONGEST_REST_MS = 30_000;
+    private static final int CALL_TIMEOUT_S = 30;
+    private static final long LONGEST_REST_MS = 30_000;
+    /** How often a call may fail in a way that has no name. Then that counts as a refusal. */
+    private static final int MAX_FAILURES = 5;
     private static final long FIRST_REST_MS = 200;
     /** The frontier's own errors that are worth another try, and the transport's that are not. */
     private static final Set<Code> TEMPORARY =
         Set.of(Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED);
     private static final Set<Code> HOPELESS = Set.of(Code.RESOURCE_EXHAUSTED, Code.UNIMPLEMENTED);
+    private static final Set<String> CRAWL_IS_OVER =
+        Set.of("CRAWL_FINISHED", "CRAWL_TORN_DOWN", "UNKNOWN_CRAWL");
 
     private final ManagedChannel channel;
 
@@ -41,20 +45,22 @@ final class Frontier {
             .build();
     }
 
-    /** The RPCs. An answer may take `waitS` longer than usual. */
-    FrontierServiceBlockingStub rpcs(int waitS) {
-        return FrontierServiceGrpc.newBlockingStub(channel)
-            .withDeadlineAfter(CALL_TIMEOUT_S + waitS, TimeUnit.SECONDS);
+    FrontierServiceBlockingStub rpcs() {
+        return rpcs(CALL_TIMEOUT_S);
     }
 
-    FrontierServiceBlockingStub rpcs() {
-        return rpcs(0);
+    FrontierServiceBlockingStub rpcs(int deadlineS) {
+        return FrontierServiceGrpc.newBlockingStub(channel).withDeadlineAfter(deadlineS, TimeUnit.SECONDS);
     }
 
     /** Why a call got no answer: the frontier refused it for good, or nobody wants the answer any more. */
     static final class NoAnswer extends Exception {
-        NoAnswer(String reason) {
-            super(reason);
+        /** The crawl is over, so links have no place any more. */
+        final boolean crawlIsOver;
+
+        NoAnswer(String problem, String reason) {
+            super(problem);
+            crawlIsOver = CRAWL_IS_OVER.contains(reason);
         }
     }
 
@@ -70,6 +76,7 @@ final class Frontier {
      */
     <T> T call(Supplier<T> call, BooleanSupplier wanted, long longestRestMs) throws NoAnswer {
         long restMs = FIRST_REST_MS;
+        int failures = 0;
         while (wanted.getAsBoolean()) {
             try {
                 return call.get();
@@ -82,8 +89,13 @@ final class Frontier {
                 if (info.getReason().equals("SESSION_SUPERSEDED")) {
                     Fetcher.exit(problem); // another process has this name, and this one may do nothing more
                 }
-                if (isFrontiers ? !TEMPORARY.contains(code) : HOPELESS.contains(code)) {
-                    throw new NoAnswer(problem);
+                boolean isTemporary = TEMPORARY.contains(code);
+                if (isFrontiers ? !isTemporary
+                        : HOPELESS.contains(code) || !isTemporary && ++failures == MAX_FAILURES) {
+                    throw new NoAnswer(problem, info.getReason());
+                }
+                if (restMs == FIRST_REST_MS && wanted.getAsBoolean()) {
+                    Fetcher.log("%s; trying again until it works", problem);
                 }
                 RetryInfo hint = detail(error, RetryInfo.class, RetryInfo.getDefaultInstance());
                 long jitteredMs = ThreadLocalRandom.current().nextLong(restMs / 2, restMs + 1);
@@ -92,7 +104,7 @@ final class Frontier {
                 channel.resetConnectBackoff(); // gRPC's own rests grow to two minutes: leases would lapse
             }
         }
-        throw new NoAnswer("nobody wants the answer any more");
+        throw new NoAnswer("nobody wants the answer any more", "");
     }
 
     private static <M extends Message> M detail(StatusRuntimeException error, Class<M> type, M none) {

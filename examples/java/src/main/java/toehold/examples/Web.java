@@ -4,7 +4,6 @@ import com.google.protobuf.Duration;
 import com.google.protobuf.util.Durations;
 import java.io.IOException;
 import java.net.ConnectException;
-import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.NoRouteToHostException;
 import java.net.SocketTimeoutException;
@@ -25,7 +24,6 @@ import org.apache.hc.client5.http.impl.classic.HttpClients;
 import org.apache.hc.client5.http.impl.io.ManagedHttpClientConnectionFactory;
 import org.apache.hc.client5.http.impl.io.PoolingHttpClientConnectionManagerBuilder;
 import org.apache.hc.client5.http.protocol.HttpClientContext;
-import org.apache.hc.client5.http.ssl.TlsSocketStrategy;
 import org.apache.hc.core5.http.EndpointDetails;
 import org.apache.hc.core5.http.MalformedChunkCodingException;
 import org.apache.hc.core5.http.MessageConstraintException;
@@ -41,19 +39,12 @@ final class Web {
     private static final Pattern HTTP_URI = Pattern.compile("(https?://[^/?#]+)([^#]*).*");
 
     private final Map<String, CloseableHttpClient> clients = new ConcurrentHashMap<>();
-    private final Map<String, InetAddress> resolve;
-    private final TlsSocketStrategy tls;
-
-    Web(Map<String, InetAddress> resolve, TlsSocketStrategy tls) {
-        this.resolve = resolve;
-        this.tls = tls;
-    }
 
     /** Makes one request of a fetch, and reads its answer. Follows no redirect. */
     Answer get(Fetch fetch, String uri) throws IOException {
         Matcher parts = HTTP_URI.matcher(uri);
-        if (!parts.matches() || !fetch.policy.getProxy().isEmpty()) {
-            throw new AllowedAddresses.Refused("not an http(s) URI, or only through a proxy: " + uri);
+        if (!parts.matches()) {
+            throw new AllowedAddresses.Refused("not an http(s) URI: " + uri);
         }
         HttpUriRequestBase request = new HttpUriRequestBase("GET", URI.create(parts.group(1)));
         request.setPath(parts.group(2).startsWith("/") ? parts.group(2) : "/" + parts.group(2));
@@ -88,8 +79,7 @@ final class Web {
             .disableCookieManagement().disableAuthCaching()
             .setConnectionReuseStrategy((request, response, context) -> false)
             .setConnectionManager(PoolingHttpClientConnectionManagerBuilder.create()
-                .setDnsResolver(new AllowedAddresses(policy.getAllowedAddressesList(), resolve))
-                .setTlsSocketStrategy(tls)
+                .setDnsResolver(new AllowedAddresses(policy.getAllowedAddressesList()))
                 .setConnectionFactory(ManagedHttpClientConnectionFactory.builder()
                     .http1Config(HeadParser.LIMITS).responseParserFactory(limits -> new HeadParser()).build())
                 .setMaxConnTotal(10_000).setMaxConnPerRoute(10_000)
