@@ -8,14 +8,21 @@ use tonic_types::StatusExt;
 
 use crate::proto::frontier_service_client::FrontierServiceClient;
 
-pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 pub const LONGEST_REST: Duration = Duration::from_secs(30);
 const FIRST_REST: Duration = Duration::from_millis(200);
+/// How often a call may fail in a way that has no name. Then that counts as a refusal.
+const MAX_FAILURES: u32 = 5;
+const CRAWL_IS_OVER: [&str; 3] = ["CRAWL_FINISHED", "CRAWL_TORN_DOWN", "UNKNOWN_CRAWL"];
 
 pub type Rpcs = FrontierServiceClient<Channel>;
 
 /// The frontier refused a call for good, and why.
-pub struct Refusal(pub String);
+pub struct Refusal {
+    pub problem: String,
+    /// Links have no place any more.
+    pub crawl_is_over: bool,
+}
 
 #[derive(Clone)]
 pub struct Frontier {
@@ -48,7 +55,7 @@ impl Frontier {
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let mut rest = FIRST_REST;
+        let (mut rest, mut failures) = (FIRST_REST, 0);
         loop {
             let error = match call(self.rpcs()).await {
                 Ok(answer) => return Ok(answer.into_inner()),
@@ -61,10 +68,18 @@ impl Frontier {
                     crate::exit(&problem); // another process has this name, and this one may do nothing more
                 }
                 if !matches!(code, Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded) {
-                    return Err(Refusal(problem));
+                    let crawl_is_over = CRAWL_IS_OVER.contains(&info.reason.as_str());
+                    return Err(Refusal { problem, crawl_is_over });
                 }
-            } else if matches!(code, Code::ResourceExhausted | Code::Unimplemented) {
-                return Err(Refusal(error.to_string())); // a message too large for gRPC, or not a frontier
+            } else if !matches!(code, Code::Unavailable | Code::DeadlineExceeded) {
+                failures += 1;
+                // The first two: a message too large for gRPC, or not a frontier.
+                if matches!(code, Code::ResourceExhausted | Code::Unimplemented) || failures == MAX_FAILURES {
+                    return Err(Refusal { problem: error.to_string(), crawl_is_over: false });
+                }
+            }
+            if rest == FIRST_REST {
+                eprintln!("{error}; trying again until it works");
             }
             let asked = error.get_details_retry_info().and_then(|hint| hint.retry_delay).unwrap_or_default();
             tokio::time::sleep(asked.max(rest.mul_f64(0.5 + fastrand::f64() / 2.0))).await;

@@ -15,8 +15,8 @@ pub mod proto {
     tonic::include_proto!("toehold.frontier.v1");
 }
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,19 +25,21 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Request;
 
 use fetch::Page;
 use frontier::{CALL_TIMEOUT, Frontier, LONGEST_REST, Refusal, Rpcs};
 use proto::{
-    Disposition, FetchPolicy, FinishedRequest, HeartbeatRequest, Lease, NextRequest, ScheduleRequest,
-    ToeStepCount,
+    Candidate, Disposition, FetchPolicy, FetchStatus, FinishedRequest, HeartbeatRequest, Lease, NextRequest,
+    Outcome, Report, ScheduleRequest, ToeStepCount,
 };
 use web::Web;
 
 const LONG_POLL: Duration = Duration::from_secs(20);
+/// Leases lapse while a lost heartbeat is waited for.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 const GOODBYE: Duration = Duration::from_secs(30);
 /// So many candidates stay below the 8 MiB of a request, even if all their URIs are as long as they may be.
 const MAX_CANDIDATES: usize = 200;
@@ -57,12 +59,6 @@ struct Options {
     /// Most fetches at once
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     toes: u16,
-    /// The address of a host, as with curl; may be repeated
-    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = web::resolve_option)]
-    resolve: Vec<web::Resolved>,
-    /// Trust these certificates (PEM) instead of the system's
-    #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
 }
 
 /// One session of a node.
@@ -73,6 +69,8 @@ struct Fetcher {
     node: String,
     session: String,
     toes: AtomicUsize,
+    /// The life of a lease that no heartbeat names.
+    lease_life: Mutex<Duration>,
     held: Mutex<HashMap<Vec<u8>, Held>>,
     toe_idle: Notify,
     leaving: CancellationToken,
@@ -92,11 +90,12 @@ async fn main() {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let fetcher = Arc::new(Fetcher {
         frontier: Frontier::new(&options.frontier).unwrap_or_else(|error| exit(&error.to_string())),
-        web: Web::new(options.resolve, options.ca_file).unwrap_or_else(|error| exit(&error.to_string())),
+        web: Web::new(),
         crawl: options.crawl,
         session: format!("{}-{}", std::process::id(), began.as_nanos()),
         node: options.name.unwrap_or(format!("rust-{}", std::process::id())),
         toes: AtomicUsize::new(options.toes.into()),
+        lease_life: Mutex::new(Duration::from_secs(3)),
         held: Mutex::default(),
         toe_idle: Notify::new(),
         leaving: CancellationToken::new(),
@@ -111,16 +110,20 @@ async fn main() {
     }
     eprintln!("toehold-fetcher {} fetching for {}", fetcher.node, options.frontier);
     let heartbeats = tokio::spawn(fetcher.clone().send_heartbeats(options.toes.into()));
-    tokio::select! { // dropping take_leases breaks off the long poll
-        Refusal(problem) = fetcher.clone().take_leases() => exit(&problem),
-        () = fetcher.leaving.cancelled() => {}
-    }
+    let refusal = tokio::select! { // dropping take_leases breaks off the long poll
+        refusal = fetcher.clone().take_leases() => Some(refusal),
+        () = fetcher.leaving.cancelled() => None,
+    };
     timeout(GOODBYE, fetcher.finish_started()).await.ok();
     heartbeats.abort();
     fetcher.say_goodbye().await;
+    if let Some(refusal) = refusal {
+        exit(&format!("the frontier gives no leases: {}", refusal.problem));
+    }
 }
 
 impl Fetcher {
+    /// Asks for leases until the frontier refuses.
     async fn take_leases(self: Arc<Self>) -> Refusal {
         let mut policies: HashMap<String, FetchPolicy> = HashMap::new();
         loop {
@@ -129,16 +132,21 @@ impl Fetcher {
                 timeout(Duration::from_secs(1), self.toe_idle.notified()).await.ok();
                 continue;
             }
+            let lease_life = self.lease_life();
             let wanted = NextRequest {
                 crawl: self.crawl.clone(),
                 node: self.node.clone(),
                 session: self.session.clone(),
                 max_leases: idle.min(1000) as i32,
-                wait_duration: Some(prost_duration(LONG_POLL)),
+                wait_duration: Some(prost_duration(LONG_POLL.min(lease_life / 3))),
                 known_fetch_policy_ids: policies.keys().cloned().collect(),
                 ..Default::default()
             };
-            let next = async |mut rpcs: Rpcs| rpcs.next(within(LONG_POLL + CALL_TIMEOUT, &wanted)).await;
+            let asked = Cell::new(Instant::now());
+            let next = async |mut rpcs: Rpcs| {
+                asked.set(Instant::now());
+                rpcs.next(within(CALL_TIMEOUT, &wanted)).await
+            };
             let answer = match self.frontier.call(LONGEST_REST, next).await {
                 Ok(answer) => answer,
                 Err(refusal) => return refusal,
@@ -151,6 +159,9 @@ impl Fetcher {
                 sleep(Duration::from_millis(50).max(rest)).await;
             }
             for lease in answer.leases {
+                if asked.get().elapsed() > lease_life * 2 / 3 {
+                    break; // this process stood still: they lapse before a heartbeat names them
+                }
                 let policy = policies.get(&lease.fetch_policy_id).cloned().unwrap_or_default();
                 let (token, interrupted) = (lease.token.clone(), Arc::new(Notify::new()));
                 let toe = Toe { fetcher: self.clone(), lease, policy, interrupted: interrupted.clone() };
@@ -166,11 +177,14 @@ impl Fetcher {
         let mut interval = Duration::from_secs(3);
         loop {
             let heartbeat =
-                async |mut rpcs: Rpcs| rpcs.heartbeat(within(CALL_TIMEOUT, &self.heartbeat())).await;
+                async |mut rpcs: Rpcs| rpcs.heartbeat(within(HEARTBEAT_TIMEOUT, &self.heartbeat())).await;
             let answer = match self.frontier.call(interval, heartbeat).await {
                 Ok(answer) => answer,
-                Err(Refusal(problem)) => exit(&problem),
+                Err(refusal) => exit(&format!("the frontier refuses heartbeats: {}", refusal.problem)),
             };
+            if let Some(life) = answer.lease_duration.and_then(|given| given.try_into().ok()) {
+                *self.lease_life.lock().expect("nothing panics while it holds the lock") = life;
+            }
             for token in &answer.ended_tokens {
                 let ended = self.held().remove(token);
                 if let Some(ended) = ended.filter(|ended| !ended.reporting) {
@@ -209,9 +223,13 @@ impl Fetcher {
     /// Sends the last heartbeat. The frontier then takes back at once whatever is still out.
     async fn say_goodbye(&self) {
         let goodbye = HeartbeatRequest { leaving: true, tokens: vec![], ..self.heartbeat() };
-        if let Err(error) = self.frontier.rpcs().heartbeat(within(CALL_TIMEOUT, &goodbye)).await {
+        if let Err(error) = self.frontier.rpcs().heartbeat(within(HEARTBEAT_TIMEOUT, &goodbye)).await {
             eprintln!("the goodbye did not reach the frontier: {error}");
         }
+    }
+
+    fn lease_life(&self) -> Duration {
+        *self.lease_life.lock().expect("nothing panics while it holds the lock")
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Held>> {
@@ -228,35 +246,57 @@ struct Toe {
 }
 
 impl Toe {
+    /// Offers the links and then reports the page, so that a crash between the two loses nothing.
     async fn work(self) {
-        let page = fetch::fetch(&self.fetcher.web, &self.lease, &self.policy, &self.interrupted).await;
-        if let Err(Refusal(problem)) = self.hand_in(page).await {
-            eprintln!("{} is not reported: {problem}", self.lease.uri);
-        }
-    }
-
-    /// Offers the links and then reports the page, so that a crash between the two loses nothing. A page
-    /// whose links are refused is not reported: its lease lapses.
-    async fn hand_in(&self, page: Page) -> Result<(), Refusal> {
-        let Fetcher { frontier, node, session, .. } = &*self.fetcher;
-        for candidates in page.links.chunks(MAX_CANDIDATES) {
-            let (crawl, candidates) = (self.lease.crawl.clone(), candidates.to_vec());
-            let offer = ScheduleRequest { crawl, candidates, ..Default::default() };
-            let schedule = async |mut rpcs: Rpcs| rpcs.schedule(within(CALL_TIMEOUT, &offer)).await;
-            frontier.call(LONGEST_REST, schedule).await?;
+        let Page { mut report, links } =
+            fetch::fetch(&self.fetcher.web, &self.lease, &self.policy, &self.interrupted).await;
+        if let Err(refusal) = self.offer(links).await
+            && !refusal.crawl_is_over
+        {
+            eprintln!("{}: the frontier refuses its links: {}", self.lease.uri, refusal.problem);
+            report = self.failure();
         }
         if let Some(held) = self.fetcher.held().get_mut(&self.lease.token) {
             held.reporting = true;
         }
-        let reports = vec![page.report];
-        let request = FinishedRequest { reports, node: node.clone(), session: session.clone() };
-        let finished = async |mut rpcs: Rpcs| rpcs.finished(within(CALL_TIMEOUT, &request)).await;
-        for result in frontier.call(LONGEST_REST, finished).await?.results {
-            if result.disposition() == Disposition::InvalidReport {
-                eprintln!("{}: invalid report: {}", self.lease.uri, result.problem);
-            }
+        let mut outcome = self.finish(report).await;
+        if let Ok(Some(problem)) = &outcome {
+            eprintln!("{}: the frontier refuses the report: {problem}", self.lease.uri);
+            outcome = self.finish(self.failure()).await;
+        }
+        if let Err(refusal) = outcome {
+            eprintln!("{} is not reported, so its lease lapses: {}", self.lease.uri, refusal.problem);
+        }
+    }
+
+    async fn offer(&self, links: Vec<Candidate>) -> Result<(), Refusal> {
+        for candidates in links.chunks(MAX_CANDIDATES) {
+            let (crawl, candidates) = (self.lease.crawl.clone(), candidates.to_vec());
+            let offer = ScheduleRequest { crawl, candidates, ..Default::default() };
+            let schedule = async |mut rpcs: Rpcs| rpcs.schedule(within(CALL_TIMEOUT, &offer)).await;
+            self.fetcher.frontier.call(LONGEST_REST, schedule).await?;
         }
         Ok(())
+    }
+
+    /// Hands a report in. Some problem if it is invalid: then the lease goes on.
+    async fn finish(&self, report: Report) -> Result<Option<String>, Refusal> {
+        let Fetcher { frontier, node, session, .. } = &*self.fetcher;
+        let request = FinishedRequest { reports: vec![report], node: node.clone(), session: session.clone() };
+        let finished = async |mut rpcs: Rpcs| rpcs.finished(within(CALL_TIMEOUT, &request)).await;
+        let results = frontier.call(LONGEST_REST, finished).await?.results;
+        let invalid = results.into_iter().find(|each| each.disposition() == Disposition::InvalidReport);
+        Ok(invalid.map(|each| each.problem))
+    }
+
+    /// The report of a fetch whose links or whose report the frontier refuses: a mistake of this program.
+    fn failure(&self) -> Report {
+        Report {
+            token: self.lease.token.clone(),
+            outcome: Outcome::Fetched.into(),
+            fetch_status: FetchStatus::RuntimeException.into(),
+            ..Default::default()
+        }
     }
 }
 

@@ -1,9 +1,7 @@
 //! HTTP/1.1 over hyper. Each request has a connection of its own, to an address that the crawl allows.
 
-use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +18,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::{Host, Position, Url};
 
@@ -31,19 +28,6 @@ use crate::proto::{FetchPolicy, FetchStatus, Lease, Purpose, Report, Truncation}
 pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 /// How much of a body is kept to look for links, and how much a coding may make of it.
 const MAX_KEPT_BYTES: usize = 8 << 20;
-
-/// The address that `--resolve` gives a host and port.
-pub type Resolved = ((String, u16), IpAddr);
-
-/// Reads `HOST:PORT:ADDRESS`.
-pub fn resolve_option(text: &str) -> Result<Resolved, String> {
-    let mut parts = text.splitn(3, ':');
-    let mut next = || parts.next().ok_or(format!("must be HOST:PORT:ADDRESS, got {text}"));
-    let (host, port, address) = (next()?, next()?, next()?);
-    let port = port.parse().map_err(|_| format!("the port must be between 1 and 65535, got {port}"))?;
-    let address = address.parse().map_err(|_| format!("{address} is not an IP address"))?;
-    Ok(((host.to_owned(), port), address))
-}
 
 /// A fetch got no answer: its status, and a note for crawl.log.
 pub struct Failure(pub FetchStatus, pub &'static str);
@@ -72,26 +56,15 @@ impl Visit<'_> {
 }
 
 pub struct Web {
-    resolved: HashMap<(String, u16), IpAddr>,
     tls: TlsConnector,
 }
 
 impl Web {
-    pub fn new(
-        resolved: Vec<Resolved>,
-        ca_file: Option<PathBuf>,
-    ) -> Result<Self, Box<dyn std::error::Error>> {
+    pub fn new() -> Self {
         let mut roots = RootCertStore::empty();
-        match ca_file {
-            Some(file) => {
-                for certificate in CertificateDer::pem_file_iter(file)? {
-                    roots.add(certificate?)?;
-                }
-            }
-            None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-        }
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        Ok(Self { resolved: resolved.into_iter().collect(), tls: Arc::new(config).into() })
+        Self { tls: Arc::new(config).into() }
     }
 
     /// Makes one request, and reads its answer. Follows no redirect.
@@ -137,12 +110,13 @@ impl Web {
         let port = uri.port_or_known_default().unwrap_or(80);
         let (name, found) = match uri.host() {
             _ if !visit.policy.proxy.is_empty() => {
-                return Err(Failure(FetchStatus::UnfetchableUri, "needs-proxy"));
+                // a direct request is not what the crawl's operator wants
+                return Err(Failure(FetchStatus::RuntimeException, "noProxies"));
             }
             None => return Err(Failure(FetchStatus::UnfetchableUri, "no-host")),
             Some(Host::Ipv4(address)) => (address.to_string(), vec![IpAddr::from(address)]),
             Some(Host::Ipv6(address)) => (address.to_string(), vec![address.into()]),
-            Some(Host::Domain(name)) => (name.to_owned(), self.resolve(name, port, visit).await?),
+            Some(Host::Domain(name)) => (name.to_owned(), resolve(name, port, visit).await?),
         };
         let allowed: Vec<_> =
             found.into_iter().filter(|address| allows(&visit.policy.allowed_addresses, *address)).collect();
@@ -170,15 +144,12 @@ impl Web {
         }
         Err(Failure(FetchStatus::ConnectFailed, "no-connection"))
     }
+}
 
-    async fn resolve(&self, name: &str, port: u16, visit: &Visit<'_>) -> Result<Vec<IpAddr>, Failure> {
-        if let Some(address) = self.resolved.get(&(name.to_owned(), port)) {
-            return Ok(vec![*address]);
-        }
-        match visit.wait(visit.policy.timeout, lookup_host((name, port))).await {
-            Some(Ok(found)) => Ok(found.map(|each| each.ip()).collect()),
-            _ => Err(Failure(FetchStatus::DomainUnresolvable, "no-address")),
-        }
+async fn resolve(name: &str, port: u16, visit: &Visit<'_>) -> Result<Vec<IpAddr>, Failure> {
+    match visit.wait(visit.policy.timeout, lookup_host((name, port))).await {
+        Some(Ok(found)) => Ok(found.map(|each| each.ip()).collect()),
+        _ => Err(Failure(FetchStatus::DomainUnresolvable, "no-address")),
     }
 }
 
@@ -268,10 +239,11 @@ impl Answer {
             && (policy.accept_media_types.is_empty() || policy.accept_media_types.iter().any(covers))
     }
 
-    /// A header's value; empty without one.
+    /// A header's value, in UTF-8 if it is that, else in Latin-1; empty without one.
     pub fn header(&self, name: &str) -> String {
         let value = self.headers.get(name).map_or(&b""[..], |value| value.as_bytes());
-        String::from_utf8_lossy(value).trim().to_owned()
+        let text = str::from_utf8(value).map_or_else(|_| encoding_rs::mem::decode_latin1(value), Into::into);
+        text.trim().to_owned()
     }
 
     pub fn media_type(&self) -> String {
