@@ -300,7 +300,7 @@ func call[Request, Answer any](ctx context.Context, timeout time.Duration,
 			}
 		}
 		if pause == firstPause && ctx.Err() == nil {
-			log.Printf("%v; trying again until it works", err)
+			log.Printf("%v; trying again", err)
 		}
 		if !sleep(ctx, max(asked, time.Duration((0.5+mathrand.Float64()/2)*float64(pause)))) {
 			return answer, err

@@ -183,7 +183,7 @@ async function call<T>(
       }
       if (signal.aborted || isFinal(problem.code, reason)) throw error;
       if (!reason && !LATER.includes(problem.code) && ++failures === MAX_FAILURES) throw error;
-      if (pauseMs === FIRST_PAUSE_MS) console.error(`${problem}; trying again until it works`);
+      if (pauseMs === FIRST_PAUSE_MS) console.error(`${problem}; trying again`);
       const asked = milliseconds(problem.findDetails(RetryInfoSchema)[0]?.retryDelay);
       await pause(Math.max(asked, pauseMs * (0.5 + Math.random() / 2)), signal);
     }
@@ -554,14 +554,14 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.once(signal, () => ending.abort()); // the next one kills
 }
 ending.signal.addEventListener("abort", () => changes.emit("change"));
-const unlessAborted = (signal: AbortSignal) => (error: unknown) => {
+const unlessAborted = (signal: AbortSignal, problem: string) => (error: unknown) => {
   if (signal.aborted) return;
-  console.error(`${error}`); // the frontier refuses this node's calls
+  console.error(`${problem}: ${error}`);
   process.exitCode = 1;
   ending.abort();
 };
-const beating = beat().catch(unlessAborted(leaving.signal));
-await feed().catch(unlessAborted(ending.signal));
+const beating = beat().catch(unlessAborted(leaving.signal, "the frontier refuses heartbeats"));
+await feed().catch(unlessAborted(ending.signal, "the frontier gives no leases"));
 while (held.size > 0) await once(changes, "change"); // finish what is started
 leaving.abort();
 await beating;

@@ -79,7 +79,7 @@ impl Frontier {
                 }
             }
             if rest == FIRST_REST {
-                eprintln!("{error}; trying again until it works");
+                eprintln!("{error}; trying again");
             }
             let asked = error.get_details_retry_info().and_then(|hint| hint.retry_delay).unwrap_or_default();
             tokio::time::sleep(asked.max(rest.mul_f64(0.5 + fastrand::f64() / 2.0))).await;

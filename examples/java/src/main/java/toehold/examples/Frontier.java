@@ -95,7 +95,7 @@ final class Frontier {
                     throw new NoAnswer(problem, info.getReason());
                 }
                 if (restMs == FIRST_REST_MS && wanted.getAsBoolean()) {
-                    Fetcher.log("%s; trying again until it works", problem);
+                    Fetcher.log("%s; trying again", problem);
                 }
                 RetryInfo hint = detail(error, RetryInfo.class, RetryInfo.getDefaultInstance());
                 long jitteredMs = ThreadLocalRandom.current().nextLong(restMs / 2, restMs + 1);
