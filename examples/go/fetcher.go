@@ -173,13 +173,16 @@ func (f *Fetcher) toe(leased, fetching context.Context, lease *pb.Lease, policy 
 		log.Printf("%s: the frontier refuses its links: %v", lease.Uri, err)
 		report = newReport(lease, -5)
 	}
-	err := f.finish(leased, report)
+	if leased.Err() != nil {
+		return
+	}
+	err := f.finish(report)
 	var invalid invalidReport
 	if errors.As(err, &invalid) {
 		log.Printf("%s: the frontier refuses the report: %v", lease.Uri, err)
-		err = f.finish(leased, newReport(lease, -5))
+		err = f.finish(newReport(lease, -5))
 	}
-	if err != nil && leased.Err() == nil {
+	if err != nil {
 		log.Printf("%s: not reported, so the lease lapses: %v", lease.Uri, err)
 	}
 }
@@ -207,9 +210,11 @@ type invalidReport string
 
 func (problem invalidReport) Error() string { return string(problem) }
 
-func (f *Fetcher) finish(leased context.Context, report *pb.Report) error {
+// finish reports until that is acknowledged, even if a heartbeat says meanwhile that the lease has ended: this
+// very report may have ended it.
+func (f *Fetcher) finish(report *pb.Report) error {
 	request := &pb.FinishedRequest{Node: f.node, Session: f.session, Reports: []*pb.Report{report}}
-	answer, err := call(leased, 30*time.Second, f.frontier.Finished, request)
+	answer, err := call(context.Background(), 30*time.Second, f.frontier.Finished, request)
 	if err == nil && answer.Results[0].Disposition == pb.Disposition_DISPOSITION_INVALID_REPORT {
 		return invalidReport(answer.Results[0].Problem)
 	}
@@ -252,6 +257,7 @@ func (f *Fetcher) beat(beating context.Context, toes int, end func()) {
 				is := func(other []byte) bool { return string(other) == token }
 				if slices.ContainsFunc(answer.EndedTokens, is) {
 					lease.end()
+					delete(f.held, token)
 				} else if slices.ContainsFunc(answer.InterruptTokens, is) {
 					lease.interrupt()
 				}

@@ -89,20 +89,21 @@ async function toe(lease: pb.Lease): Promise<void> {
   const fetching = new AbortController();
   const key = keyOf(lease.token);
   held.set(key, { token: lease.token, leased, fetching });
+  // Goes on if a heartbeat says meanwhile that the lease has ended: this very report may have ended it.
   const finish = async (report: pb.Report) => {
     const request = { ...node, reports: [report] };
-    const { results } = await call((options) => frontier.finished(request, options), 30_000, leased.signal);
+    const { results } = await call((options) => frontier.finished(request, options), 30_000);
     if (results[0]?.disposition === Disposition.INVALID_REPORT) throw new Error(results[0].problem);
   };
   try {
     const { report, links } = await fetchLease(lease, policies.get(lease.fetchPolicyId)!, fetching);
     await offer(lease, links, leased.signal);
-    await finish(report);
+    if (!leased.signal.aborted) await finish(report);
   } catch (error) {
     if (leased.signal.aborted) return;
     console.error(`${lease.uri}: ${error}`); // a defect here, or the frontier refuses the links or the report
     await finish(newReport(lease, -5)).catch((final) => {
-      if (!leased.signal.aborted) console.error(`${lease.uri}: not reported, so the lease lapses: ${final}`);
+      console.error(`${lease.uri}: not reported, so the lease lapses: ${final}`);
     });
   } finally {
     held.delete(key);
@@ -150,6 +151,7 @@ async function beat(): Promise<void> {
     const { endedTokens, interruptTokens } = answer;
     for (const token of endedTokens) held.get(keyOf(token))?.leased.abort();
     for (const token of [...endedTokens, ...interruptTokens]) held.get(keyOf(token))?.fetching.abort();
+    for (const token of endedTokens) held.delete(keyOf(token));
     toes = answer.poolSize ?? Number(flags.toes);
     leaseMs = milliseconds(answer.leaseDuration);
     changes.emit("change");
@@ -168,7 +170,7 @@ const FIRST_PAUSE_MS = 200;
 async function call<T>(
   rpc: (options: CallOptions) => Promise<T>,
   timeoutMs: number,
-  signal: AbortSignal,
+  signal = new AbortController().signal,
 ): Promise<T> {
   let failures = 0;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, timeoutMs)) {
