@@ -28,7 +28,11 @@ from toehold_client.errors import ERROR_DOMAIN
 _SERVICE = "/toehold.frontier.v1.FrontierService/"
 _UNARY = ("Schedule", "Next", "Finished", "Heartbeat", "RequestState")
 _STREAM = "StateEvents"
+_COUNTING = ("Schedule", "Finished")
+"""They go on when the fetcher hangs up: what the frontier makes of them counts all the same."""
 _THREADS = 128
+_AGES_S = 10 * 365 * 86_400
+"""gRPC gives a call without a deadline one after the end of time, and can't send such a deadline on."""
 _MOST_BYTES = 10 * 1024 * 1024
 _OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", _MOST_BYTES),
@@ -151,8 +155,9 @@ class Tap:
             message.ParseFromString(data)
         except DecodeError:  # the frontier says what is wrong
             message.Clear()
-        remaining_s: float | None = context.time_remaining()  # None without a deadline
-        call = Call(method, message, time.monotonic(), math.inf if remaining_s is None else remaining_s)
+        remaining_s: float = context.time_remaining()
+        deadline_s = remaining_s if remaining_s < _AGES_S else math.inf
+        call = Call(method, message, time.monotonic(), deadline_s)
         self.calls.append(call)
         return call
 
@@ -164,7 +169,7 @@ class Tap:
         try:
             method: Any = channel.unary_unary(_SERVICE + call.method)
             future = method.future(data, timeout=timeout_s, metadata=_metadata(context))
-            if not context.add_callback(future.cancel):
+            if call.method not in _COUNTING and not context.add_callback(future.cancel):
                 future.cancel()
             answer: bytes = future.result()
         except (grpc.RpcError, grpc.FutureCancelledError, ValueError) as error:
