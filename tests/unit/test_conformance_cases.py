@@ -88,8 +88,9 @@ class _Origins(dict[str, str]):
 
 def test_every_fault_of_the_scripted_fetcher_makes_a_required_case_fail() -> None:
     required = {case.name for case in ALL if case.level is Level.REQUIRED}
+    of_advised = {Broken.ENDS_AT_ONCE, Broken.READS_LOCATIONS_AS_LATIN_1}
     for fault in Broken:
-        assert FAILING[fault] & (required | {"goodbye"}), fault
+        assert FAILING[fault] & required or fault in of_advised, fault
 
 
 def test_faults_name_cases_that_there_are() -> None:
