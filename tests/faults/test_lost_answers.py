@@ -31,7 +31,7 @@ from frontier_server.core.keys import CrawlRow
 from frontier_server.core.records import CountersRow, ServerRow, decode
 from frontier_server.core.store import Family
 from frontier_server.stores.rocks import RocksStore
-from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_client import FrontierClient
 from toehold_client.errors import FrontierUnavailable, ToeholdError
 

@@ -150,9 +150,7 @@ def test_why_a_crawl_is_not_faster_is_told_in_one_line_while_it_runs_and_not_oth
     (robots,) = stubs.next("t", wait_s=TIMEOUT_S).leases
     stubs.finish(report(robots))
     stubs.next("t")
-    assert limited_by(stubs).startswith(
-        "politeness: 2 queues rest, none is being fetched from; the next wakes in "
-    )
+    assert limited_by(stubs) == "politeness: min_delay_seconds = 1000 on 2 hosts"
     stubs.request("t", PAUSE)
     assert not limited_by(stubs)
     stubs.request("t", FINISH)
