@@ -75,6 +75,19 @@ def begin(
     crawl.restoring = name
 
 
+def check_whole(store: Store, crawl: Crawl) -> None:
+    """Raise IllegalState if a crawl was stopped before all rows of its checkpoint were copied."""
+    copied = job.restore_of(job.rows(store, crawl.number))
+    if copied is not None and copied[1].state != JobState.DONE.value:
+        name = copied[1].parameters["checkpoint"]
+        raise IllegalState(
+            f"crawl {crawl.name!r} was stopped before checkpoint {name} was copied; launch another crawl "
+            "from it",
+            crawl=crawl.name,
+            state=crawl.state.value,
+        )
+
+
 def crawl_in(checkpoint: Store, name: str) -> opening.CrawlRows | None:
     """The rows of a checkpoint's crawl, by its name."""
     server = opening.read_server_row(checkpoint)

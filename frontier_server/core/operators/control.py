@@ -172,6 +172,7 @@ class Control:
         if crawl.state_row.tearing_down:
             message = f"crawl {name!r} is being torn down; it can only be read, copied or deleted"
             raise errors.CrawlTornDown(message, crawl=name, state=crawl.state.value)
+        restoring.check_whole(self._shard.store, crawl)
         spec, paths, settings = self._amended(crawl, amended)
         limit = life.limit_reached(crawl, settings.limits, now_ms)
         if limit is not None:

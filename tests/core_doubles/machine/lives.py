@@ -9,7 +9,7 @@ from core_doubles.codec import candidate
 from core_doubles.machine.base import Base, Lost, step
 from core_doubles.machine.choices import NODES, controllers, mostly, picks
 from core_doubles.machine.nodes import Nodes
-from core_doubles.model import life
+from core_doubles.model import life, settling
 from core_doubles.model.things import Crawl
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
@@ -18,6 +18,7 @@ from frontier_server.core import errors
 from frontier_server.core.core import Core
 from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.machines.target import Target
 from frontier_server.core.model import CrawlView
 from frontier_server.core.store import Changes
 
@@ -175,6 +176,27 @@ class Lives(Nodes):
         crawl = self.some_crawl(pick)
         if certainly or crawl.state in (S.STOPPING, S.FINISHED):
             self.tear_down(crawl, by)
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, pauses=st.booleans(), by=controllers)
+    def reopen(self, pick: int, pauses: bool, by: str) -> None:
+        """A crawl is to run again after its end, possible or not."""
+        ended = [crawl for crawl in self.model.crawls.values() if crawl.state is S.FINISHED]
+        crawl = ended[pick % len(ended)] if ended else self.some_crawl(pick)
+
+        def reopen(core: Core, now_ms: int) -> tuple[CrawlView, Changes]:
+            return core.control.reopen(crawl.name, lambda spec: (spec, ()), pauses, now_ms, by)
+
+        if crawl.tearing_down and crawl.state is S.FINISHED:
+            self.refused(errors.CrawlTornDown, reopen)
+        elif crawl.held:
+            self.refused(errors.CrawlHeld, reopen)
+        elif crawl.state is not S.FINISHED or settling.limit_reached(self.model, crawl):
+            self.refused(errors.IllegalState, reopen)
+        else:
+            self.run(reopen)
+            life.reopened(self.model, crawl, Target.PAUSE if pauses else Target.RUN, by)
+            self.check()
 
     @precondition(Base.has_crawl)
     @step(pick=picks, back=st.integers(0, 3))

@@ -158,6 +158,17 @@ def asked(model: Model, crawl: Crawl, wish: Input, by: str) -> None:
         attendance.reconcile(model, crawl)
 
 
+def reopened(model: Model, crawl: Crawl, target: Target, by: str) -> None:
+    """A finished crawl was reopened; seeds that it has never announced are announced."""
+    acted(crawl, by, "reopen")
+    ask(crawl, target)
+    to_state(model, crawl, S.PAUSED, X.PAUSED)
+    crawl.interrupt_ms = None
+    crawl.launch_ms = crawl.launch_ms or model.now_ms
+    if crawl.announced < len(crawl.seeds) and crawl.job_of(Kind.SEED) is None:
+        start_job(model, crawl, Kind.SEED)
+
+
 def teardown_asked(model: Model, crawl: Crawl, by: str) -> bool:
     """A crawl is to end, and to be let go of; whether this request began it (S0.25 to S0.30)."""
     begun = not crawl.tearing_down

@@ -133,6 +133,16 @@ def _let_go(crawl: Crawl, seen: Seen) -> None:
 # Limits.
 
 
+def limit_reached(model: Model, crawl: Crawl) -> bool:
+    """Whether a crawl has reached a limit that has ended it, or would at once."""
+    limits, statistics = crawl.settings.limits, crawl.statistics
+    return (
+        0 < limits.max_elapsed_ms <= life.elapsed_ms(model, crawl)
+        or 0 < limits.max_bytes <= statistics["bytes"]
+        or 0 < limits.max_documents <= statistics["succeeded"]
+    )
+
+
 def _limit_reached(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
     """Bytes end a crawl at once, documents when those that fill the limit are in (2.19)."""
     limits, statistics = crawl.settings.limits, crawl.statistics

@@ -1771,7 +1771,7 @@ class FetchSpec(_message.Message):
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     max_bytes: _builtins.int
     """Most bytes of a body, as sent. The rest is cut off, and the record marked as
-    truncated.
+    truncated. It does not apply to robots.txt, which is read to 500 KiB.
 
     Default: 100 MiB. Range: 1 to 1 TiB.
     """
@@ -3508,14 +3508,15 @@ class Statistics(_message.Message):
 
     @_builtins.property
     def remaining_min_duration(self) -> _duration_pb2.Duration:
-        """An estimate of the time that the crawl still needs, from and to: at its present
-        rate, and with the rests of its largest queue. URIs that are found later come on
-        top. Both unset if nothing allows an estimate: it does not run, or too little was
-        fetched in the last minutes.
+        """An estimate of the time that the crawl still needs, at its best rate: the
+        shortest. URIs that are found later come on top. Unset, as the next one, if
+        nothing allows an estimate: the crawl does not run, or has fetched too little.
         """
 
     @_builtins.property
-    def remaining_max_duration(self) -> _duration_pb2.Duration: ...
+    def remaining_max_duration(self) -> _duration_pb2.Duration:
+        """The longest: at its worst rate, and with the rests of its largest queue."""
+
     @_builtins.property
     def annotation_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """How many outcomes had a remark of the node (Report.annotations), by its name: the
