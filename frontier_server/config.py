@@ -54,6 +54,7 @@ class Config:
     sync: bool  # acknowledged changes survive a power loss; otherwise only a crash of the process
     until_stdin_ends: bool = field(default=False)
     set_clock: bool = False  # set the frontier's time to the machine's
+    read_only: bool = False  # answer questions; change nothing in the data directory
     cache_bytes: int = LEAST_CACHE_MIB * MIB  # for reads of the store
 
 
@@ -91,9 +92,15 @@ def _settings(values: dict[str, object]) -> ServerFile:
 
 
 def usable(
-    data: Path, settings: ServerFile, until_stdin_ends: bool = False, set_clock: bool = False
+    data: Path,
+    settings: ServerFile,
+    until_stdin_ends: bool = False,
+    set_clock: bool = False,
+    read_only: bool = False,
 ) -> Config:
     """Check settings. Raises ConfigError."""
+    if read_only and set_clock:
+        raise ConfigError("--set-clock changes the data directory; use it without --read-only")
     host, port = parse_listen(settings.listen)
     if not settings.insecure and not _is_loopback(host):
         raise ConfigError(
@@ -124,6 +131,7 @@ def usable(
         sync=settings.durability == "power-loss",
         until_stdin_ends=until_stdin_ends,
         set_clock=set_clock,
+        read_only=read_only,
         cache_bytes=cache_mib * MIB,
     )
 

@@ -37,7 +37,8 @@ class Following:
         """Events after a sequence number as they become durable; None while nothing happens.
 
         Ends after the event of FINISHED, or, if the crawl is being torn down, after its last
-        event. Raises UnknownCrawl, CursorTooOld, and Closing when the server shuts down.
+        event; in a read-only frontier after the last one that is kept. Raises
+        UnknownCrawl, CursorTooOld, and Closing when the server shuts down.
         """
         number = 0
         while True:
@@ -50,6 +51,8 @@ class Following:
                 return
             if rows:
                 continue
+            if self._runner.read_only:
+                return  # there will be no more
             with self._followed(view, sequence) as follower:
                 while (news := await follower.behind(sequence)) is not None:
                     for row in news:

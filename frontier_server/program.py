@@ -2,7 +2,8 @@
 
 Exit codes: 0 stopped as asked; 2 bad arguments; 3 cannot listen; 4 the data directory
 cannot be used; 5 the store, or a part of the server, failed while serving (start again:
-nothing acknowledged is lost); 6 the store is damaged (`--salvage`).
+nothing acknowledged is lost); 6 the store is damaged (`--salvage`); 7 with
+`--read-only`: a frontier runs on the data directory.
 """
 
 import asyncio
@@ -53,9 +54,10 @@ from .service import (
 )
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
+from .stores.unchanged import StoreInUse, open_unchanged
 
 MIN_DESCRIPTORS = 64
-EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
+EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7
 WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
 GRACE_S = 3.0
 NO_THREAD = "can't start new thread"  # Python's message
@@ -112,6 +114,11 @@ class CannotListen(Exception):
     is_flag=True,
     help="Set the frontier's time to the machine's. Keeps the remaining time of each rest.",
 )
+@click.option(
+    "--read-only",
+    is_flag=True,
+    help="Answer questions about the crawls as they are, and change nothing in the data directory.",
+)
 @click.version_option(
     version(), prog_name="toehold-frontier", message=f"%(prog)s, version %(version)s ({core_kind()} core)"
 )
@@ -121,6 +128,7 @@ def main(
     until_stdin_ends: bool,
     salvage: bool,
     set_clock: bool,
+    read_only: bool,
     **flags: str | float | bool | None,
 ) -> None:
     """Serve a crawl frontier.
@@ -128,7 +136,7 @@ def main(
     Prints one line once it serves. Logs JSON lines on standard error. Exit codes: 0
     stopped as asked, 2 bad arguments, 3 cannot listen, 4 the data directory cannot be
     used, 5 the store, or a part of the server, failed while serving, 6 the store is
-    damaged.
+    damaged, 7 with --read-only: a frontier runs on the data directory.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     leave_out_callers_doings()
@@ -147,7 +155,9 @@ def main(
         for name, value in flags.items():
             if value is not None:
                 setattr(file, name, value)
-        config = usable(data, file, until_stdin_ends, set_clock)
+        config = usable(data, file, until_stdin_ends, set_clock, read_only)
+        if salvage and read_only:
+            raise ConfigError("--salvage changes the data directory; use it without --read-only")
     except ConfigError as problem:
         _exit(EXIT_USAGE, str(problem))
     if salvage:
@@ -155,7 +165,9 @@ def main(
         return
     _raise_descriptor_limit()
     try:
-        store, clock = _open(config)
+        store, clock = _open_unchanged(config) if read_only else _open(config)
+    except StoreInUse as problem:
+        _exit(EXIT_IN_USE, f"data directory {data}: {problem}")
     except (StoreUnavailable, OtherFormat) as problem:
         _exit(EXIT_DATA, f"data directory {data}: {problem}")
     except (StoreDamaged, StoreCorrupt) as problem:
@@ -220,8 +232,7 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
     make_directory(config.data)
     if not os.access(config.data, os.W_OK | os.X_OK):
         raise PermissionError(13, "not writable")
-    if salvaging.was_cut_short(config.data):
-        raise StoreUnavailable("a salvage was interrupted; start once with --salvage to complete it")
+    _check_salvage(config)
     store = RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
     row = opening.read_server_row(store)
     if row is None:
@@ -242,11 +253,26 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
     return store, clock
 
 
+def _open_unchanged(config: Config) -> tuple[RocksStore, Clock]:
+    _check_salvage(config)
+    store = open_unchanged(config.data / "store", config.cache_bytes)
+    row = opening.read_server_row(store)
+    if row is None:
+        raise StoreUnavailable("its store is empty: no frontier has served on it yet")
+    return store, Clock(row.time_ms, row.boot, row.boot_ms)
+
+
+def _check_salvage(config: Config) -> None:
+    if salvaging.was_cut_short(config.data):
+        raise StoreUnavailable("a salvage was interrupted; start once with --salvage to complete it")
+
+
 def _recover(
     config: Config, store: RocksStore, clock: Clock, checkpoints: Checkpoints
 ) -> tuple[Core, JobFeed]:
-    """Recover from the end of the last server, however it came, before serving."""
-    checkpoints.clear()
+    """Recover from the end of the last server, however it came, before serving; read-only, only in memory."""
+    if not config.read_only:
+        checkpoints.clear()
     shard = Shard(
         store,
         wire.ContractCodec(),
@@ -259,10 +285,11 @@ def _recover(
         heartbeat_ms=config.heartbeat_ms,
     )
     core = Core(shard)
-    check_logs(core, store, config.data, clock.now_ms(), config.sync)
-    _check_clock(core, store, clock)
     feed = JobFeed(JobLogs(config.data), core)
-    feed.catch_up()
+    if not config.read_only:
+        check_logs(core, store, config.data, clock.now_ms(), config.sync)
+        _check_clock(core, store, clock)
+        feed.catch_up()
     return core, feed
 
 
@@ -295,6 +322,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
         feed=feed,
         sync=config.sync,
         when_idle=checkpoints.close_readers,
+        read_only=config.read_only,
     )
     logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()
@@ -310,7 +338,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
         ) from problem
     stop = _stop_events(config)
     await server.start()
-    logging_task = runner.tasks.keep("crawl log", logs.run())
+    logging_task = None if config.read_only else runner.tasks.keep("crawl log", logs.run())
     runner.tasks.keep("watch of the clock", _watch_clock(clock))
     print(f"toehold-frontier serving on {host}:{port}", flush=True)
     _log.info("serving", listen=f"{host}:{port}", data=str(config.data), version=version(), core=core_kind())
@@ -318,13 +346,14 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     await health_service.enter_graceful_shutdown()
-    if not runner.failed.done() and stop.orphaned:
-        await _drained(runner)
-    await runner.tasks.end(logging_task)
-    if not runner.failed.done():
-        with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
-            async with asyncio.timeout(CLOSE_S):
-                await logs.drain()
+    if logging_task is not None:
+        if not runner.failed.done() and stop.orphaned:
+            await _drained(runner)
+        await runner.tasks.end(logging_task)
+        if not runner.failed.done():
+            with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
+                async with asyncio.timeout(CLOSE_S):
+                    await logs.drain()
     runner.begin_close()
     await server.stop(GRACE_S)
     await runner.close()

@@ -68,10 +68,12 @@ class Runner:
         feed: JobFeed,
         sync: bool = True,
         when_idle: Callable[[], Awaitable[None]] = _nothing,
+        read_only: bool = False,
     ) -> None:
         """Nodes are excused for the time beyond `heartbeat_ms` in which this server fails to answer;
-        `when_idle` is called when all jobs have ended."""
+        `when_idle` is called when all jobs have ended. With `read_only` nothing happens unasked."""
         self.core = core
+        self.read_only = read_only
         self._when_idle = when_idle
         self._feed = feed
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -98,6 +100,8 @@ class Runner:
         self._closing = False
         self.tasks = Tasks(self._fail)
         self.waiting = Waiting(self._lock, self.tasks)  # for leases
+        if read_only:
+            return
         self.tasks.keep("flusher", self._flusher())
         self.tasks.keep("worker", self._worker())
         self.tasks.keep("watcher", self._watcher())
@@ -140,7 +144,8 @@ class Runner:
                 answer, changes = operation(self.core, self._clock.now_ms())
                 if changes:
                     await self._write(changes)
-                self._after_operation(bool(changes))
+                if not self.read_only:
+                    self._after_operation(bool(changes))
             except (FrontierError, Closing):
                 raise
             except Exception as problem:

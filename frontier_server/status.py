@@ -33,6 +33,7 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
     errors.UnknownOverride: grpc.StatusCode.NOT_FOUND,
     errors.UnknownCheckpoint: grpc.StatusCode.NOT_FOUND,
     errors.CheckpointInUse: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.ReadOnly: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 Trailer = tuple[tuple[str, bytes], ...]

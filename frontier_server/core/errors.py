@@ -153,6 +153,12 @@ class CheckpointInUse(FrontierError):
     reason = "CHECKPOINT_IN_USE"
 
 
+class ReadOnly(FrontierError):
+    """The frontier answers questions only: its store was opened read-only."""
+
+    reason = "READ_ONLY"
+
+
 class StoreCorrupt(Exception):
     """The store contradicts itself: a defect, never a user's fault."""
 

@@ -66,9 +66,10 @@ def register(
     """Let a server serve both services; the count of their requests."""
     arrivals = Arrivals()
     frontier, admin = (file.services_by_name for file in _FILES)
-    arrivals.register(server, FrontierService(exchange, config), frontier["FrontierService"])
+    nodes = FrontierService(exchange, config)
+    arrivals.register(server, nodes, frontier["FrontierService"], config.read_only)
     operators = FrontierAdminService(exchange.runner, config, logs, checkpoints, start_ms)
-    arrivals.register(server, operators, admin["FrontierAdminService"])
+    arrivals.register(server, operators, admin["FrontierAdminService"], config.read_only)
     return arrivals
 
 

@@ -21,6 +21,7 @@ from google.protobuf.message_factory import GetMessageClass
 from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
 from ..runner import Refused
 from .answering import MAX_MESSAGE_BYTES, Context, abort
+from .questions import QUESTIONS, REFUSED
 
 MIB = 1024 * 1024
 # gRPC refuses larger messages unread; those between the two limits are refused here, with a reason.
@@ -46,10 +47,15 @@ class Arrivals:
         self._bytes = self._kept_bytes = self._calls = 0
         self._streams: set[_Stream] = set()
 
-    def register(self, server: grpc.aio.Server, servicer: object, service: ServiceDescriptor) -> None:
-        """Let a server serve a service."""
+    def register(
+        self, server: grpc.aio.Server, servicer: object, service: ServiceDescriptor, read_only: bool = False
+    ) -> None:
+        """Let a server serve a service. With `read_only` it refuses all calls except questions."""
         handlers = {
-            method.name: self._handler(getattr(servicer, method.name), method) for method in service.methods
+            method.name: REFUSED
+            if read_only and method.name not in QUESTIONS
+            else self._handler(getattr(servicer, method.name), method)
+            for method in service.methods
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
         server.add_registered_method_handlers(service.full_name, handlers)

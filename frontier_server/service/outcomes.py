@@ -44,7 +44,7 @@ class OutcomeRpcs(AdminRpcs):
         its = request.crawl, its_number
         rows = (
             self._following(its, place.number)
-            if request.follow
+            if request.follow and not self._runner.read_only
             else self._kept(its, place.number, last.number)
         )
         async for read in rows:

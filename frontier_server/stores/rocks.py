@@ -78,28 +78,32 @@ def open_files() -> int:
 class RocksStore:
     """Column families of one RocksDB."""
 
-    def __init__(self, path: Path, read_only: bool = False, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self, path: Path, read_only: bool = False, cache_bytes: int = CACHE_BYTES, is_mirror: bool = False
+    ) -> None:
         """Open the store; create it unless `read_only`.
 
+        A mirror (see `unchanged`) is mended although it is only read, and its path may go once it is open.
         Raises StoreUnavailable or StoreDamaged, with a message for people.
         """
         self._path = path
+        mends = is_mirror or not read_only
         self.damage = ""  # the first damage that was found since
         if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
             # RocksDB would begin a new store, and delete the files of the old one.
             raise StoreDamaged(f"{path}: the file CURRENT is missing")
-        if not read_only:
+        if mends:
             try:
                 mend(path)
             except OSError as problem:
                 raise StoreUnavailable(f"{path} cannot be mended after a power cut: {problem}") from problem
         try:
-            self._db = _opened(path, read_only, cache_bytes)
+            self._db = _opened(path, read_only, cache_bytes, is_mirror)
         except Exception as problem:
-            if read_only or not _TORN.search(_on_a_line(problem)) or not cut_torn_end(path):
+            if not mends or not _TORN.search(_on_a_line(problem)) or not cut_torn_end(path):
                 raise _refusal(path, problem) from problem
             try:
-                self._db = _opened(path, read_only, cache_bytes)
+                self._db = _opened(path, read_only, cache_bytes, is_mirror)
             except Exception as another:
                 raise _refusal(path, another) from another
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
@@ -216,8 +220,8 @@ class RocksStore:
         self._db.close()
 
 
-def _opened(path: Path, read_only: bool, cache_bytes: int) -> Rdict:
-    """Open the database. Raises bare Exceptions."""
+def _opened(path: Path, read_only: bool, cache_bytes: int, all_files: bool) -> Rdict:
+    """Open the database, and perhaps all its files at once. Raises bare Exceptions."""
     cache = Cache(cache_bytes)
     families = {family.value: table_options(cache, family in MOSTLY_ABSENT) for family in Family}
     options = table_options(cache)
@@ -226,7 +230,7 @@ def _opened(path: Path, read_only: bool, cache_bytes: int) -> Rdict:
     options.set_max_background_jobs(2)
     options.set_max_total_wal_size(ALL_LOGS_BYTES)
     options.set_keep_log_file_num(4)
-    options.set_max_open_files(open_files())
+    options.set_max_open_files(-1 if all_files else open_files())
     access = AccessType.read_only() if read_only else AccessType.read_write()
     return Rdict(str(path), options, families, access)
 

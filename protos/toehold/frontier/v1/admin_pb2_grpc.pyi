@@ -9,6 +9,7 @@ UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOIN
 (NOT_FOUND), CRAWL_TORN_DOWN, CHECKPOINT_IN_USE, URIS_NOT_KEPT and NODE_PRESENT
 (FAILED_PRECONDITION). A request that would change a held crawl is refused:
 CRAWL_HELD (UNAVAILABLE).
+A frontier that was opened read-only refuses all changes: READ_ONLY (FAILED_PRECONDITION).
 
 The metadata `toehold-operator` (at most 128 printable ASCII characters) names
 the person who asks for a change; the event OperatorActed shows it.
