@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -16,6 +17,7 @@ from toehold_client.cli.embedded.node_plan import NodePlan
 from toehold_client.cli.embedded.plan import Plan
 from toehold_client.cli.exits import BadDirectory, DirectoryRefused, Interrupted
 from toehold_client.cli.interruptions import Interruptions
+from toehold_client.errors import FrontierUnavailable
 
 PLAN = Plan("crawl", CrawlSpec(allowed_addresses=["loopback"]), ("http://localhost/",))
 
@@ -242,10 +244,14 @@ def test_with_fresh_it_leaves_the_old_crawl_where_it_was(opened: Opener, tmp_pat
 
 
 def test_other_shells_find_the_frontier_while_it_is_announced(opened: Opener, tmp_path: Path) -> None:
-    with opened(tmp_path) as directory:
-        directory.announce_frontier("127.0.0.1:1234", os.getpid(), "crawl")
+    with opened(tmp_path) as directory, socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        directory.announce_frontier(address, os.getpid(), "crawl")
         found = frontier_file.find(tmp_path)
-        assert (found.address, found.pid, found.crawl) == ("127.0.0.1:1234", os.getpid(), "crawl")
+        assert (found.address, found.pid, found.crawl) == (address, os.getpid(), "crawl")
+        server.close()
+        with pytest.raises(FrontierUnavailable, match="has ended"):
+            frontier_file.find(tmp_path)
         directory.withdraw_frontier()
         directory.withdraw_frontier()
     assert not (tmp_path / frontier_file.NAME).exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from toehold_client.errors import FrontierUnavailable, InvalidArgument
 
 NAME = "frontier.json"
 _MAX_BYTES = 65_536
+_HOST = "127.0.0.1"  # where `toehold crawl` lets its frontier listen
+_CONNECT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def find(directory: Path) -> EmbeddedFrontier:
         found = msgspec.json.decode(content, type=EmbeddedFrontier)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"{file} is damaged: {error}") from None
-    if not _runs(found.pid):
+    if not (_runs(found.pid) and _listens(found.address)):
         raise FrontierUnavailable(
             f"the frontier of {directory} (process {found.pid}) has ended; `toehold crawl` starts it again"
         )
@@ -57,5 +60,19 @@ def _runs(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # it is another user's
+        return True
+    return True
+
+
+def _listens(address: str) -> bool:
+    """Whether a program listens there: after a boot of the machine, another one may have the process id."""
+    host, _, port = address.rpartition(":")
+    if host != _HOST:
+        return True  # a call will say what is wrong
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_S).close()
+    except ConnectionRefusedError:
+        return False
+    except (OSError, ValueError, OverflowError):
         return True
     return True

@@ -112,23 +112,14 @@ def test_a_directory_names_frontier_and_crawl(
     assert [request.crawl for request in frontier.asked["RequestState"]] == ["inside", "another"]
 
 
-def test_a_directory_whose_frontier_has_ended_is_told(toehold_at: Toehold, tmp_path: Path) -> None:
-    pid = os.fork() or os._exit(0)
-    os.waitpid(pid, 0)
-    found = {"address": "127.0.0.1:1", "pid": pid, "crawl": "c"}
-    (tmp_path / "frontier.json").write_text(json.dumps(found))
-    code, _, errors = toehold_at("status", "--dir", str(tmp_path))
-    assert code == 3
-    assert f"the frontier of {tmp_path} (process {pid}) has ended" in errors
-
-
 @pytest.mark.parametrize(
     ("content", "code", "told"),
     [
-        (None, 3, "no frontier runs in"),
+        (None, 2, "holds no crawl of `toehold crawl`"),
         ("", 2, "is damaged"),
         ('{"address": 5}', 2, "is damaged"),
-        ('{"address": "x", "pid": -1, "crawl": "c"}', 3, "has ended"),
+        ('{"address": "x", "pid": -1, "crawl": "c"}', 2, "holds no crawl of `toehold crawl`"),
+        ('{"address": "127.0.0.1:1", "pid": 1, "crawl": "c"}', 2, "holds no crawl of `toehold crawl`"),
         (
             '{"address": "x", "pid": 1, "crawl": "c"}',
             2,

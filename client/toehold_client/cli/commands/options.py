@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from click.core import ParameterSource
 from google.protobuf.message import Message
 
 from toehold_client.cli import frontier_file, output
+from toehold_client.cli.embedded.asking import frontier_in
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument, InvalidSpec, ToeholdError, UnknownCrawl
@@ -99,7 +101,10 @@ def with_frontier(command: Callable[..., _T]) -> Callable[..., _T]:
     @frontier_options
     @functools.wraps(command)
     def run(*, frontier: str, directory: Path | None, **others: Any) -> _T:
-        with FrontierClient(find_frontier(frontier, directory)[0], timeout_s=CALL_TIMEOUT_S) as client:
+        with (
+            reached(frontier, directory) as (address, _),
+            FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client,
+        ):
             return command(client, **others)
 
     return run
@@ -112,8 +117,10 @@ def with_crawl(command: Callable[..., _T]) -> Callable[..., _T]:
     @_crawl_option("The crawl. Optional if the frontier has only one.")
     @functools.wraps(command)
     def run(*, frontier: str, directory: Path | None, name: str | None, **others: Any) -> _T:
-        address, only = find_frontier(frontier, directory)
-        with FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client:
+        with (
+            reached(frontier, directory) as (address, only),
+            FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client,
+        ):
             return command(CrawlController(client, name or only or _only_crawl(client)), **others)
 
     return run
@@ -142,8 +149,10 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
                 name = name or asked.name
                 if not name:
                     raise InvalidSpec(f"{spec} has no name for the crawl; add one there, or use --crawl")
-            address, only = find_frontier(frontier, directory)
-            with FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client:
+            with (
+                reached(frontier, directory) as (address, only),
+                FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client,
+            ):
                 crawl = CrawlController(client, name or only or _only_crawl(client))
                 return command(crawl, asked, **others)
 
@@ -153,7 +162,7 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
 
 
 def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
-    """Gives a command --frontier and --dir; `find_frontier` knows what they mean."""
+    """Gives a command --frontier and --dir; `reached` and `find_frontier` know what they mean."""
     frontier = click.option(
         "--frontier",
         metavar="HOST:PORT",
@@ -168,7 +177,8 @@ def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
         "directory",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Use the frontier and the crawl of a `toehold crawl` that runs in DIR.",
+        help="Use the frontier and the crawl of a `toehold crawl` in DIR. While it is not running, you can "
+        "ask about it, but not change it.",
     )
     return frontier(directory(command))
 
@@ -191,14 +201,32 @@ def _crawl_names(context: click.Context, parameter: click.Parameter, incomplete:
 
 
 def find_frontier(frontier: str, directory: Path | None) -> tuple[str, str]:
-    """The frontier's address, and the crawl if `directory` names it. UsageError if both were given."""
+    """A running frontier's address, and the crawl if `directory` names it. UsageError if both were given."""
+    _check_only_one(directory)
     if directory is None:
         return frontier, ""
-    source = click.get_current_context().get_parameter_source("frontier")
-    if source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--frontier and --dir both name a frontier. Give only one of them.")
     found = frontier_file.find(directory)
     return found.address, found.crawl
+
+
+@contextmanager
+def reached(frontier: str, directory: Path | None) -> Iterator[tuple[str, str]]:
+    """The frontier's address, and the crawl if `directory` names it, inside the context.
+
+    If no frontier runs in `directory`, it is one that only answers questions. UsageError if both were given.
+    """
+    _check_only_one(directory)
+    if directory is None:
+        yield frontier, ""
+        return
+    with frontier_in(directory) as found:
+        yield found.address, found.crawl
+
+
+def _check_only_one(directory: Path | None) -> None:
+    source = click.get_current_context().get_parameter_source("frontier")
+    if directory is not None and source is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--frontier and --dir both name a frontier. Give only one of them.")
 
 
 def _only_crawl(client: FrontierClient) -> str:

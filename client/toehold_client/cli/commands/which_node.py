@@ -19,7 +19,7 @@ from toehold_client.client import FrontierClient
 from toehold_client.errors import NodeUnavailable, UnknownNode
 from toehold_client.node_client import NodeClient
 
-from .options import CALL_TIMEOUT_S, find_frontier, frontier_options
+from .options import CALL_TIMEOUT_S, frontier_options, reached
 
 _MOST_NAMED = 10
 _PROCESS = re.compile(r"/[0-9]+\Z")
@@ -106,7 +106,8 @@ def with_which_node(command: Callable[..., _T]) -> Callable[..., _T]:
         if len(names) + (at is not None) != 1:
             raise click.UsageError("Give one NODE, or an address with --at.")
         if at is None:
-            return command(WhichNode(names[0], find_frontier(frontier, directory)[0], ""), **others)
+            with reached(frontier, directory) as (address, _):
+                return command(WhichNode(names[0], address, ""), **others)
         source = click.get_current_context().get_parameter_source("frontier")
         if directory is not None or source is ParameterSource.COMMANDLINE:
             raise click.UsageError("--at needs no frontier. Remove --frontier and --dir.")

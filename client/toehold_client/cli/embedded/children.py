@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO
 
 from toehold_client.cli.exits import ChildFailed, Interrupted
 from toehold_client.cli.interruptions import Interruptions
@@ -32,8 +34,8 @@ class Program:
     name: str
     """For people: `frontier server`."""
     command: tuple[str, ...]
-    log: Path
-    """The file that its stderr is appended to."""
+    log: Path | None
+    """The file that its stderr is appended to; None: a file without a name, which nobody need remove."""
     ready: re.Pattern[str]
     """Its first line on stdout. `Child.wait_ready` returns group 1."""
     exit_codes: Mapping[int, str]
@@ -50,19 +52,20 @@ class Child:
 
     def __init__(self, program: Program, inherited: tuple[int, ...] = ()) -> None:
         self.program = program
-        with program.log.open("ab") as log:
-            self._log_start = log.tell()
-            try:
-                self._process = subprocess.Popen(
-                    program.command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    start_new_session=True,
-                    pass_fds=inherited,
-                )
-            except OSError as problem:
-                raise ChildFailed(f"the {program.name} cannot be started: {problem}") from problem
+        self._log = _opened(program.log)
+        self._log_start = self._log.tell()
+        try:
+            self._process = subprocess.Popen(
+                program.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                start_new_session=True,
+                pass_fds=inherited,
+            )
+        except OSError as problem:
+            self._log.close()
+            raise ChildFailed(f"the {program.name} cannot be started: {problem}") from problem
 
     @property
     def pid(self) -> int:
@@ -136,13 +139,20 @@ class Child:
             interruptions.wait(0.05)
         return True
 
+    def end(self, patience_s: float) -> None:
+        """Lets it end as if this process had ended, and closes it. Only for a program that stops on that."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self.ends_within(patience_s)
+        self.close()
+
     def close(self) -> None:
-        """Closes its pipes; kills it if it still runs."""
+        """Closes its pipes and its log; kills it if it still runs."""
         if self.exit_code is None:
             self._process.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
+        for file in (self._process.stdin, self._process.stdout, self._log):
+            assert file is not None
+            file.close()
         self._process.wait()
 
     def obituary(self) -> str:
@@ -157,16 +167,28 @@ class Child:
 
     def log_tail(self) -> str:
         """The last lines of its log, safe for a terminal; empty if there are none."""
-        try:
-            with self.program.log.open("rb") as log:
-                log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
-                lines = log.read(_LOG_TAIL_BYTES).decode(errors="replace").splitlines()
-        except OSError:
-            lines = []
+        lines = self.last_lines()
         if not lines:
             return ""
-        shown = "\n".join(f"  {_readable(line)}" for line in lines[-_LOG_TAIL_LINES:])
-        return f"The last lines of {self.program.log}:\n{shown}"
+        shown = "\n".join(f"  {_readable(line)}" for line in lines)
+        return f"The last lines of {self.program.log or 'its log'}:\n{shown}"
+
+    def last_lines(self) -> list[str]:
+        """The last lines of its log, as they are; none if it cannot be read, or after `close`."""
+        if self._log.closed:
+            return []
+        file = self._log.fileno()
+        try:
+            # The program may share the file's position, so it stays where it is.
+            start = max(self._log_start, os.fstat(file).st_size - _LOG_TAIL_BYTES)
+            text = os.pread(file, _LOG_TAIL_BYTES, start).decode(errors="replace")
+        except OSError:
+            return []
+        return text.splitlines()[-_LOG_TAIL_LINES:]
+
+
+def _opened(log: Path | None) -> BinaryIO:
+    return TemporaryFile() if log is None else log.open("a+b")
 
 
 def _readable(line: str) -> str:

@@ -1,0 +1,138 @@
+"""Asks the frontier in the directory of a `toehold crawl`: the running one, or else one that only answers
+questions, as long as the command takes.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from toehold_client.cli import frontier_file
+from toehold_client.cli.exits import BadDirectory, ChildFailed, DirectoryRefused, Interrupted
+from toehold_client.cli.frontier_file import EmbeddedFrontier
+from toehold_client.cli.interruptions import Interruptions
+from toehold_client.errors import FrontierUnavailable, ToeholdError
+
+from .children import Child, Program
+
+PATIENCE_S = 5.0
+"""How long to wait for a frontier that is starting or ending."""
+
+_RETRY_S = 0.2
+_END_S = 5.0
+_DATA_UNUSABLE, _IN_USE = 4, 7  # exit codes of the frontier
+_MOST_SEEDS_NAMED = 3
+
+
+class _Crawl(msgspec.Struct):
+    """A part of crawl.json."""
+
+    crawl: str
+    seeds: list[str]
+
+
+class _InUse(Exception):
+    """A frontier runs on the data directory."""
+
+
+@contextmanager
+def frontier_in(directory: Path) -> Iterator[EmbeddedFrontier]:
+    """The frontier of a directory, inside the context.
+
+    If none runs, it is one that was opened read-only: changes raise DirectoryRefused. BadDirectory if the
+    directory holds no crawl, or one of another version; InvalidArgument if it is none, or its file is
+    damaged; FrontierUnavailable while a frontier is starting or ending for long.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            found = frontier_file.find(directory)
+            child = None
+            break
+        except FrontierUnavailable:
+            crawl = _crawl_in(directory)
+        try:
+            child, address = _opened(directory)
+            found = EmbeddedFrontier(address, child.pid, crawl.crawl)
+            break
+        except _InUse:
+            if time.monotonic() >= deadline:
+                raise FrontierUnavailable(
+                    f"the frontier of {directory} is starting or ending; try again soon"
+                ) from None
+        time.sleep(_RETRY_S)
+    if child is None:
+        yield found
+        return
+    try:
+        yield found
+    except ToeholdError as error:
+        if error.reason != "READ_ONLY":
+            raise
+        raise DirectoryRefused(_how_to_continue(directory, crawl)) from None
+    finally:
+        child.end(_END_S)
+
+
+def _crawl_in(directory: Path) -> _Crawl:
+    file = directory / "crawl.json"
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Crawl)
+    except FileNotFoundError:
+        raise BadDirectory(f"{directory} holds no crawl of `toehold crawl`") from None
+    except OSError as problem:
+        raise BadDirectory(f"{file} cannot be read: {problem.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise BadDirectory(f"{file} is damaged: {problem}") from None
+
+
+def _opened(directory: Path) -> tuple[Child, str]:
+    """A frontier that was opened read-only, and its address. Raises _InUse, BadDirectory or ChildFailed."""
+    data = directory / "frontier"
+    with Interruptions() as interruptions:
+        child = Child(_program(data))
+        try:
+            return child, child.wait_ready(interruptions)
+        except Interrupted:
+            child.end(_END_S)
+            raise KeyboardInterrupt from None
+        except ChildFailed:
+            code, lines = child.exit_code, child.last_lines()
+            child.close()
+            if code == _IN_USE:
+                raise _InUse from None
+            beginning = f"toehold-frontier: data directory {data}: "
+            for line in lines:
+                if line.startswith(beginning):
+                    kind = BadDirectory if code == _DATA_UNUSABLE else ChildFailed
+                    raise kind(f"{data}: {line.removeprefix(beginning)}") from None
+            raise
+        except BaseException:
+            child.end(_END_S)
+            raise
+
+
+def _program(data: Path) -> Program:
+    return Program(
+        name="frontier server",
+        command=(
+            *(sys.executable, "-P", "-m", "frontier_server"),
+            *("--data", str(data), "--listen", "127.0.0.1:0", "--read-only", "--until-stdin-ends"),
+        ),
+        log=None,
+        ready=re.compile(r"toehold-frontier serving on (\S+)"),
+        exit_codes={},
+    )
+
+
+def _how_to_continue(directory: Path, crawl: _Crawl) -> str:
+    seeds = crawl.seeds if len(crawl.seeds) <= _MOST_SEEDS_NAMED else [*crawl.seeds[:1], "…"]
+    command = shlex.join(["toehold", "crawl", *seeds, "--dir", str(directory)]).replace("'…'", "…")
+    return f"the crawl in {directory} is not running; continue it with: {command}"

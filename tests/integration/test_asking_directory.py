@@ -1,0 +1,314 @@
+"""Commands with --dir, of a crawl that is not running: they ask about everything, and change nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from frontier_harness.waiting import PATIENCE_S, eventually
+
+from frontier_server.core import opening
+from frontier_server.core.records import FORMAT
+from frontier_server.stores.rocks import RocksStore
+
+TOEHOLD = (sys.executable, "-m", "toehold_client")
+SPEC = """
+name = "crawl"
+allowed_addresses = ["loopback"]
+[identity]
+keep_uris = true
+"""
+BRISK = ("--spec", "spec.toml", "--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
+HOLDER = """
+import sys, time
+from pathlib import Path
+from toehold_client.cli.embedded.asking import frontier_in
+with frontier_in(Path(sys.argv[1])) as found:
+    print(found.pid, flush=True)
+    time.sleep(600)
+"""
+QUESTIONS = (
+    "status",
+    "stats",
+    "queues",
+    "queues show KEY",
+    "uris",
+    "explain",
+    "outcomes",
+    "outcomes --follow",
+    "events",
+    "events --follow",
+    "report crawl",
+    "report seeds",
+    "report hosts",
+    "report sources",
+    "report mimetypes",
+    "report responses",
+    "report queues",
+    "report nonempty",
+    "seen list",
+    "seen count",
+    "jobs",
+    "nodes",
+    "crawls",
+    "overrides",
+    "checkpoints",
+)
+CHANGES = (
+    "pause",
+    "resume",
+    "stop",
+    "hold",
+    "set weight=2",
+    "seeds add http://127.0.0.1:1/",
+    "delete --yes",
+    "checkpoints create",
+    "nodes drain embedded",
+)
+
+
+class Site(ThreadingHTTPServer):
+    """Its first page links to some pages; `/held` is answered once it is let go."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.holds = threading.Event()
+        super().__init__(("127.0.0.1", 0), _Answers)
+
+    @property
+    def url(self) -> str:
+        """Of its first page."""
+        return f"http://127.0.0.1:{self.server_port}/"
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        if self.path == "/held":
+            self.server.holds.set()
+            self.server.let_go.wait(PATIENCE_S)
+        body = b"".join(b'<a href="/%d">' % number for number in range(5)) + b'<a href="/held">'
+        self.send_response(404 if self.path == "/robots.txt" else 200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with Site() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.let_go.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def asked_while_it_ran() -> list[tuple[int, str, str]]:
+    """Answers of `stats` from a crawl that ran."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def folder(
+    tmp_path_factory: pytest.TempPathFactory, site: Site, asked_while_it_ran: list[tuple[int, str, str]]
+) -> Path:
+    """A folder with two crawls: `ended`, and `paused`, of which a page was left."""
+    folder = tmp_path_factory.mktemp("asking")
+    (folder / "spec.toml").write_text(SPEC)
+    paused = subprocess.Popen(
+        [*TOEHOLD, "crawl", site.url, "--dir", "paused", "--toes", "1", *BRISK],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    assert site.holds.wait(PATIENCE_S)
+    asked_while_it_ran.append(toehold(folder, "stats", "--json", "--dir", "paused"))
+    paused.send_signal(signal.SIGINT)
+    eventually(lambda: "PAUSING" in toehold(folder, "status", "--dir", "paused")[1], "the pause")
+    site.let_go.set()
+    assert paused.wait(PATIENCE_S) == 130
+    assert toehold(folder, "crawl", site.url, "--dir", "ended", *BRISK)[0] == 0
+    return folder
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files of all programs."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path
+
+
+def toehold(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [*TOEHOLD, *arguments], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def state_of(path: Path) -> dict[str, tuple[int, int, str]]:
+    """The content and times of all files and directories."""
+    found = {}
+    for each in (path, *sorted(path.rglob("*"))):
+        status = each.stat()
+        digest = hashlib.sha256(each.read_bytes()).hexdigest() if each.is_file() else ""
+        found[str(each.relative_to(path))] = (status.st_mtime_ns, status.st_ctime_ns, digest)
+    return found
+
+
+def runs(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"  # an orphan stays a zombie until it is reaped
+
+
+@pytest.mark.parametrize(
+    ("question", "directory"),
+    [
+        *((question, "ended") for question in QUESTIONS),
+        *((question, "paused") for question in ("status", "queues", "uris", "explain", "events --follow")),
+    ],
+)
+def test_everything_can_be_asked_and_nothing_changes(
+    folder: Path, site: Site, temporary: Path, question: str, directory: str
+) -> None:
+    before = state_of(folder)
+    words = question.replace("KEY", f"127.0.0.1#{site.server_port}").split()
+    code, stdout, stderr = toehold(folder, *words, "--dir", directory)
+    assert (code, stderr) == (0, "")
+    assert stdout
+    assert state_of(folder) == before
+    assert not list(temporary.iterdir())
+
+
+def test_the_answers_are_about_the_crawl_as_it_ended(folder: Path, site: Site) -> None:
+    told = json.loads(toehold(folder, "stats", "--json", "--dir", "ended")[1])
+    assert (told["status"]["state"], told["statistics"]["succeeded_count"]) == ("FINISHED", 7)
+    told = json.loads(toehold(folder, "stats", "--json", "--dir", "paused")[1])
+    assert told["status"]["state"] == "PAUSED"
+    assert "PAUSED" in toehold(folder, "explain", "--dir", "paused")[1].upper()
+    assert site.url in toehold(folder, "report", "seeds", "--dir", "ended")[1]
+
+
+def test_while_it_ran_the_running_frontier_answered(
+    folder: Path, asked_while_it_ran: list[tuple[int, str, str]]
+) -> None:
+    ((code, stdout, _),) = asked_while_it_ran
+    assert (code, json.loads(stdout)["status"]["state"]) == (0, "RUNNING")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_told_how_to_continue_the_crawl(folder: Path, site: Site, change: str) -> None:
+    before = state_of(folder)
+    code, stdout, stderr = toehold(folder, *change.split(), "--dir", "paused")
+    assert (code, stdout) == (5, "")
+    command = f"toehold crawl {site.url} --dir paused"
+    assert stderr == f"Error: the crawl in paused is not running; continue it with: {command}\n"
+    assert state_of(folder) == before
+
+
+def test_several_may_ask_at_once(folder: Path) -> None:
+    processes = [
+        subprocess.Popen([*TOEHOLD, "status", "--dir", "ended"], cwd=folder, stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    answers = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert all(b"FINISHED" in answer for answer in answers)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_a_signal_ends_leaves_neither_process_nor_file(
+    folder: Path, temporary: Path, number: signal.Signals
+) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, "ended"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert holder.stdout is not None
+    with holder.stdout:
+        frontier = int(holder.stdout.readline())
+        assert runs(frontier)
+        holder.send_signal(number)
+        holder.wait(PATIENCE_S)
+    eventually(lambda: not runs(frontier), "the end of the frontier")
+    assert not list(temporary.iterdir())
+
+
+def test_a_file_of_a_frontier_that_was_killed_does_not_mislead(folder: Path, tmp_path: Path) -> None:
+    """Another program has its process id by now."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder / "ended", copy)
+    found = {"address": "127.0.0.1:1", "pid": os.getpid(), "crawl": "crawl"}
+    (copy / "frontier.json").write_text(json.dumps(found))
+    code, stdout, _ = toehold(tmp_path, "status", "--dir", "copy")
+    assert (code, "FINISHED" in stdout) == (0, True)
+
+
+def test_a_frontier_that_is_starting_or_ending_is_waited_for(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder / "ended", copy)
+    holder = "import sys\nfrom pathlib import Path\nfrom frontier_server.stores.rocks import RocksStore\n"
+    holder += "store = RocksStore(Path(sys.argv[1]))\nprint(flush=True)\ninput()\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", holder, str(copy / "frontier" / "store")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    with process.stdin, process.stdout:
+        process.stdout.readline()
+        code, _, stderr = toehold(tmp_path, "status", "--dir", "copy")
+        assert code == 3
+        assert stderr == "Error: the frontier of copy is starting or ending; try again soon\n"
+        process.kill()
+        process.wait(PATIENCE_S)
+    assert toehold(tmp_path, "status", "--dir", "copy")[0] == 0
+
+
+def test_a_directory_without_a_crawl_is_told(tmp_path: Path) -> None:
+    code, _, stderr = toehold(tmp_path, "status", "--dir", ".")
+    assert (code, stderr) == (2, "Error: . holds no crawl of `toehold crawl`\n")
+
+
+def test_a_crawl_that_was_killed_before_it_began_is_told(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "ended" / "crawl.json", tmp_path)
+    code, _, stderr = toehold(tmp_path, "status", "--dir", ".")
+    assert (code, stderr) == (2, "Error: frontier: there is no store in it\n")
+
+
+def test_a_crawl_of_another_version_is_told(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder / "ended", copy)
+    store = RocksStore(copy / "frontier" / "store")
+    row = opening.server_row(store)
+    row.format = FORMAT + 1
+    store.write(opening.server_changes(row))
+    store.close()
+    code, _, stderr = toehold(tmp_path, "status", "--dir", "copy")
+    told = f"the store must have format {FORMAT}, got {FORMAT + 1}"
+    assert (code, stderr) == (2, f"Error: copy/frontier: {told}\n")
