@@ -105,6 +105,10 @@ class UrisNotKept(ToeholdError):
     """The crawl keeps only fingerprints of its URIs (IdentitySpec.keep_uris)."""
 
 
+class ReadOnly(ToeholdError):
+    """The frontier was opened read-only: it answers questions, and changes nothing."""
+
+
 class NodePresent(ToeholdError):
     """The node is there, so that it cannot be forgotten."""
 
@@ -243,6 +247,7 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "CRAWL_TORN_DOWN": CrawlTornDown,
     "URIS_NOT_KEPT": UrisNotKept,
     "NODE_PRESENT": NodePresent,
+    "READ_ONLY": ReadOnly,
     "ILLEGAL_STATE": IllegalState,
     "NO_SEEDS": NoSeeds,
     "CRAWL_ACTIVE": CrawlActive,

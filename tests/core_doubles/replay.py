@@ -59,7 +59,8 @@ class Watcher:
                 self.torn_down = True
 
     def _changed(self, state: CrawlState, exit_status: ExitStatus) -> None:
-        assert self.state is not CrawlState.FINISHED, f"{state.value} after the end"
+        if self.state is CrawlState.FINISHED:  # only a crawl that is reopened goes on
+            assert state is CrawlState.PAUSED, f"{state.value} after the end"
         if self.state is CrawlState.STOPPING:
             told = state, exit_status
             assert told == (CrawlState.FINISHED, self.exit_status), f"{told} after {self.exit_status}"
