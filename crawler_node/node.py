@@ -264,7 +264,9 @@ class Node:
         """Reports a lease without the toe that works on it. A fetch that the node's end interrupted counts as
         not tried."""
         status = Status.PROCESSING_THREAD_KILLED if held.killed else DEFERRED
-        self._reporter.append([FinishedPage(held, failed(held.lease, status, serial, "leftBehind"))])
+        reason = "its toe thread did not end" if held.killed else "the node ended"
+        report = failed(held.lease, status, serial, "leftBehind", reason=reason)
+        self._reporter.append([FinishedPage(held, report)])
 
     def _close(self) -> None:
         self._ended.set()

@@ -85,7 +85,8 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
 
     The notes: `sniffed:<kind>` if it was read as another kind of document than its media type says;
     `xmlError:<why>` for a sitemap or feed that is broken XML; `nofollow` if such a rule left links out;
-    `extractorFailed:<name>` for each extractor that it broke, which is logged as well; `linksCut` if there
+    `extractorFailed:<name>` for each extractor that it broke (`kind`: the search for the right one), which is
+    logged as well; `linksCut` if there
     are more bytes of links than MAX_LINK_BYTES.
     """
     try:
@@ -93,7 +94,7 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
     except ValueError:
         return Found([])
     with document:
-        kind = _kind_of(document)
+        kind = next(document.attempt("kind", lambda: (_kind_of(document),)), None)
         body = iter(()) if kind is None else document.attempt(kind, _EXTRACTORS[kind], document)
         # After the body, which may forbid to follow the links of headers, too.
         head = document.attempt("header", _header_links, document)

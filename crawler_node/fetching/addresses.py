@@ -18,15 +18,17 @@ from typing import TypeAlias
 
 from cachetools import TTLCache
 
+from .failure import FetchFailure, has_no_answer_of_dns
+
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 
-class AddressRefused(Exception):
+class AddressRefused(FetchFailure):
     """Every address of a host lies outside what the crawl allows."""
 
 
-class Unresolvable(Exception):
+class Unresolvable(FetchFailure):
     """A host name has no address, or none was found."""
 
 
@@ -90,6 +92,11 @@ class AddressRule:
             each.version == other.version and each.overlaps(other) for each in ours for other in theirs
         )
 
+    def refusal(self, host: object) -> str:
+        """Why an address or a name is not allowed: `127.0.0.1 is not public`."""
+        allowed = "public" if self.allowed is AddressSet.PUBLIC else "among allowed_addresses"
+        return f"{host} is not {allowed}"
+
     def _holds(self, address: Address) -> bool:
         if self.allowed is AddressSet.LOOPBACK:
             return address.is_loopback
@@ -151,7 +158,8 @@ class Resolver:
         self._lookup = lookup or system_lookup
         self._lock = threading.Lock()
         self._cache: TTLCache[str, tuple[Address, ...]] = TTLCache(self.MAX_CACHED, ttl_s, timer=clock)
-        self._failures: TTLCache[str, str] = TTLCache(self.MAX_CACHED, failed_ttl_s, timer=clock)
+        # the messages and reasons of Unresolvable
+        self._failures: TTLCache[str, tuple[str, str]] = TTLCache(self.MAX_CACHED, failed_ttl_s, timer=clock)
         self._preferred: TTLCache[str, Address] = TTLCache(self.MAX_CACHED, self.PREFERRED_TTL_S, timer=clock)
         self._flights: dict[str, Future[tuple[Address, ...]]] = {}
         self._waiting: deque[str] = deque()
@@ -171,17 +179,21 @@ class Resolver:
             failure = None if known else self._failures.get(host)
             if known or failure:
                 done: Future[tuple[Address, ...]] = Future()
-                if known:
-                    done.set_result(known)
+                if failure:
+                    done.set_exception(Unresolvable(*failure))
                 else:
-                    done.set_exception(Unresolvable(failure))
+                    done.set_result(known or ())
                 return done
             flight = self._flights.get(host)
             if flight is not None:
                 return flight
             flight = Future()
             if len(self._waiting) >= self.MAX_WAITING:
-                flight.set_exception(Unresolvable(f"too many names waiting for the resolver ({host})"))
+                flight.set_exception(
+                    Unresolvable(
+                        f"too many names waiting for the resolver ({host})", "too many names wait for DNS"
+                    )
+                )
                 return flight
             self._flights[host] = flight
             self._waiting.append(host)
@@ -214,11 +226,14 @@ class Resolver:
                     return
                 host = self._waiting.popleft()
             found: tuple[Address, ...] = ()
-            failure = f"{host}: no address"
+            failure = (f"{host}: no address", "")
             try:
                 found = tuple(self._lookup(host))
             except Exception as problem:  # all waiting callers must get the error, whatever it is
-                failure = str(problem) if isinstance(problem, Unresolvable) else f"{host}: {problem}"
+                if isinstance(problem, Unresolvable):
+                    failure = (str(problem), problem.reason)
+                else:
+                    failure = (f"{host}: {problem}", f"the resolver failed: {problem}")
             with self._lock:
                 flight = self._flights.pop(host)
                 if found:
@@ -228,7 +243,7 @@ class Resolver:
             if found:
                 flight.set_result(found)
             else:
-                flight.set_exception(Unresolvable(failure))
+                flight.set_exception(Unresolvable(*failure))
 
 
 def system_lookup(host: str) -> Sequence[Address]:
@@ -237,7 +252,8 @@ def system_lookup(host: str) -> Sequence[Address]:
         # Bytes: a str would go through Python's IDNA codec, which refuses names that DNS carries.
         rows = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
-        raise Unresolvable(f"{host}: {problem}") from problem
+        reason = "DNS gave no answer" if has_no_answer_of_dns(problem) else ""
+        raise Unresolvable(f"{host}: {problem}", reason) from problem
     return list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
 
 

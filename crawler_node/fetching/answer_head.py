@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from .failure import FetchFailure, shown
+
 Header = tuple[bytes, bytes]
 
 _PROTOCOL = b"HTTP/"
@@ -20,7 +22,7 @@ _BLANK_LINE = re.compile(rb"\n\r?\n")
 _BLANKS = b" \t\r"
 
 
-class ProtocolError(Exception):
+class ProtocolError(FetchFailure):
     """The bytes received are no HTTP answer, or do not tell where its body ends."""
 
 
@@ -63,7 +65,10 @@ def check_beginning(data: bytes | bytearray) -> None:
     """Raises ProtocolError as soon as the data can be no head of HTTP/1."""
     beginning = bytes(data[: len(_PROTOCOL)]).upper()
     if not _PROTOCOL.startswith(beginning):
-        raise ProtocolError(f"no status line: {bytes(data[:40])!r}")
+        raise ProtocolError(
+            f"no status line: {bytes(data[:40])!r}",
+            f"it begins with {shown(data)}",
+        )
 
 
 def parse_head(raw: bytes) -> AnswerHead:
@@ -73,11 +78,11 @@ def parse_head(raw: bytes) -> AnswerHead:
     blank (RFC 9112 2.2). Lines may end in LF alone. Lines without a name are skipped.
     """
     if b"\0" in raw:
-        raise ProtocolError("NUL in the head")
+        raise ProtocolError("NUL in the head", "a zero byte in the head")
     first, *lines = raw.split(b"\n")
     status_line = _STATUS_LINE.fullmatch(first.rstrip(_BLANKS))
     if status_line is None:
-        raise ProtocolError(f"no status line: {first[:40]!r}")
+        raise ProtocolError(f"no status line: {first[:40]!r}", f"no status line, but {shown(first)}")
     return AnswerHead(raw, int(status_line[1]), list(_headers(lines)))
 
 

@@ -5,8 +5,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from .failure import FetchFailure
 
-class Cancelled(Exception):
+
+class Cancelled(FetchFailure):
     """The fetch was cut from another thread."""
 
 

@@ -12,7 +12,8 @@ from itertools import chain, zip_longest
 
 from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable, literal
 from .cancellation import Cancellation, Cancelled, shut
-from .race import first_to_answer
+from .failure import FetchFailure, of_system, of_tls
+from .race import AttemptFailed, first_to_answer
 from .throttle import MAX_PIECE_BYTES, Throttle
 
 RESOLVE_S = 30.0
@@ -27,11 +28,11 @@ MIN_WAIT_S = 0.001
 MIN_RECEIVE_BUFFER_BYTES = 4096
 
 
-class ConnectFailed(Exception):
+class ConnectFailed(FetchFailure):
     """No connection was made, or no TLS over it."""
 
 
-class ConnectionLost(Exception):
+class ConnectionLost(FetchFailure):
     """The connection broke."""
 
 
@@ -39,26 +40,26 @@ class WriteFailed(Exception):
     """The connection broke while we wrote. There may still be an answer to read."""
 
 
-class DeadlinePassed(Exception):
+class DeadlinePassed(FetchFailure):
     """The fetch's deadline passed."""
 
 
-class Stalled(Exception):
+class Stalled(FetchFailure):
     """The server was silent for too long."""
 
 
-class WireLimitReached(Exception):
+class WireLimitReached(FetchFailure):
     """The server sent more bytes than its answer can need."""
 
 
 class Link:
     """The way of one fetch to its host. One thread uses it, for one connection at a time.
 
-    `deadline_s` is on the monotonic clock, and limits every wait. `connect_s` limits the wait for one TCP
-    connection, and for one TLS handshake; `read_s` limits the silence of a server that owes us bytes
-    (Heritrix's soTimeoutMs). `received` counts the bytes read off the connection (inside TLS). More than
-    `wire_limit` of them raise WireLimitReached, so that framing (headers, chunk sizes) cannot go on for ever.
-    `peer` is the address of the connection.
+    `deadline_s` is on the monotonic clock, `timeout_s` behind the beginning of the fetch, and limits every
+    wait. `connect_s` limits the wait for one TCP connection, and for one TLS handshake; `read_s` limits the
+    silence of a server that owes us bytes (Heritrix's soTimeoutMs). `received` counts the bytes read off the
+    connection (inside TLS). More than `wire_limit` of them raise WireLimitReached, so that framing (headers,
+    chunk sizes) cannot go on for ever. `peer` is the address of the connection.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Link:
         cancellation: Cancellation,
         *,
         deadline_s: float,
+        timeout_s: float,
         connect_s: float,
         read_s: float,
         wire_limit: int,
@@ -76,6 +78,7 @@ class Link:
         self._resolver = resolver
         self._rule = rule
         self._deadline_s = deadline_s
+        self._timeout_s = timeout_s
         self._cut: Callable[[], None] | None = None
         self._throttles = throttles
         self.cancellation = cancellation
@@ -99,8 +102,13 @@ class Link:
                 cancellation=self.cancellation,
                 prepare=self._prepare,
             )
-        except (OSError, DeadlinePassed) as problem:
-            raise ConnectFailed(f"{host}:{port}: {problem}") from problem
+        except DeadlinePassed as problem:
+            raise ConnectFailed(f"{host}:{port}: {problem}", f"{host}: {problem.reason}") from problem
+        except OSError as problem:
+            place = _authority(problem.address, port) if isinstance(problem, AttemptFailed) else host
+            raise ConnectFailed(
+                f"{host}:{port}: {problem}", f"{place}: {of_system(problem, self.connect_s)}"
+            ) from problem
         connection = Connection(sock, self)
         try:
             self.watch(sock)
@@ -119,7 +127,9 @@ class Link:
         if address is not None:
             self._allowed(host, (address,))
         elif not self._rule.allows_name(host):
-            raise AddressRefused(f"{host}: its addresses are not among the allowed ones")
+            raise AddressRefused(
+                f"{host}: its addresses are not among the allowed ones", self._rule.refusal(host)
+            )
 
     def pay(self, byte_count: int) -> None:
         """Waits as long as the throttles ask for bytes that were read, at most until the deadline."""
@@ -141,16 +151,27 @@ class Link:
 
     def patience_s(self, most_s: float) -> float:
         """How long to wait now, at most `most_s`. Raises DeadlinePassed."""
-        left_s = self._deadline_s - time.monotonic()
-        if left_s <= 0:
-            raise DeadlinePassed("deadline passed")
-        return min(most_s, left_s)
+        late = self.lateness()
+        if late is not None:
+            raise late
+        return min(most_s, self._deadline_s - time.monotonic())
 
     def silence(self) -> Exception:
         """The error that a read which timed out means."""
-        if time.monotonic() >= self._deadline_s:
-            return DeadlinePassed("deadline passed")
-        return Stalled(f"nothing received for {self.read_s:g} s")
+        late = self.lateness()
+        if late is not None:
+            return late
+        missing = "nothing more" if self.received else "no answer"
+        return Stalled(
+            f"nothing received for {self.read_s:g} s",
+            f"{missing} within read_timeout_seconds = {self.read_s:g}",
+        )
+
+    def lateness(self) -> DeadlinePassed | None:
+        """The error that the deadline has passed, if it has."""
+        if time.monotonic() < self._deadline_s:
+            return None
+        return DeadlinePassed("deadline passed", f"not done within timeout_seconds = {self._timeout_s:g}")
 
     def _prepare(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -176,7 +197,10 @@ class Link:
         allowed = [address for address in found if self._rule.allows(address)]
         if not allowed:
             refused = " ".join(str(address) for address in found[:MAX_ADDRESSES])
-            raise AddressRefused(f"{host}: not among the allowed addresses: {refused}")
+            raise AddressRefused(
+                f"{host}: not among the allowed addresses: {refused}",
+                self._rule.refusal(found[0]) if found else "",
+            )
         return allowed
 
     def _resolved(self, host: str, port: int) -> tuple[Address, ...]:
@@ -189,7 +213,7 @@ class Link:
             self.cancellation.watch(None)
             self.cancellation.check()
             if not answer.done():
-                raise Unresolvable(f"{host}: no answer in time")
+                raise Unresolvable(f"{host}: no answer in time", "DNS did not answer in time")
         return answer.result()
 
 
@@ -210,12 +234,14 @@ class Connection:
         except TimeoutError:
             raise link.silence() from None
         except OSError as error:
-            raise ConnectionLost(str(error)) from error
+            raise ConnectionLost(str(error), of_system(error, link.connect_s)) from error
         if not data:
             link.cancellation.check()  # a cut looks like a proper end
         link.received += len(data)
         if link.received > link.wire_limit:
-            raise WireLimitReached(f"more than {link.wire_limit} bytes received")
+            raise WireLimitReached(
+                f"more than {link.wire_limit} bytes received", f"a head of more than {link.wire_limit} bytes"
+            )
         return data
 
     def write(self, data: bytes) -> None:
@@ -240,7 +266,10 @@ class Connection:
             self._sock.do_handshake()
         except (OSError, ValueError, DeadlinePassed) as error:  # ValueError: TLS cannot carry the name
             self.close()
-            raise ConnectFailed(f"TLS with {name}: {error}") from error
+            # The socket's own timeout may have been what was left until the deadline.
+            late = link.lateness() if isinstance(error, (DeadlinePassed, TimeoutError)) else None
+            reason = late.reason if late is not None else of_tls(error, link.connect_s)
+            raise ConnectFailed(f"TLS with {name}: {error}", f"TLS: {reason}") from error
         except BaseException:
             self.close()
             raise
@@ -248,3 +277,7 @@ class Connection:
     def close(self) -> None:
         self._link.watch(None)
         self._sock.close()
+
+
+def _authority(address: Address, port: int) -> str:
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from .answer_head import AnswerHead, Header, ProtocolError, check_beginning, end_of_head, parse_head
 from .connection import Connection, ConnectionLost, WriteFailed
+from .failure import FetchFailure
 from .framing import Body, Chunked, Counted, framing
 
 GET, CONNECT = b"GET", b"CONNECT"
@@ -13,7 +14,7 @@ GET, CONNECT = b"GET", b"CONNECT"
 SWITCHING_PROTOCOLS = 101
 
 
-class Unsendable(Exception):
+class Unsendable(FetchFailure):
     """The request would not arrive as it is meant, with a line end in a header, say."""
 
 
@@ -69,7 +70,7 @@ def ask(connection: Connection, method: bytes, target: bytes, headers: Sequence[
     come = bytearray()
     while (answer := _read_head(connection, come)).status < 200:
         if answer.status == SWITCHING_PROTOCOLS:
-            raise ProtocolError("101 Switching Protocols, unasked")
+            raise ProtocolError("101 Switching Protocols, unasked", "status 101, which nobody asked for")
     has_body = method != CONNECT or answer.status >= 300
     body, is_ambiguous = framing(answer, has_body=has_body)
     return Answer(answer, is_ambiguous, body, connection, bytes(come))
@@ -83,7 +84,9 @@ def head(first_line: bytes, headers: Sequence[Header]) -> bytes:
 def _checked(request: bytes, header_count: int) -> bytes:
     lines = header_count + 2
     if request.count(b"\n") != lines or request.count(b"\r") != lines or b"\0" in request:
-        raise Unsendable("line ends or zeros in the request")
+        raise Unsendable(
+            "line ends or zeros in the request", "a line end or a zero byte would be in the request"
+        )
     return request
 
 
@@ -100,5 +103,9 @@ def _read_head(connection: Connection, come: bytearray) -> AnswerHead:
         seen = len(come)
         data = connection.read()
         if not data:
-            raise ConnectionLost("the server hung up within the head" if come else "no answer")
+            if come:
+                raise ConnectionLost(
+                    "the server hung up within the head", "closed within the head of the answer"
+                )
+            raise ConnectionLost("no answer", "closed without an answer")
         come += data

@@ -133,6 +133,7 @@ class Fetch:
     peer_address: str | None = None
     redirect_target: str | None = None  # absolute; None also for a Location that makes no sense
     annotations: tuple[str, ...] = ()
+    reason: str = ""  # why there is no answer, or no more of it (see FetchFailure)
     hops: tuple["Fetch", ...] = ()  # the redirects that led here, in their order; robots.txt only
     error: Exception | None = None  # with RUNTIME_EXCEPTION, for the log
     conditional: bool = False  # the request asked for the page only if it has changed

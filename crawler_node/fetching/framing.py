@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from .answer_head import AnswerHead, ProtocolError
+from .failure import shown
 
 MAX_LINE_BYTES = 16 * 1024
 """The longest line between chunks."""
@@ -120,7 +121,7 @@ class Chunked:
         """The size of the next chunk, as far as it has come."""
         found = _CHUNK_LINE.fullmatch(line)
         if found is None or (is_whole and not found[1]) or len(found[1].lstrip(b"0")) > _MAX_CHUNK_DIGITS:
-            raise ProtocolError(f"no size of a chunk: {line[:40]!r}")
+            raise ProtocolError(f"no size of a chunk: {line[:40]!r}", f"{shown(line)} is no size of a chunk")
         return int(found[1] or b"0", 16)
 
 
@@ -136,7 +137,11 @@ def framing(head: AnswerHead, *, has_body: bool = True) -> tuple[Body, bool]:
     if not has_body or head.status in _WITHOUT_BODY:
         return Counted({0}), False
     if not _UNASKED_CODINGS.isdisjoint(codings):
-        raise ProtocolError(f"unasked transfer coding: {b', '.join(codings)[:40]!r}")
+        named = b", ".join(codings)
+        raise ProtocolError(
+            f"unasked transfer coding: {named[:40]!r}",
+            f"Transfer-Encoding {shown(named)}, which nobody asked for",
+        )
     if b"chunked" in codings:
         return Chunked(), bool(lengths)
     is_odd = not {b"identity"}.issuperset(codings)
@@ -146,7 +151,8 @@ def framing(head: AnswerHead, *, has_body: bool = True) -> tuple[Body, bool]:
         announced = {_bounded(length) for length in lengths}
         return Counted(announced), is_odd or len(announced) > 1
     if not all(map(_LENGTH_AND_MORE.fullmatch, lengths)):
-        raise ProtocolError(f"no length: {b', '.join(lengths)[:40]!r}")
+        named = b", ".join(lengths)
+        raise ProtocolError(f"no length: {named[:40]!r}", f"Content-Length {shown(named)} is no length")
     return UntilClose(), True
 
 

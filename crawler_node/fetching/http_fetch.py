@@ -28,7 +28,7 @@ from .fetch import (
     FetchPolicy,
     Validators,
 )
-from .outcome import Status, Truncation, note, status_of
+from .outcome import Status, Truncation, note, reason_of, status_of
 from .proxy import Proxy
 from .references import resolve
 from .throttle import Throttle
@@ -141,6 +141,7 @@ class HttpFetcher:
             policy.addresses,
             visit.cancellation,
             deadline_s=visit.deadline_s,
+            timeout_s=policy.timeout_ms / 1000,
             connect_s=policy.connect_timeout_ms / 1000,
             read_s=policy.read_timeout_ms / 1000,
             wire_limit=MAX_HEAD_BYTES,
@@ -153,7 +154,8 @@ class HttpFetcher:
             raise
         except Exception as error:  # any error is this fetch's outcome, and must not end its thread
             # After a cut any error is the effect of the cut.
-            fetch.status = status_of(Cancelled() if visit.cancellation.cancelled else error)
+            told = Cancelled() if visit.cancellation.cancelled else error
+            fetch.status, fetch.reason = status_of(told), reason_of(told)
             if fetch.status == Status.RUNTIME_EXCEPTION:
                 fetch.error = error
             fetch.redirect_target = None
@@ -217,14 +219,14 @@ class HttpFetcher:
                 link.pay(len(chunk))
         except WireLimitReached:
             fetch.truncation = Truncation.LENGTH
-        except DeadlinePassed:
-            fetch.truncation = Truncation.TIME
+        except DeadlinePassed as error:
+            fetch.truncation, fetch.reason = Truncation.TIME, error.reason
         except (ConnectionLost, ProtocolError) as error:
             link.cancellation.check()  # a cut looks like a lost connection
             if isinstance(error, ProtocolError) and not fetch.body_bytes:
                 raise  # no part of the body can be read
             # A part of the answer came: its status, its head and the body so far count.
-            fetch.truncation = Truncation.DISCONNECT
+            fetch.truncation, fetch.reason = Truncation.DISCONNECT, error.reason
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         finally:
             fetch.digest = _digest(digest)

@@ -12,6 +12,7 @@ from .answer_head import ProtocolError
 from .cancellation import Cancelled
 from .connection import ConnectFailed, ConnectionLost, DeadlinePassed, Stalled, WireLimitReached
 from .exchange import Unsendable
+from .failure import FetchFailure
 
 MAX_NOTE_CHARS = 128
 
@@ -47,6 +48,15 @@ def status_of(error: Exception) -> Status:
         if isinstance(error, kinds):
             return status
     return Status.RUNTIME_EXCEPTION
+
+
+def reason_of(error: Exception) -> str:
+    """Why a fetch that ended with this error has no answer, for people; empty if its status says it all."""
+    if isinstance(error, FetchFailure):
+        return error.reason
+    if status_of(error) is Status.RUNTIME_EXCEPTION:
+        return f"{type(error).__name__}: {error}"
+    return str(error)
 
 
 def note(text: str) -> str:

@@ -62,7 +62,8 @@ class Proxy:
         try:
             connection = link.connect(self.host, self.port, as_configured=True)
         except (Unresolvable, ConnectFailed) as problem:
-            raise ConnectFailed(f"proxy {problem}") from problem
+            reason = problem.reason or f"{self.host}: name not found"
+            raise ConnectFailed(f"proxy {problem}", f"proxy {reason}") from problem
         link.peer = None  # the address is not the host's
         return connection
 
@@ -72,6 +73,9 @@ class Proxy:
         try:
             answer = ask(connection, CONNECT, authority, [(b"Host", authority), *self.headers])
         except _NO_ANSWER as problem:
-            raise ConnectFailed(f"proxy: {problem}") from problem
+            raise ConnectFailed(f"proxy: {problem}", f"proxy: {problem.reason}") from problem
         if not 200 <= answer.status < 300:
-            raise ConnectFailed(f"proxy: CONNECT answered {answer.status}")
+            raise ConnectFailed(
+                f"proxy: CONNECT answered {answer.status}",
+                f"the proxy answered CONNECT with {answer.status}",
+            )

@@ -21,6 +21,14 @@ ATTEMPT_DELAY_S = 0.25
 """How long an attempt has before the next one joins it (RFC 8305: Connection Attempt Delay)."""
 
 
+class AttemptFailed(OSError):
+    """The last attempt of a race has failed, at this address."""
+
+    def __init__(self, problem: OSError, address: Address) -> None:
+        super().__init__(*problem.args)
+        self.address = address
+
+
 def first_to_answer(
     addresses: Sequence[Address],
     port: int,
@@ -35,8 +43,8 @@ def first_to_answer(
 
     Attempts begin in the order of `addresses`, ATTEMPT_DELAY_S apart, or at once after a failure and when
     none is under way. Each may take `attempt_s`. `patience_s` says how much of a wait is left, or raises.
-    `prepare` gets each socket before it connects. Raises Cancelled, and the OSError of the last attempt when
-    all have failed.
+    `prepare` gets each socket before it connects. Raises Cancelled, and AttemptFailed when all have
+    failed.
     """
     ahead = deque(addresses)
     race = _Race(port, attempt_s, prepare)
@@ -99,7 +107,7 @@ class _Race:
                 sock.close()
             if not isinstance(problem, OSError):
                 raise
-            self._failed(problem)  # such as a system without IPv6
+            self._failed(address, problem)  # such as a system without IPv6
             return None
         attempt = _Attempt(address, sock, time.monotonic() + self._attempt_s)
         if not error:
@@ -121,11 +129,12 @@ class _Race:
             if not error:
                 return attempt
             attempt.sock.close()
-            self._failed(_described(error))
+            self._failed(attempt.address, _described(error))
         now_s = time.monotonic()
         for descriptor in [each for each, attempt in self.running.items() if attempt.end_s <= now_s]:
-            self._take(descriptor).sock.close()
-            self._failed(_described(errno.ETIMEDOUT))
+            attempt = self._take(descriptor)
+            attempt.sock.close()
+            self._failed(attempt.address, _described(errno.ETIMEDOUT))
         return None
 
     def close(self) -> None:
@@ -138,9 +147,9 @@ class _Race:
         self._answers.unregister(descriptor)
         return self.running.pop(descriptor)
 
-    def _failed(self, problem: OSError) -> None:
+    def _failed(self, address: Address, problem: OSError) -> None:
         self.failures += 1
-        self.problem = problem
+        self.problem = AttemptFailed(problem, address)
 
 
 def _described(error: int) -> OSError:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from .decode import coding_note, decoded, holds_nothing, is_text_body
-from .fetch import MAX_ROBOTS_BYTES, Fetch
+from .fetch import MAX_ROBOTS_BYTES, MAX_ROBOTS_REDIRECTS, Fetch
 from .outcome import Status, Truncation
 
 _GENEROUS = re.compile(rb"[\s\0]*(?:allow|sitemap)\b", re.IGNORECASE)
@@ -18,6 +18,8 @@ class RobotsFile:
     """The HTTP status, or a Status below zero if the file is unavailable, whatever HTTP says."""
     body: bytes = b""
     """Its first MAX_ROBOTS_BYTES, decoded. With a status of 2xx an empty body means an empty file."""
+    reason: str = ""
+    """Why there is no file, for people; empty if the status says it all."""
 
     @property
     def was_had(self) -> bool:
@@ -34,16 +36,22 @@ def robots_file(fetch: Fetch) -> RobotsFile:
     missing. Bytes that are no text, and that no coding explains, are no file either.
     """
     if 300 <= fetch.status < 400:
-        return RobotsFile(Status.DEEMED_NOT_FOUND)
+        leads = fetch.redirect_target is not None
+        why = (
+            f"more than {MAX_ROBOTS_REDIRECTS} redirects"
+            if leads
+            else f"status {fetch.status} without a target"
+        )
+        return RobotsFile(Status.DEEMED_NOT_FOUND, reason=why)
     if not 200 <= fetch.status < 300:
-        return RobotsFile(fetch.status)
+        return RobotsFile(fetch.status, reason=fetch.reason)
     if fetch.truncation is Truncation.TIME:
-        return RobotsFile(Status.TIMEOUT)
+        return RobotsFile(Status.TIMEOUT, reason=fetch.reason)
     if fetch.truncation is Truncation.DISCONNECT and not fetch.body_bytes:
-        return RobotsFile(Status.CONNECT_LOST)
+        return RobotsFile(Status.CONNECT_LOST, reason=fetch.reason)
     body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES)
     if body is None or not _is_credible(fetch, body):
-        return RobotsFile(Status.PROTOCOL_ERROR)
+        return RobotsFile(Status.PROTOCOL_ERROR, reason="the file is no text")
     if fetch.truncation is Truncation.DISCONNECT:
         body = _without_torn_permission(body)
     return RobotsFile(fetch.status, body)

@@ -125,7 +125,7 @@ def _ask(connection: Connection, target: Target, proxy: Proxy | None, headers: l
         headers, path = [*headers, *proxy.headers], target.uri
     answer = ask(connection, GET, path.encode("ascii"), headers)
     if answer.status == PROXY_AUTHENTICATION_REQUIRED and proxy is not None:
-        raise ConnectFailed("proxy: answered 407")
+        raise ConnectFailed("proxy: answered 407", "the proxy wants other credentials (407)")
     return answer
 
 

@@ -31,6 +31,9 @@ SERIOUS_ERROR = -3000
 
 MAX_ANNOTATIONS = 16
 
+MAX_REASON_CHARS = 200
+"""The frontier would cut a longer reason."""
+
 MAX_VALIDATOR_BYTES = 1024
 """Longer ETags and Last-Modifieds are left out: the frontier would not keep them."""
 
@@ -88,6 +91,7 @@ def fetched(
         last_modified=_validator(fetch, "last-modified"),
         # A robots.txt may lie elsewhere; the first exchange was with its own host.
         peer_address=(fetch.hops[0] if fetch.hops else fetch).peer_address or "",
+        reason=_line(fetch.reason) if fetch.status < 0 else "",
     )
     rest_ms = retry_after_ms(fetch.retry_after, fetch.start_time_ms + fetch.duration_ms)
     if rest_ms is not None:
@@ -96,21 +100,22 @@ def fetched(
     return report
 
 
-def failed(lease: Lease, status: int, toe_number: int, *notes: str) -> Report:
-    """The report of a lease at which the node itself failed."""
+def failed(lease: Lease, status: int, toe_number: int, *notes: str, reason: str) -> Report:
+    """The report of a lease at which the node itself failed, with the reason for people."""
     report = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status, toe_number=toe_number)
+    report.reason = _line(reason)
     annotate(report, *notes)
     return report
 
 
-def put_off(report: Report) -> Report:
+def put_off(report: Report, reason: str) -> Report:
     """The report of a fetch that counts as not tried, although its host was asked and must rest."""
-    return _unanswered(report, DEFERRED)
+    return _unanswered(report, DEFERRED, reason)
 
 
-def killed(report: Report) -> Report:
+def killed(report: Report, reason: str) -> Report:
     """The report of a fetch that was broken off for good."""
-    return _unanswered(report, Status.PROCESSING_THREAD_KILLED)
+    return _unanswered(report, Status.PROCESSING_THREAD_KILLED, reason)
 
 
 def released(lease: Lease) -> Report:
@@ -124,7 +129,7 @@ def annotate(report: Report, *texts: str) -> None:
     report.annotations.extend(notes[: MAX_ANNOTATIONS - len(report.annotations)])
 
 
-def _unanswered(report: Report, status: int) -> Report:
+def _unanswered(report: Report, status: int, reason: str) -> Report:
     """The report without the answer, as far as there is one."""
     return Report(
         token=report.token,
@@ -133,7 +138,14 @@ def _unanswered(report: Report, status: int) -> Report:
         start_time=report.start_time,
         fetch_duration=report.fetch_duration,
         toe_number=report.toe_number,
+        reason=_line(reason),
     )
+
+
+def _line(text: str) -> str:
+    """A text, of whatever program, as one printable line within the limit."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * MAX_REASON_CHARS])
+    return " ".join(printable.split())[:MAX_REASON_CHARS]
 
 
 def _digest(lease: Lease, fetch: Fetch) -> str:

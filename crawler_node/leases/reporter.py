@@ -154,7 +154,7 @@ class Reporter:
         return [
             page
             if page.stored_in is None or page.stored_in == epoch
-            else FinishedPage(page.held, put_off(page.report))
+            else FinishedPage(page.held, put_off(page.report, "the node could not store the page"))
             for page in pages
         ]
 
@@ -195,7 +195,13 @@ class Reporter:
             held, report = page.held, page.report
             if result.disposition == DISPOSITION_INVALID_REPORT:
                 log.error("report refused", uri=held.lease.uri, problem=result.problem)
-                bare = failed(held.lease, Status.RUNTIME_EXCEPTION, report.toe_number, "reportRefused")
+                bare = failed(
+                    held.lease,
+                    Status.RUNTIME_EXCEPTION,
+                    report.toe_number,
+                    "reportRefused",
+                    reason=f"the frontier refused the report: {result.problem}",
+                )
                 replaced.append(FinishedPage(held, bare))
             elif result.disposition in (DISPOSITION_STALE, DISPOSITION_UNKNOWN_TOKEN):
                 log.debug("a lease had ended before its report came", uri=held.lease.uri)

@@ -24,6 +24,11 @@ from ..memory import MemoryReserve
 from ..output.logs import NodeLogs
 from ..output.visit import Stored, Visit
 
+EXTRACTOR_FAILED = "extractorFailed"
+
+KILLED = "its toe thread was killed"
+"""The reason of a lease whose thread was killed."""
+
 log = structlog.get_logger()
 
 
@@ -88,14 +93,15 @@ class Chain:
         try:
             return self._visit(held, toe)
         except Killed:
-            return _failed(held, toe, Status.PROCESSING_THREAD_KILLED)
+            return _failed(held, toe, Status.PROCESSING_THREAD_KILLED, reason=KILLED)
         except MemoryError:
             self._reserve.release()
             log.critical("out of memory", toe=toe.serial, uri=lease.uri, exc_info=True)
-            return _failed(held, toe, SERIOUS_ERROR, "outOfMemory")
+            return _failed(held, toe, SERIOUS_ERROR, "outOfMemory", reason="out of memory")
         except Exception as error:
             self._stages.logs.runtime_error(lease.uri, error)
-            return _failed(held, toe, Status.RUNTIME_EXCEPTION, f"{type(error).__name__}:{error}")
+            kind = type(error).__name__
+            return _failed(held, toe, Status.RUNTIME_EXCEPTION, f"{kind}:{error}", reason=f"{kind}: {error}")
 
     def mend(self) -> None:
         """Keeps the reserve of memory full."""
@@ -103,16 +109,18 @@ class Chain:
 
     def _visit(self, held: Held, toe: Toe) -> FinishedPage:
         if held.policy is None:
-            return _failed(held, toe, Status.RUNTIME_EXCEPTION, "noFetchPolicy")
+            reason = "the fetch policy makes no sense, as the node's log tells"
+            return _failed(held, toe, Status.RUNTIME_EXCEPTION, "noFetchPolicy", reason=reason)
         fetch = self._fetch(held, held.policy, toe)
         try:
             if fetch.status == Status.PROCESSING_THREAD_KILLED:
                 # A fetch that was interrupted because the node ends counts as not tried.
-                broken_off = killed if held.killed else put_off
-                return FinishedPage(held, broken_off(fetched(held.lease, fetch, toe.serial)))
+                report = fetched(held.lease, fetch, toe.serial)
+                ended = killed(report, "") if held.killed else put_off(report, "the node ended")
+                return FinishedPage(held, ended)
             return self._fetched(held, held.policy, fetch, toe)
         except Killed:
-            return FinishedPage(held, killed(fetched(held.lease, fetch, toe.serial)))
+            return FinishedPage(held, killed(fetched(held.lease, fetch, toe.serial), KILLED))
         finally:
             fetch.close()
 
@@ -133,8 +141,9 @@ class Chain:
         toe.enter(Step.WRITING)
         try:
             stored = self._stages.store.append(Visit(held.lease, fetch, links))
-        except OSError:  # a page that is not stored must not be reported; the store logs the error
-            return FinishedPage(held, put_off(report))
+        except OSError as error:  # a page that is not stored must not be reported; the store logs the error
+            why = f"the node could not store the page: {error.strerror or error}"
+            return FinishedPage(held, put_off(report, why))
         annotate(report, *stored.notes)
         return FinishedPage(held, report, links, stored.epoch)
 
@@ -143,29 +152,42 @@ class Chain:
     ) -> tuple[Sequence[Outlink], Report]:
         if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
             return (), fetched(held.lease, fetch, toe.serial)
-        found = self._stages.outlinks(
-            fetch, policy.extract, policy.product_token, _is_listed(held.lease.path)
+        is_listed = _is_listed(held.lease.path)
+        found = self._extracted(
+            held, lambda: self._stages.outlinks(fetch, policy.extract, policy.product_token, is_listed)
         )
         links = found.links
-        if found.error is not None:
-            self._stages.logs.runtime_error(held.lease.uri, found.error)
         if fetch.redirect_target is not None:
             links = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *links]
         return links, fetched(held.lease, fetch, toe.serial, notes=(*found.notes, *_coding_notes(fetch)))
 
     def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
         file = robots_file(fetch)
-        links: Sequence[Outlink] = ()
-        if file.was_had:
-            links = [Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in self._stages.sitemaps(file.body)]
-        report = fetched(held.lease, fetch, toe.serial, notes=_coding_notes(fetch), robots_body=file.body)
-        report.fetch_status = file.status
+        found = self._extracted(held, lambda: self._sitemaps(file.body)) if file.was_had else Found([])
+        notes = (*found.notes, *_coding_notes(fetch))
+        report = fetched(held.lease, fetch, toe.serial, notes=notes, robots_body=file.body)
+        report.fetch_status, report.reason = file.status, file.reason
         report.robots_empty = file.was_had and not file.body
-        return links, report
+        return found.links, report
+
+    def _sitemaps(self, robots_body: bytes) -> Found:
+        return Found([Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in self._stages.sitemaps(robots_body)])
+
+    def _extracted(self, held: Held, extract: Callable[[], Found]) -> Found:
+        """The links that `extract` finds. An error, which is logged, loses links, and not the page."""
+        try:
+            found = extract()
+        except MemoryError:
+            raise
+        except Exception as error:
+            found = Found([], (EXTRACTOR_FAILED,), error)
+        if found.error is not None:
+            self._stages.logs.runtime_error(held.lease.uri, found.error)
+        return found
 
 
-def _failed(held: Held, toe: Toe, status: int, *notes: str) -> FinishedPage:
-    return FinishedPage(held, failed(held.lease, status, toe.serial, *notes))
+def _failed(held: Held, toe: Toe, status: int, *notes: str, reason: str) -> FinishedPage:
+    return FinishedPage(held, failed(held.lease, status, toe.serial, *notes, reason=reason))
 
 
 def _coding_notes(fetch: Fetch) -> tuple[str, ...]:

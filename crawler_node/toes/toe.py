@@ -181,8 +181,9 @@ class ToeThread:
         try:
             self._finish(self._chain.process(held, self))
         except BaseException:  # a lease is handed back, whatever ends its thread
-            status = Status.PROCESSING_THREAD_KILLED
-            self._finish(FinishedPage(held, failed(held.lease, status, self._serial, "toeDied")))
+            status, reason = Status.PROCESSING_THREAD_KILLED, "its toe thread died"
+            report = failed(held.lease, status, self._serial, "toeDied", reason=reason)
+            self._finish(FinishedPage(held, report))
             raise
         finally:
             self._held = None

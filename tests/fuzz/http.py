@@ -133,6 +133,7 @@ class _Links:
             self._rule,
             Cancellation(),
             deadline_s=float("inf"),
+            timeout_s=float("inf"),
             connect_s=PATIENCE_S,
             read_s=PATIENCE_S,
             wire_limit=1 << 20,

@@ -216,6 +216,15 @@ def test_a_broken_page_has_the_links_of_its_headers(monkeypatch: pytest.MonkeyPa
     assert found.notes == ("extractorFailed:html",) and isinstance(found.error, TypeError)
 
 
+def test_a_page_whose_kind_cannot_be_found_out_has_the_links_of_its_headers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(extract, "_said", lambda document: 1 // 0)
+    found = find(fetch("<a href=x>", link="<z>; rel=next"))
+    assert pairs(found) == [("L", "z")]
+    assert found.notes == ("extractorFailed:kind",) and isinstance(found.error, ZeroDivisionError)
+
+
 def test_broken_headers_leave_the_page_its_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extract, "header_references", broken)
     found = find(fetch("<a href=x>", x_robots_tag="nofollow"))

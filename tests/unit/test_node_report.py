@@ -5,7 +5,16 @@ from node_doubles.leases import lease
 from node_doubles.stages import page
 
 from crawler_node.fetching.outcome import Status, Truncation
-from crawler_node.leases.report import MAX_ANNOTATIONS, annotate, failed, fetched, killed, put_off, released
+from crawler_node.leases.report import (
+    MAX_ANNOTATIONS,
+    MAX_REASON_CHARS,
+    annotate,
+    failed,
+    fetched,
+    killed,
+    put_off,
+    released,
+)
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,
@@ -126,26 +135,38 @@ def test_remarks_of_the_fetch_come_before_those_of_the_node() -> None:
 
 def test_what_is_put_off_tells_only_how_long_its_host_was_asked() -> None:
     whole = fetched(lease("a"), page("a"), 7, notes=("linksCut",), robots_body=b"x")
-    report = put_off(whole)
+    report = put_off(whole, "the node ended")
     assert (report.token, report.fetch_status, report.toe_number) == (b"a", -50, 7)
     assert report.fetch_duration == whole.fetch_duration
     assert not report.robots_body and not report.annotations and not report.digest
+    assert report.reason == "the node ended"
 
 
 def test_what_was_broken_off_for_good_tells_that_and_how_long_its_host_was_asked() -> None:
     whole = fetched(lease("a"), page("a", Status.PROCESSING_THREAD_KILLED, annotations=("cut",)), 7)
-    report = killed(whole)
+    report = killed(whole, "its toe thread was killed")
     assert (report.token, report.fetch_status, report.toe_number) == (b"a", -7000, 7)
     assert report.fetch_duration == whole.fetch_duration
     assert not report.annotations and not report.digest and not report.media_type
+    assert report.reason == "its toe thread was killed"
 
 
 def test_annotations_keep_to_the_contracts_limits() -> None:
-    report = failed(lease("a"), -5, 1, "with blank, comma\nand line", "x" * 1000, "", *["more"] * 20)
+    notes = ("with blank, comma\nand line", "x" * 1000, "", *["more"] * 20)
+    report = failed(lease("a"), -5, 1, *notes, reason="")
     annotate(report, "too late")
     assert len(report.annotations) == MAX_ANNOTATIONS == 16
     assert report.annotations[0] == "with_blank_comma_and_line"
     assert [len(one) for one in report.annotations[1:3]] == [128, 4]
+
+
+def test_why_there_is_no_answer_is_told_in_a_line_for_people() -> None:
+    refused = page("a", Status.CONNECT_FAILED, reason="192.0.2.1:443: connection refused")
+    assert fetched(lease("a"), refused, 1).reason == "192.0.2.1:443: connection refused"
+    cut = page("a", 200, reason="not done within timeout_seconds = 120")
+    assert fetched(lease("a"), cut, 1).reason == "", "there is an answer"
+    odd = failed(lease("a"), -5, 1, reason="ValueError: \udc80 two\n\n lines\x1b[1m" + "x" * 1000).reason
+    assert odd.startswith("ValueError: two lines [1mxxx") and len(odd) == MAX_REASON_CHARS == 200
 
 
 def test_a_lease_handed_back_says_nothing_else() -> None:

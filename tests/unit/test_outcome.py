@@ -62,6 +62,7 @@ def test_a_note_fits_the_crawl_log(text: str) -> None:
 
 def test_errors_mean_what_heritrix_means_by_its_codes() -> None:
     """Section 2.10."""
+    meanings: dict[type[Exception], int]
     meanings = {Cancelled: -7000, Unresolvable: -1, ConnectFailed: -2, ConnectionLost: -3, DeadlinePassed: -4}
     meanings |= {Stalled: -4, KeyError: -5, AddressRefused: -7}
     meanings |= {ProtocolError: -10, WireLimitReached: -10}  # which are ours

@@ -41,7 +41,7 @@ def test_rules_in_plain_text_are_read_whatever_coding_they_are_said_to_have(codi
     ],
 )
 def test_bytes_that_no_coding_explains_are_no_rules(body: bytes, coding: str) -> None:
-    assert said(body, coding) == RobotsFile(-10)
+    assert said(body, coding) == RobotsFile(-10, reason="the file is no text")
 
 
 def test_codings_that_can_be_undone_are() -> None:
@@ -93,4 +93,15 @@ def test_a_file_that_did_not_end_in_time_could_not_be_had() -> None:
 @pytest.mark.parametrize(("status", "told"), [(302, -404), (304, -404), (404, 404), (503, 503), (-2, -2)])
 def test_an_answer_that_is_no_file_has_no_rules(status: int, told: int) -> None:
     """RFC 9309 2.3.1.2: redirects beyond the fifth, and to nowhere, lead to what is not there."""
-    assert said(RULES, status=status) == RobotsFile(told)
+    file = said(RULES, status=status)
+    assert (file.status, file.body) == (told, b"")
+
+
+def test_why_there_is_no_file_is_told() -> None:
+    def reason(status: int, target: str | None = None, why: str = "") -> str:
+        return robots_file(page("http://h/robots.txt", status, redirect_target=target, reason=why)).reason
+
+    assert reason(302, "http://h/6") == "more than 5 redirects"
+    assert reason(302) == "status 302 without a target"
+    assert reason(-2, why="192.0.2.1:80: connection refused") == "192.0.2.1:80: connection refused"
+    assert reason(503) == "", "the status says it"

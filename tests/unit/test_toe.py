@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from frontier_harness.waiting import PATIENCE_S
@@ -14,6 +15,7 @@ from crawler_node.fetching.outcome import Status, Truncation
 from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.report import FinishedPage
 from crawler_node.memory import MemoryReserve
+from crawler_node.output.logs import RUNTIME_ERRORS, NodeLogs
 from crawler_node.output.visit import Stored, Visit
 from crawler_node.toes.chain import Chain, Stages, Step
 from crawler_node.toes.toe import ToeThread
@@ -41,12 +43,14 @@ class Work:
         self.outlinks: Callable[[Fetch, ExtractSettings, str, bool], Found] = lines
         self.listed: list[bool] = []
         self.toe: ToeThread | None = None
+        self.logs = NodeLogs()
 
     def on(self, one: Lease, *, with_policy: bool = True, book: LeaseBook | None = None) -> FinishedPage:
         book = book or LeaseBook()
         book.resize(1)
         book.add([(one, POLICY if with_policy else None)])
-        self.toe = ToeThread(7, book, Chain(Stages(self.fetcher, self.extract, self.sitemaps, self)), self)
+        stages = Stages(self.fetcher, self.extract, self.sitemaps, self, self.logs)
+        self.toe = ToeThread(7, book, Chain(stages), self)
         self.toe.start()
         self.toe.join(PATIENCE_S)
         (done,) = self.pages
@@ -206,14 +210,46 @@ def test_a_page_of_plain_text_in_a_coding_that_it_has_not_says_so(work: Work) ->
 def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:
     """2.20/recoverable: recoverable problems become S_RUNTIME_EXCEPTION, with an annotation."""
 
-    def fail(*args: object) -> Found:
+    def fail(uri: str) -> Fetch:
         raise ZeroDivisionError("by, zero")
 
-    work.outlinks = fail
+    work.answer = fail
     done = work.on(lease("http://h/"))
     assert done.report.fetch_status == -5
     assert list(done.report.annotations) == ["ZeroDivisionError:by_zero"]
+    assert done.report.reason == "ZeroDivisionError: by, zero"
     assert done.stored_in is None and work.stored == []
+
+
+def test_a_page_that_breaks_its_extraction_is_stored_and_reported_with_its_redirect(
+    work: Work, tmp_path: Path
+) -> None:
+    def fail(*args: object) -> Found:
+        raise ZeroDivisionError("by zero")
+
+    work.logs = NodeLogs(tmp_path)
+    work.outlinks = fail
+    work.answer = lambda uri: page(uri, 302, b"http://h/1", redirect_target="http://h/2")
+    done = work.on(lease("http://h/"))
+    assert (done.report.fetch_status, done.stored_in, len(work.stored)) == (302, 3, 1)
+    assert list(done.report.annotations) == ["extractorFailed"] and not done.report.reason
+    assert uris(done) == [("R", "http://h/2")]
+    assert "ZeroDivisionError: by zero" in (tmp_path / RUNTIME_ERRORS).read_text()
+
+
+def test_a_robots_txt_that_breaks_the_search_for_sitemaps_is_obeyed_all_the_same(
+    work: Work, tmp_path: Path
+) -> None:
+    def fail(body: bytes) -> list[str]:
+        raise ZeroDivisionError("by zero")
+
+    work.logs = NodeLogs(tmp_path)
+    work.sitemaps = fail  # type: ignore[method-assign]
+    work.answer = lambda uri: page(uri, body=b"Disallow: /x")
+    done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
+    assert (done.report.fetch_status, done.report.robots_body) == (200, b"Disallow: /x")
+    assert list(done.report.annotations) == ["extractorFailed"] and len(work.stored) == 1
+    assert "ZeroDivisionError: by zero" in (tmp_path / RUNTIME_ERRORS).read_text()
 
 
 def test_running_out_of_memory_is_a_serious_error(work: Work) -> None:
