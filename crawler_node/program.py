@@ -196,7 +196,16 @@ def main(**given: Any) -> None:
         code = _supervise(options, server)
     else:
         code = _fetch(options, server)
+    if code == NodeExitCode.SUPERSEDED and options.worker is None:
+        _failure(_superseded(options), NodeExitCode.SUPERSEDED)
     sys.exit(code)
+
+
+def _superseded(options: NodeOptions) -> str:
+    return (
+        f"another process has taken the node name {options.name!r}, so this one ends. Its leases have gone "
+        "back to the frontier. Give each process its own --name."
+    )
 
 
 def _fetch(options: NodeOptions, server: NodeServer) -> int:

@@ -158,6 +158,11 @@ class FrontierConnection:
         self._session = session
         self._closed = False
 
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self._node
+
     @classmethod
     def connect(cls, address: str, contact: Contact, node: str, session: str) -> "FrontierConnection":
         """Connects to HOST:PORT, whether a frontier answers there or not. Raises ValueError if that is no

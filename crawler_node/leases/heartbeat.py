@@ -70,6 +70,7 @@ class Heartbeat:
         self._drain = drain
         self._trouble = trouble
         self._draining = False
+        self._rivals: set[str] = set()
         self._clock_s = clock_s
         self._leaving = False
         self._stop = threading.Event()
@@ -120,12 +121,23 @@ class Heartbeat:
         self._give_back(self._book.give_back(answer.release_tokens))
         self._give_back(self._book.kill(answer.interrupt_tokens))
         self._size_pool(answer.pool_size if answer.HasField("pool_size") else None)
+        self._note_rival(answer.rival_session)
         if answer.drain and not self._draining:
-            log.info("the frontier wants this node to end")
+            log.info("the frontier asks this node to drain")
             self._draining = True
             self._drain()
         interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
         return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
+
+    def _note_rival(self, session: str) -> None:
+        """Warns once of each other process that has this node's name."""
+        if session and session not in self._rivals:
+            self._rivals.add(session)
+            name = self._frontier.node
+            log.warning(
+                f"another process also uses the node name {name!r}; give each process its own --name",
+                rival_session=session,
+            )
 
     def _size_pool(self, asked: int | None) -> None:
         """Obeys a size when the frontier names another one than before; otherwise NodeService's size

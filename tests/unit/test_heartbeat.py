@@ -8,6 +8,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from node_doubles.client import FakeClient
 from node_doubles.leases import POLICY, held, lease
+from structlog.testing import capture_logs
 
 from crawler_node.leases.book import Held, LeaseBook, Stage
 from crawler_node.leases.frontier import Superseded
@@ -160,6 +161,19 @@ def test_a_pool_that_cannot_be_so_large_is_no_reason_to_be_silent() -> None:
     rig.size_error = RuntimeError("can't start new thread")
     rig.heartbeat.run()
     assert rig.sizes == [10_000, 8] and len(rig.client.told) == 3
+
+
+def test_a_node_warns_once_of_each_other_process_of_its_name() -> None:
+    rivals = ("", "a", "a", "", "b", "a")
+    rig = Rig(*(told(rival_session=each) for each in rivals))
+    with capture_logs() as lines:
+        rig.heartbeat.run()
+    name = rig.client.as_frontier().node
+    warning = f"another process also uses the node name '{name}'; give each process its own --name"
+    assert [(line["event"], line["rival_session"]) for line in lines if line["log_level"] == "warning"] == [
+        (warning, "a"),
+        (warning, "b"),
+    ]
 
 
 def test_the_last_heartbeat_of_a_node_that_ends_says_so() -> None:
