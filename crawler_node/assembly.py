@@ -75,8 +75,6 @@ def assembled(options: NodeOptions, server: NodeServer) -> Node:
 
 
 def _archive(options: NodeOptions) -> tuple[NodeLogs, Archive]:
-    if options.warc is None and options.pages is None and options.hook is None:
-        raise Unusable("pages would go nowhere. Give --warc, --pages or --hook", "--warc")
     rolling = _usable(
         "--file-prefix",
         lambda: Rolling(options.file_prefix, options.max_file_mib * MIB, options.max_file_hours * 3600),

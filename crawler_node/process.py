@@ -63,9 +63,12 @@ _SERVICE = ", service at "
 
 def ready_line(options: NodeOptions, service_address: str) -> str:
     """The line that a node prints on its standard output once it works, for people and its supervisor."""
-    among = f" in {options.processes} processes" if options.processes is not None else ""
+    among = ""
+    if options.processes is not None:
+        among = " in 1 process" if options.processes == 1 else f" in {options.processes} processes"
+    toes = "1 toe" if options.toes == 1 else f"{options.toes} toes"
     return (
-        f"toehold-node {options.name} fetching for {options.frontier} with {options.toes} toes"
+        f"toehold-node {options.name} fetching for {options.frontier} with {toes}"
         f"{among}{_SERVICE}{service_address}"
     )
 

@@ -18,6 +18,7 @@ from .control.multi_process import MultiProcessControl
 from .control.service import CannotListen, NodeServer, listen_address
 from .control.supervisor import Supervisor
 from .memory import give_back_large_blocks
+from .option_types import GroupedCommand, Number
 from .process import NodeExitCode, NodeOptions, ready_line
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -40,156 +41,199 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     return name
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=GroupedCommand,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    headings={
+        "frontier": "What to fetch",
+        "warc": "Where pages go",
+        "resolves": "Network",
+        "listen": "Control and logs",
+        "hang_seconds": "Processes and threads that hang",
+        "version": "Other options",
+    },
+)
 @click.option(
     "--frontier",
     metavar="HOST:PORT",
     default="127.0.0.1:7707",
     show_default=True,
-    help="The frontier to fetch for. It may stop and start again while the node runs.",
+    help="Fetch for this frontier. It may stop and start again while the node runs.",
+)
+@click.option("--crawl", metavar="NAME", default="", help="Fetch for this crawl only. [default: for any]")
+@click.option(
+    "--name",
+    metavar="NAME",
+    callback=_checked_name,
+    help="The node's name. Give each process its own: one that starts later takes the name over. "
+    "[default: host name and process id]",
 )
 @click.option(
     "--toes",
-    type=click.IntRange(1, MAX_TOES),
+    metavar="N",
+    type=Number(1, MAX_TOES),
     default=25,
     show_default=True,
-    help="How many pages all processes together fetch at a time.",
+    help="Fetch N pages at a time (toe threads), in all processes together; at most 1000.",
 )
 @click.option(
     "--processes",
     metavar="N",
-    type=click.IntRange(1, MAX_PROCESSES),
-    help="Work in N processes. A supervisor replaces those that die or hang. To the frontier they are the "
-    "nodes NAME/1 to NAME/N. [default: work in this process, without a supervisor]",
+    type=Number(1, MAX_PROCESSES),
+    help="Work in N processes, at most 64, to use several cores. A supervisor replaces those that die or "
+    "hang. The frontier sees them as the nodes NAME/1 to NAME/N. [default: one process, no supervisor]",
 )
-@click.option(
-    "--name",
-    callback=_checked_name,
-    help="This node's name. Only one process has a name at a time: a later one takes it over. "
-    "[default: host name and process id]",
-)
-@click.option("--crawl", default="", help="The only crawl to fetch for. [default: any]")
-@click.option("--warc", type=_Directory, help="The directory of WARC files; created if it does not exist.")
+@click.option("--warc", metavar="DIR", type=_Directory, help="Write WARC files to DIR, and create it.")
 @click.option(
     "--warc-metadata",
+    metavar="KIND",
     type=click.Choice(["none", "visit", "outlinks"]),
     default="visit",
     show_default=True,
-    help="The metadata record of a page: none, how it was found, or also its links.",
+    help="The metadata record of a page: how it was found (visit), also its links (outlinks), or none.",
 )
 @click.option(
     "--gzip-level",
-    type=click.IntRange(1, 9),
-    help="How hard to compress WARC records: 1 is fast, 9 is small. [default: 6]",
+    metavar="N",
+    type=Number(1, 9),
+    help="Compress WARC records at level N: 1 is fast, 9 is small. [default: 6]",
 )
-@click.option("--pages", type=_Directory, help="The directory of JSON Lines files, one line for each page.")
+@click.option(
+    "--pages", metavar="DIR", type=_Directory, help="Write JSON Lines to DIR, one line for each page."
+)
 @click.option(
     "--pages-text",
+    metavar="PART",
     type=click.Choice(["text", "html", "none"]),
     default="text",
     show_default=True,
-    help="The part of a page that goes into its line.",
+    help="The part of a page in its JSON line: its text, its source (html), or none.",
 )
-@click.option("--hook", metavar="MODULE:FUNCTION", help="A Python function to call with each page.")
-@click.option("--logs", type=_Directory, help="The directory of uri-errors.log and runtime-errors.log.")
-@click.option("--file-prefix", default="toehold", show_default=True, help="The beginning of file names.")
+@click.option("--hook", metavar="MODULE:FUNCTION", help="Call a Python function with each page.")
+@click.option(
+    "--file-prefix",
+    metavar="PREFIX",
+    default="toehold",
+    show_default=True,
+    help="Begin the names of files with PREFIX.",
+)
 @click.option(
     "--max-file-mib",
-    type=click.IntRange(1),
+    metavar="N",
+    type=Number(1),
     default=1000,
     show_default=True,
-    help="Close a file before it would be larger.",
+    help="Close a file before it exceeds N MiB.",
 )
 @click.option(
     "--max-file-hours",
-    type=click.FloatRange(0, min_open=True),
+    metavar="N",
+    type=Number(0, kind=click.FLOAT, above=True),
     default=24.0,
     show_default=True,
-    help="Close a file after so many hours.",
+    help="Close a file after N hours.",
 )
 @click.option(
     "--disk-reserve-mib",
-    type=click.IntRange(0),
+    metavar="N",
+    type=Number(0),
     default=512,
     show_default=True,
-    help="With less free disk space, stop fetching and pause the crawls. 0 turns this off.",
-)
-@click.option(
-    "--max-bytes-per-second",
-    type=click.IntRange(0),
-    default=0,
-    help="Most bytes a second that all processes together read. [default: no limit]",
-)
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    default="127.0.0.1:0",
-    show_default=True,
-    help="The address of NodeService, which tells what the toe threads do; port 0 takes a free one.",
-)
-@click.option(
-    "--insecure", is_flag=True, help="Allow --listen to take an address beyond loopback, without TLS."
+    help="When less than N MiB are free where the node writes, take no more URIs, and let the frontier pause "
+    "the crawls. 0 turns this off.",
 )
 @click.option(
     "--resolve",
     "resolves",
     metavar="HOST:PORT:ADDR",
     multiple=True,
-    help="Connect to ADDR for HOST:PORT. May be repeated.",
+    help="Connect to the address ADDR for HOST:PORT. May be repeated.",
 )
 @click.option(
     "--ca-file",
+    metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Certificates (PEM) to trust in addition to the system's.",
+    help="Trust the certificates in FILE (PEM), too.",
 )
 @click.option(
-    "--max-left-behind",
-    type=click.IntRange(0),
-    default=3,
+    "--max-bytes-per-second",
+    metavar="N",
+    type=Number(0),
+    default=0,
+    help="Read at most N bytes a second, in all processes together. [default: no limit]",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:0",
     show_default=True,
-    help="End a process that has more toe threads than this that do not end.",
+    help="Serve NodeService here, which 'toehold nodes' asks about toe threads. Port 0 takes a free one.",
 )
 @click.option(
-    "--hang-seconds",
-    type=click.FloatRange(1),
-    default=30.0,
-    show_default=True,
-    help="With --processes: kill a process that has been silent for so long.",
+    "--insecure",
+    is_flag=True,
+    help="Allow --listen beyond loopback, although anybody can then control the node.",
 )
 @click.option(
-    "--until-stdin-ends", is_flag=True, help="End soon after standard input ends, as when the parent dies."
+    "--logs", metavar="DIR", type=_Directory, help="Keep uri-errors.log and runtime-errors.log in DIR."
 )
 @click.option(
     "--log-level",
+    metavar="LEVEL",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="The lowest level to log, as JSON lines on standard error.",
+    help="Log this level and those above it to standard error, as JSON lines: debug, info, warning, error.",
+)
+@click.option(
+    "--hang-seconds",
+    metavar="N",
+    type=Number(1, kind=click.FLOAT),
+    default=30.0,
+    show_default=True,
+    help="With --processes: replace a process that has not answered for N seconds.",
+)
+@click.option(
+    "--max-left-behind",
+    metavar="N",
+    type=Number(0),
+    default=3,
+    show_default=True,
+    help="End a process in which more than N toe threads refuse to end.",
+)
+@click.option(
+    "--until-stdin-ends",
+    is_flag=True,
+    help="End soon after standard input does, as it does when the parent process dies.",
 )
 @click.option("--worker", type=int, hidden=True)
 @click.option("--node-service", default="", hidden=True)
 @click.version_option(package_name="toehold-crawler")
 def main(**given: Any) -> None:
-    """Fetches pages for a Toehold frontier, until it gets SIGTERM or SIGINT.
+    """Fetch pages for a Toehold frontier, until SIGTERM or SIGINT.
 
-    Pages go to WARC files (--warc), JSON Lines (--pages) or a function of yours (--hook). Give at least one.
+    Pages go to WARC files (--warc), to JSON Lines (--pages) or to a function of yours (--hook). Give at least
+    one of these options.
 
-    At a signal the node finishes its running fetches, hands back the URIs that it has not started, and
-    reports everything. A second signal interrupts the running fetches. Killing the node loses nothing.
+    At a signal the node finishes the pages that it is fetching, returns the URIs that it has not started, and
+    reports everything. A second signal breaks the fetches off. Killing the node loses nothing.
 
     \b
     Exit codes:
       0  everything is reported
-      1  pages are unreported, as the frontier did not answer for 30 seconds at the end; or the node
-         failed
-      2  an argument makes no sense
-      3  another process has taken over this node's name
+      1  some pages are not reported, and will be fetched again: the frontier
+         did not answer for 30 s at the end, or the node failed
+      2  an argument is wrong
+      3  another process has taken the node's name: give each its own --name
       4  an output directory cannot be used
-      5  too many toe threads did not end (without --processes; start the node again)
+      5  too many toe threads refused to end: start the node again (with
+         --processes, the supervisor does so)
     """
     # First: threads inherit the mask, those of gRPC too, and so do the processes of a node.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     options = NodeOptions(**given)
+    if options.warc is None and options.pages is None and options.hook is None:
+        raise click.UsageError("no output given: add --warc DIR, --pages DIR or --hook MODULE:FUNCTION")
     _log_json_lines(options)
     server = _bound(options)
     if options.processes is not None and options.worker is None:
@@ -217,12 +261,13 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
         node = assembled(options, server)
     except Unusable as problem:
         if problem.option:
-            raise click.BadParameter(str(problem), param_hint=problem.option) from problem
+            raise click.BadParameter(str(problem), param_hint=f"'{problem.option}'") from problem
         return _failure(str(problem), NodeExitCode.OUTPUT_UNUSABLE)
     try:
         node.start()
     except RuntimeError as error:  # the system has no more threads
-        return _failure(f"{options.toes} toe threads cannot be started: {error}", NodeExitCode.UNREPORTED)
+        message = f"the system refuses to start {options.toes} toe threads: {error}; give fewer --toes"
+        return _failure(message, NodeExitCode.UNREPORTED)
     _watch(node.drain, node.orphaned, options)
     _say(ready_line(options, server.address))
     code = node.wait()
@@ -240,7 +285,7 @@ def _supervise(options: NodeOptions, server: NodeServer) -> int:
     processes = options.processes or 1
     if processes > options.toes:
         raise click.BadParameter(
-            f"{processes} processes need {processes} toes or more, got {options.toes}", param_hint="--toes"
+            f"{processes} processes need {processes} toes or more, got {options.toes}", param_hint="'--toes'"
         )
     own = sys.argv[1:]
     bytes_per_second = -(-options.max_bytes_per_second // processes)
@@ -267,7 +312,7 @@ def _bound(options: NodeOptions) -> NodeServer:
     try:
         server.bind(listen_address(options.listen, options.insecure))
     except (ValueError, CannotListen) as error:
-        raise click.BadParameter(str(error), param_hint="--listen") from error
+        raise click.BadParameter(str(error), param_hint="'--listen'") from error
     return server
 
 

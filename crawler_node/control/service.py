@@ -49,10 +49,10 @@ def listen_address(text: str, insecure: bool) -> str:
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not (colon and bare and _PORT.fullmatch(port)) or int(port) > 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:7708")
+        raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:7708, got {text!r}")
     if not insecure and not _is_loopback(bare):
         raise ValueError(
-            f"{text!r} is beyond loopback, where anybody can control the node. --insecure allows it"
+            f"{text!r} is beyond loopback, so that anybody could control the node; add --insecure to allow it"
         )
     return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
 
@@ -74,7 +74,9 @@ class NodeServer:
         try:
             port = self._server.add_insecure_port(address)
         except RuntimeError as error:
-            raise CannotListen(f"cannot listen on {address}: it is taken, or not this machine's") from error
+            raise CannotListen(
+                f"cannot listen on {address}: the port is taken, or the address is not this machine's"
+            ) from error
         host = address.rpartition(":")[0]
         self.address = f"{host}:{port}"
         everywhere = host in ("0.0.0.0", "[::]")

@@ -106,11 +106,13 @@ class Supervisor:
                     break
                 worker.restarts += 1
                 rest_s = FIRST_REST_S if time.monotonic() - started_s >= GOOD_LIFE_S else rest_s
-                log.error("a worker process ended; it is replaced", worker=worker.number, code=code)
+                log.error(
+                    "a worker process ended; the supervisor replaces it", worker=worker.number, code=code
+                )
                 self._draining.wait(rest_s)
                 rest_s = min(2 * rest_s, LONGEST_REST_S)
         except OSError as error:  # it could not be started
-            log.error("a worker process cannot be started", worker=worker.number, error=str(error))
+            log.error("the system refuses to start a worker process", worker=worker.number, error=str(error))
             code = NodeExitCode.UNREPORTED
         with self._lock:
             self._codes.append(code)

@@ -117,7 +117,9 @@ class Worker:
             if self._has_pulse():
                 last_seen_s = time.monotonic()
             elif time.monotonic() - last_seen_s >= self._hang_s:
-                log.error("a worker process hangs; it is killed", worker=self.number, pid=process.pid)
+                log.error(
+                    "a worker process hangs; the supervisor kills it", worker=self.number, pid=process.pid
+                )
                 self._signal(signal.SIGKILL)
 
     def _has_pulse(self) -> bool:

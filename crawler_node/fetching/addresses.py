@@ -116,18 +116,16 @@ def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
     host, colon, rest = option.partition(":")
     port, second_colon, addresses = rest.partition(":")
     if not (host and colon and second_colon) or host == "*":
-        raise ValueError(
-            f"--resolve {option!r} must be HOST:PORT:ADDR, such as www.alpha.example:80:127.0.0.1"
-        )
+        raise ValueError(f"must be HOST:PORT:ADDR, such as www.alpha.example:80:127.0.0.1, got {option!r}")
     if not (_PORT.fullmatch(port) and 1 <= int(port) <= 65535):
-        raise ValueError(f"--resolve {option!r}: the port must be between 1 and 65535, got {port!r}")
+        raise ValueError(f"the port in {option!r} must be between 1 and 65535, got {port!r}")
     found = []
     for text in addresses.split(","):
         bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
         try:
             found.append(ip_address(bare))
         except ValueError:
-            raise ValueError(f"--resolve {option!r}: {text!r} is not an IP address") from None
+            raise ValueError(f"the address in {option!r} must be an IP address, got {text!r}") from None
     return (_key(host), int(port)), tuple(found)
 
 

@@ -113,8 +113,13 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
     if ca_file is not None:
         try:
             context.load_verify_locations(ca_file)
-        except OSError as problem:  # SSLError is one
-            raise ValueError(f"cannot read certificates in {str(ca_file)!r}: {problem}") from problem
+        except ssl.SSLError as problem:
+            raise ValueError(
+                f"{str(ca_file)!r} has no certificates; it must have some, in PEM format"
+            ) from problem
+        except OSError as problem:
+            why = problem.strerror or problem
+            raise ValueError(f"cannot read certificates in {str(ca_file)!r}: {why}") from problem
     return context
 
 

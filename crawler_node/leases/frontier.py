@@ -140,7 +140,7 @@ class Contact:
         with self._lock:
             was_lost, self._lost = self._lost, True
         if not was_lost:
-            log.warning("the frontier does not answer; trying until it does", error=str(error))
+            log.warning("the frontier does not answer; the node tries until it does", error=str(error))
 
     def answered_at_s(self) -> float:
         """When it answered last, by the monotonic clock; before the first answer, when the node began."""
@@ -274,14 +274,17 @@ def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
             return call()
         except NotNow as error:
             if isinstance(error, Busy) and not told:
-                log.warning("the frontier does not take this now; trying until it does", error=str(error))
+                log.warning(
+                    "the frontier refuses a call for now; the node repeats it until it is taken",
+                    error=str(error),
+                )
                 told = True
             rest_s = rests.next_s(error.retry_after_s)
         except Failed as error:
             failures += 1
             if failures == MAX_FAILURES:
                 raise
-            log.error("the frontier failed at a call; trying again", error=str(error))
+            log.error("a call failed in the frontier; the node repeats it", error=str(error))
             rest_s = rests.next_s()
         if abandoned.wait(rest_s):
             raise Abandoned

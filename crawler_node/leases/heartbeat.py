@@ -146,11 +146,11 @@ class Heartbeat:
             return
         self._asked_size = asked
         size = self._toes if asked is None else asked
-        log.info("the pool gets another size", toes=size)
+        log.info("the frontier changes the number of toe threads", toes=size)
         try:
             self._pool.set_size(size)
         except RuntimeError as error:  # the system has no more threads; the pool tries again
-            log.error("toe threads cannot be started now", error=str(error))
+            log.error("the system refuses to start toe threads; the node tries again", error=str(error))
 
     def _say_goodbye(self) -> None:
         try:

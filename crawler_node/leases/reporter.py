@@ -174,16 +174,29 @@ class Reporter:
         try:
             verdicts = self._persist(schedule)
         except _LeasesEnded:
-            log.info("links left out: the leases of their pages have ended", crawl=crawl, links=len(offered))
+            log.info(
+                "the node drops links, as the leases of their pages have ended",
+                crawl=crawl,
+                links=len(offered),
+            )
         except CrawlOver as over:  # links have no place any more, but pages are reported all the same
-            log.info("links left out: the crawl is over", crawl=crawl, links=len(offered), error=str(over))
+            log.info(
+                "the node drops links, as their crawl is over",
+                crawl=crawl,
+                links=len(offered),
+                error=str(over),
+            )
             self._known.forget(spell)
         except Refused as refusal:
             if len(pages) > 1:
                 for half in _halves(pages):
                     self._offer(half)
             else:
-                log.error("links refused", uri=pages[0].held.lease.uri, error=str(refusal))
+                log.error(
+                    "the frontier refused the links of a page",
+                    uri=pages[0].held.lease.uri,
+                    error=str(refusal),
+                )
                 annotate(pages[0].report, "linksRefused")
         else:
             self._known.learn(spell, offered, verdicts)
@@ -194,7 +207,7 @@ class Reporter:
         for page, result in zip(pages, self._finished(pages), strict=True):
             held, report = page.held, page.report
             if result.disposition == DISPOSITION_INVALID_REPORT:
-                log.error("report refused", uri=held.lease.uri, problem=result.problem)
+                log.error("the frontier refused a report", uri=held.lease.uri, problem=result.problem)
                 bare = failed(
                     held.lease,
                     Status.RUNTIME_EXCEPTION,

@@ -123,7 +123,9 @@ class Archive:
         was_low = self._low
         self._low = self._disk.check()
         if self._low and not was_low:
-            log.warning("no leases are taken until there is room", problem=self._low)
+            log.warning(
+                "the disk is nearly full; the node takes no leases until there is room", problem=self._low
+            )
         if self._low:
             self._on_failure()
 
@@ -155,7 +157,7 @@ class Archive:
         with self._lock:
             first, self._failing = not (self._failing or self._closed), True
         if first:
-            log.error("output cannot be written; no leases are taken until it can", error=str(error))
+            log.error("output cannot be written; the node takes no leases until it can be", error=str(error))
         self._on_failure()
 
 

@@ -57,7 +57,7 @@ class DiskWatch:
         return next(filter(None, self._low.values()), "")
 
     def _problem(self, directory: Path, free: int) -> str:
-        return (
-            f"disk low: {free >> 20} MiB are free in {directory}, "
-            f"and {self._reserve_bytes >> 20} MiB must stay free"
-        )
+        needed_mib = -(-(self._reserve_bytes + self._more_bytes) >> 20)
+        free_mib = free >> 20
+        are = "is" if free_mib == 1 else "are"
+        return f"only {free_mib} MiB {are} free in {directory}; {needed_mib} MiB are needed to continue"

@@ -118,7 +118,9 @@ def load(path: str) -> Callable[[HookPage], object]:
     except AttributeError as error:
         raise ValueError(f"hook {path!r}: module {module_name} has no {name}") from error
     if not callable(function):
-        raise ValueError(f"hook {path!r}: {name} is a {type(function).__name__}, not a function")
+        raise ValueError(
+            f"hook {path!r}: {name} must be a function, got one of type {type(function).__name__}"
+        )
     found: Callable[[HookPage], object] = function
     return found
 

@@ -52,8 +52,8 @@ class Rolling:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", self.prefix) or self.prefix.startswith("."):
             raise ValueError(
-                "the prefix of file names must be 1 to 64 letters, digits, '_', '-' and '.', and not begin "
-                f"with '.', got {self.prefix[:200]!r}"
+                "the prefix of file names must have 1 to 64 letters, digits, '_', '-' and '.', and begin "
+                f"with another character than '.', got {self.prefix[:200]!r}"
             )
         if self.max_bytes <= 0 or self.max_age_s <= 0:
             raise ValueError(

@@ -109,7 +109,7 @@ class Chain:
 
     def _visit(self, held: Held, toe: Toe) -> FinishedPage:
         if held.policy is None:
-            reason = "the fetch policy makes no sense, as the node's log tells"
+            reason = "the fetch policy cannot be used; the node's log says why"
             return _failed(held, toe, Status.RUNTIME_EXCEPTION, "noFetchPolicy", reason=reason)
         fetch = self._fetch(held, held.policy, toe)
         try:

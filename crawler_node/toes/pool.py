@@ -98,7 +98,9 @@ class ToePool:
             for toe in list(self._toes):
                 if self._is_lost_in_a_page(toe):
                     log.error(
-                        "a toe thread does not get to the end of a page", toe=toe.serial, stack=toe.stack()
+                        "a toe thread takes too long to read a page, and is told to stop",
+                        toe=toe.serial,
+                        stack=toe.stack(),
                     )
                     toe.break_off()
                 if self._is_overdue(toe):
@@ -107,7 +109,7 @@ class ToePool:
             try:
                 self._adapt()
             except RuntimeError as error:
-                log.error("toe threads cannot be started now", error=str(error))
+                log.error("the system refuses to start toe threads; the node tries again", error=str(error))
 
     @property
     def left_behind_count(self) -> int:
@@ -164,7 +166,7 @@ class ToePool:
         dead = [toe.serial for toe in ended if not toe.retired]
         if dead:
             self._died += len(dead)
-            log.error("toe threads have died and are replaced", toes=dead)
+            log.error("toe threads have died; the node replaces them", toes=dead)
         self._toes = [toe for toe in self._toes if toe not in ended]
         working = self._working()
         for toe in working[self._size :]:
@@ -195,7 +197,7 @@ class ToePool:
         self._toes.remove(toe)
         self._left_behind.append(toe)
         log.error(
-            "a toe thread does not end, and is left behind",
+            "a toe thread refuses to end; the node leaves it behind and starts another",
             toe=toe.serial,
             uri=held.lease.uri,
             step=toe.step,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,26 +12,45 @@ from acceptance.programs import toehold
 from faults.room import filled, reserve_mib
 from frontier_harness.waiting import eventually
 
+from toehold.frontier.v1 import admin_pb2
+from toehold_client import FrontierClient
+
 
 @pytest.mark.parametrize("by_itself", [False, True], ids=["resumed", "by itself"])
 def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_is_lost(
     disk_to_fill: Path, parts: Parts, by_itself: bool
 ) -> None:
-    node = parts.node("narrow", "--disk-reserve-mib", str(reserve_mib(disk_to_fill)))
+    reserve = reserve_mib(disk_to_fill)
+    node = parts.node("narrow", "--disk-reserve-mib", str(reserve))
     by_whom = f"resume_after_trouble = {'true' if by_itself else 'false'}\n"
     parts.launch(ONE, by_whom + slow_spec())  # lest it come to its end before the disk is full
     parts.until_asked(3)
     with filled(disk_to_fill):
         eventually(lambda: parts.status()["status"]["state"] == "PAUSED", "the crawl to be paused")
-        assert "disk low: " in parts.status()["status"]["reason"]
-        assert "no leases are taken until there is room" in node.complaints
-        assert node.runs
+        said = re.fullmatch(
+            rf"node narrow: only (\d+) MiB (?:is|are) free in {re.escape(str(parts.warcs('narrow')))}; "
+            r"(\d+) MiB are needed to continue",
+            parts.status()["status"]["reason"],
+        )
+        assert said is not None, parts.status()["status"]["reason"]
+        free_mib, needed_mib = map(int, said.groups())
+        assert free_mib < reserve <= needed_mib
+        assert "the node takes no leases until there is room" in node.complaints
+        assert node.runs and attendance(parts) == "NODE_PRESENCE_PRESENT"
         parts.set(BRISK)
     eventually(lambda: "output can be written again" in node.complaints, "the node to see that there is room")
     if not by_itself:
         eventually(lambda: _resumes(parts), "the frontier to hear of it")
     parts.until_finished()
     assert parts.complaints() == []
+    assert not any(remark.startswith("lapsed") for line in parts.pages for remark in line.annotations)
+
+
+def attendance(parts: Parts) -> str:
+    """What the frontier says of the only node."""
+    with FrontierClient(parts.address) as client:
+        (node,) = client.get_frontier().nodes
+    return admin_pb2.NodePresence.Name(node.presence)
 
 
 def _resumes(parts: Parts) -> bool:

@@ -208,9 +208,8 @@ def test_resolve_options_are_read(option: str, key: tuple[str, int], addresses: 
     ],
 )
 def test_resolve_options_that_make_no_sense_are_refused_by_name(option: str, named: str) -> None:
-    with pytest.raises(ValueError, match=named) as refusal:
+    with pytest.raises(ValueError, match=named):
         parse_resolve(option)
-    assert "--resolve" in str(refusal.value)
 
 
 @pytest.mark.parametrize(

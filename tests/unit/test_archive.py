@@ -165,7 +165,7 @@ def test_while_the_disk_is_low_no_leases_are_taken(tmp_path: Path) -> None:
     assert (low.archive.low_disk, low.failures) == ("", 0)
     low.free = 99
     low.archive.tend()
-    assert low.archive.low_disk.startswith("disk low: ") and low.failures == 1
+    assert low.archive.low_disk.startswith("only 0 MiB are free in ") and low.failures == 1
     assert not low.archive.probe()
     low.free = 109
     assert not low.archive.probe() and low.archive.low_disk

@@ -36,7 +36,7 @@ def test_a_disk_is_low_below_its_reserve() -> None:
     watch = disks.watch()
     assert watch.check() == ""
     disks.free_mib["b"] = 99
-    assert watch.check() == "disk low: 99 MiB are free in /b, and 100 MiB must stay free"
+    assert watch.check() == "only 99 MiB are free in /b; 110 MiB are needed to continue"
 
 
 def test_it_is_low_until_there_is_a_tenth_more_than_the_reserve() -> None:
@@ -44,7 +44,7 @@ def test_it_is_low_until_there_is_a_tenth_more_than_the_reserve() -> None:
     watch = disks.watch()
     assert watch.check()
     disks.free_mib["a"] = 109
-    assert watch.check() == "disk low: 109 MiB are free in /a, and 100 MiB must stay free"
+    assert watch.check() == "only 109 MiB are free in /a; 110 MiB are needed to continue"
     disks.free_mib["a"] = 110
     assert watch.check() == ""
     disks.free_mib["a"] = 100
@@ -84,5 +84,5 @@ def test_real_directories_can_be_watched(tmp_path: Path) -> None:
     assert (
         DiskWatch([tmp_path], 1 << 62)
         .check()
-        .endswith(f"free in {tmp_path}, and {1 << 42} MiB must stay free")
+        .endswith(f"free in {tmp_path}; {(1 << 42) + 64} MiB are needed to continue")
     )

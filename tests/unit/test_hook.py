@@ -119,7 +119,7 @@ def test_it_is_found_by_its_import_path_in_the_present_directory(here: Path) -> 
         ("my_hook_b:", "must have the form"),
         ("no_such_module_at_all:page", "cannot be imported: ModuleNotFoundError: No module named"),
         ("my_hook_b:pages", "module my_hook_b has no pages"),
-        ("my_hook_b:number", "number is a int, not a function"),
+        ("my_hook_b:number", "number must be a function, got one of type int"),
         ("my_hook_broken:page", "cannot be imported: ZeroDivisionError: division by zero"),
         ("my_hook_wrong:page", "cannot be imported: AttributeError: module 'sys' has no attribute 'nothing'"),
         ("my_hook_odd:page", "cannot be imported: SyntaxError: "),

@@ -48,7 +48,9 @@ def test_while_its_disk_is_low_a_node_hands_back_what_it_has_not_started_and_tak
     eventually(lambda: len(run.fetcher.asked) == 2 and not frontier.left())
     disk.free_bytes = 99
     eventually(lambda: frontier.released() == ["http://h/2"])
-    eventually(lambda: frontier.heartbeats and frontier.heartbeats[-1].trouble.startswith("disk low: "))
+    eventually(
+        lambda: frontier.heartbeats and frontier.heartbeats[-1].trouble.startswith("only 0 MiB are free in ")
+    )
     asked = len(frontier.asked)
     frontier.give(lease("http://h/3"))
     run.fetcher.let_go()  # what was being fetched is stored and reported

@@ -116,7 +116,7 @@ def test_a_node_that_cannot_report_gives_up_and_says_so(
         run.node.orphaned()
     assert run.exit_code() is code
     assert run.writer.closed
-    assert "ended with pages unreported" in capsys.readouterr().out
+    assert "the node ends with pages unreported" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("while_fetching", [True, False])

@@ -21,6 +21,11 @@ from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
 Start = Callable[..., "Program"]
 
+SUPERSEDED = (
+    "toehold-node: another process has taken the node name 'n1', so this one ends. Its leases have gone back "
+    "to the frontier. Give each process its own --name.\n"
+)
+
 
 class Program:
     """One run of the program."""
@@ -191,17 +196,25 @@ def test_it_says_that_another_process_has_taken_its_name(start: Start, frontier:
         raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_SUPERSEDED")
 
     frontier.on_heartbeat = refuse
-    code, log = start().end()
-    assert code == 3 and "another process has taken over this node's name" in log
+    code, log = start("--name", "n1").end()
+    assert code == 3 and log.endswith(SUPERSEDED), log
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--frontier", "nowhere"], "the address of a frontier must be HOST:PORT"),
-        (["--toes", "0"], "0 is not in the range 1<=x<=1000"),
-        (["--resolve", "site:80"], "--resolve 'site:80'"),
-        (["--ca-file", "/nonexistent/ca.pem"], "/nonexistent/ca.pem"),
+        (["--toes", "0"], "Invalid value for '--toes': must be between 1 and 1000, got 0"),
+        (["--max-file-hours", "0"], "'--max-file-hours': must be above 0, got 0"),
+        (["--max-file-mib", "0"], "'--max-file-mib': must be at least 1, got 0"),
+        (["--hang-seconds", "0.5"], "'--hang-seconds': must be at least 1, got 0.5"),
+        (["--gzip-level", "best"], "'--gzip-level': 'best' is not a valid integer"),
+        (["--processes", "3"], "'--toes': 3 processes need 3 toes or more, got 2"),
+        (["--listen", "0.0.0.0:0"], "add --insecure to allow it"),
+        (["--hook", "nowhere"], "'--hook': hook 'nowhere' must have the form"),
+        (["--resolve", "site:80"], "'--resolve': must be HOST:PORT:ADDR"),
+        (["--ca-file", "/nonexistent/ca.pem"], "'/nonexistent/ca.pem': No such file or directory"),
+        (["--ca-file", __file__], "has no certificates; it must have some, in PEM format"),
         (["--name", "x" * 129], "must have 1 to 128 printable characters, got 129"),
         (["--log-level", "loud"], "'loud' is not one of"),
     ],
@@ -211,6 +224,27 @@ def test_arguments_that_make_no_sense_are_refused_in_a_sentence(
 ) -> None:
     code, said = start(*arguments).end()
     assert code == 2 and sentence in said and "Traceback" not in said
+
+
+def test_a_node_without_output_says_which_options_give_it_one() -> None:
+    done = subprocess.run([sys.executable, "-m", "crawler_node"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no output given: add --warc DIR, --pages DIR or --hook MODULE:FUNCTION" in done.stderr
+
+
+def test_the_help_fits_a_terminal_and_groups_all_options() -> None:
+    asked = [sys.executable, "-m", "crawler_node", "--help"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    assert max(map(len, told.splitlines())) <= 80
+    headings = [
+        line for line in told.splitlines() if line.endswith(":") and not line.startswith((" ", "Usage"))
+    ]
+    assert headings == [
+        *("What to fetch:", "Where pages go:", "Network:", "Control and logs:"),
+        *("Processes and threads that hang:", "Other options:"),
+    ]
+    for word in ("RANGE", "<=", ">="):
+        assert word not in told
 
 
 def test_a_warc_directory_that_cannot_be_used_is_told(start: Start, tmp_path: Path) -> None:
