@@ -7,7 +7,7 @@ compares, and exits with 1 where they differ.
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -17,6 +17,7 @@ from toehold_client.cli.main import toehold
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 GENERATED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- /generated -->\n)", re.DOTALL)
+ALL = tuple(command for section in toehold.sections.values() for command in section)
 SHARED = 5  # an option of so many commands is listed once for all
 
 Option = tuple[str, str]  # as it is given, and what it does
@@ -41,9 +42,12 @@ def generated(page: str) -> str:
 
 
 def commands() -> str:
-    """Every command with its arguments, and what it does in a sentence."""
-    rows = [(f"`{usage(context)}`", sentence(context.command)) for context in contexts()]
-    return table(("command", "what it does"), rows)
+    """Every command with its arguments, and what it does in a sentence: a table for each section of help."""
+    tables: list[str] = []
+    for heading, of_section in toehold.sections.items():
+        rows = [(f"`{usage(context)}`", sentence(context.command)) for context in contexts(of_section)]
+        tables.append(table((heading.lower(), "what it does"), rows))
+    return "\n".join(tables)
 
 
 def options() -> str:
@@ -62,11 +66,11 @@ def exit_codes() -> str:
     return table(("code", "meaning"), [(str(code.value), meaning) for code, meaning in MEANINGS.items()])
 
 
-def contexts() -> Iterator[click.Context]:
-    """Every command; those of a group by their own names. A group without one of them means `list`."""
+def contexts(chosen: Iterable[click.Command] = ALL) -> Iterator[click.Context]:
+    """Commands; those of a group by their own names. A group without one of them means `list`."""
     top = click.Context(toehold, info_name="toehold")
-    for name, command in toehold.commands.items():
-        context = click.Context(command, info_name=name, parent=top)
+    for command in chosen:
+        context = click.Context(command, info_name=command.name, parent=top)
         if not isinstance(command, click.Group):
             yield context
             continue

@@ -8,7 +8,7 @@ from toehold.frontier.v1.crawl_pb2 import Event, IntervalStatistics
 from toehold_client.spec.plain import seconds_of
 
 from . import output
-from .text import bytes_text, count_text, duration_text
+from .text import bytes_text, count_text, counted, duration_text
 
 
 def event_text(event: Event) -> str:
@@ -21,8 +21,8 @@ def event_text(event: Event) -> str:
             return f"seeds announced: {seeds.seed_count}; queued: {seeds.queued_count}"
         case "limit_reached":
             limit = event.limit_reached
-            out = f"{limit.leased_count} URIs out"
-            return f"limit reached: {limit.limit} = {limit.value}, at {limit.reached} with {out}"
+            out = counted(limit.leased_count, "URI")
+            return f"limit reached: {limit.limit} = {limit.value}, at {limit.reached} with {out} out at nodes"
         case "round_begun":
             return f"round {event.round_begun.round} begins with the seeds"
         case "uris_left":
@@ -46,14 +46,14 @@ def event_text(event: Event) -> str:
         case "problem":
             return f"problem: {event.problem.kind}, {event.problem.detail}"
         case "held":
-            return "held: nothing is written until the crawl is released"
+            return "held: the frontier writes nothing about the crawl until its release"
         case "released":
             return "released"
         case "checkpointed":
             return f"saved in checkpoint {event.checkpointed.checkpoint}"
         case "flights_cancelled":
             cancelled = event.flights_cancelled
-            return f"{cancelled.bound} is over: {cancelled.leased_count} leases were cancelled"
+            return f"{cancelled.bound} is over: {counted(cancelled.leased_count, 'lease')} cancelled"
         case "torn_down":
             return "torn down"
         case None:

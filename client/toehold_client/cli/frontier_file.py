@@ -38,7 +38,9 @@ def find(directory: Path) -> EmbeddedFrontier:
     except FileNotFoundError:
         if not directory.is_dir():
             raise InvalidArgument(f"{directory} is not a directory") from None
-        raise FrontierUnavailable(f"no frontier runs in {directory}, because it has no {NAME}") from None
+        raise FrontierUnavailable(
+            f"no frontier runs in {directory}, because the directory has no {NAME}"
+        ) from None
     except OSError as error:
         raise InvalidArgument(f"{file} cannot be read: {error.strerror}") from None
     try:
@@ -47,7 +49,7 @@ def find(directory: Path) -> EmbeddedFrontier:
         raise InvalidArgument(f"{file} is damaged: {error}") from None
     if not (_runs(found.pid) and _listens(found.address)):
         raise FrontierUnavailable(
-            f"the frontier of {directory} (process {found.pid}) has ended; `toehold crawl` starts it again"
+            f"the frontier of {directory} (process {found.pid}) has ended; `toehold crawl` restarts it"
         )
     return found
 

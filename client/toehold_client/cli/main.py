@@ -12,27 +12,29 @@ import click
 from toehold_client.errors import InvalidSpec, ToeholdError
 
 from . import output
-from .commands import ALL
+from .commands import SECTIONS
 from .exits import MEANINGS, ExitCode, exit_code_of
+from .help import Sections
 
 _EXIT_CODES = "\b\nExit codes:\n" + "\n".join(
     f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()
 )
 
 
-@click.group(epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Sections, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="toehold-crawler", prog_name="toehold")
 def toehold() -> None:
-    """Crawls the web with a Toehold frontier.
+    """Crawl the web with a Toehold frontier.
 
     --frontier HOST:PORT names the frontier. --dir DIR selects the frontier of a `toehold crawl` that runs in
     DIR. With --json, commands print one JSON object, or one object per line for listings and events. Errors
     go to standard error.
+
+    `toehold COMMAND --help` explains a command.
     """
 
 
-for _command in ALL:
-    toehold.add_command(_command)
+toehold.add_sections(SECTIONS)
 
 
 def main() -> NoReturn:
@@ -55,15 +57,15 @@ def run(arguments: Sequence[str]) -> int:
     except ToeholdError as error:
         message = str(error)
         if isinstance(error, InvalidSpec) and len(error.problems) > 1:
-            told = (f"\n  {path}: {problem}" for path, problem in error.problems.items())
-            message = f"the spec is refused:{''.join(told)}"
+            lines = (f"\n  {path}: {problem}" for path, problem in error.problems.items())
+            message = f"the frontier refuses the spec:{''.join(lines)}"
         for each in f"Error: {message}".split("\n"):
             output.note(each)
         return exit_code_of(error)
     except UnicodeEncodeError as error:  # half a character on the command line, which no text can have
         output.note(f"Error: {error.object!r:.200} is not valid UTF-8 text")
         return ExitCode.BAD_INPUT
-    except OSError as error:  # a full disk, for one; click ends quietly when nobody reads any more
+    except OSError as error:  # such as a full disk; click ends quietly when nobody reads any more
         output.note(f"Error: {error.strerror or error}")
         return ExitCode.FAILED
     return code if isinstance(code, int) else ExitCode.DONE

@@ -45,10 +45,12 @@ def result(content: Mapping[str, Any], text: str, *, as_json: bool) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows under headings: drawn on a terminal, elsewhere aligned with blanks and never cut."""
+    """Rows under headings: drawn on a terminal, elsewhere aligned with blanks. Never cut."""
     cells = [[harmless(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        drawn = Table(*columns, box=SIMPLE_HEAD)
+        drawn = Table(box=SIMPLE_HEAD)
+        for name in columns:
+            drawn.add_column(name, overflow="fold")  # a long URI is wrapped, never cut
         for row in cells:
             drawn.add_row(*map(Text, row))
         Console().print(drawn)
@@ -65,9 +67,9 @@ def is_roomy() -> bool:
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
     """Names and values, one pair per line, without empty values."""
-    told = [(name, harmless(value)) for name, value in pairs if value]
-    width = max(len(name) for name, _ in told)
-    for name, value in told:
+    shown = [(name, harmless(value)) for name, value in pairs if value]
+    width = max(len(name) for name, _ in shown)
+    for name, value in shown:
         click.echo(f"{name.ljust(width)}  {value}")
 
 

@@ -11,6 +11,11 @@ def count_text(count: int) -> str:
     return f"{count:,}".replace(",", " ")
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 seed`, `2 seeds`, `1 234 URIs`."""
+    return f"{count_text(count)} {noun}" if count == 1 else f"{count_text(count)} {noun}s"
+
+
 def bytes_text(count: int) -> str:
     """`12.3 MB`, in powers of 1000."""
     if count < 1000:

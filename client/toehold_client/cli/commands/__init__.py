@@ -1,4 +1,6 @@
-"""The commands of `toehold`, in the order of a crawl's life."""
+"""The commands of `toehold`, by what one wants to do."""
+
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -17,6 +19,8 @@ from .nodes import nodes
 from .outcomes import outcomes
 from .overrides import overrides
 from .queues import queues
+from .refusals import refusals
+from .reopen import reopen
 from .report import report
 from .run import run
 from .seeds import seeds
@@ -29,38 +33,11 @@ from .uris import uris
 from .verify import verify
 from .watch import watch
 
-ALL: tuple[click.Command, ...] = (
-    crawl,
-    init,
-    create,
-    launch,
-    run,
-    status,
-    watch,
-    pause,
-    resume,
-    hold,
-    stop,
-    teardown,
-    set_settings,
-    update,
-    events,
-    stats,
-    explain,
-    report,
-    outcomes,
-    queues,
-    uris,
-    seeds,
-    seen,
-    jobs,
-    overrides,
-    verify,
-    crawls,
-    copy,
-    delete,
-    checkpoints,
-    nodes,
-    conformance,
-    completion,
-)
+SECTIONS: Mapping[str, Sequence[click.Command]] = {
+    "Crawl": (crawl, init, create, launch, run, copy),
+    "Watch": (status, watch, stats, events, outcomes),
+    "Ask": (explain, report, refusals, queues, uris, seen),
+    "Steer": (pause, resume, hold, stop, reopen, set_settings, update, overrides, seeds, jobs),
+    "Nodes": (nodes, conformance),
+    "Upkeep": (crawls, checkpoints, verify, teardown, delete, completion),
+}

@@ -9,6 +9,7 @@ from toehold_client.cli import output
 from toehold_client.client import FrontierClient
 from toehold_client.spec.plain import to_plain
 
+from .completing import checkpoint_names
 from .options import Listing, json_option, limit_option, tell, with_frontier
 
 _COLUMNS = ("checkpoint", "made", "directory on the frontier's machine")
@@ -16,9 +17,11 @@ _COLUMNS = ("checkpoint", "made", "directory on the frontier's machine")
 
 @click.group(cls=Listing)
 def checkpoints() -> None:
-    """List (the default), create or delete checkpoints of the frontier.
+    """List, create or delete copies of all crawls.
 
     `toehold launch --checkpoint NAME` continues a crawl from a checkpoint.
+
+    `toehold checkpoints` means `toehold checkpoints list`.
     """
 
 
@@ -45,7 +48,7 @@ def create_checkpoint(client: FrontierClient, as_json: bool) -> None:
 
 
 @checkpoints.command("delete")
-@click.argument("checkpoint", metavar="NAME")
+@click.argument("checkpoint", metavar="NAME", shell_complete=checkpoint_names)
 @json_option
 @with_frontier
 def delete_checkpoint(client: FrontierClient, checkpoint: str, as_json: bool) -> None:

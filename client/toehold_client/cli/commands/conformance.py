@@ -10,6 +10,7 @@ import click
 
 from toehold_client.cli import output
 from toehold_client.cli.exits import ExitCode
+from toehold_client.cli.numbers import Real
 
 from .options import json_option
 
@@ -26,7 +27,7 @@ _MOST_SECONDS = 3600
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(1, _MOST_SECONDS),
+    type=Real(1, _MOST_SECONDS),
     metavar="SECONDS",
     help="End a part of the run that takes longer than this.  [default: 60]",
 )
@@ -47,13 +48,15 @@ def conformance(
     as_markdown: bool,
     as_json: bool,
 ) -> int:
-    """Judge a fetcher by the contract: run COMMAND against the kit's own frontier and web.
+    """Judge a fetcher by the contract.
+
+    The kit runs COMMAND against its own frontier and its own web.
 
     In COMMAND, {frontier}, {crawl}, {name} and {dir} stand for the frontier's address, the crawl to fetch
     for, the node's name, and an empty directory. The environment has the first three, too: TOEHOLD_FRONTIER,
     TOEHOLD_CRAWL, TOEHOLD_NODE. COMMAND is started several times, stopped, continued and killed.
 
-    Exits with 0 if all required cases hold, and with 1 if one fails.
+    The exit code is 0 if all required cases hold, and 1 if one fails.
     """
     from toehold_conformance import kit, table
     from toehold_conformance.processes import CannotStart
@@ -93,7 +96,7 @@ def _chosen(names: tuple[str, ...]) -> tuple[Case, ...]:
     known = {case.name for case in ALL}
     for name in names:
         if name not in known:
-            raise click.UsageError(f"{name!r} is not a case; `toehold conformance --list` shows all")
+            raise click.UsageError(f"{name!r} is not a case; `toehold conformance --list` lists the cases")
     return tuple(case for case in ALL if not names or case.name in names)
 
 

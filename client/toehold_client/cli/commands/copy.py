@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from toehold_client.cli import output
-from toehold_client.cli.text import count_text
+from toehold_client.cli.text import counted
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import to_plain
 
@@ -18,7 +18,7 @@ from .options import json_option, with_crawl
 @json_option
 @with_crawl
 def copy(crawl: CrawlController, new_name: str, seeds: bool, as_json: bool) -> None:
-    """Create the crawl NEWNAME with the present settings of a crawl.
+    """Create the crawl NEWNAME with the settings of a crawl.
 
     `toehold launch --crawl NEWNAME` starts it. If copying the seeds was interrupted, the same command
     continues it.
@@ -26,6 +26,6 @@ def copy(crawl: CrawlController, new_name: str, seeds: bool, as_json: bool) -> N
     made = crawl.copy(new_name, seeds=seeds).describe()
     output.result(
         to_plain(made),
-        f"{new_name}: {output.status_text(made.status)}, {count_text(made.seed_count)} seeds",
+        f"{new_name}: {output.status_text(made.status)}, {counted(made.seed_count, 'seed')}",
         as_json=as_json,
     )

@@ -38,6 +38,7 @@ from toehold_client.cli.embedded.watch import Ending
 from toehold_client.cli.exits import BadPlan, ExitCode, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen
+from toehold_client.cli.numbers import Real, Whole
 from toehold_client.spec import file as spec_file
 
 # The frontier's own limits: larger values do not fit into its messages. It checks all other rules itself.
@@ -77,36 +78,36 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
     metavar="URL|E-MAIL",
     help="Tell site owners how to reach you. Required beyond loopback addresses.",
 )
-@click.option("--max-pages", type=click.IntRange(1, 2**62), metavar="N", help="End after N pages.")
+@click.option("--max-pages", type=Whole(1, 2**62), metavar="N", help="End after N pages.")
 @click.option(
     "--max-hops",
-    type=click.IntRange(0, _MOST_HOPS),
+    type=Whole(0, _MOST_HOPS),
     metavar="N",
     help="Follow at most N links from a seed.  [default: 20]",
 )
 @click.option(
     "--min-delay",
-    type=click.FloatRange(0, _MOST_SECONDS),
+    type=Real(0, _MOST_SECONDS),
     callback=_finite,
     metavar="SECONDS",
     help="Wait at least this long between fetches from a host.  [default: 3]",
 )
 @click.option(
     "--delay-factor",
-    type=click.FloatRange(0, 1_000),
+    type=Real(0, 1_000),
     callback=_finite,
     metavar="X",
     help="Wait X times as long as the last fetch took.  [default: 5]",
 )
 @click.option(
     "--max-attempts",
-    type=click.IntRange(1, _MOST_ATTEMPTS),
+    type=Whole(1, _MOST_ATTEMPTS),
     metavar="N",
     help=f"Try a page, or a robots.txt, at most N times.  [default: {ATTEMPTS}; with --spec: from FILE]",
 )
 @click.option(
     "--retry-delay",
-    type=click.FloatRange(0, _MOST_SECONDS),
+    type=Real(0, _MOST_SECONDS),
     callback=_finite,
     metavar="SECONDS",
     help="Wait this long before the second attempt, and longer before each later one.  "
@@ -114,14 +115,14 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
 )
 @click.option(
     "--fetch-timeout",
-    type=click.FloatRange(0, _MOST_SECONDS, min_open=True),
+    type=Real(0, _MOST_SECONDS, min_open=True),
     callback=_finite,
     metavar="SECONDS",
     help=f"End a fetch after this long.  [default: {FETCH_TIMEOUT_S:g}; with --spec: from FILE]",
 )
 @click.option(
     "--toes",
-    type=click.IntRange(1, _MOST_TOES),
+    type=Whole(1, _MOST_TOES),
     default=DEFAULT_TOES,
     show_default=True,
     metavar="N",
@@ -129,7 +130,7 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
 )
 @click.option(
     "--processes",
-    type=click.IntRange(1, MOST_PROCESSES),
+    type=Whole(1, MOST_PROCESSES),
     metavar="N",
     help="Fetch in N processes, which share the toes. A process that dies or hangs is replaced.  [default: "
     f"one per processor and {TOES_A_PROCESS} toes; with --hook or --max-bytes-per-second: one, not replaced]",
@@ -153,7 +154,7 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
 )
 @click.option(
     "--max-bytes-per-second",
-    type=click.IntRange(1, 2**62),
+    type=Whole(1, 2**62),
     metavar="N",
     help="Read at most N bytes per second, from all hosts together.  [default: no limit]",
 )

@@ -44,11 +44,11 @@ def _row(crawl: Crawl) -> tuple[str, ...]:
 
 @click.command()
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
-@click.option("--force", is_flag=True, help="Delete the crawl even if it runs. Fetches under way are lost.")
+@click.option("--force", is_flag=True, help="Delete the crawl even if it runs. Unfinished fetches are lost.")
 @json_option
 @with_crawl
 def delete(crawl: CrawlController, yes: bool, force: bool, as_json: bool) -> None:
-    """Delete a crawl and everything that the frontier stores about it.
+    """Delete a crawl and all its data on the frontier.
 
     Without --force the crawl must have finished, or never have been launched; `toehold stop` ends it. The
     files that nodes wrote stay.
@@ -57,6 +57,6 @@ def delete(crawl: CrawlController, yes: bool, force: bool, as_json: bool) -> Non
         if not sys.stdin.isatty():
             raise click.UsageError("Not a terminal, so I can't ask. Add --yes to confirm.")
         if not click.confirm(f"Delete crawl {crawl.crawl} and everything stored about it?", err=True):
-            raise ToeholdError("not confirmed, so nothing was deleted")
+            raise ToeholdError("nothing was deleted, because you did not confirm")
     crawl.delete(force=force)
     output.result({"crawl": crawl.crawl, "deleted": True}, f"{crawl.crawl}: deleted", as_json=as_json)

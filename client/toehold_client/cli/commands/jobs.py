@@ -8,11 +8,13 @@ import click
 
 from toehold.frontier.v1.admin_pb2 import Job, JobState
 from toehold_client.cli import output
+from toehold_client.cli.numbers import Whole
 from toehold_client.cli.text import count_text
 from toehold_client.controller import CrawlController
 from toehold_client.errors import ToeholdError
 from toehold_client.spec.plain import enum_word, to_plain
 
+from .completing import job_numbers
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
 
 _COLUMNS = ("job", "kind", "state", "done", "changed", "of", "started", "ended", "parameters")
@@ -20,7 +22,10 @@ _COLUMNS = ("job", "kind", "state", "done", "changed", "of", "started", "ended",
 
 @click.group(cls=Listing)
 def jobs() -> None:
-    """List (the default), show or cancel jobs: work on many URIs or queues."""
+    """List, show or cancel work on many URIs or queues.
+
+    `toehold jobs` means `toehold jobs list`.
+    """
 
 
 @jobs.command("list")
@@ -28,12 +33,12 @@ def jobs() -> None:
 @json_option
 @with_crawl
 def list_jobs(crawl: CrawlController, limit: int | None, as_json: bool) -> None:
-    """List a crawl's jobs: those that wait or run, and those that ended last."""
+    """List a crawl's jobs, with those that ended last."""
     tell(crawl.frontier.list_jobs(crawl.crawl), _COLUMNS, _row, limit=limit, as_json=as_json)
 
 
 @jobs.command("show")
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=Whole(min=1), shell_complete=job_numbers)
 @wait_option
 @json_option
 @with_crawl
@@ -43,7 +48,7 @@ def show_job(crawl: CrawlController, number: int, wait_s: float | None, as_json:
 
 
 @jobs.command()
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=Whole(min=1), shell_complete=job_numbers)
 @json_option
 @with_crawl
 def cancel(crawl: CrawlController, number: int, as_json: bool) -> None:
@@ -55,7 +60,7 @@ def cancel(crawl: CrawlController, number: int, as_json: bool) -> None:
 
 
 def tell_job(crawl: CrawlController, job: Job, wait_s: float | None, as_json: bool) -> None:
-    """Prints a job, after its end if it is to be waited for. A cancelled one is then an error."""
+    """Prints a job, with `wait_s` after its end. A job that was cancelled meanwhile is an error."""
     if wait_s is not None:
         job = crawl.wait_for_job(job.job, wait_s)
     if as_json:

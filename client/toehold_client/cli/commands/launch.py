@@ -9,12 +9,14 @@ import click
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus
 from toehold_client.cli import output
+from toehold_client.cli.text import counted
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidSpec
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.file import SpecFile
 from toehold_client.spec.plain import to_plain
 
+from .completing import checkpoint_names
 from .options import json_option, with_spec
 from .seeds import tell_rejected
 
@@ -24,8 +26,9 @@ from .seeds import tell_rejected
 @click.option(
     "--checkpoint",
     metavar="NAME",
+    shell_complete=checkpoint_names,
     default="",
-    help="Continue from this checkpoint, instead of the spec's seeds.",
+    help="Continue from this checkpoint, without the spec's seeds.",
 )
 @click.option(
     "--checkpoint-crawl",
@@ -43,9 +46,9 @@ def launch(
     checkpoint_crawl: str,
     as_json: bool,
 ) -> None:
-    """Launch the crawl that the file SPEC describes, or an existing crawl.
+    """Launch the crawl of the file SPEC, or an existing crawl.
 
-    The command creates the crawl on the frontier, adds its seeds and starts it; crawler nodes do the rest. If
+    The command creates the crawl on the frontier, adds its seeds and starts it. Crawler nodes do the rest. If
     a launch failed halfway, the same command completes it.
     """
     if checkpoint_crawl and not checkpoint:
@@ -66,7 +69,7 @@ def launch(
 @json_option
 @with_spec(required=True)
 def create(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
-    """Create the crawl that the file SPEC describes, without starting it.
+    """Create the crawl of the file SPEC, without starting it.
 
     You can import URIs and put overrides before `toehold launch SPEC` starts it.
     """
@@ -90,8 +93,8 @@ def create_crawl(crawl: CrawlController, asked: SpecFile) -> AddSeedsResponse:
 
 def _tell(crawl: CrawlController, status: CrawlStatus, seeds: AddSeedsResponse | None, as_json: bool) -> None:
     if as_json:
-        told = None if seeds is None else to_plain(seeds)
-        output.record({"crawl": crawl.crawl, "status": to_plain(status), "seeds": told})
+        added = None if seeds is None else to_plain(seeds)
+        output.record({"crawl": crawl.crawl, "status": to_plain(status), "seeds": added})
     else:
-        added = "" if seeds is None else f", {seeds.added_count} seeds"
-        output.line(f"{crawl.crawl}: {output.status_text(status)}{added}")
+        more = "" if seeds is None else f", {counted(seeds.added_count, 'seed')}"
+        output.line(f"{crawl.crawl}: {output.status_text(status)}{more}")

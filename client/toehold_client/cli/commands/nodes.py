@@ -6,19 +6,29 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from toehold.frontier.v1.admin_pb2 import Node
+from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node
 from toehold.frontier.v1.frontier_pb2 import PoolStatistics, ToeStepCount
 from toehold.node.v1.node_pb2 import GetPoolResponse, Toe, Worker
 from toehold_client.cli import output
-from toehold_client.cli.text import count_text, duration_text
+from toehold_client.cli.numbers import Whole
+from toehold_client.cli.presence import (
+    PRESENT,
+    is_gone,
+    presence_text,
+    rival_warning,
+    summary,
+    toe_count,
+)
+from toehold_client.cli.text import count_text, counted, duration_text
 from toehold_client.client import FrontierClient
 from toehold_client.node_client import NodeClient
 from toehold_client.spec.plain import seconds_of, to_plain
 
+from .completing import node_names
 from .options import CALL_TIMEOUT_S, Listing, json_option, limit_option, tell, with_frontier
-from .which_node import WhichNode, at_option, named, with_which_node
+from .which_node import WhichNode, all_named, at_option, named, with_which_node
 
-_COLUMNS = ("node", "last seen", "out", "toes", "wanted", "died/killed/left", "state")
+_COLUMNS = ("node", "presence", "out", "toes", "wanted", "died/killed/left")
 _WORKER_COLUMNS = (
     *("process", "pid", "started", "toes", "died/killed/left", "unreported", "replaced", "state"),
 )
@@ -30,10 +40,12 @@ _MOST_SERIAL = 2**63 - 1
 
 @click.group(cls=Listing)
 def nodes() -> None:
-    """List (the default), show, resize or drain crawler nodes; list or kill their toe threads.
+    """List, show or change crawler nodes and their toe threads.
 
-    NODE is a name from the list. If a node has several processes, they are NAME/1, NAME/2 …; NAME means all
-    of them.
+    NODE is a name from the list. If a node has several processes, they are NAME/1, NAME/2 and so on. NAME
+    means all of them.
+
+    `toehold nodes` means `toehold nodes list`.
     """
 
 
@@ -42,21 +54,32 @@ def nodes() -> None:
 @json_option
 @with_frontier
 def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None:
-    """List the nodes that the frontier has seen since it started, the latest first.
+    """List the nodes that the frontier knows, the last seen first.
 
-    `toes` is the present and the intended number of toe threads; `wanted` is the requested number.
-    `died/killed/left` counts lost toe threads; the `left` ones did not end, so the node abandoned them.
+    A node is `silent` after three missed heartbeats, and `lost` once its leases have lapsed. `toes` is the
+    present and the intended number of toe threads; `wanted` is the requested number. `died/killed/left`
+    counts lost toe threads; the `left` ones did not end, so the node abandoned them.
     """
+    answer = client.get_frontier()
     roomy = output.is_roomy()
-    columns = (*_COLUMNS, *(("address",) if roomy else ()), "toes by step")
-    tell(client.get_frontier().nodes, columns, lambda node: _row(node, roomy), limit=limit, as_json=as_json)
+    columns = (*_COLUMNS, *(("last seen", "address") if roomy else ()), "toes by step")
+    tell(answer.nodes, columns, lambda node: _row(node, answer, roomy), limit=limit, as_json=as_json)
+    if not as_json:
+        output.line(summary(answer.nodes) if answer.nodes else _no_node(client))
+    for node in answer.nodes:
+        if node.rival_session:
+            output.note(rival_warning(node))
+
+
+def _no_node(client: FrontierClient) -> str:
+    return f"No node has called. To start one: toehold-node --frontier {client.address}"
 
 
 @nodes.command("show")
 @json_option
 @with_which_node
 def show_node(which: WhichNode, as_json: bool) -> None:
-    """Show a node: its toe threads by step, its lost toe threads, its processes."""
+    """Show a node's toe threads by step, its lost ones, and its processes."""
     with which.asked() as node:
         pool = node.get_pool()
     if as_json:
@@ -73,8 +96,9 @@ def show_node(which: WhichNode, as_json: bool) -> None:
 @json_option
 @with_which_node
 def toes(which: WhichNode, stacks: bool, limit: int | None, as_json: bool) -> None:
-    """List a node's toe threads. Those that have worked longest on their URI come first: one of them may be
-    stuck.
+    """List a node's toe threads.
+
+    Those that have worked longest on their URI come first. One of them may be stuck.
     """
     with which.asked() as node:
         by_time = sorted(node.list_toes(stacks), key=_longest_first)
@@ -87,10 +111,10 @@ def toes(which: WhichNode, stacks: bool, limit: int | None, as_json: bool) -> No
 
 @nodes.command()
 @with_which_node
-@click.argument("serial", type=click.IntRange(1, _MOST_SERIAL))
+@click.argument("serial", type=Whole(1, _MOST_SERIAL))
 @click.option(
     "--worker",
-    type=click.IntRange(1, _MOST_NUMBER),
+    type=Whole(1, _MOST_NUMBER),
     metavar="N",
     help="Kill the toe thread in process N, if the node has several.",
 )
@@ -112,12 +136,12 @@ def kill(which: WhichNode, serial: int, worker: int | None, no_replace: bool, as
 
 
 def _size(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
-    return None if value == "default" else click.IntRange(0, _MOST_TOES)(value, parameter, context)
+    return None if value == "default" else Whole(0, _MOST_TOES)(value, parameter, context)
 
 
 @nodes.command()
 @click.argument("size", metavar="N|default", callback=_size)
-@click.option("--node", default="", metavar="NAME", help="Resize only this node.")
+@click.option("--node", default="", metavar="NAME", shell_complete=node_names, help="Resize only this node.")
 @at_option
 @json_option
 @with_frontier
@@ -132,23 +156,39 @@ def resize(client: FrontierClient, size: int | None, node: str, at: str | None, 
     if at is None:
         _resize_by_frontier(client, size, node)
     elif node or size is None:
-        raise click.UsageError("With --at, N must be a number, and --node is not allowed.")
+        raise click.UsageError("With --at, N must be a number. Remove --node.")
     else:
         with NodeClient(at, timeout_s=CALL_TIMEOUT_S) as asked:
             asked.set_pool_size(size)
     if as_json:
         output.record({"node": node or at, "size": size})
     else:
-        told = "the default number of" if size is None else str(size)
-        output.line(f"{node or at or 'all nodes'}: {told} toe threads")
+        told = "the default number of toe threads" if size is None else counted(size, "toe thread")
+        output.line(f"{node or at or 'all nodes'}: {told}")
 
 
 def _resize_by_frontier(client: FrontierClient, size: int | None, node: str) -> None:
     processes = sorted(each.node for each in named(client.get_frontier(), node)) if node else []
-    names = processes or [node]  # one that comes later hears of it, too
+    names = processes or [node]  # a node that joins later gets it, too
     for place, name in enumerate(names):
         share = None if size is None else size // len(names) + (place < size % len(names))
         client.set_pool_size(share, name)
+
+
+@nodes.command()
+@click.argument("node", shell_complete=node_names)
+@json_option
+@with_frontier
+def forget(client: FrontierClient, node: str, as_json: bool) -> None:
+    """Remove a node that is lost or has left from the list.
+
+    If it calls again, the list has it again. A node that has not called for a day is removed by itself.
+    """
+    found = all_named(client.get_frontier(), node)
+    names = [each.node for each in found if is_gone(each)] or [each.node for each in found] or [node]
+    for name in names:  # the frontier refuses those that are there
+        client.forget_node(name)
+    output.result({"node": node, "forgotten": names}, f"{', '.join(names)}: forgotten", as_json=as_json)
 
 
 @nodes.command()
@@ -170,24 +210,24 @@ def drain(which: WhichNode, as_json: bool) -> None:
                 client.drain_node(name)
     output.result(
         {"node": str(which), "draining": True},
-        f"{which}: drains, and ends when its fetches are done",
+        f"{which}: drains, and ends once its fetches have ended",
         as_json=as_json,
     )
 
 
-def _row(node: Node, roomy: bool) -> Sequence[str]:
+def _row(node: Node, answer: GetFrontierResponse, roomy: bool) -> Sequence[str]:
     has_pool = node.HasField("pool")
-    count = sum(each.count for each in node.toe_steps)
+    there = node.presence == PRESENT  # otherwise the toe threads are those of its last heartbeat
+    toes = _alive(node.pool) if has_pool else str(toe_count(node))
     return (
         node.node,
-        output.moment(node.last_seen_time) or "-",
+        presence_text(node, answer),
         str(node.leased_count),
-        _alive(node.pool) if has_pool else str(count),
+        toes if there else "-",
         str(node.pool_size) if node.HasField("pool_size") else "-",
         _lost(node.pool) if has_pool else "-",
-        "drains" if node.draining else "-",
-        *((node.service_address or "-",) if roomy else ()),
-        _steps(node.toe_steps) or "-",
+        *((output.moment(node.last_seen_time) or "-", node.service_address or "-") if roomy else ()),
+        (_steps(node.toe_steps) if there else "") or "-",
     )
 
 
@@ -202,7 +242,7 @@ def _facts(pool: GetPoolResponse) -> Iterator[tuple[str, str]]:
     yield "died", count_text(statistics.died_count)
     yield "killed", count_text(statistics.killed_count)
     yield "left behind", count_text(statistics.abandoned_count)
-    yield "unreported", f"{count_text(sum(each.unreported_count for each in pool.workers))} finished pages"
+    yield "unreported", counted(sum(each.unreported_count for each in pool.workers), "finished page")
 
 
 def _worker_row(worker: Worker) -> Sequence[str]:

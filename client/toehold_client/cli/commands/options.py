@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 from google.protobuf.message import Message
 
-from toehold_client.cli import frontier_file, output
-from toehold_client.cli.embedded.asking import frontier_in
+from toehold_client.cli import output
+from toehold_client.cli.help import Group
+from toehold_client.cli.numbers import Real, Whole
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
-from toehold_client.errors import InvalidArgument, InvalidSpec, ToeholdError, UnknownCrawl
+from toehold_client.errors import InvalidSpec
 from toehold_client.rpc.channel import DEFAULT_ADDRESS
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import to_plain
 
+from .completing import crawl_names
+from .which_frontier import only_crawl, reached
+
 CALL_TIMEOUT_S = 10.0
 TABLE_ROWS = 100
-_MOST_NAMED = 10
-_COMPLETION_TIMEOUT_S = 0.5
-_MOST_COMPLETED = 100
 
 _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")
@@ -37,7 +36,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 wait_option = click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(min=0, max=31_536_000),
+    type=Real(min=0, max=31_536_000),
     metavar="SECONDS",
     help="Wait up to this long until it is done.",
 )
@@ -58,7 +57,7 @@ def stream_options(noun: str) -> Callable[[Callable[..., _T]], Callable[..., _T]
     return lambda command: follow(begin(command))
 
 
-class Listing(click.Group):
+class Listing(Group):
     """Commands about one kind of thing; `list` is the default: `toehold queues --state ready`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -70,7 +69,7 @@ class Listing(click.Group):
 
 limit_option = click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     help=f"Show at most this many.  [default: {TABLE_ROWS} in a table, all as JSON]",
 )
 
@@ -121,7 +120,7 @@ def with_crawl(command: Callable[..., _T]) -> Callable[..., _T]:
             reached(frontier, directory) as (address, only),
             FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client,
         ):
-            return command(CrawlController(client, name or only or _only_crawl(client)), **others)
+            return command(CrawlController(client, name or only or only_crawl(client)), **others)
 
     return run
 
@@ -153,7 +152,7 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
                 reached(frontier, directory) as (address, only),
                 FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client,
             ):
-                crawl = CrawlController(client, name or only or _only_crawl(client))
+                crawl = CrawlController(client, name or only or only_crawl(client))
                 return command(crawl, asked, **others)
 
         return run
@@ -162,7 +161,7 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
 
 
 def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
-    """Gives a command --frontier and --dir; `reached` and `find_frontier` know what they mean."""
+    """Gives a command --frontier and --dir; `reached` and `find_frontier` interpret them."""
     frontier = click.option(
         "--frontier",
         metavar="HOST:PORT",
@@ -183,59 +182,5 @@ def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
     return frontier(directory(command))
 
 
-def _crawl_option(told: str) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
-    return click.option("--crawl", "name", metavar="NAME", shell_complete=_crawl_names, help=told)
-
-
-def _crawl_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """For the shell: the crawls whose names begin like this; none if the frontier does not answer soon."""
-    try:
-        with context.scope(cleanup=False):
-            address, _ = find_frontier(context.params["frontier"], context.params.get("directory"))
-        with FrontierClient(address, timeout_s=_COMPLETION_TIMEOUT_S) as client:
-            names = (crawl.crawl for crawl in client.list_crawls())
-            fitting = (name for name in names if name.startswith(incomplete))
-            return list(itertools.islice(fitting, _MOST_COMPLETED))
-    except (ToeholdError, click.UsageError):
-        return []
-
-
-def find_frontier(frontier: str, directory: Path | None) -> tuple[str, str]:
-    """A running frontier's address, and the crawl if `directory` names it. UsageError if both were given."""
-    _check_only_one(directory)
-    if directory is None:
-        return frontier, ""
-    found = frontier_file.find(directory)
-    return found.address, found.crawl
-
-
-@contextmanager
-def reached(frontier: str, directory: Path | None) -> Iterator[tuple[str, str]]:
-    """The frontier's address, and the crawl if `directory` names it, inside the context.
-
-    If no frontier runs in `directory`, it is one that only answers questions. UsageError if both were given.
-    """
-    _check_only_one(directory)
-    if directory is None:
-        yield frontier, ""
-        return
-    with frontier_in(directory) as found:
-        yield found.address, found.crawl
-
-
-def _check_only_one(directory: Path | None) -> None:
-    source = click.get_current_context().get_parameter_source("frontier")
-    if directory is not None and source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--frontier and --dir both name a frontier. Give only one of them.")
-
-
-def _only_crawl(client: FrontierClient) -> str:
-    names = [crawl.crawl for crawl, _ in zip(client.list_crawls(), range(_MOST_NAMED + 1), strict=False)]
-    if not names:
-        raise UnknownCrawl(f"the frontier at {client.address} has no crawl")
-    if len(names) > 1:
-        named = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
-        raise InvalidArgument(
-            f"the frontier at {client.address} has several crawls; choose one with --crawl ({named})"
-        )
-    return names[0]
+def _crawl_option(help_text: str) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
+    return click.option("--crawl", "name", metavar="NAME", shell_complete=crawl_names, help=help_text)

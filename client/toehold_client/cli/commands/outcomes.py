@@ -19,9 +19,10 @@ from .options import json_option, stream_options, with_crawl
 @json_option
 @with_crawl
 def outcomes(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> None:
-    """Print the outcomes of a crawl's URIs, robots.txt included, as crawl.log has them.
+    """Print the outcomes of a crawl's URIs, like crawl.log.
 
-    If the frontier restarts, the command waits for it. It misses and repeats no outcome.
+    Fetches of robots.txt are included. A failed fetch has its reason at the end. If the frontier restarts,
+    the command waits for it. It misses and repeats no outcome.
     """
     for outcome in crawl.outcomes(cursor, follow=follow):
         if as_json:
@@ -43,5 +44,6 @@ def _text(outcome: UriOutcome) -> str:
             outcome.via or "-",
             outcome.media_type or "-",
             ",".join(outcome.annotations) or "-",
+            *filter(None, [outcome.reason]),
         )
     )

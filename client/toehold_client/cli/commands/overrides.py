@@ -15,12 +15,16 @@ from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidSpec
 from toehold_client.spec import file as spec_file
 
+from .completing import override_prefixes
 from .options import Listing, json_option, with_crawl
 
 
 @click.group(cls=Listing)
 def overrides() -> None:
-    """List (the default), put or delete overrides: settings for some of a crawl's URIs."""
+    """List, put or delete settings for some URIs.
+
+    `toehold overrides` means `toehold overrides list`.
+    """
 
 
 @overrides.command("list")
@@ -37,7 +41,7 @@ def list_overrides(crawl: CrawlController, as_json: bool) -> None:
 
 
 @overrides.command()
-@click.argument("prefix")
+@click.argument("prefix", shell_complete=override_prefixes)
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 @with_crawl
@@ -52,13 +56,13 @@ def put(crawl: CrawlController, prefix: str, file: Path, as_json: bool) -> None:
     try:
         kept = crawl.frontier.put_override(crawl.crawl, prefix, settings)
     except InvalidSpec as refusal:
-        told = "; ".join(f"{path} {problem}" for path, problem in refusal.problems.items())
-        raise InvalidSpec(f"the frontier refuses {file}: {told}", reason=refusal.reason) from None
+        problems = "; ".join(f"{path} {problem}" for path, problem in refusal.problems.items())
+        raise InvalidSpec(f"the frontier refuses {file}: {problems}", reason=refusal.reason) from None
     output.result(_plain(kept), f"{kept.surt_prefix}: {_text(kept)}", as_json=as_json)
 
 
 @overrides.command()
-@click.argument("prefix")
+@click.argument("prefix", shell_complete=override_prefixes)
 @json_option
 @with_crawl
 def delete(crawl: CrawlController, prefix: str, as_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -18,21 +18,36 @@ from toehold.frontier.v1.admin_pb2 import (
 )
 from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.cli import output
+from toehold_client.cli.numbers import Real, Whole
 from toehold_client.cli.text import count_text
 from toehold_client.controller import CrawlController
 from toehold_client.operators import JobAsked
 from toehold_client.spec.plain import enum_word, to_plain
 
+from .completing import queue_names
 from .jobs import tell_job
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
+from .which_queues import find_queues, keys_of
 
 _STATES = {enum_word(QueueState.DESCRIPTOR, state).lower(): state for state in QueueState.values() if state}
+
+
+def _queue_argument(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.argument("subject", metavar="QUEUE", required=required, shell_complete=queue_names)
+
+
 _COLUMNS = ("queue", "state", "queued", "out", "failed", "wakes", "reason")
 
 
 @click.group(cls=Listing)
 def queues() -> None:
-    """List (the default), show or change a crawl's work queues."""
+    """List, show or change a crawl's work queues.
+
+    QUEUE is a key from the list (com,example,#443), a host (example.com, example.com:8080, 127.0.0.1), or a
+    URL. A host means its queues for http, for https and for other ports.
+
+    `toehold queues` means `toehold queues list`.
+    """
 
 
 @queues.command("list")
@@ -50,43 +65,41 @@ def list_queues(crawl: CrawlController, state: str | None, limit: int | None, as
 
 
 @queues.command("show")
-@click.argument("key")
+@_queue_argument(required=True)
 @json_option
 @with_crawl
-def show_queue(crawl: CrawlController, key: str, as_json: bool) -> None:
-    """Show all statistics of the queue KEY.
+def show_queue(crawl: CrawlController, subject: str, as_json: bool) -> None:
+    """Show all statistics of a queue.
 
-    `toehold explain --queue KEY` explains why the queue is not being fetched now.
+    `toehold explain QUEUE` explains why the queue is not being fetched now.
     """
-    _tell(crawl.frontier.get_queue(crawl.crawl, key), as_json)
+    _tell(find_queues(crawl, subject), as_json)
 
 
 @queues.command("set")
-@click.argument("key")
-@click.option(
-    "--precedence", type=click.IntRange(-1, 255), help="Lower goes first. -1 restores the policy's value."
-)
+@_queue_argument(required=True)
+@click.option("--precedence", type=Whole(-1, 255), help="Lower goes first. -1 restores the policy's value.")
 @click.option(
     "--session-budget",
-    type=click.IntRange(min=-2),
+    type=Whole(min=-2),
     help="The cost after which other queues have their turn. 0 is no limit, -2 restores the setting.",
 )
 @click.option(
     "--total-budget",
-    type=click.IntRange(min=-2),
+    type=Whole(min=-2),
     help="The cost after which the queue is retired. -1 is no limit, -2 restores the setting.",
 )
 @click.option(
     "--min-gap",
     "min_gap_s",
-    type=click.FloatRange(-1, 86_400),
+    type=Real(-1, 86_400),
     metavar="SECONDS",
     help="Least time between two turns of the queue. -1 restores the setting.",
 )
 @click.option(
     "--rest",
     "rest_s",
-    type=click.FloatRange(0, 365 * 86_400),
+    type=Real(0, 365 * 86_400),
     metavar="SECONDS",
     help="Lease no URI of the queue for this long. 0 ends its rest.",
 )
@@ -94,7 +107,7 @@ def show_queue(crawl: CrawlController, key: str, as_json: bool) -> None:
 @with_crawl
 def set_queue(
     crawl: CrawlController,
-    key: str,
+    subject: str,
     precedence: int | None,
     session_budget: int | None,
     total_budget: int | None,
@@ -102,7 +115,7 @@ def set_queue(
     rest_s: float | None,
     as_json: bool,
 ) -> None:
-    """Set the precedence, the budgets or the pace of the queue KEY."""
+    """Set the precedence, the budgets or the pace of a queue."""
     change = QueueChange(precedence=precedence, session_budget=session_budget, total_budget=total_budget)
     if min_gap_s is not None:
         change.min_gap.FromMilliseconds(round(min_gap_s * 1000))
@@ -110,48 +123,50 @@ def set_queue(
         change.rest_until_time.FromMilliseconds(round((time.time() + rest_s) * 1000))
     if change == QueueChange():
         raise click.UsageError("Give at least one option, such as --precedence or --min-gap.")
-    _tell(crawl.frontier.update_queue(crawl.crawl, key, change), as_json)
+    _change(crawl, subject, change, as_json)
 
 
 @queues.command()
-@click.argument("key")
+@_queue_argument(required=True)
 @json_option
 @with_crawl
-def pause(crawl: CrawlController, key: str, as_json: bool) -> None:
-    """Pause the queue KEY until `toehold queues resume`.
+def pause(crawl: CrawlController, subject: str, as_json: bool) -> None:
+    """Pause a queue until `toehold queues resume`.
 
     Its URIs stay queued, so the crawl does not end.
     """
-    _tell(crawl.frontier.update_queue(crawl.crawl, key, QueueChange(paused=True)), as_json)
+    _change(crawl, subject, QueueChange(paused=True), as_json)
 
 
 @queues.command()
-@click.argument("key")
+@_queue_argument(required=True)
 @json_option
 @with_crawl
-def resume(crawl: CrawlController, key: str, as_json: bool) -> None:
-    """Resume the paused queue KEY."""
-    _tell(crawl.frontier.update_queue(crawl.crawl, key, QueueChange(paused=False)), as_json)
+def resume(crawl: CrawlController, subject: str, as_json: bool) -> None:
+    """Resume a paused queue."""
+    _change(crawl, subject, QueueChange(paused=False), as_json)
 
 
-def _one_or_many(name: str, change: QueueChange, job: Callable[[str], JobAsked], told: str) -> click.Command:
-    """A command that changes the queue of a key, or with a job all queues whose keys match a pattern."""
+def _one_or_many(
+    name: str, change: QueueChange, job: Callable[[str], JobAsked], help_text: str
+) -> click.Command:
+    """A command that changes the queues of a subject, or with a job all queues whose keys match a pattern."""
 
-    @queues.command(name, help=told)
-    @click.argument("key", required=False)
+    @queues.command(name, help=help_text)
+    @_queue_argument(required=False)
     @click.option("--pattern", metavar="RE2", help="Change all queues whose whole key matches, with a job.")
     @wait_option
     @json_option
     @with_crawl
     def command(
-        crawl: CrawlController, key: str | None, pattern: str | None, wait_s: float | None, as_json: bool
+        crawl: CrawlController, subject: str | None, pattern: str | None, wait_s: float | None, as_json: bool
     ) -> None:
-        if (key is None) is (pattern is None):
-            raise click.UsageError("Give either the KEY of a queue or a --pattern.")
+        if (subject is None) is (pattern is None):
+            raise click.UsageError("Give either a QUEUE or a --pattern.")
         if pattern is not None:
             tell_job(crawl, crawl.frontier.start_job(crawl.crawl, job(pattern)), wait_s, as_json)
-        elif key is not None:
-            _tell(crawl.frontier.update_queue(crawl.crawl, key, change), as_json)
+        elif subject is not None:
+            _change(crawl, subject, change, as_json)
 
     return command
 
@@ -160,7 +175,8 @@ _one_or_many(
     "retire",
     QueueChange(retired=True),
     lambda pattern: RetireQueuesJob(queue_pattern=pattern),
-    "Retire a queue, or many: don't fetch their URIs.\n\nThe URIs stay, but the crawl can end without them.",
+    "Retire a queue, or many, so that their URIs are not fetched.\n\nThe URIs stay, but the crawl can end "
+    "without them.",
 )
 _one_or_many(
     "unretire",
@@ -173,24 +189,32 @@ _one_or_many(
     "wake",
     QueueChange(wake=True),
     lambda pattern: WakeQueuesJob(queue_pattern=pattern),
-    "Wake a queue, or many, that wait before a retry.\n\nThe politeness delays of their hosts still apply.",
+    "Wake a queue, or many, that rest before a retry.\n\nThe politeness delays of their hosts still apply.",
 )
 
 
 @queues.command()
-@click.argument("key")
+@_queue_argument(required=True)
 @click.option("--dry-run", is_flag=True, help="Only count the URIs.")
 @wait_option
 @json_option
 @with_crawl
-def delete(crawl: CrawlController, key: str, dry_run: bool, wait_s: float | None, as_json: bool) -> None:
-    """Delete all URIs of the queue KEY, with a job.
+def delete(crawl: CrawlController, subject: str, dry_run: bool, wait_s: float | None, as_json: bool) -> None:
+    """Delete all URIs of a queue, with a job.
 
     They stay seen. URIs that nodes are working on are not deleted.
     """
-    crawl.frontier.get_queue(crawl.crawl, key)  # a pattern that matches nothing would be no error
-    asked = DeleteUrisJob(queue_pattern=re.escape(key), uri_pattern=".*", dry_run=dry_run)
+    keys = keys_of(find_queues(crawl, subject))
+    asked = DeleteUrisJob(queue_pattern="|".join(map(re.escape, keys)), uri_pattern=".*", dry_run=dry_run)
     tell_job(crawl, crawl.frontier.start_job(crawl.crawl, asked), wait_s, as_json)
+
+
+def _change(crawl: CrawlController, subject: str, change: QueueChange, as_json: bool) -> None:
+    """Changes the queues of a subject, and shows them."""
+    changed: list[WorkQueue] = []
+    for key in keys_of(find_queues(crawl, subject)):
+        changed += crawl.frontier.update_queue(crawl.crawl, key, change)
+    _tell(changed, as_json)
 
 
 def _row(queue: WorkQueue) -> tuple[str, ...]:
@@ -205,7 +229,7 @@ def _row(queue: WorkQueue) -> tuple[str, ...]:
     )
 
 
-def _tell(found: list[WorkQueue], as_json: bool) -> None:
+def _tell(found: Sequence[WorkQueue], as_json: bool) -> None:
     for number, queue in enumerate(found):
         if as_json:
             output.record(to_plain(queue))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
-from toehold.frontier.v1.admin_pb2 import FetchStatistics, UriState, UriStory, WorkQueue
-from toehold.frontier.v1.crawl_pb2 import Disposition, QueueState
+from toehold.frontier.v1.admin_pb2 import FetchStatistics, SeedResult, WorkQueue
+from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.cli import output
-from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.cli.text import bytes_text, count_text, counted, duration_text, fetch_status_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import enum_word, seconds_of, to_plain
 
 from .options import json_option, with_crawl
+from .refusals import tell_refusals
 
 Row = tuple[Sequence[str], Mapping[str, Any]]
 """A row for people, and the same for programs."""
@@ -23,16 +25,23 @@ Row = tuple[Sequence[str], Mapping[str, Any]]
 @click.command()
 @click.argument(
     "kind",
-    type=click.Choice(["crawl", "seeds", "hosts", "sources", "mimetypes", "responses", "queues", "nonempty"]),
+    metavar="KIND",
+    type=click.Choice(
+        [
+            *("crawl", "seeds", "refusals", "hosts", "sources", "mimetypes", "responses", "queues"),
+            "nonempty",
+        ]
+    ),
 )
 @json_option
 @with_crawl
 def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
-    """Print a report of a crawl.
+    """Print a report of a crawl, of one of these kinds.
 
     \b
     crawl      the crawl as a whole
-    seeds      the result of each seed
+    seeds      the outcome of each seed
+    refusals   the rules that refused URIs, with examples
     hosts      the results of each host
     sources    the results of the URIs that descend from each seed
     mimetypes  media types of URIs that succeeded
@@ -44,6 +53,10 @@ def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
         _crawl(crawl, as_json)
     elif kind == "queues":
         _queues(crawl, as_json)
+    elif kind == "seeds":
+        _seeds(crawl, as_json)
+    elif kind == "refusals":
+        tell_refusals(crawl, "", as_json)
     else:
         columns, rows_of = _KINDS[kind]
         _tell(columns, rows_of(crawl), as_json)
@@ -102,20 +115,24 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
     output.record(plain)
 
 
-def _seeds(crawl: CrawlController) -> Iterator[Row]:
-    for seed in crawl.frontier.list_seeds(crawl.crawl):
-        story = seed.story if seed.HasField("story") else None
-        yield (seed.uri, *_became(story)), to_plain(seed)
+def _seeds(crawl: CrawlController, as_json: bool) -> None:
+    results: Counter[SeedResult.ValueType] = Counter()
+
+    def rows() -> Iterator[Row]:
+        for seed in crawl.frontier.list_seeds(crawl.crawl):
+            results[seed.result] += 1
+            yield (seed.uri, seed.outcome or "-"), to_plain(seed)
+
+    _tell(("seed", "outcome"), rows(), as_json)
+    if not as_json:
+        output.line(_summary(results))
 
 
-def _became(story: UriStory | None) -> tuple[str, str]:
-    """A seed's result and fetch status."""
-    if story is None:
-        return "not announced", "-"
-    if not story.HasField("finish_time"):
-        return enum_word(UriState.DESCRIPTOR, story.state), "-"
-    result = enum_word(Disposition.DESCRIPTOR, story.disposition) if story.disposition else "noted as seen"
-    return result, fetch_status_text(story.fetch_status)
+def _summary(results: Mapping[SeedResult.ValueType, int]) -> str:
+    """`3 seeds: 1 fetched, 1 answered with an error, 1 failed`."""
+    parts = [f"{count_text(results[each])} {word}" for each, word in _RESULTS if results.get(each)]
+    total = counted(sum(results.values()), "seed")
+    return f"{total}: {', '.join(parts)}" if parts else total
 
 
 def _statistics(statistics: Iterable[FetchStatistics]) -> Iterator[Row]:
@@ -182,6 +199,12 @@ def _queue_row(queue: WorkQueue) -> Row:
     return cells, to_plain(queue)
 
 
+_RESULTS = (
+    (SeedResult.SEED_RESULT_FETCHED, "fetched"),
+    (SeedResult.SEED_RESULT_PENDING, "not fetched yet"),
+    (SeedResult.SEED_RESULT_ERROR, "answered with an error"),
+    (SeedResult.SEED_RESULT_FAILED, "failed"),
+)
 _OF_STATISTICS = (
     "succeeded",
     "failed",
@@ -196,7 +219,6 @@ _OF_STATISTICS = (
 _OF_QUEUES = ("queue", "queued", "ever queued", "precedence", "spent/budget", "state", "wakes")
 
 _KINDS: Mapping[str, tuple[Sequence[str], Callable[[CrawlController], Iterable[Row]]]] = {
-    "seeds": (("seed", "result", "fetch status"), _seeds),
     "hosts": (("host", *_OF_STATISTICS), lambda crawl: _statistics(crawl.frontier.list_hosts(crawl.crawl))),
     "sources": (
         ("source", *_OF_STATISTICS),

@@ -10,7 +10,7 @@ import click
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse
 from toehold.frontier.v1.crawl_pb2 import Verdict
 from toehold_client.cli import output
-from toehold_client.cli.text import count_text
+from toehold_client.cli.text import counted
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument
 from toehold_client.spec.file import normalise_seed, read_seeds
@@ -21,7 +21,7 @@ from .options import json_option, with_crawl
 
 @click.group()
 def seeds() -> None:
-    """Add seeds to a crawl. `toehold report seeds` shows the result of each."""
+    """Add seeds to a crawl. `toehold report seeds` shows their outcomes."""
 
 
 @seeds.command()
@@ -44,10 +44,10 @@ def add(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_jso
     answer = crawl.add_seeds(_all(uris, file))
     tell_rejected(answer)
     if answer.rejected_count and not answer.added_count:
-        raise InvalidArgument("no seed was added: all of them were rejected")
+        raise InvalidArgument("no seed was added, because all were rejected")
     output.result(
         {"crawl": crawl.crawl, **to_plain(answer)},
-        f"{crawl.crawl}: {count_text(answer.added_count)} seeds added",
+        f"{crawl.crawl}: {counted(answer.added_count, 'seed')} added",
         as_json=as_json,
     )
 
@@ -66,4 +66,4 @@ def tell_rejected(seeds: AddSeedsResponse) -> None:
         )
     untold = seeds.rejected_count - len(seeds.rejected)
     if untold > 0:
-        output.note(f"Rejected: {untold} further seeds")
+        output.note(f"Rejected: {counted(untold, 'further seed')}")

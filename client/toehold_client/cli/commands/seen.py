@@ -16,6 +16,7 @@ from toehold_client.controller import CrawlController
 from toehold_client.spec.file import read_uris
 from toehold_client.spec.plain import enum_word
 
+from .completing import queue_keys
 from .jobs import tell_job
 from .options import json_option, limit_option, tell, wait_option, with_crawl
 
@@ -30,13 +31,15 @@ _file_option = click.option(
 
 
 def _filter_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that choose seen URIs."""
+    """The options that select seen URIs."""
     for option in (
         click.option(
             "--before", type=click.DateTime(), metavar="TIME", help="URIs taken in before TIME (UTC)."
         ),
         click.option("--uri", "pattern", metavar="RE2", help="URIs that match as a whole."),
-        click.option("--queue", metavar="KEY", help="URIs of the queue with this key."),
+        click.option(
+            "--queue", metavar="KEY", shell_complete=queue_keys, help="URIs of the queue with this key."
+        ),
         click.option("--host", metavar="HOST", help="URIs of this host, whatever the port."),
     ):
         command = option(command)
@@ -125,7 +128,7 @@ def purge(
     wait_s: float | None,
     as_json: bool,
 ) -> None:
-    """Forget the seen URIs that the options choose, with a job.
+    """Forget the seen URIs that the options select, with a job.
 
     They count as new when they are found again. URIs that nodes are working on stay, and so do URIs that
     wait, unless you give --waiting. Only for crawls that keep their URIs (identity.keep_uris).
@@ -157,9 +160,9 @@ def note(
 @json_option
 @with_crawl
 def forget(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_json: bool) -> None:
-    """Forget that URIs were seen, so that they count as new when they are found again.
+    """Forget that URIs were seen, so that they can be found anew.
 
-    URIs that wait in queues are not changed.
+    URIs that wait in queues stay there.
     """
     forgotten = crawl.frontier.forget_uris(crawl.crawl, _all(uris, file))
     _tell(crawl, "forgotten", forgotten, as_json)

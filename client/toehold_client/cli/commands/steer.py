@@ -9,6 +9,7 @@ import click
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus
 from toehold_client.awaiting import TEARDOWN_S
 from toehold_client.cli import output
+from toehold_client.cli.numbers import Real
 from toehold_client.controller import CrawlController
 from toehold_client.errors import CrawlFinished, DeadlineExceeded, WaitTimedOut
 from toehold_client.spec.plain import to_plain
@@ -44,7 +45,7 @@ def resume(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
 @json_option
 @with_crawl
 def hold(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
-    """Pause a crawl, and then hold it: the frontier writes nothing about it.
+    """Pause a crawl, and stop all writes to its data.
 
     The frontier refuses all changes to a held crawl. `toehold resume` continues the crawl; `toehold pause`
     only allows changes again.
@@ -58,11 +59,11 @@ def hold(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
 @json_option
 @with_crawl
 def stop(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
-    """End a crawl for good.
+    """End a crawl.
 
     The crawl is FINISHED when its last fetch has ended, or after its stop_timeout. A second `toehold stop`
-    interrupts the fetches, and the crawl is FINISHED within 15 s. A finished crawl cannot be resumed. Its
-    data stay until `toehold delete`.
+    interrupts the fetches, and the crawl is FINISHED within 15 s. `toehold reopen` lets it run
+    again. Its data stay until `toehold delete`.
     """
     _tell(crawl, _reached(crawl, crawl.stop(), {CrawlState.CRAWL_STATE_FINISHED}, wait_s), as_json)
 
@@ -71,7 +72,7 @@ def stop(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(min=0, max=31_536_000),
+    type=Real(min=0, max=31_536_000),
     metavar="SECONDS",
     help=f"Wait up to this long for the teardown, and fail if it is not complete then.  [default: wait up to "
     f"{TEARDOWN_S:g} s, without failing]",
@@ -79,7 +80,7 @@ def stop(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
 @json_option
 @with_crawl
 def teardown(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
-    """Stop a crawl if necessary, and remove it from the frontier's memory.
+    """Stop a crawl, and remove it from the frontier's memory.
 
     You can read its stored data until `toehold delete`. If the teardown is not complete when this command
     ends, the frontier completes it. If the crawl is stopping already, its fetches are interrupted.
@@ -87,11 +88,11 @@ def teardown(crawl: CrawlController, wait_s: float | None, as_json: bool) -> Non
     complete = crawl.teardown(TEARDOWN_S if wait_s is None else wait_s)
     if wait_s is not None and not complete:
         raise WaitTimedOut(
-            f"{crawl.crawl} was not torn down within {wait_s:g} s; the frontier goes on with it"
+            f"{crawl.crawl} was not torn down within {wait_s:g} s; the frontier completes the teardown"
         )
     output.result(
         {"crawl": crawl.crawl, "complete": complete},
-        f"{crawl.crawl}: {'torn down' if complete else 'being torn down, by the frontier itself'}",
+        f"{crawl.crawl}: {'torn down' if complete else 'being torn down; the frontier completes it'}",
         as_json=as_json,
     )
 
@@ -116,9 +117,7 @@ def _held(crawl: CrawlController, wait_s: float) -> CrawlStatus:
                 return crawl.status()
     except DeadlineExceeded:
         state = output.status_text(crawl.status())
-        raise WaitTimedOut(
-            f"{crawl.crawl} is not held after {wait_s:g} s of waiting; its state is {state}"
-        ) from None
+        raise WaitTimedOut(f"{crawl.crawl} was not held within {wait_s:g} s; its state is {state}") from None
     raise CrawlFinished(f"{crawl.crawl} has ended, so it will not be held")
 
 

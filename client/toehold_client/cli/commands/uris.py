@@ -14,11 +14,12 @@ from toehold.frontier.v1.admin_pb2 import DeleteUrisJob, UriState, UriStory, Wai
 from toehold.frontier.v1.crawl_pb2 import Disposition
 from toehold_client.cli import output
 from toehold_client.cli.import_file import Format, ImportFile, Tally
-from toehold_client.cli.text import count_text, fetch_status_text
+from toehold_client.cli.text import count_text, counted, fetch_status_text
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument
 from toehold_client.spec.plain import enum_word, to_plain
 
+from .completing import queue_keys
 from .jobs import tell_job
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
 
@@ -27,16 +28,28 @@ _COLUMNS = ("uri", "queue", "path", "tries", "cost", "due")
 
 @click.group(cls=Listing)
 def uris() -> None:
-    """List (the default), show, delete, export or import a crawl's URIs."""
+    """List, show, delete, export or import URIs.
+
+    `toehold uris` means `toehold uris list`.
+    """
 
 
 @uris.command("list")
-@click.option("--queue", "key", metavar="KEY", help="List only URIs of the queue with this key.")
+@click.option(
+    "--queue",
+    "key",
+    metavar="KEY",
+    shell_complete=queue_keys,
+    help="List only URIs of the queue with this key.",
+)
 @limit_option
 @json_option
 @with_crawl
 def list_uris(crawl: CrawlController, key: str | None, limit: int | None, as_json: bool) -> None:
-    """List the URIs that wait, by queue and in order, then those that are due later."""
+    """List the URIs that wait.
+
+    The command lists those in queues, in order, and then those that are due later.
+    """
     found = crawl.frontier.list_uris(crawl.crawl, key or "")
     tell(found, _COLUMNS, _row, limit=limit, as_json=as_json)
 
@@ -48,7 +61,7 @@ def list_uris(crawl: CrawlController, key: str | None, limit: int | None, as_jso
 def show_uri(crawl: CrawlController, uri: str, as_json: bool) -> None:
     """Show everything that a crawl knows about a URI.
 
-    `toehold explain --uri URI` explains why it is not being fetched now.
+    `toehold explain URI` explains why it is not fetched now.
     """
     story = crawl.frontier.get_uri(crawl.crawl, uri)
     if as_json:
@@ -86,15 +99,15 @@ def delete(
 @json_option
 @with_crawl
 def export(crawl: CrawlController, path: Path | None, as_json: bool) -> None:
-    """Write all URIs that wait, one JSON object per line, for `toehold uris import --format export`.
+    """Write all URIs that wait, one JSON object per line.
 
-    Pause the crawl first for an exact copy.
+    `toehold uris import --format export` reads them. Pause the crawl first for an exact copy.
     """
     if path is None:
-        output.note(f"{count_text(_write(crawl, sys.stdout))} URIs")
+        output.note(counted(_write(crawl, sys.stdout), "URI"))
         return
     if path.exists():
-        raise InvalidArgument(f"{path} exists already; name another file")
+        raise InvalidArgument(f"{path} already exists; name another file")
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("w", encoding="utf-8") as file:
@@ -104,7 +117,7 @@ def export(crawl: CrawlController, path: Path | None, as_json: bool) -> None:
         raise InvalidArgument(f"{path} cannot be written: {error.strerror}") from None
     output.result(
         {"crawl": crawl.crawl, "output": str(path), "uris": written},
-        f"{crawl.crawl}: {count_text(written)} URIs in {path}",
+        f"{crawl.crawl}: {counted(written, 'URI')} in {path}",
         as_json=as_json,
     )
 
@@ -123,6 +136,7 @@ def _write(crawl: CrawlController, file: TextIO) -> int:
     "--format",
     "kind",
     type=click.Choice([each.value for each in Format]),
+    metavar="FORMAT",
     required=True,
     help="The format of FILE, which may be compressed with gzip.",
 )
@@ -142,7 +156,9 @@ def import_uris(
     wait_s: float | None,
     as_json: bool,
 ) -> None:
-    """Import the URIs of FILE (- for standard input), with a job.
+    """Import the URIs of FILE, with a job. - is standard input.
+
+    FORMAT is one of these:
 
     \b
     list              one URI per line: schedules all
@@ -156,10 +172,10 @@ def import_uris(
     tells_seen = form in (Format.CRAWL_LOG, Format.RECOVERY_JOURNAL)
     if (no_successes or no_failures) and not tells_seen:
         raise click.UsageError(
-            f"--no-successes and --no-failures need a crawl-log or a recovery-journal, not a {kind}."
+            f"--no-successes and --no-failures need --format crawl-log or recovery-journal, got {kind}."
         )
     if force and form is Format.CRAWL_LOG:
-        raise click.UsageError("--force needs URIs to schedule; a crawl-log has none.")
+        raise click.UsageError("--force needs URIs to schedule, but a crawl-log has none.")
     source = ImportFile(file, form, successes=not no_successes, failures=not no_failures)
     job = crawl.frontier.import_uris(crawl.crawl, source.entries(), force=force)
     _tell_malformed(source.tally)
@@ -191,9 +207,9 @@ def _tell_malformed(tally: Tally) -> None:
         output.note(f"Malformed, {told}")
     untold = tally.malformed - len(tally.first_malformed)
     if untold > 0:
-        output.note(f"Malformed: {count_text(untold)} further lines")
+        output.note(f"Malformed: {counted(untold, 'further line')}")
     if tally.cut:
-        output.note("The file ends in the middle of its gzip stream. The URIs before that were imported.")
+        output.note("The gzip stream ends too early. The URIs before its end were imported.")
 
 
 def _row(waiting: WaitingUri) -> Sequence[str]:
@@ -219,6 +235,7 @@ def _facts(story: UriStory) -> list[tuple[str, str]]:
         ("refused by", f"scope.{story.refused_by}" if story.refused_by else ""),
         ("result", result if ended else ""),
         ("fetch status", fetch_status_text(story.fetch_status) if story.fetch_status else ""),
+        ("reason", story.reason),
         ("ended", output.moment(story.finish_time)),
         ("visits", count_text(story.visit_count) if story.visit_count else ""),
         ("etag", story.etag),

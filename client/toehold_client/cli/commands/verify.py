@@ -17,9 +17,9 @@ from .options import json_option, wait_option, with_crawl
 @json_option
 @with_crawl
 def verify(crawl: CrawlController, repair: bool, wait_s: float | None, as_json: bool) -> None:
-    """Check the stored data of a crawl, row by row, with a job: queues, URIs, seen-set, sums.
+    """Check the stored data of a crawl, with a job.
 
-    The job counts wrong rows as changed, and shows the first 100. It compares sums only if nothing changes
-    meanwhile, so pause the crawl first.
+    It checks queues, URIs, the seen-set and sums, row by row. The job counts wrong rows as changed, and shows
+    the first 100. It compares sums only if nothing changes meanwhile, so pause the crawl first.
     """
     tell_job(crawl, crawl.frontier.start_job(crawl.crawl, VerifyJob(repair=repair)), wait_s, as_json)

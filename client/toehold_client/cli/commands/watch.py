@@ -11,6 +11,7 @@ from toehold_client.cli.interruptions import Bell, Interruptions
 from toehold_client.cli.live.displays import Display, FullScreen, Lines, Objects, is_screen, show_once
 from toehold_client.cli.live.look import Look, to_record
 from toehold_client.cli.live.observer import Looks, Observer
+from toehold_client.cli.numbers import Real
 from toehold_client.controller import CrawlController
 
 from .options import json_option, with_crawl
@@ -23,7 +24,7 @@ _LONG_S = 3_600.0
 @click.option(
     "--interval",
     "interval_s",
-    type=click.FloatRange(0.1, 86_400),
+    type=Real(0.1, 86_400),
     metavar="SECONDS",
     help="Update this often, and at once when the state changes or a problem occurs.  "
     f"[default: {SCREEN_INTERVAL_S:g} on a terminal, {LINES_INTERVAL_S:g} otherwise]",

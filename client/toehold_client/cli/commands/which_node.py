@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,14 +14,16 @@ from click.core import ParameterSource
 
 from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node
 from toehold_client.cli import output
+from toehold_client.cli.presence import is_gone, team_of
 from toehold_client.client import FrontierClient
 from toehold_client.errors import NodeUnavailable, UnknownNode
 from toehold_client.node_client import NodeClient
 
-from .options import CALL_TIMEOUT_S, frontier_options, reached
+from .completing import node_names
+from .options import CALL_TIMEOUT_S, frontier_options
+from .which_frontier import reached
 
 _MOST_NAMED = 10
-_PROCESS = re.compile(r"/[0-9]+\Z")
 
 _T = TypeVar("_T")
 
@@ -69,26 +70,26 @@ class WhichNode:
         if not found:
             names = [node.node for node in answer.nodes[:_MOST_NAMED]]
             more = ", …" if len(answer.nodes) > _MOST_NAMED else ""
-            told = f"; it has {', '.join(names)}{more}" if names else ""
-            raise UnknownNode(f"the frontier at {self.frontier} has no node {self.name!r}{told}")
+            known = f"it has {', '.join(names)}{more}" if names else "no node has called it"
+            raise UnknownNode(f"the frontier at {self.frontier} has no node {self.name!r}; {known}")
         for node in found:
             if node.service_address:
                 return node
         raise NodeUnavailable(
-            f"the frontier has no address of {self.name!r}, which may have ended; give an address with --at"
+            f"the frontier at {self.frontier} has no address for {self.name!r}; give its address with --at"
         )
 
     def _check(self, client: NodeClient, node: Node) -> None:
         """Makes sure that the right node answers: a loopback address means another node on each machine."""
         try:
-            told = client.get_pool().node
+            answering = client.get_pool().node
         except NodeUnavailable as error:
             seen = output.moment(node.last_seen_time)
-            raise NodeUnavailable(f"{error}, where {node.node!r} was last seen, {seen}") from error
-        if told not in (node.node, _team(node.node)):
+            raise NodeUnavailable(f"{error}; {node.node!r} was last seen at {seen}") from error
+        if answering not in (node.node, team_of(node.node)):
             raise NodeUnavailable(
-                f"node {told!r} answers at {node.service_address}, not {node.node!r}; if that runs on "
-                "another machine, give its address with --at"
+                f"{answering!r} answers at {node.service_address}, not {node.node!r}; if {node.node!r} runs "
+                "on another machine, give its address with --at"
             )
 
 
@@ -96,7 +97,7 @@ def with_which_node(command: Callable[..., _T]) -> Callable[..., _T]:
     """Gives a command NODE, --at, --frontier and --dir, and calls it with the node that they name."""
 
     # Any number of arguments, so that a required one may follow an optional one.
-    @click.argument("names", metavar="[NODE]", nargs=-1)
+    @click.argument("names", metavar="[NODE]", nargs=-1, shell_complete=node_names)
     @at_option
     @frontier_options
     @functools.wraps(command)
@@ -117,17 +118,13 @@ def with_which_node(command: Callable[..., _T]) -> Callable[..., _T]:
 
 
 def named(answer: GetFrontierResponse, name: str) -> list[Node]:
-    """The nodes of a frontier with this name, or the processes NAME/1, NAME/2 … of one, the latest seen
-    first. Leaves out those that have fallen silent, unless all have.
+    """The nodes of a frontier with this name, or the processes NAME/1, NAME/2 … of one, the last seen first.
+    Leaves out those that are lost or have left, unless all are.
     """
-    found = [node for node in answer.nodes if name in (node.node, _team(node.node))]
-    if not found:
-        return []
-    latest_ns = max(node.last_seen_time.ToNanoseconds() for node in found)
-    since_ns = latest_ns - answer.lease_duration.ToNanoseconds()
-    return [node for node in found if node.last_seen_time.ToNanoseconds() >= since_ns]
+    found = all_named(answer, name)
+    return [node for node in found if not is_gone(node)] or found
 
 
-def _team(name: str) -> str:
-    """The name of the node of which this may be a process."""
-    return _PROCESS.sub("", name)
+def all_named(answer: GetFrontierResponse, name: str) -> list[Node]:
+    """The same, with those that are lost or have left."""
+    return [node for node in answer.nodes if name in (node.node, team_of(node.node))]

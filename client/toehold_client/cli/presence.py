@@ -1,0 +1,87 @@
+"""Whether the nodes of a frontier are there, in words."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+
+from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node, NodePresence
+
+from .text import counted, duration_text
+
+PRESENT = NodePresence.NODE_PRESENCE_PRESENT
+SILENT = NodePresence.NODE_PRESENCE_SILENT
+LOST = NodePresence.NODE_PRESENCE_LOST
+LEFT = NodePresence.NODE_PRESENCE_LEFT
+
+_PROCESS = re.compile(r"/[0-9]+\Z")
+
+
+def team_of(name: str) -> str:
+    """The node of which this may be a process: `north` for `north/2`."""
+    return _PROCESS.sub("", name)
+
+
+def is_gone(node: Node) -> bool:
+    """Whether a node is lost or has left."""
+    return node.presence in (LOST, LEFT)
+
+
+def is_working(node: Node) -> bool:
+    """Whether a node is there and takes leases. One that drains takes none."""
+    return node.presence == PRESENT and not node.draining
+
+
+def presence_text(node: Node, answer: GetFrontierResponse, now_s: float | None = None) -> str:
+    """`present`, `present, drains`, `silent for 25 s`, `lost 3 min ago`, `left`."""
+    seen_s = node.last_seen_time.ToNanoseconds() / 1e9
+    ago_s = max((time.time() if now_s is None else now_s) - seen_s, 0.0)
+    if node.presence == PRESENT:
+        return "present, drains" if node.draining else "present"
+    if node.presence == SILENT:
+        return f"silent for {_about(ago_s)}"
+    if node.presence == LOST:
+        return f"lost {_about(max(ago_s - answer.lease_duration.ToNanoseconds() / 1e9, 0.0))} ago"
+    return "left" if node.presence == LEFT else "-"
+
+
+def summary(nodes: Sequence[Node]) -> str:
+    """`2 nodes work, with 31 toe threads; 1 drains, 1 is silent.` Only those that work count as nodes."""
+    working = [node for node in nodes if is_working(node)]
+    verb = "works" if len(working) == 1 else "work"
+    toes = counted(sum(map(toe_count, working)), "toe thread")
+    told = f"{counted(len(working), 'node')} {verb}, with {toes}" if working else "No node works"
+    counts = {
+        ("drains", "drain"): sum(node.presence == PRESENT and node.draining for node in nodes),
+        ("is silent", "are silent"): sum(node.presence == SILENT for node in nodes),
+        ("is lost", "are lost"): sum(node.presence == LOST for node in nodes),
+        ("left", "left"): sum(node.presence == LEFT for node in nodes),
+    }
+    others = [f"{count} {one if count == 1 else many}" for (one, many), count in counts.items() if count]
+    return f"{told}; {', '.join(others)}." if others else f"{told}."
+
+
+def toe_count(node: Node) -> int:
+    """How many toe threads a node has now: none unless it is there."""
+    if node.presence != PRESENT:
+        return 0
+    return node.pool.alive_count if node.HasField("pool") else sum(each.count for each in node.toe_steps)
+
+
+def rival_warning(node: Node) -> str:
+    """Tells that two processes use one name, and what to do."""
+    return (
+        f"Warning: two processes call themselves {node.node!r}. The frontier works with session "
+        f"{node.session}, and refuses session {node.rival_session}. End one of them, or start it again with "
+        "another --name."
+    )
+
+
+def _about(seconds: float) -> str:
+    """`25 s`, `3 min`, `2 h 03 min`: a rough time."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min"
+    return duration_text(seconds)
