@@ -18,8 +18,8 @@ from frontier_server import config, wire
 from frontier_server.core.spec_problems import problems
 from toehold.frontier.v1 import admin_pb2
 from toehold_client.cli import frontier_file, import_file
-from toehold_client.cli.commands.settings import _read as read_settings
 from toehold_client.cli.live.crawl_log import last_pages
+from toehold_client.cli.setting_names import read_settings
 from toehold_client.errors import ToeholdError
 from toehold_client.spec import file as spec_file
 

@@ -88,7 +88,7 @@ def test_the_only_crawl_need_not_be_named(frontier: FakeFrontier, toehold_at: To
 def test_a_frontier_without_crawls_has_no_such_crawl(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     frontier.will("ListCrawls", ListCrawlsResponse())
     code, _, errors = toehold_at("pause")
-    assert code == 4
+    assert code == 9
     assert "has no crawl" in errors
 
 
@@ -159,10 +159,10 @@ def test_no_frontier_there_is_exit_code_3(toehold_at: Toehold, command: str) -> 
 
 
 @pytest.mark.parametrize("command", ["status", "pause", "queues", "events"])
-def test_an_unknown_crawl_is_exit_code_4(frontier: FakeFrontier, toehold_at: Toehold, command: str) -> None:
+def test_an_unknown_crawl_is_exit_code_9(frontier: FakeFrontier, toehold_at: Toehold, command: str) -> None:
     for rpc in ("GetCrawl", "RequestState", "ListQueues", "StateEvents"):
         frontier.will(rpc, UNKNOWN)
-    assert toehold_at(command, "--crawl", "c") == (4, "", "Error: there is no crawl 'c'\n")
+    assert toehold_at(command, "--crawl", "c") == (9, "", "Error: there is no crawl 'c'\n")
 
 
 def test_wrong_usage_is_exit_code_2(toehold_at: Toehold) -> None:
@@ -232,7 +232,7 @@ def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toe
         frontier.will("AddSeeds", seeds)
         frontier.will("LaunchCrawl", LaunchCrawlResponse(status=RUNNING))
     left_out = "Rejected (UNSUPPORTED_SCHEME): seed 2, mailto:x\n"
-    assert toehold_at("launch", spec_at(tmp_path)) == (0, "c: RUNNING, 1 seeds\n", left_out)
+    assert toehold_at("launch", spec_at(tmp_path)) == (0, "c: RUNNING, 1 seed\n", left_out)
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://www.example.com", "mailto:x"]
     code, output, errors = toehold_at("launch", spec_at(tmp_path), "--crawl", "d", "--json")
     assert (code, errors) == (0, left_out)
@@ -263,7 +263,7 @@ def test_a_spec_that_the_frontier_refuses_is_told_with_all_its_problems(
     code, _, errors = toehold_at("launch", spec_at(tmp_path))
     assert code == 2
     assert errors.splitlines() == [
-        "Error: the spec is refused:",
+        "Error: the frontier refuses the spec:",
         "  contact: is needed",
         "  fetch.timeout: 0 is too short",
     ]
@@ -281,7 +281,7 @@ def test_a_surt_prefix_that_the_frontier_refuses_is_told_with_its_line(
     code, _, errors = toehold_at("launch", spec_at(tmp_path, text + scope))
     assert code == 2
     assert errors.splitlines() == [
-        "Error: the spec is refused:",
+        "Error: the frontier refuses the spec:",
         f"  {tmp_path / 'surts.txt'}, line 4: is no host",
         "  scope.surt_prefixes[0]: is wrong",
     ]
@@ -419,7 +419,7 @@ WORDS = [
     ),
     (
         Event(limit_reached=LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4)),
-        "limit reached: max_bytes = 9, at 12 with 4 URIs out",
+        "limit reached: max_bytes = 9, at 12 with 4 URIs out at nodes",
     ),
     (Event(round_begun=RoundBegun(round=2)), "round 2 begins with the seeds"),
     (Event(uris_left=UrisLeft(retired_count=5, ineligible_count=6)), "URIs left: 5 retired, 6 ineligible"),
@@ -447,12 +447,12 @@ WORDS = [
         "a requested: update, weight",
     ),
     (Event(problem=Problem(kind="disk-reserve", detail="1 MB left")), "problem: disk-reserve, 1 MB left"),
-    (Event(held=Held()), "held: nothing is written until the crawl is released"),
+    (Event(held=Held()), "held: the frontier writes nothing about the crawl until its release"),
     (Event(released=Released()), "released"),
     (Event(checkpointed=Checkpointed(checkpoint="cp1")), "saved in checkpoint cp1"),
     (
         Event(flights_cancelled=FlightsCancelled(leased_count=4, bound="stop_timeout")),
-        "stop_timeout is over: 4 leases were cancelled",
+        "stop_timeout is over: 4 leases cancelled",
     ),
     (Event(status_changed=status("PAUSED", reason="1 MB left")), "PAUSED: 1 MB left"),
     (Event(status_changed=STOPPED), "FINISHED (ABORTED)"),

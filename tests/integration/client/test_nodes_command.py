@@ -26,6 +26,10 @@ from toehold.frontier.v1.frontier_pb2 import PoolStatistics, ToeStepCount
 from toehold.node.v1 import node_pb2
 
 HEARD_S = 1_800_000_000
+PRESENT = admin_pb2.NODE_PRESENCE_PRESENT
+SILENT = admin_pb2.NODE_PRESENCE_SILENT
+LOST = admin_pb2.NODE_PRESENCE_LOST
+LEFT = admin_pb2.NODE_PRESENCE_LEFT
 STATISTICS = PoolStatistics(size=4, alive_count=3, died_count=2, killed_count=5, abandoned_count=1)
 STEPS = [ToeStepCount(step="ABOUT_TO_GET_URI", count=1), ToeStepCount(step="FETCHING", count=2)]
 HOSTILE = "http://a.example/\x1b[2J\x07?a=\u202eb"
@@ -46,8 +50,11 @@ def at(node: FakeFrontier) -> Iterator[str]:
 
 
 def listed(name: str, address: str = "", *, ago_s: int = 0, **more: Any) -> admin_pb2.Node:
+    """A node of the frontier's list, by default one that is present."""
     heard = Timestamp(seconds=HEARD_S - ago_s)
-    return admin_pb2.Node(node=name, last_seen_time=heard, service_address=address, **more)
+    return admin_pb2.Node(
+        node=name, last_seen_time=heard, service_address=address, **{"presence": PRESENT, **more}
+    )
 
 
 def hears(frontier: FakeFrontier, *nodes: admin_pb2.Node) -> None:
@@ -100,10 +107,12 @@ def test_list_tells_what_became_of_toe_threads_and_who_drains(
     code, output, _ = toehold_at("nodes")
     steps = "ABOUT_TO_GET_URI: 1, FETCHING: 2"
     assert code == 0
-    assert [[cell.strip() for cell in row] for row in rows(output)] == [
-        ["n1", WHEN, "7", "3/4", "-", "2/5/1", "drains", "10.0.0.1:7708", steps],
-        ["foreign", WHEN, "0", "3", "9", "-", "-", "-", steps],
+    *told, summary = rows(output)
+    assert [[cell.strip() for cell in row] for row in told] == [
+        ["n1", "present, drains", "7", "3/4", "-", "2/5/1", WHEN, "10.0.0.1:7708", steps],
+        ["foreign", "present", "0", "3", "9", "-", WHEN, "-", steps],
     ]
+    assert summary == ["1 node works, with 3 toe threads; 1 drains."]
 
 
 def test_list_says_it_all_to_programs(toehold_at: Toehold, frontier: FakeFrontier) -> None:
@@ -111,6 +120,89 @@ def test_list_says_it_all_to_programs(toehold_at: Toehold, frontier: FakeFrontie
     (told,) = said(toehold_at("nodes", "list", "--json")[1])
     assert (told["node"], told["service_address"], told["draining"]) == ("n1", "10.0.0.1:7708", True)
     assert told["pool"]["abandoned_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("presence", "seen_ago_s", "words"),
+    [
+        (SILENT, 25, "silent for 25 s"),
+        (LOST, 30 + 185, "lost 3 min ago"),
+        (LOST, 30 + 7_500, "lost 2 h 05 min ago"),
+        (LEFT, 5, "left"),
+    ],
+)
+def test_toe_threads_of_a_node_that_is_not_present_do_not_count(
+    toehold_at: Toehold,
+    frontier: FakeFrontier,
+    monkeypatch: pytest.MonkeyPatch,
+    presence: admin_pb2.NodePresence.ValueType,
+    seen_ago_s: int,
+    words: str,
+) -> None:
+    monkeypatch.setattr("toehold_client.cli.presence.time.time", lambda: HEARD_S)
+    gone = listed("n1", ago_s=seen_ago_s, presence=presence, pool=STATISTICS, toe_steps=STEPS)
+    hears(frontier, gone)
+    row, (summary,) = rows(toehold_at("nodes")[1])
+    assert [row[0], row[1].strip(), row[3].strip(), row[-1].strip()] == ["n1", words, "-", "-"]
+    assert summary.startswith("No node works; 1 ")
+
+
+def test_nodes_that_do_not_work_are_counted_apart(toehold_at: Toehold, frontier: FakeFrontier) -> None:
+    hears(
+        frontier,
+        listed("a", pool=STATISTICS),
+        listed("b", toe_steps=STEPS),
+        listed("c", draining=True, pool=STATISTICS),
+        listed("d", presence=SILENT, pool=STATISTICS),
+        listed("e", presence=LOST, draining=True, pool=STATISTICS),
+        listed("f", presence=LOST, pool=STATISTICS),
+        listed("g", presence=LEFT),
+    )
+    summary = toehold_at("nodes")[1].splitlines()[-1]
+    assert summary == "2 nodes work, with 6 toe threads; 1 drains, 1 is silent, 2 are lost, 1 left."
+
+
+def test_two_processes_under_one_name_are_a_warning_with_advice(
+    toehold_at: Toehold, frontier: FakeFrontier
+) -> None:
+    hears(frontier, listed("n1", session="s-2", rival_session="s-1"), listed("n2"))
+    code, _, errors = toehold_at("nodes")
+    assert (code, errors.count("\n")) == (0, 1)
+    assert errors.startswith("Warning: two processes call themselves 'n1'. ")
+    assert "session s-2" in errors and "refuses session s-1" in errors and "another --name" in errors
+
+
+def test_without_a_node_the_list_tells_how_to_start_one(
+    toehold_at: Toehold, frontier: FakeFrontier, address: str
+) -> None:
+    hears(frontier)
+    output = toehold_at("nodes")[1]
+    assert output.splitlines()[1] == f"No node has called. To start one: toehold-node --frontier {address}"
+
+
+# forget
+
+
+def test_forget_removes_the_processes_that_are_gone(toehold_at: Toehold, frontier: FakeFrontier) -> None:
+    hears(frontier, listed("n1/1"), listed("n1/2", presence=LOST), listed("n1/3", presence=LEFT))
+    frontier.will("ForgetNode", *[admin_pb2.ForgetNodeResponse()] * 2)
+    assert toehold_at("nodes", "forget", "n1") == (0, "n1/2, n1/3: forgotten\n", "")
+    assert [request.node for request in frontier.asked["ForgetNode"]] == ["n1/2", "n1/3"]
+
+
+def test_a_node_that_is_there_is_not_forgotten(toehold_at: Toehold, frontier: FakeFrontier) -> None:
+    hears(frontier, listed("n1"))
+    message = "node 'n1' is PRESENT"
+    frontier.will("ForgetNode", Refusal(grpc.StatusCode.FAILED_PRECONDITION, message, "NODE_PRESENT"))
+    assert toehold_at("nodes", "forget", "n1") == (5, "", f"Error: {message}\n")
+
+
+def test_a_node_that_the_frontier_does_not_know_cannot_be_forgotten(
+    toehold_at: Toehold, frontier: FakeFrontier
+) -> None:
+    hears(frontier)
+    frontier.will("ForgetNode", Refusal(grpc.StatusCode.NOT_FOUND, "no node 'n9'", "UNKNOWN_NODE"))
+    assert toehold_at("nodes", "forget", "n9") == (9, "", "Error: no node 'n9'\n")
 
 
 # Which node
@@ -134,10 +226,10 @@ def test_the_processes_of_a_node_lead_to_it(
     assert toehold_at("nodes", "show", name)[0] == 0
 
 
-def test_one_that_has_long_been_silent_does_not_stand_in_the_way_of_its_successor(
+def test_a_lost_node_does_not_hide_its_successor(
     toehold_at: Toehold, frontier: FakeFrontier, node: FakeFrontier, at: str
 ) -> None:
-    hears(frontier, listed("n1/1", at), listed("n1", "127.0.0.1:1", ago_s=31))
+    hears(frontier, listed("n1/1", at), listed("n1", "127.0.0.1:1", presence=LOST))
     node.will("GetPool", pool("n1"), pool("n1"))
     assert toehold_at("nodes", "show", "n1")[0] == 0
 
@@ -155,14 +247,14 @@ def test_a_node_that_the_frontier_does_not_hear_is_told_with_those_that_it_does(
 ) -> None:
     hears(frontier, listed("n1"), listed("n2"))
     wanted = f"Error: the frontier at {address} has no node 'n3'; it has n1, n2\n"
-    assert toehold_at("nodes", "toes", "n3") == (4, "", wanted)
+    assert toehold_at("nodes", "toes", "n3") == (9, "", wanted)
 
 
 def test_a_node_that_cannot_be_asked_is_told(toehold_at: Toehold, frontier: FakeFrontier) -> None:
     hears(frontier, listed("n1"))
     code, output, errors = toehold_at("nodes", "toes", "n1")
     assert (code, output) == (3, "")
-    assert "has no address of 'n1'" in errors and "--at" in errors
+    assert "has no address for 'n1'" in errors and "--at" in errors
 
 
 def test_a_node_that_does_not_answer_is_told_with_when_it_was_last_seen(
@@ -172,7 +264,7 @@ def test_a_node_that_does_not_answer_is_told_with_when_it_was_last_seen(
     code, _, errors = toehold_at("nodes", "show", "n1")
     assert code == 3
     assert errors.startswith("Error: no node answers at 127.0.0.1:1 (")
-    assert errors.endswith(f"where 'n1' was last seen, {WHEN}\n")
+    assert errors.endswith(f"; 'n1' was last seen at {WHEN}\n")
 
 
 def test_another_node_at_the_address_is_not_taken_for_the_one_meant(
@@ -182,7 +274,7 @@ def test_another_node_at_the_address_is_not_taken_for_the_one_meant(
     node.will("GetPool", pool("n2"))
     code, _, errors = toehold_at("nodes", "kill", "n1", "3")
     assert code == 3
-    assert f"node 'n2' answers at {at}, not 'n1'" in errors
+    assert f"'n2' answers at {at}, not 'n1'" in errors
     assert not node.asked["KillToe"]
 
 
@@ -397,7 +489,7 @@ def test_kill_names_a_toe_thread(
 @pytest.mark.parametrize(
     ("code", "reason", "exit_code"),
     [
-        (grpc.StatusCode.NOT_FOUND, "UNKNOWN_TOE", 4),
+        (grpc.StatusCode.NOT_FOUND, "UNKNOWN_TOE", 9),
         (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE", 2),
         (grpc.StatusCode.UNAVAILABLE, "WORKER_SILENT", 3),
     ],
@@ -422,7 +514,7 @@ def test_kill_tells_programs_what_it_asked_for(toehold_at: Toehold, node: FakeFr
 def test_a_node_of_several_processes_is_resized_by_shares(
     toehold_at: Toehold, frontier: FakeFrontier
 ) -> None:
-    hears(frontier, listed("n1/2"), listed("n1/1"), listed("n1/3", ago_s=31), listed("n2"))
+    hears(frontier, listed("n1/2"), listed("n1/1"), listed("n1/3", presence=LEFT), listed("n2"))
     frontier.will("SetPoolSize", *[admin_pb2.SetPoolSizeResponse()] * 2)
     assert toehold_at("nodes", "resize", "7", "--node", "n1") == (0, "n1: 7 toe threads\n", "")
     asked = {request.node: request.size for request in frontier.asked["SetPoolSize"]}
@@ -452,7 +544,7 @@ def test_a_node_that_drains_is_not_resized(toehold_at: Toehold, node: FakeFronti
 def test_drain_asks_the_frontier_for_each_process(toehold_at: Toehold, frontier: FakeFrontier) -> None:
     hears(frontier, listed("n1/2"), listed("n1/1"), listed("n2"))
     frontier.will("DrainNode", *[admin_pb2.DrainNodeResponse()] * 2)
-    wanted = "n1: drains, and ends when its fetches are done\n"
+    wanted = "n1: drains, and ends once its fetches have ended\n"
     assert toehold_at("nodes", "drain", "n1") == (0, wanted, "")
     assert {request.node for request in frontier.asked["DrainNode"]} == {"n1/1", "n1/2"}
 
@@ -462,7 +554,7 @@ def test_drain_of_an_unknown_node_is_refused_in_the_frontiers_words(
 ) -> None:
     hears(frontier)
     frontier.will("DrainNode", Refusal(grpc.StatusCode.NOT_FOUND, "no node 'n9' is heard", "UNKNOWN_NODE"))
-    assert toehold_at("nodes", "drain", "n9") == (4, "", "Error: no node 'n9' is heard\n")
+    assert toehold_at("nodes", "drain", "n9") == (9, "", "Error: no node 'n9' is heard\n")
 
 
 def test_drain_at_an_address_asks_the_node(toehold_at: Toehold, node: FakeFrontier, at: str) -> None:

@@ -163,8 +163,8 @@ def import_uris(
     \b
     list              one URI per line: schedules all
     export            output of `toehold uris export`: schedules all
-    crawl-log         crawl.log of Heritrix or Toehold: notes finished URIs as seen
-    recovery-journal  of Heritrix: notes Fs, Ff, Fd and Fi as seen, schedules F+
+    crawl-log         Heritrix's or Toehold's log: notes finished URIs as seen
+    recovery-journal  Heritrix's: notes Fs, Ff, Fd and Fi as seen, schedules F+
 
     The job notes all seen URIs before it schedules others, so it schedules none that was finished.
     """
