@@ -156,7 +156,7 @@ allowed_addresses = ["loopback"]
 [scope]
 hosts = ["{crawl}.example"]
 """)
-    assert toehold_at("create", str(file)) == (0, f"{crawl}: NASCENT (CREATED), 1 seeds\n", "")
+    assert toehold_at("create", str(file)) == (0, f"{crawl}: NASCENT (CREATED), 1 seed\n", "")
     (tmp_path / "list").write_text(f"{seed_of(crawl)}a\n")
     at = At(toehold_at, crawl)
     at.output("uris", "import", str(tmp_path / "list"), "--format", "list", "--wait", "60")

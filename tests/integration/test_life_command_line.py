@@ -491,9 +491,9 @@ def test_each_shell_has_a_script(toehold_at: Toehold, shell: str) -> None:
     "arguments",
     ["hold", "teardown", "set weight=1", "copy other", "seeds add http://a.example/", "run", "launch"],
 )
-def test_an_unknown_crawl_is_exit_code_4(toehold_at: Toehold, arguments: str) -> None:
+def test_an_unknown_crawl_is_exit_code_9(toehold_at: Toehold, arguments: str) -> None:
     code, output, errors = toehold_at(*arguments.split(), "--crawl", "no-such-crawl")
-    assert (code, output, errors) == (4, "", "Error: there is no crawl 'no-such-crawl'\n")
+    assert (code, output, errors) == (9, "", "Error: there is no crawl 'no-such-crawl'\n")
 
 
 def test_every_command_speaks_json_and_is_in_the_manual() -> None:

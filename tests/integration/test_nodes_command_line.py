@@ -156,7 +156,7 @@ def test_a_toe_thread_is_found_and_killed_and_the_node_drained(node: Node, toeho
     assert line.endswith(f" at {stuck['uri']}")
     assert "http_fetch.py" in output
 
-    assert toehold("nodes", "kill", "north", "999", "--worker", "1")[0] == 4
+    assert toehold("nodes", "kill", "north", "999", "--worker", "1")[0] == 9
     which = ("north", str(stuck["serial"]), "--worker", str(stuck["worker"]))
     assert toehold("nodes", "kill", *which)[0] == 0
     eventually(lambda: node.status(stuck["uri"]) == KILLED, "its URI handed back")

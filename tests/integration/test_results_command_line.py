@@ -44,7 +44,7 @@ def test_reasons_are_told_for_a_crawl_a_queue_and_a_uri(crawled: At) -> None:
         assert any(line.startswith("PAUSED") for line in lines[1:])
     whys = [reason["why"] for reason in crawled.json("explain", "--uri", seed_of(crawled.crawl, "b."))]
     assert "SEEN_ALREADY" in whys
-    assert crawled.refused("explain", "--queue", "none")[0] == 4
+    assert crawled.refused("explain", "--queue", "none")[0] == 9
     assert crawled.refused("explain", "--uri", "nope")[0] == 2
 
 
