@@ -222,7 +222,7 @@ def test_a_journal_that_a_crash_has_cut_is_taken_in_as_far_as_it_goes(fresh: At,
         "uris", "import", str(tmp_path / "cut"), "--format", "recovery-journal", "--wait", "60"
     )
     assert code == 0 and facts(output)["state"] == "DONE"
-    assert "The file ends in the middle of its gzip stream" in errors
+    assert "The gzip stream ends too early" in errors
 
 
 def test_a_crawl_that_has_finished_takes_nothing_in(at: At, stubs: Stubs, tmp_path: Path) -> None:

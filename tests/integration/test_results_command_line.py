@@ -85,12 +85,9 @@ def test_reports_for_people_and_for_programs(crawled: At) -> None:
     (told,) = crawled.json("report", "crawl")
     assert (told["processed_count"], told["bytes_count"], told["status"]["state"]) == (2, 2000, "PAUSED")
 
-    rows = [line.split() for line in crawled.output("report", "seeds").splitlines()]
-    assert rows == [
-        ["seed", "result", "fetch", "status"],
-        [first, "SUCCEEDED", "200"],
-        [second, "FAILED", "-4", "timeout"],
-    ]
+    heading, *rows, summary = crawled.output("report", "seeds").splitlines()
+    assert heading.split() == ["seed", "outcome"] and summary.startswith("2 seeds")
+    assert [row.split()[0] for row in rows] == [first, second]
     assert [seed["story"]["fetch_status"] for seed in crawled.json("report", "seeds")] == [200, -4]
 
     hosts = {row.split()[0]: row.split()[1:4] for row in crawled.output("report", "hosts").splitlines()[1:]}

@@ -48,7 +48,7 @@ def explain(
     for place, each in enumerate(keys or [None]):
         if place and not as_json:
             output.line("")
-        if keys and not as_json:
+        if subject not in (None, each) and not as_json:
             output.line(f"Queue {each}:")
         reasons = crawl.frontier.explain(crawl.crawl, queue_key=each)
         _tell(reasons, as_json, queue_key=each)
