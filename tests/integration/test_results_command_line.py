@@ -85,9 +85,9 @@ def test_reports_for_people_and_for_programs(crawled: At) -> None:
     (told,) = crawled.json("report", "crawl")
     assert (told["processed_count"], told["bytes_count"], told["status"]["state"]) == (2, 2000, "PAUSED")
 
-    heading, *rows, summary = crawled.output("report", "seeds").splitlines()
-    assert heading.split() == ["seed", "outcome"] and summary.startswith("2 seeds")
-    assert [row.split()[0] for row in rows] == [first, second]
+    heading, *seeds, summary = crawled.output("report", "seeds").splitlines()
+    assert heading.split() == ["seed", "outcome"] and summary == "2 seeds: 1 fetched, 1 failed"
+    assert [row.split(None, 1) for row in seeds] == [[first, "fetched (200)"], [second, "timed out"]]
     assert [seed["story"]["fetch_status"] for seed in crawled.json("report", "seeds")] == [200, -4]
 
     hosts = {row.split()[0]: row.split()[1:4] for row in crawled.output("report", "hosts").splitlines()[1:]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
@@ -19,6 +19,7 @@ from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus
 from toehold_client.spec.plain import enum_word
 
 _ROOMY_WIDTH = 120
+_SHORT = 12  # columns up to this width are not wrapped: numbers and states stay whole
 
 
 def line(text: str) -> None:
@@ -44,20 +45,29 @@ def result(content: Mapping[str, Any], text: str, *, as_json: bool) -> None:
         line(text)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows under headings: drawn on a terminal, elsewhere aligned with blanks. Never cut."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, spare: Collection[str] = ()) -> None:
+    """Rows under headings: drawn on a terminal, elsewhere aligned with blanks. Cells are never cut.
+
+    A narrow terminal leaves out the `spare` columns.
+    """
     cells = [[harmless(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        drawn = Table(box=SIMPLE_HEAD)
-        for name in columns:
-            drawn.add_column(name, overflow="fold")  # a long URI is wrapped, never cut
-        for row in cells:
-            drawn.add_row(*map(Text, row))
-        Console().print(drawn)
+        _draw(columns, cells, () if is_roomy() else spare)
         return
     for row in [[*columns], *cells]:
         widths = (max(len(each[place]) for each in [columns, *cells]) for place in range(len(columns)))
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]], without: Collection[str]) -> None:
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown = [place for place, name in enumerate(columns) if name not in without]
+    for place in shown:
+        width = max(len(columns[place]), *(len(row[place]) for row in cells), 0)
+        drawn.add_column(columns[place], overflow="fold", no_wrap=width <= _SHORT)
+    for row in cells:
+        drawn.add_row(*(Text(row[place]) for place in shown))
+    Console().print(drawn)
 
 
 def is_roomy() -> bool:

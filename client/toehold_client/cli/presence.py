@@ -72,9 +72,8 @@ def toe_count(node: Node) -> int:
 def rival_warning(node: Node) -> str:
     """Tells that two processes use one name, and what to do."""
     return (
-        f"Warning: two processes call themselves {node.node!r}. The frontier works with session "
-        f"{node.session}, and refuses session {node.rival_session}. End one of them, or start it again with "
-        "another --name."
+        f"Warning: two processes use the name {node.node!r}, so the frontier refuses one of them (session "
+        f"{node.rival_session}). End one, or restart it with another --name."
     )
 
 

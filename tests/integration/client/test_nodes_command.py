@@ -168,8 +168,8 @@ def test_two_processes_under_one_name_are_a_warning_with_advice(
     hears(frontier, listed("n1", session="s-2", rival_session="s-1"), listed("n2"))
     code, _, errors = toehold_at("nodes")
     assert (code, errors.count("\n")) == (0, 1)
-    assert errors.startswith("Warning: two processes call themselves 'n1'. ")
-    assert "session s-2" in errors and "refuses session s-1" in errors and "another --name" in errors
+    assert errors.startswith("Warning: two processes use the name 'n1', so the frontier refuses one of them")
+    assert "(session s-1). End one, or restart it with another --name." in errors
 
 
 def test_without_a_node_the_list_tells_how_to_start_one(
@@ -177,7 +177,10 @@ def test_without_a_node_the_list_tells_how_to_start_one(
 ) -> None:
     hears(frontier)
     output = toehold_at("nodes")[1]
-    assert output.splitlines()[1] == f"No node has called. To start one: toehold-node --frontier {address}"
+    assert (
+        output.splitlines()[1]
+        == f"No node has called. To start one: toehold-node --frontier {address} --warc DIR"
+    )
 
 
 # forget

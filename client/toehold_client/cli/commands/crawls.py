@@ -27,7 +27,7 @@ def crawls(client: FrontierClient, as_json: bool) -> None:
         for crawl in client.list_crawls():
             output.record(to_plain(crawl))
     else:
-        output.table(_COLUMNS, map(_row, client.list_crawls()))
+        output.table(_COLUMNS, map(_row, client.list_crawls()), spare=("created", "finished", "seeds"))
 
 
 def _row(crawl: Crawl) -> tuple[str, ...]:

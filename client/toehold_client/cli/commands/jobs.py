@@ -34,7 +34,14 @@ def jobs() -> None:
 @with_crawl
 def list_jobs(crawl: CrawlController, limit: int | None, as_json: bool) -> None:
     """List a crawl's jobs, with those that ended last."""
-    tell(crawl.frontier.list_jobs(crawl.crawl), _COLUMNS, _row, limit=limit, as_json=as_json)
+    tell(
+        crawl.frontier.list_jobs(crawl.crawl),
+        _COLUMNS,
+        _row,
+        limit=limit,
+        as_json=as_json,
+        spare=("of", "ended"),
+    )
 
 
 @jobs.command("show")

@@ -28,7 +28,10 @@ from .completing import node_names
 from .options import CALL_TIMEOUT_S, Listing, json_option, limit_option, tell, with_frontier
 from .which_node import WhichNode, all_named, at_option, named, with_which_node
 
-_COLUMNS = ("node", "presence", "out", "toes", "wanted", "died/killed/left")
+_COLUMNS = (
+    *("node", "presence", "out", "toes", "wanted", "died/killed/left", "last seen", "address"),
+    "toes by step",
+)
 _WORKER_COLUMNS = (
     *("process", "pid", "started", "toes", "died/killed/left", "unreported", "replaced", "state"),
 )
@@ -61,9 +64,14 @@ def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None
     counts lost toe threads; the `left` ones did not end, so the node abandoned them.
     """
     answer = client.get_frontier()
-    roomy = output.is_roomy()
-    columns = (*_COLUMNS, *(("last seen", "address") if roomy else ()), "toes by step")
-    tell(answer.nodes, columns, lambda node: _row(node, answer, roomy), limit=limit, as_json=as_json)
+    tell(
+        answer.nodes,
+        _COLUMNS,
+        lambda node: _row(node, answer),
+        limit=limit,
+        as_json=as_json,
+        spare=("wanted", "last seen", "address"),
+    )
     if not as_json:
         output.line(summary(answer.nodes) if answer.nodes else _no_node(client))
     for node in answer.nodes:
@@ -72,7 +80,7 @@ def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None
 
 
 def _no_node(client: FrontierClient) -> str:
-    return f"No node has called. To start one: toehold-node --frontier {client.address}"
+    return f"No node has called. To start one: toehold-node --frontier {client.address} --warc DIR"
 
 
 @nodes.command("show")
@@ -215,7 +223,7 @@ def drain(which: WhichNode, as_json: bool) -> None:
     )
 
 
-def _row(node: Node, answer: GetFrontierResponse, roomy: bool) -> Sequence[str]:
+def _row(node: Node, answer: GetFrontierResponse) -> Sequence[str]:
     has_pool = node.HasField("pool")
     there = node.presence == PRESENT  # otherwise the toe threads are those of its last heartbeat
     toes = _alive(node.pool) if has_pool else str(toe_count(node))
@@ -226,7 +234,8 @@ def _row(node: Node, answer: GetFrontierResponse, roomy: bool) -> Sequence[str]:
         toes if there else "-",
         str(node.pool_size) if node.HasField("pool_size") else "-",
         _lost(node.pool) if has_pool else "-",
-        *((output.moment(node.last_seen_time) or "-", node.service_address or "-") if roomy else ()),
+        output.moment(node.last_seen_time) or "-",
+        node.service_address or "-",
         (_steps(node.toe_steps) if there else "") or "-",
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,15 +81,18 @@ def tell(
     *,
     limit: int | None,
     as_json: bool,
+    spare: Collection[str] = (),
 ) -> None:
-    """Prints a listing: one object per line for programs, a table for people."""
+    """Prints a listing: one object per line for programs, a table for people. A narrow terminal leaves out
+    the `spare` columns.
+    """
     if as_json:
         for item in itertools.islice(items, limit):
             output.record(to_plain(item))
         return
     shown = limit or TABLE_ROWS
     listed = list(itertools.islice(items, shown + 1))
-    output.table(columns, map(row, listed[:shown]))
+    output.table(columns, map(row, listed[:shown]), spare=spare)
     if len(listed) > shown:
         output.note(f"There are more than {shown}. Use --limit to see more.")
 

@@ -67,7 +67,7 @@ def _tell(columns: Sequence[str], rows: Iterable[Row], as_json: bool) -> None:
         for _, plain in rows:
             output.record(plain)
     else:
-        output.table(columns, (cells for cells, _ in rows))
+        output.table(columns, (cells for cells, _ in rows), spare=_SPARE)
 
 
 def _crawl(crawl: CrawlController, as_json: bool) -> None:
@@ -216,6 +216,7 @@ _OF_STATISTICS = (
     "novel bytes",
     "last success",
 )
+_SPARE = ("robots", "responses", "novel", "novel bytes", "last success", "ever queued", "precedence")
 _OF_QUEUES = ("queue", "queued", "ever queued", "precedence", "spent/budget", "state", "wakes")
 
 _KINDS: Mapping[str, tuple[Sequence[str], Callable[[CrawlController], Iterable[Row]]]] = {

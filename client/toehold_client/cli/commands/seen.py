@@ -77,7 +77,7 @@ def list_seen(
     Only for crawls that keep their URIs (identity.keep_uris).
     """
     found = crawl.frontier.list_seen_uris(crawl.crawl, _filter(host, queue, pattern, before))
-    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json)
+    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json, spare=("queue", "taken in"))
 
 
 @seen.command()

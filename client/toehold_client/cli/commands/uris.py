@@ -51,7 +51,7 @@ def list_uris(crawl: CrawlController, key: str | None, limit: int | None, as_jso
     The command lists those in queues, in order, and then those that are due later.
     """
     found = crawl.frontier.list_uris(crawl.crawl, key or "")
-    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json)
+    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json, spare=("path", "cost"))
 
 
 @uris.command("show")
