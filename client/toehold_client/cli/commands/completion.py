@@ -26,7 +26,7 @@ class _Zsh(ZshComplete):
     source_template = ZshComplete.source_template.replace(
         "compadd -U -V unsorted -a completions",
         'local -a ending=()\n        [[ "${completions[1]}" == *= ]] && ending=(-S "")\n'
-        "        compadd $ending -U -V unsorted -a completions",
+        '        compadd "${ending[@]}" -U -V unsorted -a completions',
     )
 
 

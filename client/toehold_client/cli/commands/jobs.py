@@ -33,7 +33,7 @@ def jobs() -> None:
 @json_option
 @with_crawl
 def list_jobs(crawl: CrawlController, limit: int | None, as_json: bool) -> None:
-    """List a crawl's jobs, with those that ended last."""
+    """List a crawl's jobs: those under way and the last that ended."""
     tell(
         crawl.frontier.list_jobs(crawl.crawl),
         _COLUMNS,

@@ -33,7 +33,8 @@ _STATES = {enum_word(QueueState.DESCRIPTOR, state).lower(): state for state in Q
 
 
 def _queue_argument(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    return click.argument("subject", metavar="QUEUE", required=required, shell_complete=queue_names)
+    metavar = "QUEUE" if required else "[QUEUE]"
+    return click.argument("subject", metavar=metavar, required=required, shell_complete=queue_names)
 
 
 _COLUMNS = ("queue", "state", "queued", "out", "failed", "wakes", "reason")

@@ -36,7 +36,9 @@ Row = tuple[Sequence[str], Mapping[str, Any]]
 @json_option
 @with_crawl
 def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
-    """Print a report of a crawl, of one of these kinds.
+    """Print a report of a crawl.
+
+    KIND is one of these:
 
     \b
     crawl      the crawl as a whole

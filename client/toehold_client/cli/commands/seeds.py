@@ -10,6 +10,7 @@ import click
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse
 from toehold.frontier.v1.crawl_pb2 import Verdict
 from toehold_client.cli import output
+from toehold_client.cli.help import Group
 from toehold_client.cli.text import counted
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument
@@ -19,7 +20,7 @@ from toehold_client.spec.plain import enum_word, to_plain
 from .options import json_option, with_crawl
 
 
-@click.group()
+@click.group(cls=Group)
 def seeds() -> None:
     """Add seeds to a crawl. `toehold report seeds` shows their outcomes."""
 

@@ -18,7 +18,7 @@ from toehold_client.spec.plain import enum_word
 
 from .completing import queue_keys
 from .jobs import tell_job
-from .options import json_option, limit_option, tell, wait_option, with_crawl
+from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
 
 _COLUMNS = ("uri", "state", "queue", "result", "taken in", "due")
 
@@ -53,9 +53,12 @@ def _filter(host: str | None, queue: str | None, pattern: str | None, before: da
     return chosen
 
 
-@click.group()
+@click.group(cls=Listing)
 def seen() -> None:
-    """List and count seen URIs, note URIs as seen, or forget them."""
+    """List or count seen URIs, note URIs as seen, or forget them.
+
+    `toehold seen` means `toehold seen list`.
+    """
 
 
 @seen.command("list")
