@@ -204,6 +204,21 @@ def test_a_queue_that_is_not_there_is_exit_code_9(at: At) -> None:
         assert errors.startswith(f"Error: crawl '{at.crawl}' has no queue for 'no,such,'; ")
 
 
+def test_a_queue_is_named_by_its_host_or_by_a_url(at: At) -> None:
+    host = f"a.{at.crawl}.example"
+    for subject in (host, seed_of(at.crawl, "a.")):
+        (shown,) = at.json("queues", "show", subject)
+        assert (shown["queue_key"], shown["host"]) == (at.key("a"), host)
+        assert at.json("explain", subject)
+    assert (
+        facts(at.output("queues", "pause", host))["state"]
+        == facts(at.output("queues", "show", host))["state"]
+    )
+    assert at.json("queues", "show", host)[0]["paused"]
+    code, errors = at.refused("queues", "show", f"aa.{at.crawl}.example")
+    assert code == 9 and errors.endswith(f"; did you mean {host}?\n")
+
+
 def test_a_bad_pattern_is_told_with_its_place(at: At) -> None:
     code, errors = at.refused("queues", "retire", "--pattern", "a(?=b)")
     assert (
