@@ -152,7 +152,7 @@ ENDED = status("FINISHED", "FINISHED_DOCUMENT_LIMIT")
 def reopens(frontier: FakeFrontier, limit: int) -> None:
     """The frontier will describe an ended crawl, and reopen it with this limit."""
     before = CrawlSpec(limits=LimitSpec(max_documents=10))
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c", status=ENDED, spec=before)))
+    frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(crawl="c", status=ENDED, spec=before))] * 2)
     after = Crawl(crawl="c", status=RUNNING, spec=CrawlSpec(limits=LimitSpec(max_documents=limit)))
     frontier.will("ReopenCrawl", ReopenCrawlResponse(crawl=after))
 
@@ -181,7 +181,7 @@ def test_reopen_needs_no_settings_and_can_leave_the_crawl_paused(
 
 
 def test_a_crawl_that_has_not_ended_is_not_reopened(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c", status=RUNNING)))
+    frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(crawl="c", status=RUNNING))] * 3)
     message = "crawl 'c' is RUNNING; only a FINISHED crawl can be reopened"
     refusal = Refusal(grpc.StatusCode.FAILED_PRECONDITION, message, "ILLEGAL_STATE", {"state": "RUNNING"})
     frontier.will("ReopenCrawl", refusal)

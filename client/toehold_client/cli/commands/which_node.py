@@ -70,7 +70,7 @@ class WhichNode:
         if not found:
             names = [node.node for node in answer.nodes[:_MOST_NAMED]]
             more = ", …" if len(answer.nodes) > _MOST_NAMED else ""
-            known = f"it has {', '.join(names)}{more}" if names else "no node has called it"
+            known = f"it has {', '.join(names)}{more}" if names else "it knows none"
             raise UnknownNode(f"the frontier at {self.frontier} has no node {self.name!r}; {known}")
         for node in found:
             if node.service_address:
