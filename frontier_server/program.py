@@ -283,6 +283,7 @@ def _recover(
         incarnation=secrets.randbits(32),
         checkpoint_of=checkpoints.open,
         heartbeat_ms=config.heartbeat_ms,
+        read_only=config.read_only,
     )
     core = Core(shard)
     feed = JobFeed(JobLogs(config.data), core)

@@ -40,6 +40,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.ms = 0
+        self.in_vain = False  # the frontier was opened read-only: it gives no leases
         self._by: dict[str, int] = {}  # node → when it last asked; the last one last
 
     def note(self, node: str, now_ms: int) -> None:

@@ -46,11 +46,12 @@ class Registry:
             else:
                 open_crawl = opening.open_crawl
                 self.add(open_crawl(self._store, rows, self.settings_of, self.version, hosts, leases, now_ms))
-        at_work = {node for crawl in self.crawls.values() for node in crawl.state_row.nodes}
+        awaited = () if self.asked_of_any.in_vain else self.crawls.values()
+        at_work = {node for crawl in awaited for node in crawl.state_row.nodes}
         for node, row in sessions.listed(now_ms)[-MAX_NODES:]:
             gone = "left" if row.left else "" if node in at_work else "silent"
             leases.recall(node, row.session, row.last_seen_ms, now_ms, gone)
-        for crawl in self.crawls.values():
+        for crawl in awaited:
             for node, session in crawl.state_row.nodes.items():
                 if leases.session_of(node) is None:
                     leases.remember(node, sessions.of(node) or session, now_ms)

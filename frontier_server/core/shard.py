@@ -34,7 +34,8 @@ class Shard:
     `store` must hold a server row (`opening.new_store`). `settings_of` reads a stored
     spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
     heartbeat, `heartbeat_ms` the time between two; `incarnation` is 32 random bits of this start,
-    which make lease numbers unique; `checkpoint_of` finds checkpoints.
+    which make lease numbers unique; `checkpoint_of` finds checkpoints. `read_only` says that nobody
+    will call for leases.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Shard:
         incarnation: int,
         checkpoint_of: CheckpointOf = no_checkpoint,
         heartbeat_ms: int = 0,
+        read_only: bool = False,
     ) -> None:
         self.store = store
         self.codec = codec
@@ -58,6 +60,7 @@ class Shard:
         self.robots = RobotsTable()
         self.leases = LeaseTable(self.server.secret, period_ms, incarnation, heartbeat_ms)
         self.registry = Registry(store, settings_of, version)
+        self.registry.asked_of_any.in_vain = read_only
         self.sessions = Sessions(store)
         self.registry.open(self.server, self.hosts, self.leases, self.sessions, self.now_ms)
         self.crawls = self.registry.crawls

@@ -36,6 +36,7 @@ class Shell:
     """A frontier over a store, at a time of the test's choosing."""
 
     heartbeat_ms = 0
+    read_only = False
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Shell:
             self.next_incarnation(),
             self.checkpoint_of,
             self.heartbeat_ms,
+            self.read_only,
         )
         return Core(shard)
 

@@ -160,5 +160,14 @@ def test_nobody_asks_if_the_node_that_asked_is_silent() -> None:
     assert _limited_by(shell).startswith("no node asks for leases")
 
 
+def test_a_frontier_that_only_answers_questions_says_that_nothing_runs() -> None:
+    shell = launched("http://alpha.example/")
+    shell.grants(NAME)
+    shell.read_only = True
+    shell.restart()
+    assert listed(shell)["node"].presence is Presence.LOST
+    assert _limited_by(shell) == "the crawl does not run now: its frontier only answers questions"
+
+
 def _limited_by(shell: Shell) -> str:
     return shell.core.views.statistics(NAME, shell.now_ms).limited_by

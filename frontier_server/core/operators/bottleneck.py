@@ -14,7 +14,7 @@ from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState
 from ..model import Presence
 from ..queue import QueueState, WorkQueue
-from .idle import asked_lately, some, span
+from .idle import READ_ONLY, asked_lately, some, span
 from .remaining import eligible, remaining_ms
 
 SLOW_PAGE_MS = 5_000  # URIs that are out for longer, on average, are slow
@@ -134,6 +134,8 @@ def _filled(m: Moment) -> str:
 
 
 def _asked(m: Moment) -> str:
+    if m.crawl.asked_of_any.in_vain:
+        return READ_ONLY
     if not m.crawl.asked_ms:
         return "no node has asked for leases since the server started"
     return f"no node asks for leases (last asked {span(m.now_ms - m.crawl.asked_ms)} ago)"

@@ -15,6 +15,7 @@ from ..store import Family
 
 ASKED_LATELY_MS = 60_000
 MAX_COUNTED = 1_000  # paused queues
+READ_ONLY = "the crawl does not run now: its frontier only answers questions"
 _S, _X = CrawlState, ExitStatus
 _TO_BE_HELD = "the crawl will be held when its crawl log is written"
 _LIMITS = frozenset((_X.FINISHED_DOCUMENT_LIMIT, _X.FINISHED_DATA_LIMIT, _X.FINISHED_TIME_LIMIT))
@@ -100,6 +101,8 @@ def asked(op: Operation, crawl: Crawl, leases: LeaseTable) -> Reason:
     """Whether nodes ask for leases, if there is no other obstacle."""
     if asked_lately(crawl, op.now_ms, leases):
         return Reason(Why.DUE, "due now, and nodes ask for leases")
+    if crawl.asked_of_any.in_vain:
+        return Reason(Why.NO_NODE_ASKS, f"due, but {READ_ONLY}")
     since = f"for {span(op.now_ms - crawl.asked_ms)}" if crawl.asked_ms else "since the server started"
     return Reason(Why.NO_NODE_ASKS, f"due now, but no node has asked for leases {since}")
 
