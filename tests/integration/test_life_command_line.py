@@ -276,7 +276,7 @@ def test_seeds_are_added_while_the_crawl_runs(at: At, stubs: Stubs, tmp_path: Pa
     file.write_text(f"# more\n{seed_of(at.crawl, 'b.')}\nc.{at.crawl}.example\nmailto:x\n")
     code, output, errors = at.run("seeds", "add", f"d.{at.crawl}.example/x", "--file", str(file))
     assert (code, output) == (0, f"{at.crawl}: 3 seeds added\n")
-    assert errors == "Rejected (UNSUPPORTED_SCHEME): seed 4, mailto:x\n"
+    assert errors == "Seed 4 was rejected (unsupported scheme): mailto:x\n"
     hosts = {lease.uri for _ in range(4) for lease in stubs.pages(at.crawl, most=1)}
     assert hosts == {
         seed_of(at.crawl),

@@ -231,7 +231,7 @@ def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toe
         frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(status=NASCENT))] * 2)
         frontier.will("AddSeeds", seeds)
         frontier.will("LaunchCrawl", LaunchCrawlResponse(status=RUNNING))
-    left_out = "Rejected (UNSUPPORTED_SCHEME): seed 2, mailto:x\n"
+    left_out = "Seed 2 was rejected (unsupported scheme): mailto:x\n"
     assert toehold_at("launch", spec_at(tmp_path)) == (0, "c: RUNNING, 1 seed\n", left_out)
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://www.example.com", "mailto:x"]
     code, output, errors = toehold_at("launch", spec_at(tmp_path), "--crawl", "d", "--json")

@@ -62,9 +62,9 @@ def _all(uris: tuple[str, ...], file: Path | None) -> Iterator[str]:
 def tell_rejected(seeds: AddSeedsResponse) -> None:
     """Lists the rejected seeds on standard error."""
     for seed in seeds.rejected:
-        output.note(
-            f"Rejected ({enum_word(Verdict.DESCRIPTOR, seed.verdict)}): seed {seed.number}, {seed.uri}"
-        )
+        verdict = enum_word(Verdict.DESCRIPTOR, seed.verdict).lower().replace("_", " ")
+        output.note(f"Seed {seed.number} was rejected ({verdict}): {seed.uri}")
     untold = seeds.rejected_count - len(seeds.rejected)
     if untold > 0:
-        output.note(f"Rejected: {counted(untold, 'further seed')}")
+        verb = "was" if untold == 1 else "were"
+        output.note(f"{counted(untold, 'further seed')} {verb} rejected.")
