@@ -136,7 +136,7 @@ class Registry:
         crawl = self.changeable(name)
         if crawl.state is CrawlState.FINISHED:
             raise errors.CrawlFinished(
-                f"crawl {name!r} has finished ({crawl.exit_status.value}) and takes in nothing more",
+                f"crawl {name!r} has finished ({crawl.exit_status.value}); reopen it first",
                 crawl=name,
             )
         return crawl

@@ -165,7 +165,7 @@ def test_a_job_that_runs() -> None:
 def test_nothing_wrong_but_no_node_asking() -> None:
     shell = crawl("a/")
     shell.now_ms = START_MS + 90_000
-    words = "due now, but no node has asked for leases for 90 s"
+    words = "due now, but no node has asked for leases for 90 s: start toehold-node"
     assert explained(shell) == [Reason(Why.NO_NODE_ASKS, words)]
     assert explained(shell, "a/") == explained(shell, queue="a,") == [Reason(Why.NO_NODE_ASKS, words)]
     shell.restart()

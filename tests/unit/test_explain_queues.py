@@ -246,7 +246,7 @@ def test_a_robots_txt_that_cannot_be_had() -> None:
     retry_ms = START_MS + 30_000
     shell.now_ms += 1_000
     shell.tick()
-    words = "http://a/robots.txt could not be fetched in 1 attempt (fetch status -2)"
+    words = "http://a/robots.txt could not be fetched in 1 attempt (connection failed)"
     assert explained(shell, "a/")[0] == Reason(Why.ROBOTS_PENDING, words, retry_ms)
     assert shell.grants() == []
     assert explained(shell, "a/") == [Reason(Why.ROBOTS_PENDING, words, retry_ms)]
@@ -256,7 +256,7 @@ def test_a_robots_txt_that_cannot_be_had() -> None:
     shell.now_ms += 1_000
     assert explained(shell, "a/")[0] == Reason(
         Why.ROBOTS_PENDING,
-        "http://a/robots.txt could not be fetched in 2 attempts (fetch status -2); its URIs fail with -61",
+        "http://a/robots.txt could not be fetched in 2 attempts (connection failed); its URIs fail with -61",
     )
     shell.grants()
     words = "FAILED with fetch status -61 (robots.txt could not be fetched: connection failed), 0 s ago"

@@ -33,12 +33,13 @@ def test_words_are_those_of_known_statuses() -> None:
     [
         ({200: 1, 404: 5}, 1, ""),
         ({304: 1}, 1, ""),
-        ({404: 1}, 1, "no page was fetched: of 1 URI, 1 answered with an error (404)"),
-        ({-1: 2, 301: 1}, 1, "no page was fetched: of 3 URIs, 2 name not found, 1 redirected (301)"),
+        ({404: 1}, 1, "no page was fetched: answered with an error (404)"),
+        ({-1: 2, 301: 1}, 1, "no page was fetched: name not found (2 times), redirected (301)"),
         (
             {-1: 4, -2: 3, -4: 2, -7: 1, 500: 1},
             9,
-            "no page was fetched: of 11 URIs, 4 name not found, 3 connection failed, 2 timed out, 2 others",
+            "no page was fetched: name not found (4 times), connection failed (3 times), timed out (2 times), "
+            "and 2 others",
         ),
         ({}, 1, "no page was fetched: the seed was not taken in"),
         ({}, 3, "no page was fetched: none of 3 seeds was taken in"),

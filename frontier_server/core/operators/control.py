@@ -177,8 +177,8 @@ class Control:
         limit = life.limit_reached(crawl, settings.limits, now_ms)
         if limit is not None:
             raise errors.IllegalState(
-                f"limits.{limit.name} {limit.value} of crawl {name!r} must be raised above {limit.actual}, "
-                "which the crawl has reached",
+                f"crawl {name!r} has reached limits.{limit.name} = {limit.value}; raise it above "
+                f"{limit.actual}",
                 crawl=name,
                 state=crawl.state.value,
             )

@@ -10,6 +10,7 @@ from ..enqueue import first_free
 from ..head import Head, first_of, head_at, queue_settings, read_head
 from ..host import Host
 from ..leases import Lease
+from ..machines.lifecycle import CrawlState
 from ..model import Reason, SeedResult, SeedView, UriState, UriStory, Why
 from ..operation import Operation
 from ..passing import shares
@@ -254,6 +255,10 @@ class Explanations:
                 return SeedView(text, story, "not taken in", SeedResult.FAILED)
             case UriState.LEASED if story.disposition not in _FINAL:
                 return SeedView(text, story, f"out at node {story.node}", SeedResult.PENDING)
+            case UriState.QUEUED | UriState.FUTURE if (
+                story.disposition not in _FINAL and crawl.state is CrawlState.FINISHED
+            ):
+                return SeedView(text, story, "not fetched before the crawl ended", SeedResult.PENDING)
             case UriState.QUEUED if story.disposition not in _FINAL:
                 return SeedView(text, story, self._not_yet(op, crawl, told), SeedResult.PENDING)
         status, outcome = story.fetch_status, words(story.fetch_status, story.reason)
@@ -309,7 +314,8 @@ def _unreachable(turn: Turn) -> str:
     robots, its = robots_standing(turn)
     tried = f" in {some(its.tries, 'attempt')}" if its.tries else ""
     status = 0 if robots is None else robots.fetch_status
-    return f"{_robots_uri(turn.head.uri)} could not be fetched{tried} (fetch status {status})"
+    told = words(status) if status < 0 else f"status {status}"
+    return f"{_robots_uri(turn.head.uri)} could not be fetched{tried} ({told})"
 
 
 def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> str:

@@ -104,7 +104,7 @@ def asked(op: Operation, crawl: Crawl, leases: LeaseTable) -> Reason:
     if crawl.asked_of_any.in_vain:
         return Reason(Why.NO_NODE_ASKS, f"due, but {READ_ONLY}")
     since = f"for {span(op.now_ms - crawl.asked_ms)}" if crawl.asked_ms else "since the server started"
-    return Reason(Why.NO_NODE_ASKS, f"due now, but no node has asked for leases {since}")
+    return Reason(Why.NO_NODE_ASKS, f"due now, but no node has asked for leases {since}: start toehold-node")
 
 
 def _present(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:

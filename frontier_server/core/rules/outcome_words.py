@@ -58,16 +58,16 @@ def failure(fetch_statuses: Mapping[int, int], seeds: int) -> str:
     """Why a crawl that has ended counts as failed, by the statuses of its outcomes; empty if it has pages."""
     if any(is_page(status) for status in fetch_statuses):
         return ""
-    ended = sum(fetch_statuses.values())
-    if not ended:
+    if not fetch_statuses:
         return (
             f"no page was fetched: none of {seeds} seeds was taken in"
             if seeds != 1
             else ("no page was fetched: the seed was not taken in")
         )
     most = sorted(fetch_statuses.items(), key=lambda item: -item[1])
-    told = [f"{count} {words(status)}" for status, count in most[:MOST_TOLD]]
+    told = [
+        f"{words(status)}{f' ({count} times)' if count > 1 else ''}" for status, count in most[:MOST_TOLD]
+    ]
     if len(most) > MOST_TOLD:
-        told.append(f"{sum(count for _, count in most[MOST_TOLD:])} others")
-    uris = "1 URI" if ended == 1 else f"{ended} URIs"
-    return f"no page was fetched: of {uris}, {', '.join(told)}"
+        told.append(f"and {sum(count for _, count in most[MOST_TOLD:])} others")
+    return f"no page was fetched: {', '.join(told)}"
