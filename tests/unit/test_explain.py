@@ -170,7 +170,10 @@ def test_nothing_wrong_but_no_node_asking() -> None:
     assert explained(shell, "a/") == explained(shell, queue="a,") == [Reason(Why.NO_NODE_ASKS, words)]
     shell.restart()
     assert explained(shell, "a/") == [
-        Reason(Why.NO_NODE_ASKS, "due now, but no node has asked for leases since the server started")
+        Reason(
+            Why.NO_NODE_ASKS,
+            "due now, but no node has asked for leases since the server started: start toehold-node",
+        )
     ]
 
 

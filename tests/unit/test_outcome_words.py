@@ -38,8 +38,8 @@ def test_words_are_those_of_known_statuses() -> None:
         (
             {-1: 4, -2: 3, -4: 2, -7: 1, 500: 1},
             9,
-            "no page was fetched: name not found (4 times), connection failed (3 times), timed out (2 times), "
-            "and 2 others",
+            "no page was fetched: name not found (4 times), connection failed (3 times), "
+            "timed out (2 times), and 2 others",
         ),
         ({}, 1, "no page was fetched: the seed was not taken in"),
         ({}, 3, "no page was fetched: none of 3 seeds was taken in"),
