@@ -240,16 +240,7 @@ def main(**given: Any) -> None:
         code = _supervise(options, server)
     else:
         code = _fetch(options, server)
-    if code == NodeExitCode.SUPERSEDED and options.worker is None:
-        _failure(_superseded(options), NodeExitCode.SUPERSEDED)
     sys.exit(code)
-
-
-def _superseded(options: NodeOptions) -> str:
-    return (
-        f"another process has taken the node name {options.name!r}, so this one ends. Its leases have gone "
-        "back to the frontier. Give each process its own --name."
-    )
 
 
 def _fetch(options: NodeOptions, server: NodeServer) -> int:
@@ -271,6 +262,8 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
     _watch(node.drain, node.orphaned, options)
     _say(ready_line(options, server.address))
     code = node.wait()
+    if options.worker is None:  # a supervisor tells it for all of its workers
+        _tell_end(code, options)
     server.stop()
     if node.pool.left_behind_count:
         # A proper exit would wait for the threads that do not end, or pull the ground from under them.
@@ -303,6 +296,7 @@ def _supervise(options: NodeOptions, server: NodeServer) -> int:
     supervisor.when_draining(server.not_serving)
     _watch(supervisor.drain, supervisor.orphaned, options)
     code = supervisor.run(lambda: _say(ready_line(options, server.address)))
+    _tell_end(code, options)
     server.stop()
     return code
 
@@ -346,6 +340,16 @@ def _start_thread(name: str, run: Callable[[], None]) -> None:
 def _say(line: str) -> None:
     with suppress(OSError):  # nobody reads it
         click.echo(line)
+
+
+def _tell_end(code: int, options: NodeOptions) -> None:
+    """Says why the node ends if its operator should act."""
+    if code == NodeExitCode.SUPERSEDED:
+        message = (
+            f"another process has taken the node name {options.name!r}, so this one ends. Its leases have "
+            "gone back to the frontier. Give each process its own --name."
+        )
+        _failure(message, NodeExitCode.SUPERSEDED)
 
 
 def _failure(message: str, code: NodeExitCode) -> NodeExitCode:

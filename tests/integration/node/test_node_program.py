@@ -191,13 +191,16 @@ def test_it_ends_when_its_parent_does(start: Start, frontier: FakeFrontier) -> N
     assert program.end()[0] == 0
 
 
-def test_it_says_that_another_process_has_taken_its_name(start: Start, frontier: FakeFrontier) -> None:
+@pytest.mark.parametrize("processes", [(), ("--processes", "2")])
+def test_it_says_once_that_another_process_has_taken_its_name(
+    start: Start, frontier: FakeFrontier, processes: tuple[str, ...]
+) -> None:
     def refuse(request: object) -> None:
         raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_SUPERSEDED")
 
     frontier.on_heartbeat = refuse
-    code, log = start("--name", "n1").end()
-    assert code == 3 and log.endswith(SUPERSEDED), log
+    code, log = start("--name", "n1", *processes).end()
+    assert code == 3 and log.endswith(SUPERSEDED) and log.count("toehold-node: ") == 1, log
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_file_that_is_old_enough_is_closed_by_the_next_page_or_without_one(tmp
 
 @pytest.mark.parametrize("prefix", ["", "a/b", ".hidden", "x" * 65, "a b"])
 def test_what_cannot_begin_a_file_name_is_refused(prefix: str) -> None:
-    with pytest.raises(ValueError, match="the prefix of file names must be"):
+    with pytest.raises(ValueError, match="the prefix of file names must have"):
         Rolling(prefix=prefix)
 
 
