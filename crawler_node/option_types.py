@@ -43,17 +43,17 @@ class Number(click.ParamType[float]):
     ) -> None:
         """`above`: it must be above `least`."""
         self.name = kind.name
-        self._least, self._most, self._kind, self._above = least, most, kind, above
+        self.min, self.max, self._kind, self._above = least, most, kind, above
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number."""
         number = self._kind.convert(value, param, ctx)
-        is_high_enough = number > self._least if self._above else number >= self._least
-        if not is_high_enough or (self._most is not None and number > self._most):
-            self.fail(f"must be {self._bounds()}, got {number:g}", param, ctx)
+        is_high_enough = number > self.min if self._above else number >= self.min
+        if not is_high_enough or (self.max is not None and number > self.max):
+            self.fail(f"must be {self._bounds()}, got {number:.15g}", param, ctx)
         return number
 
     def _bounds(self) -> str:
-        if self._most is not None:
-            return f"between {self._least:g} and {self._most:g}"
-        return f"{'above' if self._above else 'at least'} {self._least:g}"
+        if self.max is not None:
+            return f"between {self.min:.15g} and {self.max:.15g}"
+        return f"{'above' if self._above else 'at least'} {self.min:.15g}"
