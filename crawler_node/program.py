@@ -45,8 +45,8 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     cls=GroupedCommand,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     headings={
-        "frontier": "What to fetch",
-        "warc": "Where pages go",
+        "frontier": "Fetching",
+        "warc": "Output",
         "resolves": "Network",
         "listen": "Control and logs",
         "hang_seconds": "Processes and threads that hang",
@@ -83,7 +83,7 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     help="Work in N processes, at most 64, to use several cores. A supervisor replaces those that die or "
     "hang. The frontier sees them as the nodes NAME/1 to NAME/N. [default: one process, no supervisor]",
 )
-@click.option("--warc", metavar="DIR", type=_Directory, help="Write WARC files to DIR, and create it.")
+@click.option("--warc", metavar="DIR", type=_Directory, help="Write WARC files to DIR (created if missing).")
 @click.option(
     "--warc-metadata",
     metavar="KIND",
@@ -99,7 +99,10 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     help="Compress WARC records at level N: 1 is fast, 9 is small. [default: 6]",
 )
 @click.option(
-    "--pages", metavar="DIR", type=_Directory, help="Write JSON Lines to DIR, one line for each page."
+    "--pages",
+    metavar="DIR",
+    type=_Directory,
+    help="Write JSON Lines to DIR (created if missing), one line a page.",
 )
 @click.option(
     "--pages-text",

@@ -243,7 +243,7 @@ def test_the_help_fits_a_terminal_and_groups_all_options() -> None:
         line for line in told.splitlines() if line.endswith(":") and not line.startswith((" ", "Usage"))
     ]
     assert headings == [
-        *("What to fetch:", "Where pages go:", "Network:", "Control and logs:"),
+        *("Fetching:", "Output:", "Network:", "Control and logs:"),
         *("Processes and threads that hang:", "Other options:"),
     ]
     for word in ("RANGE", "<=", ">="):
