@@ -167,8 +167,8 @@ def _count(op: Operation, crawl: Crawl, final: Final, changed: bool) -> None:
             counters.disregarded += 1
         case _:
             counters.failed += 1
-    for remark in report.annotations:
-        _count_remark(counters.annotations, remark.partition(":")[0])
+    for name in {remark.partition(":")[0] for remark in report.annotations}:
+        _count_remark(counters.annotations, name)
     happened = statistics.Happened(final.fetch_status, final.disposition, report.body_bytes, changed)
     statistics.note(op, crawl, final.uri.host, final.source, happened)
 

@@ -555,7 +555,7 @@ class HeartbeatRequest(_message.Message):
     after 256 characters.
     """
     trouble: _builtins.str
-    """Why the node cannot continue to fetch, for people to read: `disk low: …`.
+    """Why the node cannot continue to fetch, for people to read: `only 3 MiB are free`.
     Empty if it can. Trouble pauses the crawls that the node fetches for; those
     with CrawlSpec.resume_after_trouble resume when it passes. Cut after 500
     characters.
