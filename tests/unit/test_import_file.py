@@ -37,7 +37,7 @@ def seen(
 class Read:
     """What a file was read as."""
 
-    def __init__(self, path: Path, content: bytes | str, kind: Format, **which: bool) -> None:
+    def __init__(self, path: Path, content: bytes | str, kind: Format, **which: Any) -> None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         file = ImportFile(path, kind, **which)
         self.entries = list(file.entries())
@@ -66,6 +66,12 @@ def test_a_line_of_a_list_that_is_not_one_uri_is_told_with_its_number(path: Path
     read = Read(path, "http://a.example/\nhttp://b.example/ and more\n", Format.LIST)
     assert read.entries == [wanted("http://a.example/")]
     assert read.tally.first_malformed == ["line 2: must be one URI, got 'http://b.example/ and more'"]
+
+
+def test_a_mistyped_uri_of_a_list_is_told_with_the_url_that_was_meant(path: Path) -> None:
+    read = Read(path, "htp://a.example/\n", Format.LIST)
+    (told,) = read.tally.first_malformed
+    assert told == "line 1: 'htp://a.example/' is not a URL; did you mean http://a.example/?"
 
 
 # Crawl logs.
@@ -121,6 +127,46 @@ def test_a_line_that_is_of_no_crawl_log_is_told(path: Path, line: str) -> None:
     read = Read(path, f"{line}\n{OUR_LOG}", Format.CRAWL_LOG)
     assert (len(read.entries), read.tally.malformed) == (3, 1)
     assert read.tally.first_malformed == [f"line 1: must be a line of a crawl log, got {line!r}"]
+
+
+LOG_TO_REPEAT = """\
+2026-11-21T21:50:36.000Z   200         10 http://a.example/robots.txt P http://a.example/ text/plain #000 20261121215037000+12 - - succeeded,node:n
+2026-11-21T21:50:37.120Z   503         10 http://a.example/tired L http://a.example/ text/html #000 20261121215037000+12 - http://a.example/ failed,30t,node:n
+2026-11-21T21:50:37.121Z   200         10 http://a.example/ - - text/html #000 20261121215037000+12 - http://a.example/ succeeded,node:n
+2026-11-21T21:50:37.121Z   200         10 http://a.example/deep 12+LE http://a.example/x text/html #000 20261121215037000+12 - - succeeded,node:n
+2026-11-21T21:50:37.122Z -6000          0 http://a.example/deleted L http://a.example/ - - - - - disregarded
+2026-11-21T21:50:37.122Z -9998          0 http://a.example/forbidden L http://a.example/ - - - - - disregarded
+"""  # noqa: E501  # as the server writes them
+
+NOW = Timestamp(seconds=1_900_000_000)
+
+
+def test_a_crawl_log_may_be_fetched_again_as_it_was_found(path: Path) -> None:
+    read = Read(path, LOG_TO_REPEAT, Format.CRAWL_LOG, refetch_before=NOW)
+    via, source = "http://a.example/", "http://a.example/"
+    again = {"refetch_before_time": NOW}
+    assert read.entries == [
+        wanted("http://a.example/tired", path="L", via=via, source=source, **again),
+        wanted("http://a.example/", seed=True, source=source, **again),
+        wanted("http://a.example/deep", path="L" * 12 + "LE", via="http://a.example/x", **again),
+        wanted("http://a.example/forbidden", path="L", via=via, **again),
+    ]
+    assert (read.tally.scheduled, read.tally.seen, read.tally.left_out, read.tally.malformed) == (4, 0, 2, 0)
+
+
+def test_only_successes_or_only_failures_of_a_crawl_log_may_be_fetched_again(path: Path) -> None:
+    read = Read(path, LOG_TO_REPEAT, Format.CRAWL_LOG, refetch_before=NOW, failures=False)
+    assert "http://a.example/tired" not in {entry.candidate.uri for entry in read.entries}
+    read = Read(path, LOG_TO_REPEAT, Format.CRAWL_LOG, refetch_before=NOW, successes=False)
+    assert [entry.candidate.uri for entry in read.entries] == [
+        "http://a.example/tired",
+        "http://a.example/forbidden",
+    ]
+
+
+def test_a_line_of_a_crawl_log_without_a_path_cannot_be_fetched_again(path: Path) -> None:
+    read = Read(path, "2004 200 5 http://a.example/ -\n", Format.CRAWL_LOG, refetch_before=NOW)
+    assert (read.entries, read.tally.malformed) == ([], 1)
 
 
 # Recovery journals.

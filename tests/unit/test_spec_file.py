@@ -30,7 +30,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     RobotsUnreachable,
     ScopeSpec,
 )
-from toehold_client.errors import InvalidSpec
+from toehold_client.errors import InvalidArgument, InvalidSpec
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.file import (
     MAX_FILE_BYTES,
@@ -402,6 +402,39 @@ def test_a_refusal_names_the_line_of_another_file_and_keeps_the_other_places() -
 )
 def test_a_seed_without_a_scheme_gets_https(typed: str, seed: str) -> None:
     assert normalise_seed(typed) == seed
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("https//example.org", "https://example.org"),
+        ("http//example.org/a", "http://example.org/a"),
+        ("http:/example.org", "http://example.org"),
+        ("https:example.org", "https://example.org"),
+        ("https:///example.org", "https://example.org"),
+        ("https;//example.org", "https://example.org"),
+        ("htp://example.org", "http://example.org"),
+        ("HTTTPS://example.org", "https://example.org"),
+        ("htpps://example.org:8080/?q", "https://example.org:8080/?q"),
+        ("ttps://example.org", "https://example.org"),
+    ],
+)
+def test_a_mistyped_scheme_is_refused_with_the_url_that_was_meant(typed: str, meant: str) -> None:
+    with pytest.raises(InvalidArgument) as refusal:
+        normalise_seed(typed)
+    assert str(refusal.value) == f"{typed!r} is not a URL; did you mean {meant}?"
+
+
+@pytest.mark.parametrize("typed", ["http.example", "https.example/a//b", "http:8080", "shop:80/", "a//b"])
+def test_a_host_that_looks_like_a_scheme_is_a_host(typed: str) -> None:
+    assert normalise_seed(typed) == f"https://{typed}"
+
+
+def test_a_mistyped_seed_in_a_file_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "seeds.txt"
+    file.write_text("# ours\na.example\nhtps://b.example\n")
+    with pytest.raises(InvalidArgument, match=r"seeds\.txt, line 3: 'htps://b.example' is not a URL; did"):
+        list(read_seeds(file))
 
 
 @pytest.mark.parametrize(

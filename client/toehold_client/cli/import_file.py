@@ -16,8 +16,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from toehold.frontier.v1.admin_pb2 import ImportEntry, SeenUri, WaitingUri
-from toehold.frontier.v1.crawl_pb2 import Disposition
+from toehold.frontier.v1.crawl_pb2 import Disposition, FetchStatus
 from toehold.frontier.v1.frontier_pb2 import Candidate
 from toehold_client.errors import InvalidArgument
 from toehold_client.spec.file import normalise_seed
@@ -55,31 +57,53 @@ class _Malformed(ValueError):
 
 
 class ImportFile:
-    """A file of URIs; `-` is standard input. `successes` and `failures` select which URIs to note as seen."""
+    """A file of URIs; `-` is standard input. `successes` and `failures` select which URIs to note as seen.
 
-    def __init__(self, path: Path, kind: Format, *, successes: bool = True, failures: bool = True) -> None:
+    With `refetch_before` the file is a crawl log, whose URIs are scheduled again instead, unless they have
+    been fetched since that time.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        kind: Format,
+        *,
+        successes: bool = True,
+        failures: bool = True,
+        refetch_before: Timestamp | None = None,
+    ) -> None:
+        assert refetch_before is None or kind is Format.CRAWL_LOG
         self.tally = Tally()
         self._path = path
         self._parse = _PARSERS[kind]
         self._wanted = {SUCCEEDED: successes, FAILED: failures}
+        self._refetch_before = refetch_before
 
     def entries(self) -> Iterator[ImportEntry]:
         """The URIs, as they are read. InvalidArgument if the file cannot be."""
         tally = self.tally
         for number, line in self._lines():
             try:
-                entry = self._parse(_text(line))
+                entry = self._entry(_text(line))
             except _Malformed as problem:
                 tally.malformed += 1
                 if tally.malformed <= MALFORMED_SHOWN:
                     tally.first_malformed.append(f"line {number}: {problem}")
                 continue
-            if entry is None or not self._wanted.get(entry.seen.disposition, True):
+            if entry is None:
                 tally.left_out += 1
             else:
                 tally.scheduled += entry.HasField("candidate")
                 tally.seen += entry.HasField("seen")
                 yield entry
+
+    def _entry(self, line: str) -> ImportEntry | None:
+        entry = self._parse(line)
+        if entry is None or not self._wanted.get(entry.seen.disposition, True):
+            return None
+        if self._refetch_before is None:
+            return entry
+        return _again(entry.seen, line, self._refetch_before)
 
     def _lines(self) -> Iterator[tuple[int, bytes | None]]:
         """Numbered lines that are not blank; None for one that is too long."""
@@ -138,7 +162,10 @@ def _of_list(line: str) -> ImportEntry | None:
         return None
     if len(text.split()) > 1:
         raise _Malformed(f"must be one URI, got {_shown(line)}")
-    return _candidate(Candidate(uri=normalise_seed(text)))
+    try:
+        return _candidate(Candidate(uri=normalise_seed(text)))
+    except InvalidArgument as problem:
+        raise _Malformed(str(problem)) from None
 
 
 def _of_export(line: str) -> ImportEntry | None:
@@ -175,6 +202,27 @@ def _of_crawl_log(line: str) -> ImportEntry | None:
     return _seen(SeenUri(uri=uri, fetch_status=status, disposition=disposition))
 
 
+def _again(seen: SeenUri, line: str, refetch_before: Timestamp) -> ImportEntry | None:
+    """The URI of a crawl log's line, to be fetched again, with the path, via and source that the log has.
+
+    None for a robots.txt, which the frontier asks for by itself, and for a URI that was deleted.
+    """
+    columns = line.split()
+    if len(columns) < 6:
+        raise _Malformed(f"must have a path and a via, got {_shown(line)}")
+    path, via = (text if text != "-" else "" for text in columns[4:6])
+    hops = _hops(path, line)
+    if path.endswith("P") or (
+        seen.disposition == _DISREGARDED and seen.fetch_status != FetchStatus.FETCH_STATUS_ROBOTS_PRECLUDED
+    ):
+        return None
+    candidate = Candidate(uri=seen.uri, path=hops, via=via, seed=not hops and not via)
+    candidate.refetch_before_time.CopyFrom(refetch_before)
+    if len(columns) > 11 and columns[10] != "-":  # Heritrix has no such column unless it is told to
+        candidate.source = columns[10]
+    return _candidate(candidate)
+
+
 def _meant_by(status: int) -> Disposition.ValueType:
     """Any answer is a success, as in Heritrix."""
     if status > 0:
@@ -196,13 +244,18 @@ def _of_recovery_journal(line: str) -> ImportEntry | None:
         return _seen(SeenUri(uri=uri, disposition=_SEEN_TAGS[tag]))
     path = columns[1] if len(columns) > 1 else ""
     via = columns[2] if len(columns) > 2 else ""
+    hops = _hops(path, line)
+    if path.endswith("P"):
+        return None  # a robots.txt: the frontier asks for it by itself
+    return _candidate(Candidate(uri=uri, path=hops, via=via, seed=not hops and not via))
+
+
+def _hops(path: str, line: str) -> str:
+    """A discovery path; each hop that a long one leaves out is taken for a link."""
     match = _PATH.fullmatch(path)
     if match is None:
         raise _Malformed(f"{path!r:.40} is not a discovery path, in {_shown(line)}")
-    if path.endswith("P"):
-        return None  # a robots.txt: the frontier asks for it by itself
-    hops = "L" * int(match[1] or 0) + match[2]  # of a shortened path only the number is known
-    return _candidate(Candidate(uri=uri, path=hops, via=via, seed=not hops and not via))
+    return "L" * int(match[1] or 0) + match[2]
 
 
 _SEEN_TAGS: Mapping[str, Disposition.ValueType] = {

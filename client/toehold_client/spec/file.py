@@ -22,7 +22,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, OverrideSettings
-from toehold_client.errors import InvalidSpec
+from toehold_client.errors import InvalidArgument, InvalidSpec
 
 from .fields import GIVING_WAY, LISTS, Override, Spec, Table
 from .plain import fields_of, key_of, set_to_plain
@@ -179,20 +179,45 @@ def located(refusal: InvalidSpec, places: Mapping[str, str]) -> InvalidSpec:
 
 
 def normalise_seed(text: str) -> str:
-    """A typed seed with a scheme: `example.com/a` becomes `https://example.com/a`. The URI is not checked."""
+    """A typed seed with a scheme: `example.com/a` becomes `https://example.com/a`.
+
+    Raises InvalidArgument for a mistyped scheme, and says which URL was probably meant. Nothing else of the
+    URI is checked.
+    """
     seed = text.strip()
+    meant = _meant(seed)
+    if meant:
+        raise InvalidArgument(f"{seed!r:.200} is not a URL; did you mean {meant:.200}?")
     if seed.startswith("//"):
         return f"https:{seed}"
     return seed if _SCHEME.match(seed) else f"https://{seed}"
 
 
+def _meant(seed: str) -> str:
+    """The URL that a seed with a mistyped scheme stands for (`https//a.example`); empty if it has none."""
+    typed = _TYPED_SCHEME.match(seed)
+    if typed is None or not typed["rest"]:
+        return ""
+    word, mark = typed["word"].lower(), typed["mark"]
+    if word in ("http", "https") and (mark == "://" or (mark == ":" and typed["rest"][0].isdigit())):
+        return ""
+    if word not in ("http", "https") and "//" not in mark:
+        return ""  # `help:me`, or a host and its port
+    near = difflib.get_close_matches(word, ("https", "http"), n=1, cutoff=0.75)
+    return f"{near[0]}://{typed['rest']}" if near else ""
+
+
 def read_seeds(path: Path) -> Iterator[str]:
     """The seeds in a file, one per line; blank lines and lines that begin with `#` do not count.
 
-    Raises InvalidSpec if the file cannot be read.
+    Raises InvalidSpec if the file cannot be read; InvalidArgument, which names the line, for a seed that
+    `normalise_seed` refuses.
     """
-    for _, line in _lines(path, "seeds file"):
-        yield normalise_seed(line)
+    for number, line in _lines(path, "seeds file"):
+        try:
+            yield normalise_seed(line)
+        except InvalidArgument as problem:
+            raise InvalidArgument(f"{path}, line {number}: {problem}") from None
 
 
 def read_uris(path: Path) -> Iterator[str]:
@@ -270,6 +295,9 @@ def _check_readable(seeds_file: Path) -> None:
 
 # `localhost:8080` and `example.com:80/a` begin with a host and its port, not with a scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]{1,5}(?:[/?#]|$))")
+
+# The beginning of a seed that may be a scheme, well or badly typed, with any number of colons and slashes.
+_TYPED_SCHEME = re.compile(r"(?P<word>[A-Za-z]{3,7})(?P<mark>[:;.,]*//+|[:;]/?)(?P<rest>.*)", re.DOTALL)
 
 
 class _Beside(msgspec.Struct, frozen=True):

@@ -141,8 +141,11 @@ def _write(crawl: CrawlController, file: TextIO) -> int:
     help="The format of FILE, which may be compressed with gzip.",
 )
 @click.option("--force", is_flag=True, help="Schedule URIs even if they have been seen.")
-@click.option("--no-successes", is_flag=True, help="Don't note URIs that succeeded as seen.")
-@click.option("--no-failures", is_flag=True, help="Don't note URIs that failed as seen.")
+@click.option("--no-successes", is_flag=True, help="Leave out URIs that succeeded.")
+@click.option("--no-failures", is_flag=True, help="Leave out URIs that failed.")
+@click.option(
+    "--recrawl", is_flag=True, help="Schedule the URIs of a crawl-log again, instead of noting them as seen."
+)
 @wait_option
 @json_option
 @with_crawl
@@ -153,6 +156,7 @@ def import_uris(
     force: bool,
     no_successes: bool,
     no_failures: bool,
+    recrawl: bool,
     wait_s: float | None,
     as_json: bool,
 ) -> None:
@@ -163,7 +167,8 @@ def import_uris(
     \b
     list              one URI per line: schedules all
     export            output of `toehold uris export`: schedules all
-    crawl-log         Heritrix's or Toehold's log: notes finished URIs as seen
+    crawl-log         Heritrix's or Toehold's log: notes finished URIs as seen,
+                      or with --recrawl schedules them again
     recovery-journal  Heritrix's: notes Fs, Ff, Fd and Fi as seen, schedules F+
 
     The job notes all seen URIs before it schedules others, so it schedules none that was finished.
@@ -175,8 +180,18 @@ def import_uris(
             f"--no-successes and --no-failures need --format crawl-log or recovery-journal, got {kind}."
         )
     if force and form is Format.CRAWL_LOG:
-        raise click.UsageError("--force needs URIs to schedule, but a crawl-log has none.")
-    source = ImportFile(file, form, successes=not no_successes, failures=not no_failures)
+        raise click.UsageError(
+            "--force needs URIs to schedule. To schedule those of a crawl-log, use --recrawl."
+        )
+    if recrawl and form is not Format.CRAWL_LOG:
+        raise click.UsageError(f"--recrawl needs --format crawl-log, got {kind}.")
+    source = ImportFile(
+        file,
+        form,
+        successes=not no_successes,
+        failures=not no_failures,
+        refetch_before=crawl.statistics().statistics.snapshot_time if recrawl else None,
+    )
     job = crawl.frontier.import_uris(crawl.crawl, source.entries(), force=force)
     _tell_malformed(source.tally)
     if as_json:
