@@ -20,6 +20,7 @@ from .output.archive import Archive, Writer
 from .output.disk import DiskWatch
 from .output.hook import Hook, load
 from .output.logs import NodeLogs
+from .output.mirror import MirrorWriter
 from .output.pages import PagesWriter, Text
 from .output.rolling import OutputError, Rolling
 from .output.warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
@@ -99,9 +100,12 @@ def _archive(options: NodeOptions) -> tuple[NodeLogs, Archive]:
             writers.append(
                 PagesWriter(options.pages, options.name, text=Text(options.pages_text), rolling=rolling)
             )
+        if options.mirror is not None:
+            writers.append(MirrorWriter(options.mirror, options.name))
     except OutputError as problem:
         raise Unusable(str(problem)) from problem
-    directories = [path for path in (options.warc, options.pages, options.logs) if isinstance(path, Path)]
+    used = (options.warc, options.pages, options.mirror, options.logs)
+    directories = [path for path in used if isinstance(path, Path)]
     archive = Archive(
         writers,
         disk=DiskWatch(directories, options.disk_reserve_mib * MIB),

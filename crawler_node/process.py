@@ -20,6 +20,7 @@ class NodeOptions:
     gzip_level: int | None
     pages: Path | None
     pages_text: str
+    mirror: Path | None
     hook: str | None
     logs: Path | None
     file_prefix: str

@@ -112,6 +112,9 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     show_default=True,
     help="The part of a page in its JSON line: its text, its source (html), or none.",
 )
+@click.option(
+    "--mirror", metavar="DIR", type=_Directory, help="Write each page to a plain file, DIR/HOST/PATH."
+)
 @click.option("--hook", metavar="MODULE:FUNCTION", help="Call a Python function with each page.")
 @click.option(
     "--file-prefix",
@@ -215,8 +218,8 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
 def main(**given: Any) -> None:
     """Fetch pages for a Toehold frontier, until SIGTERM or SIGINT.
 
-    Pages go to WARC files (--warc), to JSON Lines (--pages) or to a function of yours (--hook). Give at least
-    one of these options.
+    Pages go to WARC files (--warc), to JSON Lines (--pages), to plain files (--mirror) or to a function of
+    yours (--hook). Give at least one of these options.
 
     At a signal the node finishes the pages that it is fetching, returns the URIs that it has not started, and
     reports everything. A second signal breaks the fetches off. Killing the node loses nothing.
@@ -235,8 +238,10 @@ def main(**given: Any) -> None:
     # First: threads inherit the mask, those of gRPC too, and so do the processes of a node.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     options = NodeOptions(**given)
-    if options.warc is None and options.pages is None and options.hook is None:
-        raise click.UsageError("no output given: add --warc DIR, --pages DIR or --hook MODULE:FUNCTION")
+    if options.hook is None and not any((options.warc, options.pages, options.mirror)):
+        raise click.UsageError(
+            "no output given: add --warc DIR, --pages DIR, --mirror DIR or --hook MODULE:FUNCTION"
+        )
     _log_json_lines(options)
     server = _bound(options)
     if options.processes is not None and options.worker is None:

@@ -1,7 +1,8 @@
-"""Archive: where the node's pages go, and what it does when they cannot be kept. warc and pages write them.
+"""Archive: where the node's pages go, and what it does when they cannot be kept.
 
-A page counts as stored only when a sync has succeeded after it was appended. The node takes no more leases
-while the disk is low, and after an error until the directories take data again.
+Its writers are in warc, pages and mirror. A page counts as stored only when a sync has succeeded after it was
+appended. The node takes no more leases while the disk is low, and after an error until the directories take
+data again.
 """
 
 import os
@@ -27,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Writer(Protocol):
-    """The part of WarcWriter and PagesWriter that an archive needs. All errors are OSErrors."""
+    """The part of WarcWriter, PagesWriter and MirrorWriter that an archive needs. All errors are OSErrors."""
 
     @property
     def directory(self) -> Path:

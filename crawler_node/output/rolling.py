@@ -225,7 +225,7 @@ class _File:
         self._final_path = directory / name
         self._path = directory / f"{name}{OPEN_SUFFIX}"
         self._empty_length = 0
-        self.descriptor = _create_locked(self._path)
+        self.descriptor = create_locked(self._path)
 
     @property
     def is_empty(self) -> bool:
@@ -279,7 +279,8 @@ def utc_text(time_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"
 
 
-def _create_locked(path: Path) -> int:
+def create_locked(path: Path) -> int:
+    """Creates a file and locks it; its descriptor. It exists then, whatever repairs go on meanwhile."""
     while True:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         try:

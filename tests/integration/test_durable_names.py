@@ -14,7 +14,7 @@ from frontier_server import durable, program
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
 from toehold_client import durable as of_the_client
-from toehold_client.cli.embedded.directory import write_json
+from toehold_client.cli.embedded.crawl_file import write_json
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_client.cli.embedded.directory import open_directory
-from toehold_client.cli.embedded.plan import Plan, SpecOptions, make_spec
+from toehold_client.cli.embedded.plan import Plan, make_spec, sort_out
+from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.client import FrontierClient
 
@@ -495,7 +496,8 @@ def test_a_node_that_dies_is_started_again(crawl: Callable[..., Run], site: Site
 def test_killed_between_any_two_steps_it_goes_on_from_there(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
-    spec = make_spec(None, SpecOptions(min_delay=0, delay_factor=0, fetch_timeout=20), ("127.0.0.1",))
+    seeds = sort_out([site.url], skip_bad=False)
+    spec = make_spec(None, SpecOptions(min_delay=0, delay_factor=0, fetch_timeout=20), seeds)
     plan = Plan("crawl", spec, (site.url,))
     with Interruptions() as none, open_directory(tmp_path / "it", plan, none, fresh=False, say=print) as it:
         data = str(it.frontier)

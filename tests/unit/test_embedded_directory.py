@@ -2,17 +2,22 @@
 
 import json
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, LimitSpec
 from toehold_client.cli import frontier_file
 from toehold_client.cli.embedded import directory as directory_module
-from toehold_client.cli.embedded.directory import CrawlDirectory, is_finished, open_directory, write_json
+from toehold_client.cli.embedded.crawl_file import Asked, write_json
+from toehold_client.cli.embedded.directory import CrawlDirectory, is_finished, open_directory
 from toehold_client.cli.embedded.node_plan import NodePlan
 from toehold_client.cli.embedded.plan import Plan
 from toehold_client.cli.exits import BadDirectory, DirectoryRefused, Interrupted
@@ -43,8 +48,12 @@ def opened(interruptions: Interruptions, said: list[str]) -> Opener:
     return open_it
 
 
-def finish(path: Path) -> None:
-    write_json(path / "report.json", {"state": "FINISHED"})
+def finish(path: Path, exit_status: str = "FINISHED", **more: object) -> None:
+    write_json(path / "report.json", {"state": "FINISHED", "exit_status": exit_status, **more})
+
+
+def with_plan(**changes: Any) -> Plan:
+    return replace(PLAN, **changes)
 
 
 def test_a_directory_that_does_not_exist_is_made_with_its_parents(opened: Opener, tmp_path: Path) -> None:
@@ -113,54 +122,110 @@ def test_an_unwritable_directory_is_told(opened: Opener, tmp_path: Path) -> None
         pass
 
 
-def test_a_finished_crawl_is_refused_and_fresh_named(opened: Opener, tmp_path: Path) -> None:
-    with opened(tmp_path):
-        pass
-    finish(tmp_path)
-    with pytest.raises(DirectoryRefused, match="has finished; --fresh moves it aside"), opened(tmp_path):
-        pass
-
-
 @pytest.mark.parametrize(
-    ("plan", "told"),
+    ("exit_status", "limit", "told"),
     [
-        (Plan("other", PLAN.spec, PLAN.seeds), "name: was 'crawl', is 'other'"),
+        ("FINISHED", None, "it finished: nothing was left to fetch"),
+        ("ABORTED", None, "it was stopped"),
         (
-            Plan(
-                "crawl",
-                CrawlSpec(allowed_addresses=["loopback"], limits=LimitSpec(max_documents=5)),
-                PLAN.seeds,
-            ),
-            "limits.max_documents: was 0, is 5",
+            "FINISHED_DOCUMENT_LIMIT",
+            {"setting": "limits.max_documents", "value": 7},
+            "it ended at its limit, limits.max_documents = 7\n"
+            "To fetch more, run the same command with a higher --max-pages.",
         ),
-        (Plan("crawl", PLAN.spec, (*PLAN.seeds, "http://localhost/b")), "seed http://localhost/b: is new"),
         (
-            Plan("crawl", PLAN.spec, ("http://localhost/b",)),
-            "seed http://localhost/: is missing now",
+            "FINISHED_TIME_LIMIT",
+            None,
+            "it ended at its limit, limits.max_elapsed_seconds\n"
+            "To fetch more, run the same command with a higher --max-time.",
+        ),
+        (
+            "FINISHED_DATA_LIMIT",
+            None,
+            "it ended at its limit, limits.max_bytes\n"
+            "To fetch more, run the same command with a higher limits.max_bytes in --spec FILE.",
         ),
     ],
 )
-def test_another_crawl_is_refused_with_what_differs(
-    opened: Opener, tmp_path: Path, plan: Plan, told: str
+def test_a_crawl_that_has_ended_says_how_and_what_one_can_do(
+    opened: Opener, tmp_path: Path, exit_status: str, limit: object, told: str
 ) -> None:
     with opened(tmp_path):
         pass
-    with pytest.raises(DirectoryRefused, match="--fresh") as refusal, opened(tmp_path, plan):
-        pass
-    assert told in str(refusal.value).split("\n  ")
-
-
-def test_the_order_of_seeds_is_no_difference_and_many_differences_are_summed_up(
-    opened: Opener, tmp_path: Path
-) -> None:
-    seeds = tuple(f"http://localhost/{n}" for n in range(30))
-    with opened(tmp_path, Plan("crawl", PLAN.spec, seeds)):
-        pass
-    with opened(tmp_path, Plan("crawl", PLAN.spec, seeds[::-1])) as again:
-        assert not again.new
+    finish(tmp_path, exit_status, limit=limit)
     with pytest.raises(DirectoryRefused) as refusal, opened(tmp_path):
         pass
-    assert str(refusal.value).endswith("and 21 more")
+    assert str(refusal.value) == (
+        f"the crawl in {tmp_path} has ended: {told}\n"
+        "--recrawl fetches its pages again. --fresh moves it aside and starts a new one."
+    )
+
+
+LIMITED = CrawlSpec(allowed_addresses=["loopback"], limits=LimitSpec(max_documents=5))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        with_plan(spec=LIMITED),
+        with_plan(seeds=(*PLAN.seeds, "http://localhost/b")),
+        with_plan(recrawl=True),
+    ],
+)
+def test_a_crawl_goes_on_with_other_settings_or_more_seeds_even_if_it_has_ended(
+    opened: Opener, tmp_path: Path, plan: Plan
+) -> None:
+    with opened(tmp_path):
+        pass
+    for has_ended in (False, True):
+        if has_ended:
+            finish(tmp_path)
+        with opened(tmp_path, plan) as directory:
+            assert directory.asked == Asked(PLAN.crawl, PLAN.spec, PLAN.seeds)
+
+
+def test_a_recrawl_that_was_killed_while_it_was_prepared_goes_on(opened: Opener, tmp_path: Path) -> None:
+    asked = Asked(PLAN.crawl, PLAN.spec, PLAN.seeds, Timestamp(seconds=1_900_000_000))
+    with opened(tmp_path) as directory:
+        directory.remember(asked)
+    finish(tmp_path)
+    with opened(tmp_path) as directory:
+        assert directory.asked == asked
+
+
+def test_the_report_of_a_crawl_that_is_reopened_is_gone_unless_that_fails(
+    opened: Opener, tmp_path: Path
+) -> None:
+    with opened(tmp_path) as directory:
+        finish(tmp_path)
+        with pytest.raises(KeyError), directory.reopening():
+            raise KeyError
+        assert is_finished(tmp_path)
+        with directory.reopening():
+            assert not is_finished(tmp_path)
+        assert not directory.report.exists()
+
+
+def test_a_crawl_of_another_name_is_refused(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
+    with pytest.raises(DirectoryRefused, match=r"holds the crawl 'crawl', not 'other'\. .*--fresh"):
+        opened(tmp_path, with_plan(crawl="other")).__enter__()
+
+
+def test_a_crawl_keeps_its_seeds_and_those_that_are_missing_are_listed_up_to_a_number(
+    opened: Opener, tmp_path: Path
+) -> None:
+    seeds = tuple(f"http://localhost/{n:02}" for n in range(30))
+    with opened(tmp_path, with_plan(seeds=seeds)):
+        pass
+    with opened(tmp_path, with_plan(seeds=seeds[::-1])) as again:
+        assert not again.new, "their order does not matter"
+    with pytest.raises(DirectoryRefused) as refusal, opened(tmp_path, with_plan(seeds=seeds[:1])):
+        pass
+    told = str(refusal.value)
+    assert re.search(r"keeps its seeds, .* also has:\n  http://localhost/01\n", told)
+    assert "\n  and 19 more\nGive them too, " in told and "--fresh" in told
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[]", '{"crawl": "crawl", "spec": {"x": 1}, "seeds": []}'])

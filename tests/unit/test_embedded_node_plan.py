@@ -13,7 +13,7 @@ from toehold_client.cli.embedded.node_plan import NodePlan, usual_processes
 from toehold_client.cli.exits import BadPlan
 from toehold_client.cli.main import toehold
 
-WARCS, PAGES, LOGS = Path("warcs"), Path("pages"), Path("logs")
+WARCS, PAGES, MIRROR, LOGS = Path("warcs"), Path("pages"), Path("mirror"), Path("logs")
 
 ALL = NodePlan(
     toes=8,
@@ -21,6 +21,7 @@ ALL = NodePlan(
     warc_metadata="outlinks",
     pages=True,
     pages_text="html",
+    mirror=True,
     hook="mine:page",
     max_bytes_per_second=1_000,
     resolve=("a.example:80:127.0.0.1", "b.example:80:127.0.0.2"),
@@ -30,7 +31,7 @@ ALL = NodePlan(
 
 def parsed(plan: NodePlan) -> dict[str, object]:
     """The node's options from its command line, without defaults."""
-    arguments = list(plan.arguments(WARCS, PAGES, LOGS))
+    arguments = list(plan.arguments(WARCS, PAGES, MIRROR, LOGS))
     with node.make_context("toehold-node", arguments) as context:
         said = context.get_parameter_source
         return {name: value for name, value in context.params.items() if said(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
@@ -48,6 +49,7 @@ def test_the_node_understands_all_that_it_is_told() -> None:
         "warc_metadata": "outlinks",
         "pages": PAGES,
         "pages_text": "html",
+        "mirror": MIRROR,
         "hook": "mine:page",
         "logs": LOGS,
         "max_bytes_per_second": 1_000,
@@ -96,7 +98,7 @@ def test_without_warc_there_is_no_place_for_it() -> None:
 @pytest.mark.parametrize(
     ("plan", "told"),
     [
-        (NodePlan(warc=False), "--no-warc needs --pages or --hook"),
+        (NodePlan(warc=False), "--no-warc needs --pages, --mirror or --hook"),
         (NodePlan(warc=False, pages=True, warc_metadata="none"), "--warc-metadata"),
         (NodePlan(pages_text="html"), "--pages-text"),
     ],
@@ -107,7 +109,7 @@ def test_options_that_contradict_each_other_are_told(plan: NodePlan, told: str) 
 
 
 @pytest.mark.parametrize(
-    "plan", [NodePlan(), ALL, NodePlan(warc=False, pages=True), NodePlan(warc=False, hook="a:b")]
+    "plan", [NodePlan(), ALL, NodePlan(warc=False, mirror=True), NodePlan(warc=False, hook="a:b")]
 )
 def test_all_others_are_taken(plan: NodePlan) -> None:
     plan.check()

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, ScopeSpec
-from toehold_client.cli.embedded.plan import SpecOptions, make_spec, sort_out
+from toehold_client.cli.embedded.plan import Seeds, make_spec, sort_out
+from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.exits import BadPlan
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import seconds_of
@@ -20,36 +21,57 @@ def parsed(text: str) -> spec_file.SpecFile:
 
 def spec_of(text: str | None = None, hosts: tuple[str, ...] = LOOPBACK, **overrides: object) -> CrawlSpec:
     file = None if text is None else parsed(text)
-    return make_spec(file, SpecOptions(**overrides), hosts)  # type: ignore[arg-type]
+    seeds = Seeds(tuple(f"https://{host}/" for host in hosts), (), hosts)
+    return make_spec(file, SpecOptions(**overrides), seeds)  # type: ignore[arg-type]
 
 
 def test_a_seed_without_a_scheme_is_https() -> None:
-    seeds = sort_out(["www.example.com/a", "localhost:8080", "http://b.example"])
+    seeds = sort_out(["www.example.com/a", "localhost:8080", "http://b.example"], skip_bad=False)
     assert seeds.good == ("https://www.example.com/a", "https://localhost:8080", "http://b.example")
     assert seeds.hosts == ("www.example.com", "localhost", "b.example")
 
 
 def test_a_seed_given_twice_counts_once() -> None:
-    assert sort_out(["http://a.example/", "http://a.example/"]).good == ("http://a.example/",)
+    assert sort_out(["http://a.example/", "http://a.example/"], skip_bad=False).good == ("http://a.example/",)
 
 
-@pytest.mark.parametrize("bad", ["http://[", "http://a b/", "http://x:99999/", "\udce9"])
-def test_what_is_no_url_is_left_out_and_named(bad: str) -> None:
-    seeds = sort_out([bad, "a.example"])
-    assert seeds.good == ("https://a.example",)
-    assert seeds.left_out == (f"{bad!r} is not a URL",)
+BAD = [
+    ("http://[", "is not a URL"),
+    ("http://a b/", "is not a URL"),
+    ("http://x:99999/", "is not a URL"),
+    ("\udce9", "is not a URL"),
+    ("https//a.example", "is not a URL; did you mean https://a.example?"),
+    ("ftp://a.example/", "is neither http nor https"),
+    ("mailto:somebody@a.example", "is neither http nor https"),
+    ("javascript:alert(1)", "is neither http nor https"),
+]
 
 
-@pytest.mark.parametrize("bad", ["ftp://a.example/", "mailto:somebody@a.example", "javascript:alert(1)"])
-def test_other_schemes_are_left_out_and_named(bad: str) -> None:
-    assert sort_out([bad, "a.example"]).left_out == (f"{bad!r} is neither http nor https",)
+@pytest.mark.parametrize(("bad", "told"), BAD)
+def test_a_bad_seed_refuses_the_plan_and_says_how_to_skip_it(bad: str, told: str) -> None:
+    with pytest.raises(BadPlan) as refusal:
+        sort_out([bad, "a.example"], skip_bad=False)
+    assert str(refusal.value) == (f"{bad!r} {told}\nTo crawl from the other seeds, add --skip-bad-seeds.")
+    seeds = sort_out([bad, "a.example"], skip_bad=True)
+    assert (seeds.good, seeds.bad) == (("https://a.example",), (f"{bad!r} {told}",))
 
 
-def test_without_any_seed_left_there_is_no_plan() -> None:
-    with pytest.raises(BadPlan, match=r"'http://\[' is not a URL"):
-        sort_out(["http://["])
-    with pytest.raises(BadPlan, match="at least one URL"):
-        sort_out([])
+def test_several_bad_seeds_are_listed_up_to_a_number() -> None:
+    with pytest.raises(BadPlan) as refusal:
+        sort_out(["a.example", *(f"ftp://{number}.example/" for number in range(12))], skip_bad=False)
+    lines = str(refusal.value).split("\n")
+    assert lines[0] == "12 seeds are refused:"
+    assert lines[1] == "  'ftp://0.example/' is neither http nor https"
+    assert lines[-2:] == ["  and 2 more", "To crawl from the other seeds, add --skip-bad-seeds."]
+
+
+def test_without_any_good_seed_there_is_no_plan() -> None:
+    for skip_bad in (False, True):
+        with pytest.raises(BadPlan) as refusal:
+            sort_out(["http://["], skip_bad=skip_bad)
+        assert str(refusal.value) == "'http://[' is not a URL"
+        with pytest.raises(BadPlan, match="at least one URL"):
+            sort_out([], skip_bad=skip_bad)
 
 
 def test_without_a_spec_a_dead_host_is_given_up_after_three_attempts_and_minutes() -> None:
@@ -99,7 +121,7 @@ def test_a_long_least_rest_raises_the_longest_one_that_would_contradict_it() -> 
     "seed", ["http://localhost:1/", "http://127.0.0.1/", "http://127.1/", "http://[::1]/"]
 )
 def test_loopback_seeds_alone_stay_on_loopback_without_a_contact(seed: str) -> None:
-    assert list(spec_of(hosts=sort_out([seed]).hosts).allowed_addresses) == ["loopback"]
+    assert list(spec_of(hosts=sort_out([seed], skip_bad=False).hosts).allowed_addresses) == ["loopback"]
 
 
 @pytest.mark.parametrize(
@@ -118,3 +140,32 @@ def test_the_specs_own_addresses_and_contact_are_kept() -> None:
     assert list(spec.allowed_addresses) == ["10.1.0.0/16"]
     with pytest.raises(BadPlan, match="--contact"):
         spec_of('allowed_addresses = ["10.1.0.0/16"]', LOOPBACK)
+
+
+def test_each_option_sets_what_it_says() -> None:
+    spec = spec_of(
+        max_time=90.0,
+        parallel=3,
+        adaptive=True,
+        page_requisites=True,
+        user_agent="my-bot",
+        exclude=("*.pdf",),
+    )
+    assert seconds_of(spec.limits.max_elapsed) == 90
+    assert (spec.politeness.max_parallel, spec.queues.max_leases_per_queue) == (3, 3)
+    assert spec.politeness.adaptive and spec.scope.page_requisites
+    assert spec.fetch.product_token == "my-bot"
+    assert list(spec.scope.reject_patterns) == [r".*\.pdf"]
+
+
+def test_patterns_and_domains_add_to_those_of_the_spec_each_once() -> None:
+    text = '[scope]\nreject_patterns = ["x"]\nsurt_prefixes = ["+a.example"]'
+    hosts = ("a.example", "www.b.example", "b.example", "127.0.0.1")
+    spec = spec_of(text, hosts, contact="me@a.example", exclude=("/p/", "/p/"), subdomains=True)
+    assert list(spec.scope.reject_patterns) == ["x", "https?://[^/]*/p/.*"]
+    assert list(spec.scope.surt_prefixes) == ["+a.example", "+b.example"]
+
+
+def test_a_pattern_that_excludes_a_seed_is_refused() -> None:
+    with pytest.raises(BadPlan, match=r"--exclude /\* excludes the seed https://localhost/"):
+        spec_of(exclude=("/*",))

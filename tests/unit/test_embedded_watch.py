@@ -81,7 +81,7 @@ class Stage:
 
     def watch(self) -> Watch:
         spec = CrawlSpec(fetch=FetchSpec(timeout=Duration(seconds=int(FETCH_S))))
-        directory = CrawlDirectory(Path("nowhere"), Locks(-1, -1), new=True, made=True, aside=None)
+        directory = CrawlDirectory(Path("nowhere"), Locks(-1, -1), asked=None, made=True, aside=None)
         return Watch(
             cast(FrontierClient, self),
             Crawl(crawl="crawl", spec=spec),

@@ -48,6 +48,12 @@ class SpecFile:
     places: Mapping[str, str]
     """The places of fields that come from another file: path in the spec → file and line."""
 
+    def typed_seeds(self) -> Iterator[str]:
+        """The same seeds as `seeds`, unchanged and unchecked."""
+        yield from self.listed_seeds
+        if self.seeds_file is not None:
+            yield from read_uris(self.seeds_file)
+
     def seeds(self) -> Iterator[str]:
         """All seeds, each with a scheme: the listed ones, then those of the seeds file, which is read lazily.
 
@@ -221,7 +227,7 @@ def read_seeds(path: Path) -> Iterator[str]:
 
 
 def read_uris(path: Path) -> Iterator[str]:
-    """The URIs in a file, unchanged, one per line; lines count as in `read_seeds`."""
+    """The URIs in a file (`-` is standard input), unchanged, one per line; lines count as in `read_seeds`."""
     for _, line in _lines(path, "file"):
         yield line
 
@@ -272,7 +278,11 @@ def _with_surt_prefixes(found: SpecFile, path: Path) -> SpecFile:
 def _lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
     """The lines of a file that count, with their numbers, read lazily."""
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with (
+            open(0, encoding="utf-8-sig", closefd=False)
+            if str(path) == "-"
+            else path.open(encoding="utf-8-sig") as file
+        ):
             number = 0
             while line := file.readline(_MAX_LINE_CHARS):
                 number += 1

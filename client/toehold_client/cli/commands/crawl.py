@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import shutil
 import sys
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -21,171 +20,134 @@ from toehold_client.cli.embedded.node_plan import (
     NodePlan,
     usual_processes,
 )
-from toehold_client.cli.embedded.plan import (
-    ATTEMPTS,
-    DEFAULT_NAME,
-    FETCH_TIMEOUT_S,
-    RETRY_DELAY_S,
-    Plan,
-    SpecOptions,
-    make_spec,
-    sort_out,
-)
+from toehold_client.cli.embedded.plan import DEFAULT_NAME, Plan, make_spec, sort_out
 from toehold_client.cli.embedded.report import Report
 from toehold_client.cli.embedded.report import show as show_report
 from toehold_client.cli.embedded.run import EmbeddedCrawl
+from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.embedded.watch import Ending
 from toehold_client.cli.exits import BadPlan, ExitCode, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen
-from toehold_client.cli.numbers import Real, Whole
+from toehold_client.cli.numbers import Whole
 from toehold_client.spec import file as spec_file
 
-# The frontier's own limits: larger values do not fit into its messages. It checks all other rules itself.
-_MOST_SECONDS, _MOST_HOPS, _MOST_ATTEMPTS = 86_400, 10_000, 10_000
+from .crawl_options import LARGEST, seeds_file_option, with_spec_options
+from .sections import SectionedCommand, section
 
-# The node's own.
-_MOST_TOES = 1000
+_MOST_TOES = 1000  # the node's own limit
 
 _PANEL_LINES = 21
 
+_output = section("Where pages go")
+_load = section("How fast")
+_fetches = section("How to fetch")
+_running = section("This command")
 
-def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number.")
-    return value
 
-
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("urls", nargs=-1, metavar="URL…")
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Keep the whole crawl in DIR.  [default: ./crawl-HOST, after the first URL's host]",
-)
-@click.option(
-    "--spec",
-    "spec_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Read the crawl spec in FILE (`toehold init` writes one). Its defaults are the frontier's: 30 "
-    "attempts, 15 minutes apart. Other options override it.",
-)
-@click.option(
-    "--contact",
-    metavar="URL|E-MAIL",
-    help="Tell site owners how to reach you. Required beyond loopback addresses.",
-)
-@click.option("--max-pages", type=Whole(1, 2**62), metavar="N", help="End after N pages.")
-@click.option(
-    "--max-hops",
-    type=Whole(0, _MOST_HOPS),
-    metavar="N",
-    help="Follow at most N links from a seed.  [default: 20]",
-)
-@click.option(
-    "--min-delay",
-    type=Real(0, _MOST_SECONDS),
-    callback=_finite,
-    metavar="SECONDS",
-    help="Wait at least this long between fetches from a host.  [default: 3]",
-)
-@click.option(
-    "--delay-factor",
-    type=Real(0, 1_000),
-    callback=_finite,
-    metavar="X",
-    help="Wait X times as long as the last fetch took.  [default: 5]",
-)
-@click.option(
-    "--max-attempts",
-    type=Whole(1, _MOST_ATTEMPTS),
-    metavar="N",
-    help=f"Try a page, or a robots.txt, at most N times.  [default: {ATTEMPTS}; with --spec: from FILE]",
-)
-@click.option(
-    "--retry-delay",
-    type=Real(0, _MOST_SECONDS),
-    callback=_finite,
-    metavar="SECONDS",
-    help="Wait this long before the second attempt, and longer before each later one.  "
-    f"[default: {RETRY_DELAY_S:g}; with --spec: from FILE]",
-)
-@click.option(
-    "--fetch-timeout",
-    type=Real(0, _MOST_SECONDS, min_open=True),
-    callback=_finite,
-    metavar="SECONDS",
-    help=f"End a fetch after this long.  [default: {FETCH_TIMEOUT_S:g}; with --spec: from FILE]",
-)
-@click.option(
+@seeds_file_option
+@with_spec_options
+@_load(
     "--toes",
     type=Whole(1, _MOST_TOES),
     default=DEFAULT_TOES,
     show_default=True,
     metavar="N",
-    help="Fetch up to N pages at a time, from different hosts.",
+    help="Fetch up to N pages at a time, from all hosts together.",
 )
-@click.option(
+@_load(
     "--processes",
     type=Whole(1, MOST_PROCESSES),
     metavar="N",
     help="Fetch in N processes, which share the toes. A process that dies or hangs is replaced.  [default: "
     f"one per processor and {TOES_A_PROCESS} toes; with --hook or --max-bytes-per-second: one, not replaced]",
 )
-@click.option("--no-warc", is_flag=True, help="Don't write WARC files to DIR/warcs.")
-@click.option(
+@_load(
+    "--max-bytes-per-second",
+    type=Whole(1, LARGEST),
+    metavar="N",
+    help="Read at most N bytes per second, from all hosts together.  [default: no limit]",
+)
+@_output("--no-warc", is_flag=True, help="Don't write WARC files to DIR/warcs.")
+@_output(
     "--warc-metadata",
     type=click.Choice(["none", "visit", "outlinks"]),
     help="Record how each page was found (visit), and its links too (outlinks).  [default: visit]",
 )
-@click.option("--pages", is_flag=True, help="Write JSON Lines files to DIR/pages, one page per line.")
-@click.option(
+@_output("--pages", is_flag=True, help="Write JSON Lines files to DIR/pages, one page per line.")
+@_output(
     "--pages-text",
     type=click.Choice(["text", "html", "none"]),
     help="Write this part of each page.  [default: text]",
 )
-@click.option(
+@_output(
+    "--mirror",
+    is_flag=True,
+    help="Write each page to a plain file of its own, DIR/mirror/HOST/PATH.",
+)
+@_output(
     "--hook",
     metavar="MODULE:FUNCTION",
     help="Call this Python function with each page. The module is in the current directory or installed.",
 )
-@click.option(
-    "--max-bytes-per-second",
-    type=Whole(1, 2**62),
-    metavar="N",
-    help="Read at most N bytes per second, from all hosts together.  [default: no limit]",
-)
-@click.option(
+@_fetches(
     "--resolve",
     multiple=True,
     metavar="HOST:PORT:ADDR",
     help="Connect to ADDR for this host and port, instead of asking DNS. May be repeated.",
 )
-@click.option(
+@_fetches(
     "--ca-file",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
     metavar="FILE",
     help="Also trust the certificates (PEM) in FILE.",
 )
-@click.option(
+@_running(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the whole crawl in DIR.  [default: ./crawl-HOST, after the first URL's host]",
+)
+@_running(
+    "--spec",
+    "spec_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read the crawl spec in FILE (`toehold init` writes one). Its defaults are the frontier's: 30 "
+    "attempts, 15 minutes apart. Other options override it, or add to its lists.",
+)
+@_running(
     "--fresh", is_flag=True, help="If DIR holds a crawl, move it to DIR.1 (or .2, …) and start a new one."
 )
-@click.option(
+@_running(
+    "--recrawl",
+    is_flag=True,
+    help="If the crawl in DIR has finished, fetch its pages again. Servers that support this send only those "
+    "that have changed.",
+)
+@_running(
+    "--skip-bad-seeds",
+    is_flag=True,
+    help="Crawl from the good URLs if others are refused, for instance because of a typo.",
+)
+@_running(
     "--json",
     "as_json",
     is_flag=True,
     help="Show no progress. Print the report as one JSON object at the end.",
 )
-@click.option(
+@_running(
     "--resume-with",
     metavar="COMMAND",
     help="Name COMMAND as the one that resumes the crawl. For programs that run this one.",
 )
 def crawl(
     urls: tuple[str, ...],
+    seeds_file: Path | None,
+    options: SpecOptions,
     directory: Path | None,
     spec_path: Path | None,
     toes: int,
@@ -194,14 +156,16 @@ def crawl(
     warc_metadata: str | None,
     pages: bool,
     pages_text: str | None,
+    mirror: bool,
     hook: str | None,
     max_bytes_per_second: int | None,
     resolve: tuple[str, ...],
     ca_file: Path | None,
     fresh: bool,
+    recrawl: bool,
+    skip_bad_seeds: bool,
     as_json: bool,
     resume_with: str | None,
-    **options: Any,
 ) -> ExitCode:
     """Crawl from these URLs, with a frontier server and a crawler node of its own.
 
@@ -211,13 +175,15 @@ def crawl(
 
     The crawl includes the hosts of the URLs, and the hosts that the URLs redirect to.
 
-    The options about fetching (--toes to --ca-file) and output may change each time.
+    All options may change each time, and URLs may be added. A crawl that ended at a limit continues when the
+    limit is raised.
 
     \b
     Exit codes:
-      0    the crawl finished
-      1    it failed, or was stopped from elsewhere
-      2    wrong usage, a bad spec or an unusable directory
+      0    the crawl finished, or ended at a limit
+      1    it was stopped from elsewhere, or a program failed
+      2    wrong usage, a bad seed, a bad spec or an unusable directory
+      4    the crawl failed: nothing was fetched
       5    DIR holds another crawl, one that has finished, or one that runs now
       130  paused or interrupted
     """
@@ -232,6 +198,7 @@ def crawl(
                 warc_metadata=warc_metadata,
                 pages=pages,
                 pages_text=pages_text,
+                mirror=mirror,
                 hook=hook,
                 max_bytes_per_second=max_bytes_per_second,
                 resolve=resolve,
@@ -239,16 +206,23 @@ def crawl(
             )
             node.check()
             file = spec_file.load(spec_path) if spec_path else None
-            seeds = sort_out((*urls, *(file.seeds() if file else ())))
+            typed = chain(
+                urls,
+                spec_file.read_uris(seeds_file) if seeds_file else (),
+                file.typed_seeds() if file else (),
+            )
+            seeds = sort_out(typed, skip_bad=skip_bad_seeds)
             plan = Plan(
                 crawl=(file.name if file else "") or DEFAULT_NAME,
-                spec=make_spec(file, SpecOptions(**options), seeds.hosts),
+                spec=make_spec(file, options, seeds),
                 seeds=seeds.good,
                 node=node,
                 places=file.places if file else {},
+                skip_bad_seeds=skip_bad_seeds,
+                recrawl=recrawl,
             )
-            for line in seeds.left_out:
-                display.say(f"Skipped: {line}.")
+            for line in seeds.bad:
+                display.say(f"Skipped: {line}")
             path = directory or Path(f"crawl-{seeds.hosts[0]}")
             with open_directory(path, plan, interruptions, fresh=fresh, say=display.say) as opened:
                 ending, report = _run(plan, opened, display, interruptions)
@@ -285,6 +259,8 @@ def _tell(
     elif display.seen:
         show_report(report, path, console)
     if ending is Ending.FINISHED:
+        if report["failure"]:
+            return ExitCode.CRAWL_FAILED
         return ExitCode.FAILED if report["exit_status"] == "ABORTED" else ExitCode.DONE
     done = "Paused." if ending is Ending.PAUSED else "Stopped. The next run repeats interrupted fetches."
     display.say(f"{done} To continue: {resume_with or _this_command()}")

@@ -10,6 +10,7 @@ import click
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client.cli import output
+from toehold_client.cli.setting_changes import change_text, changed_paths
 from toehold_client.cli.setting_names import NAMES, PATHS, read_settings
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidSpec
@@ -60,7 +61,7 @@ def update(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
     them. It does not change seeds; see `toehold seeds add`.
     """
     stored = crawl.describe().spec
-    paths = [PATHS[name] for name, _, _ in spec_file.changes(stored, asked.spec)]
+    paths = changed_paths(stored, asked.spec)
     try:
         _update(crawl, stored, asked.spec, paths, as_json)
     except InvalidSpec as refusal:
@@ -87,4 +88,4 @@ def changes_record(changes: Changes) -> list[dict[str, Any]]:
 def tell_changes(crawl: CrawlController, changes: Changes) -> None:
     """Prints changes of settings, a line each."""
     for name, was, now in changes:
-        output.line(f"{crawl.crawl}: {name} was {json.dumps(was)}, is {json.dumps(now)}")
+        output.line(f"{crawl.crawl}: {change_text(name, was, now)}")

@@ -3,8 +3,9 @@
 frontier/       the frontier server's data; its crawl log is frontier/crawls/<crawl>/crawl.log
 warcs/          the fetched pages in WARC files
 pages/          the fetched pages as JSON Lines, with --pages
+mirror/         the fetched pages as plain files, with --mirror
 logs/           the logs of the programs, and the node's uri-errors and runtime-errors
-crawl.json      the name, spec and seeds of the crawl
+crawl.json      the name, spec and seeds of the crawl (crawl_file)
 frontier.json   the address of the frontier while it runs
 report.json     the state of the crawl when `toehold crawl` last ended
 """
@@ -15,21 +16,21 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from google.protobuf.json_format import MessageToDict, ParseDict
-from google.protobuf.json_format import ParseError as MessageParseError
-
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client.cli import frontier_file
 from toehold_client.cli.exits import BadDirectory, DirectoryRefused, Interrupted
 from toehold_client.cli.interruptions import Interruptions
+from toehold_client.cli.setting_changes import changed_paths
 from toehold_client.durable import make_directory, sync_directory
-from toehold_client.spec.file import differences
 
+from . import crawl_file
+from .crawl_file import Asked, write_json
+from .endings import how_it_ended, how_to_extend
 from .plan import Plan
 
 PATIENCE_S = 60.0
@@ -37,7 +38,7 @@ PATIENCE_S = 60.0
 
 _LOCK = ".lock"
 _PROGRAMS_LOCK = ".programs-lock"
-_MOST_DIFFERENCES = 10
+_MOST_SEEDS_TOLD = 10
 _MOST_MOVED_ASIDE = 10_000
 
 
@@ -64,12 +65,17 @@ class CrawlDirectory:
 
     path: Path
     locks: Locks
-    new: bool
-    """Whether its crawl begins with this run."""
+    asked: Asked | None
+    """What its crawl was asked to be by earlier runs; None if it begins with this one."""
     made: bool
     """Whether this run made the directory itself."""
     aside: Path | None
     """The new place of the old crawl, if this run moved it."""
+
+    @property
+    def new(self) -> bool:
+        """Whether its crawl begins with this run."""
+        return self.asked is None
 
     @property
     def frontier(self) -> Path:
@@ -85,6 +91,11 @@ class CrawlDirectory:
     def pages(self) -> Path:
         """The node's JSON Lines files."""
         return self.path / "pages"
+
+    @property
+    def mirror(self) -> Path:
+        """The node's plain files."""
+        return self.path / "mirror"
 
     @property
     def logs(self) -> Path:
@@ -118,6 +129,23 @@ class CrawlDirectory:
         """Removes the file that `announce_frontier` wrote."""
         _frontier_file(self.path).unlink(missing_ok=True)
 
+    def remember(self, asked: Asked) -> None:
+        """Stores what the crawl is asked to be from now on."""
+        crawl_file.store(self.path, asked)
+
+    @contextmanager
+    def reopening(self) -> Iterator[None]:
+        """While the crawl is reopened: removes its report that it has finished; restores it on an error."""
+        content = self.report.read_bytes() if self.report.exists() else None
+        self.report.unlink(missing_ok=True)
+        sync_directory(self.path)
+        try:
+            yield
+        except BaseException:
+            if content is not None:
+                self.report.write_bytes(content)
+            raise
+
     def discard(self) -> None:
         """Undoes everything that this run did, if its crawl was never created. Only for a new one."""
         assert self.new
@@ -138,7 +166,7 @@ def open_directory(
 ) -> Iterator[CrawlDirectory]:
     """The directory for this plan, locked inside the context.
 
-    Makes or fills a new or empty directory, and takes one with the same unfinished crawl as it is. Refuses
+    Makes or fills a new or empty directory, and takes one whose crawl can go on as planned as it is. Refuses
     all others, but with `fresh` it moves an old crawl aside.
     """
     path = path.absolute()
@@ -148,7 +176,7 @@ def open_directory(
         make_directory(path)
         locks = _lock(path, interruptions, say)
         try:
-            aside = None
+            aside, asked = None, None
             if old and fresh:
                 aside = _move_aside(path)
                 say(f"Moved the old crawl to {aside}.")
@@ -157,17 +185,19 @@ def open_directory(
                 locks.release()
                 locks = _lock(path, interruptions, say)
             elif old:
-                _refuse_unless_the_same(path, plan)
-            directory = CrawlDirectory(path, locks, not old or fresh, made, aside)
+                asked = crawl_file.load(path)
+                _check_going_on(path, asked, plan)
+            directory = CrawlDirectory(path, locks, asked, made, aside)
             directory.logs.mkdir(exist_ok=True)
             if plan.node.warc:
                 directory.warcs.mkdir(exist_ok=True)
             if plan.node.pages:
                 directory.pages.mkdir(exist_ok=True)
+            if plan.node.mirror:
+                directory.mirror.mkdir(exist_ok=True)
             sync_directory(path)
             if directory.new:
-                asked = {"crawl": plan.crawl, "spec": MessageToDict(plan.spec), "seeds": plan.seeds}
-                write_json(_plan_file(path), asked)
+                directory.remember(Asked(plan.crawl, plan.spec, plan.seeds))
         except BaseException:
             locks.release()
             raise
@@ -183,27 +213,25 @@ def open_directory(
 
 def is_finished(path: Path) -> bool:
     """Whether the crawl in this directory has finished, according to its report."""
+    return _last_report(path).get("state") == "FINISHED"
+
+
+def nothing_to_do(path: Path, report: Mapping[str, Any]) -> DirectoryRefused:
+    """The refusal to run a crawl that has finished and is asked for nothing new; says what one can do."""
+    remedies = [
+        how_to_extend(str(report.get("exit_status", ""))),
+        "--recrawl fetches its pages again. --fresh moves it aside and starts a new one.",
+    ]
+    told = "\n".join(filter(None, remedies))
+    return DirectoryRefused(f"the crawl in {path} has ended: it {how_it_ended(report)}\n{told}")
+
+
+def _last_report(path: Path) -> Mapping[str, Any]:
     try:
         report = json.loads(_report(path).read_bytes())
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(report, dict) and report.get("state") == "FINISHED"
-
-
-def write_json(path: Path, content: object) -> None:
-    """Replaces a file durably and at once: a reader sees the old content or the new, even after a crash."""
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    unfinished = path.with_name(f"{path.name}.tmp")
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    sync_directory(path.parent)
-
-
-def _plan_file(path: Path) -> Path:
-    return path / "crawl.json"
+        return {}
+    return report if isinstance(report, dict) else {}
 
 
 def _frontier_file(path: Path) -> Path:
@@ -220,10 +248,10 @@ def _is_crawl(path: Path) -> bool:
         return False
     if not path.is_dir():
         raise BadDirectory(f"{path} is not a directory; choose one with --dir")
-    if _plan_file(path).is_file():
+    if (path / crawl_file.NAME).is_file():
         return True
     # A run that was killed before it wrote crawl.json may have left these behind.
-    leftovers = {_LOCK, _PROGRAMS_LOCK, "warcs", "pages", "logs", "crawl.json.tmp"}
+    leftovers = {_LOCK, _PROGRAMS_LOCK, "warcs", "pages", "mirror", "logs", "crawl.json.tmp"}
     if any(entry.name not in leftovers for entry in path.iterdir()):
         raise BadDirectory(f"{path} is not empty and holds no crawl; choose another directory with --dir")
     return False
@@ -271,28 +299,24 @@ def _move_aside(path: Path) -> Path:
     )
 
 
-def _refuse_unless_the_same(path: Path, plan: Plan) -> None:
-    remedy = "--fresh moves it aside and starts a new one"
-    if is_finished(path):
-        raise DirectoryRefused(f"the crawl in {path} has finished; {remedy}")
-    try:
-        asked = json.loads(_plan_file(path).read_bytes())
-        old = Plan(asked["crawl"], ParseDict(asked["spec"], CrawlSpec()), tuple(asked["seeds"]))
-    except (ValueError, KeyError, TypeError, RecursionError, MessageParseError) as problem:
-        raise DirectoryRefused(f"{_plan_file(path)} is damaged ({problem}); {remedy}") from problem
-    different = _what_differs(old, plan)
-    if different:
-        told = "".join(f"\n  {line}" for line in different[:_MOST_DIFFERENCES])
-        more = len(different) - _MOST_DIFFERENCES
+def _check_going_on(path: Path, asked: Asked, plan: Plan) -> None:
+    """DirectoryRefused if the crawl in a directory cannot become the planned one, or is done with it."""
+    if asked.crawl != plan.crawl:
+        raise DirectoryRefused(
+            f"{path} holds the crawl {asked.crawl!r}, not {plan.crawl!r}. Choose another directory with "
+            "--dir. --fresh moves the old crawl aside and starts a new one."
+        )
+    missing = sorted(set(asked.seeds) - set(plan.seeds))
+    if missing:
+        told = "".join(f"\n  {seed}" for seed in missing[:_MOST_SEEDS_TOLD])
+        more = len(missing) - _MOST_SEEDS_TOLD
         told += f"\n  and {more} more" if more > 0 else ""
-        raise DirectoryRefused(f"the crawl in {path} is another one; {remedy}{told}")
-
-
-def _what_differs(old: Plan, new: Plan) -> list[str]:
-    """The differences, one per line."""
-    lines = [] if old.crawl == new.crawl else [f"name: was {old.crawl!r}, is {new.crawl!r}"]
-    lines += differences(old.spec, new.spec)
-    before, now = set(old.seeds), set(new.seeds)
-    lines += [f"seed {seed}: is missing now" for seed in old.seeds if seed not in now]
-    lines += [f"seed {seed}: is new" for seed in new.seeds if seed not in before]
-    return lines
+        raise DirectoryRefused(
+            f"a crawl keeps its seeds, and the one in {path} also has:{told}\n"
+            "Give them too, or choose another directory with --dir. --fresh moves the old crawl aside and "
+            "starts a new one."
+        )
+    report = _last_report(path)
+    unchanged = not changed_paths(asked.spec, plan.spec) and set(plan.seeds) == set(asked.seeds)
+    if report.get("state") == "FINISHED" and unchanged and not plan.recrawl and not asked.recrawl_before:
+        raise nothing_to_do(path, report)

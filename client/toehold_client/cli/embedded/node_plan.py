@@ -52,6 +52,7 @@ class NodePlan:
     """None, here and below, leaves the node's default."""
     pages: bool = False
     pages_text: str | None = None
+    mirror: bool = False
     hook: str | None = None
     max_bytes_per_second: int | None = None
     resolve: tuple[str, ...] = ()
@@ -60,20 +61,22 @@ class NodePlan:
 
     def check(self) -> None:
         """BadPlan for options that contradict each other. The node checks all other rules itself."""
-        if not (self.warc or self.pages or self.hook):
-            raise BadPlan("--no-warc needs --pages or --hook, or pages would be lost")
+        if not (self.warc or self.pages or self.mirror or self.hook):
+            raise BadPlan("--no-warc needs --pages, --mirror or --hook, or pages would be lost")
         if self.warc_metadata is not None and not self.warc:
             raise BadPlan("--warc-metadata needs WARC files; remove --no-warc")
         if self.pages_text is not None and not self.pages:
             raise BadPlan("--pages-text needs --pages")
 
-    def arguments(self, warcs: Path, pages: Path, logs: Path) -> Iterator[str]:
+    def arguments(self, warcs: Path, pages: Path, mirror: Path, logs: Path) -> Iterator[str]:
         """The same as arguments for the node's command line, with the directories for its files."""
         yield from ("--toes", str(self.toes), "--logs", str(logs))
         if self.warc:
             yield from ("--warc", str(warcs))
         if self.pages:
             yield from ("--pages", str(pages))
+        if self.mirror:
+            yield from ("--mirror", str(mirror))
         said = {
             "--processes": self.processes,
             "--warc-metadata": self.warc_metadata,

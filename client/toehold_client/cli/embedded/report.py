@@ -5,7 +5,9 @@ Names of durations end in `_seconds`, names of moments in `_time` (RFC 3339, UTC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +16,43 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold.frontier.v1.admin_pb2 import Crawl, RefusalRule, Seed, SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
 from toehold_client.cli.output import harmless, status_names
 from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.spec import file as spec_file
+from toehold_client.spec.plain import enum_word
+
+from .endings import how_to_extend, limit_of
 
 Report = Mapping[str, Any]
 """The content of `report.json`."""
 
 _MOST_STATUSES_SHOWN = 12
+_MOST_SEEDS_SHOWN = 20
 _UNFINISHED = (".open", ".torn")  # being written, or without a whole record
+_SEED_RESULTS = {"FAILED": "failed", "ERROR": "with an error", "PENDING": "pending"}
+"""Results of seeds that are no success, the worst first, in words."""
 
 
-def build(
-    crawl: Crawl, status: CrawlStatus, statistics: Statistics, seeds: tuple[str, ...], directory: Path
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the frontier tells about a crawl at the end of a run."""
+
+    crawl: Crawl
+    status: CrawlStatus
+    statistics: Statistics
+    seeds: Sequence[Seed]
+    refusals: Sequence[RefusalRule]
+
+
+def build(outcome: Outcome, directory: Path) -> dict[str, Any]:
     """The report. Lists the node's files in `directory`; the node should have closed them."""
+    crawl, status, statistics = outcome.crawl, outcome.status, outcome.statistics
     state, exit_status = status_names(status)
     warcs = sorted(directory.glob("warcs/*.warc.gz"))
     pages = sorted(directory.glob("pages/*.jsonl"))
+    mirrored = [file for file in directory.glob("mirror/[!.]*/**/*") if file.is_file()]
     logs = [file for file in sorted(directory.glob("logs/*")) if file.stat().st_size]
 
     def names(files: Iterable[Path]) -> list[str]:
@@ -45,10 +65,19 @@ def build(
         "crawl": crawl.crawl,
         "state": state,
         "exit_status": exit_status,
+        "failure": status.failure or None,
+        "limit": _limit(crawl, exit_status),
         "start_time": _time(crawl.launch_time),
         "end_time": _time(crawl.finish_time),
         "duration_seconds": statistics.elapsed_duration.ToMilliseconds() / 1000,
-        "seeds": list(seeds),
+        "seeds": [
+            {
+                "url": seed.uri,
+                "result": enum_word(SeedResult.DESCRIPTOR, seed.result) if seed.result else None,
+                "outcome": seed.outcome or None,
+            }
+            for seed in outcome.seeds
+        ],
         "pages": statistics.succeeded_count,
         "bytes": statistics.bytes_count,
         "discovered": statistics.discovered_count,
@@ -62,6 +91,16 @@ def build(
         "verdicts": {
             name.removeprefix("VERDICT_"): n for name, n in sorted(statistics.verdict_counts.items())
         },
+        "refusals": [
+            {
+                "rule": rule.rule,
+                "message": rule.message,
+                "count": rule.refused_count,
+                "examples": [example.uri for example in rule.examples],
+            }
+            for rule in outcome.refusals
+        ],
+        "annotations": dict(sorted(statistics.annotation_counts.items())),
         "robots_fetches": statistics.robots_fetch_count,
         "deferrals": statistics.deferred_count,
         "lapses": statistics.lapsed_count,
@@ -71,6 +110,8 @@ def build(
         "page_files": names(pages),
         "page_bytes": sum(file.stat().st_size for file in pages),
         "unfinished_page_files": unfinished("pages/*.jsonl"),
+        "mirror_files": len(mirrored),
+        "mirror_bytes": sum(file.stat().st_size for file in mirrored),
         "logs": names(logs),
     }
 
@@ -80,30 +121,72 @@ def show(report: Report, directory: Path, console: Console) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
+    for name, value in _rows(report, directory):
+        table.add_row(name, Text("\n").join(Text(harmless(line)) for line in value.split("\n")))
+    console.print(table)
+
+
+def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
+    """The names and values to show; a value may have several lines."""
     pages, seconds = report["pages"], report["duration_seconds"]
     rate = f", {pages / seconds:.1f} pages/s" if seconds > 0 else ""
-    dispositions = report["dispositions"]
-    rows = [
-        ("crawl", _state_text(report)),
-        ("time", f"{duration_text(seconds)}{rate}"),
-        ("pages", f"{count_text(pages)}, {bytes_text(report['bytes'])}"),
-        ("dispositions", _counts_text(dispositions, str.lower)),
-        ("fetch statuses", _counts_text(report["fetch_statuses"], fetch_status_text)),
-        ("verdicts", _counts_text(report["verdicts"], lambda name: name.lower().replace("_", " "))),
-    ]
+    yield "crawl", _state_text(report)
+    if report["failure"]:
+        yield "failed", report["failure"]
+    if report["limit"]:
+        limit = f"{report['limit']['setting']} = {report['limit']['value']} is reached."
+        yield "limit", f"{limit} {how_to_extend(report['exit_status'])}".rstrip()
+    yield "time", f"{duration_text(seconds)}{rate}"
+    yield "pages", f"{count_text(pages)}, {bytes_text(report['bytes'])}"
     if report["queued"]:
-        rows.insert(3, ("still queued", count_text(report["queued"])))
-    rows.append(("WARC files", _files_text(report["warc_files"], report["warc_bytes"])))
+        yield "still queued", count_text(report["queued"])
+    yield "seeds", _seeds_text(report["seeds"])
+    yield "dispositions", _counts_text(report["dispositions"], str.lower)
+    yield "fetch statuses", _counts_text(report["fetch_statuses"], fetch_status_text)
+    yield "verdicts", _counts_text(report["verdicts"], lambda name: name.lower().replace("_", " "))
+    if report["refusals"]:
+        told = (f"{count_text(rule['count'])} by {_rule_text(rule)}" for rule in report["refusals"])
+        yield "refused", "\n".join(told)
+    if report["annotations"]:
+        yield "remarks", _counts_text(report["annotations"], str)
+    yield "WARC files", _files_text(report["warc_files"], report["warc_bytes"])
     if report["page_files"]:
-        rows.append(("JSON Lines", _files_text(report["page_files"], report["page_bytes"])))
+        yield "JSON Lines", _files_text(report["page_files"], report["page_bytes"])
+    if report["mirror_files"]:
+        files, size = count_text(report["mirror_files"]), bytes_text(report["mirror_bytes"])
+        yield "mirror", f"{files} in mirror, {size}"
     cut_off = [*report["unfinished_warc_files"], *report["unfinished_page_files"]]
     if cut_off:
-        rows.append(("cut off", ", ".join(cut_off)))
-    rows.append(("logs", ", ".join(report["logs"]) or "none"))
-    rows.append(("directory", str(directory)))
-    for name, value in rows:
-        table.add_row(name, Text(harmless(value)))
-    console.print(table)
+        yield "cut off", ", ".join(cut_off)
+    yield "logs", ", ".join(report["logs"]) or "none"
+    yield "directory", str(directory)
+
+
+def _seeds_text(seeds: Sequence[Mapping[str, Any]]) -> str:
+    """How many seeds came to what; then those that were not fetched, and then others, up to a number."""
+    results = Counter(seed["result"] for seed in seeds)
+    counts = [f"{count_text(results['FETCHED'])} fetched"]
+    counts += [
+        f"{count_text(results[result])} {text}" for result, text in _SEED_RESULTS.items() if results[result]
+    ]
+    order = [*_SEED_RESULTS, "FETCHED", None]
+    first = sorted(seeds, key=lambda seed: order.index(seed["result"]))[:_MOST_SEEDS_SHOWN]
+    lines = [f"{seed['url']}: {seed['outcome']}" if seed["outcome"] else seed["url"] for seed in first]
+    more = len(seeds) - len(first)
+    return "\n".join([", ".join(counts), *lines, *([f"and {count_text(more)} more"] if more else [])])
+
+
+def _rule_text(rule: Mapping[str, Any]) -> str:
+    return f"{rule['rule']}: {rule['message']}" if rule["message"] else str(rule["rule"])
+
+
+def _limit(crawl: Crawl, exit_status: str) -> dict[str, Any] | None:
+    """The limit that ended a crawl, and its value, as a spec file has them."""
+    setting = limit_of(exit_status)
+    if not setting:
+        return None
+    table, _, key = setting.partition(".")
+    return {"setting": setting, "value": spec_file.plain(crawl.spec)[table][key]}
 
 
 def _state_text(report: Report) -> str:

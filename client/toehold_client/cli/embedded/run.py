@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl
-from toehold.frontier.v1.crawl_pb2 import CrawlState, TargetState, Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlState
 from toehold_client.cli.exits import BadPlan, ChildFailed, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display
+from toehold_client.cli.text import count_text
 from toehold_client.client import FrontierClient
+from toehold_client.controller import CrawlController
 from toehold_client.errors import (
     DeadlineExceeded,
     FrontierUnavailable,
@@ -27,12 +29,13 @@ from toehold_client.errors import (
     UnknownCrawl,
 )
 from toehold_client.spec.file import located
-from toehold_client.spec.plain import enum_word
 
 from .children import Child, Program
-from .directory import CrawlDirectory, write_json
+from .crawl_file import write_json
+from .directory import CrawlDirectory
+from .going_on import GoingOn
 from .plan import Plan
-from .report import Report
+from .report import Outcome, Report
 from .report import build as build_report
 from .watch import Ending, Watch
 
@@ -46,7 +49,6 @@ _DRAIN_S = 45.0  # longest wait for a program with little left to do
 _HURRY_S = 20.0  # the same, when it is to stop at once
 _LAST_WORDS_S = 5.0  # how long to wait for the exit code of a frontier that does not answer any more
 _CALL_S = 10.0
-_MOST_SEEDS_TOLD = 10
 
 _WRONG_ARGUMENTS, _SUPERSEDED, _UNUSABLE, _WORN_OUT = 2, 3, 4, 5
 
@@ -122,34 +124,29 @@ class EmbeddedCrawl:
         return watch.until_end()
 
     def _take_up(self, client: FrontierClient) -> Crawl:
-        """Creates, seeds, launches or resumes the crawl, as needed; its description."""
-        name = self._plan.crawl
+        """Creates the crawl or takes it up, as the plan asks for it, and lets it run; its description."""
+        controller = CrawlController(client, self._plan.crawl)
         try:
-            crawl = client.get_crawl(name)
+            state = controller.describe().status.state
         except UnknownCrawl:
-            crawl = self._create(client)
-        state = crawl.status.state
-        if state == CrawlState.CRAWL_STATE_NASCENT:
-            self._raise_if_interrupted()
-            self._add_seeds(client)
-            self._raise_if_interrupted()
-            client.launch_crawl(name)
-            return client.get_crawl(name)
-        if state in (CrawlState.CRAWL_STATE_PAUSED, CrawlState.CRAWL_STATE_PAUSING):
-            self._raise_if_interrupted()
-            if crawl.status.reason:
-                self._display.say(f"The crawl was paused: {crawl.status.reason}.")
-            client.request_state(name, TargetState.TARGET_STATE_RUN)
-        if state != CrawlState.CRAWL_STATE_FINISHED:
-            pages = client.get_statistics(name).statistics.succeeded_count
-            self._display.say(f"Continuing the crawl in {self._directory.path}: {pages} pages so far.")
+            state = self._create(client).status.state
+        going_on = GoingOn(controller, self._plan, self._directory, self._display.say, self._interruptions)
+        crawl = going_on.take_up()
+        if crawl.status.state != CrawlState.CRAWL_STATE_FINISHED and state != CrawlState.CRAWL_STATE_NASCENT:
+            pages = controller.statistics().statistics.succeeded_count
+            so_far = f"{count_text(pages)} {'page' if pages == 1 else 'pages'} so far"
+            self._display.say(f"Continuing the crawl in {self._directory.path}: {so_far}.")
             self._tell_gaps(pages)
         return crawl
 
     def _tell_gaps(self, pages: int) -> None:
         """Options for output may differ between runs: says which pages a folder will lack."""
         node = self._plan.node
-        for folder, is_written in ((self._directory.warcs, node.warc), (self._directory.pages, node.pages)):
+        for folder, is_written in (
+            (self._directory.warcs, node.warc),
+            (self._directory.pages, node.pages),
+            (self._directory.mirror, node.mirror),
+        ):
             was_written = folder.is_dir() and any(folder.iterdir())
             if was_written and not is_written:
                 self._display.say(f"Earlier runs wrote to {folder}; this one does not.")
@@ -165,17 +162,6 @@ class EmbeddedCrawl:
             raise BadPlan(f"the spec is refused:{told or f' {problem}'}") from problem
         except InvalidArgument as problem:
             raise BadPlan(str(problem)) from problem
-
-    def _add_seeds(self, client: FrontierClient) -> None:
-        answer = client.add_seeds(self._plan.crawl, self._plan.seeds)
-        for seed in answer.rejected[:_MOST_SEEDS_TOLD]:
-            what = enum_word(Verdict.DESCRIPTOR, seed.verdict).lower().replace("_", " ")
-            self._display.say(f"Rejected ({what}): seed {seed.uri}")
-        more = answer.rejected_count - min(len(answer.rejected), _MOST_SEEDS_TOLD)
-        if more > 0:
-            self._display.say(f"Rejected: {more} further seeds")
-        if client.get_crawl(self._plan.crawl).seed_count == 0:
-            raise BadPlan("no seed is left, so there is nothing to crawl")
 
     def _start_node(self, address: str) -> None:
         self._node = Child(
@@ -212,9 +198,18 @@ class EmbeddedCrawl:
         self._start_node(address)
 
     def _write_report(self, client: FrontierClient) -> Report:
-        crawl = client.get_crawl(self._plan.crawl)
-        answer = client.get_statistics(self._plan.crawl)
-        report = build_report(crawl, answer.status, answer.statistics, self._plan.seeds, self._directory.path)
+        name = self._plan.crawl
+        answer = client.get_statistics(name)
+        report = build_report(
+            Outcome(
+                crawl=client.get_crawl(name),
+                status=answer.status,
+                statistics=answer.statistics,
+                seeds=list(client.list_seeds(name)),
+                refusals=client.list_refusals(name),
+            ),
+            self._directory.path,
+        )
         write_json(self._directory.report, report)
         return report
 
@@ -231,10 +226,6 @@ class EmbeddedCrawl:
         if not self._frontier.ends_within(_LAST_WORDS_S):
             return problem
         return ChildFailed(self._frontier.obituary())
-
-    def _raise_if_interrupted(self) -> None:
-        if self._interruptions.count:
-            raise Interrupted
 
 
 def _frontier_program(directory: CrawlDirectory) -> Program:
@@ -262,7 +253,7 @@ def _node_program(plan: Plan, directory: CrawlDirectory, address: str) -> Progra
         command=(
             *(sys.executable, "-P", "-m", "crawler_node"),
             *("--frontier", address, "--name", NODE_NAME, "--until-stdin-ends"),
-            *plan.node.arguments(directory.warcs, directory.pages, directory.logs),
+            *plan.node.arguments(directory.warcs, directory.pages, directory.mirror, directory.logs),
         ),
         log=directory.node_log,
         ready=re.compile(r"toehold-node (.+)"),

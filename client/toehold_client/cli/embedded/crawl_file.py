@@ -1,0 +1,65 @@
+"""crawl.json: what the crawl in a directory was asked to be."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import ParseError as MessageParseError
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec
+from toehold_client.cli.exits import DirectoryRefused
+from toehold_client.durable import sync_directory
+
+NAME = "crawl.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the frontier was asked for, as far as it has been done."""
+
+    crawl: str
+    spec: CrawlSpec
+    seeds: tuple[str, ...]
+    recrawl_before: Timestamp | None = None
+    """Set while a recrawl is being prepared: its URIs are those that were last fetched before this time."""
+
+
+def load(path: Path) -> Asked:
+    """The content of a directory's crawl.json. DirectoryRefused if it is damaged."""
+    file = path / NAME
+    try:
+        said = json.loads(file.read_bytes())
+        before = None
+        if said.get("recrawl_before"):
+            before = Timestamp()
+            before.FromJsonString(said["recrawl_before"])
+        return Asked(said["crawl"], ParseDict(said["spec"], CrawlSpec()), tuple(said["seeds"]), before)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MessageParseError) as problem:
+        raise DirectoryRefused(
+            f"{file} is damaged ({problem}); --fresh moves the crawl aside and starts a new one"
+        ) from problem
+
+
+def store(path: Path, asked: Asked) -> None:
+    """Replaces a directory's crawl.json."""
+    content = {"crawl": asked.crawl, "spec": MessageToDict(asked.spec), "seeds": asked.seeds}
+    if asked.recrawl_before is not None:
+        content["recrawl_before"] = asked.recrawl_before.ToJsonString()
+    write_json(path / NAME, content)
+
+
+def write_json(path: Path, content: object) -> None:
+    """Replaces a file durably and at once: a reader sees the old content or the new, even after a crash."""
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    unfinished = path.with_name(f"{path.name}.tmp")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    sync_directory(path.parent)
