@@ -1,26 +1,32 @@
 """`toehold crawl` with the real programs on a small site: to the end, interrupted, and taken up again."""
 
-import fcntl
 import json
 import os
-import pty
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.embedded import (
+    ALL_PATHS,
+    PAGES,
+    Run,
+    Site,
+    all_gone,
+    archived,
+    children_of,
+    crawling,
+    lines_of_pages,
+    once_each,
+    report_in,
+    serving,
+    toehold,
+    until_pausing,
+)
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_client.cli.embedded.directory import open_directory
@@ -29,236 +35,17 @@ from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.client import FrontierClient
 
-PAGES = 24
-
-TOEHOLD = (sys.executable, "-m", "toehold_client")
-# The terminal becomes its controlling one, as a shell's is: Ctrl-C goes to its whole process group.
-ON_TERMINAL = (
-    sys.executable,
-    "-c",
-    "import fcntl, os, sys, termios\n"
-    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-    "os.execv(sys.argv[1], sys.argv[1:])",
-)
-BRISK = ("--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
-
-
-class Site(ThreadingHTTPServer):
-    """One host: `/` links to pages, which link to each other. One in `held` is answered once let go."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
-        self.held: dict[str, threading.Event] = {}
-        super().__init__(("127.0.0.1", 0), _Answers)
-
-    @property
-    def url(self) -> str:
-        """Of its first page."""
-        return f"http://127.0.0.1:{self.server_port}/"
-
-    def hold(self, path: str) -> threading.Event:
-        """From now on `path` is answered only once the event is set."""
-        return self.held.setdefault(path, threading.Event())
-
-
-class _Answers(BaseHTTPRequestHandler):
-    server: Site
-
-    def do_GET(self) -> None:
-        self.server.asked[self.path] += 1
-        if self.path in self.server.held:
-            self.server.held[self.path].wait(PATIENCE_S)
-        if self.path == "/robots.txt":
-            self.send_error(404)
-            return
-        links = "".join(f'<a href="/page/{n}">{n}</a>' for n in range(PAGES))
-        body = f"<!DOCTYPE html><title>{self.path}</title>{links}".encode()
-        try:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-        except OSError:
-            self.close_connection = True  # the node broke off
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Says nothing."""
-
-
-ALL_PATHS = {"/", *(f"/page/{n}" for n in range(PAGES))}
-
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with Site() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield server
-        for event in server.held.values():
-            event.set()
-        server.shutdown()
-        thread.join()
-
-
-class Run:
-    """One `toehold crawl`, on a terminal of 80 by 24 if wanted."""
-
-    def __init__(self, *arguments: str, cwd: Path, terminal: bool = False, fakes: Path | None = None) -> None:
-        environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
-        if fakes is not None:
-            environment["PYTHONPATH"] = str(fakes)
-        self._screen = -1
-        self.shown = ""
-        slave = subprocess.PIPE
-        if terminal:
-            self._screen, slave = pty.openpty()
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        self.process = subprocess.Popen(
-            [*(ON_TERMINAL if terminal else ()), *TOEHOLD, "crawl", *arguments],
-            cwd=cwd,
-            env=environment,
-            stdin=slave if terminal else subprocess.DEVNULL,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=terminal,
-        )
-        if terminal:
-            os.close(slave)
-
-    def press_ctrl_c(self) -> None:
-        """On its terminal."""
-        os.write(self._screen, b"\x03")
-
-    def children(self) -> list[int]:
-        """Process ids of the frontier server and the node, in this order."""
-        return children_of(self.process.pid)
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Waits, draining its terminal; fails if it ends before."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, f"never came true; shown: {self.shown[-3000:]}"
-            assert self.process.poll() is None, f"it ended ({self.process.returncode}): {self._rest()}"
-            self._drain(0.02)
-
-    def end(self) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr; on a terminal both are in the first."""
-        if self._screen < 0:
-            stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
-            return self.process.returncode, stdout.decode(), stderr.decode()
-        deadline = time.monotonic() + PATIENCE_S
-        ended = False
-        while self._drain(0.1) or not ended:  # nothing more comes of one that had ended before
-            ended = self.process.poll() is not None
-            assert time.monotonic() < deadline, f"it does not end; shown: {self.shown[-3000:]}"
-        return self.process.wait(), self.shown, ""
-
-    def close(self) -> None:
-        """Ends it, whatever it does."""
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()
-        if self._screen >= 0:
-            os.close(self._screen)
-
-    def _drain(self, wait_s: float) -> bool:
-        if self._screen < 0:
-            time.sleep(wait_s)
-            return False
-        if not select.select([self._screen], [], [], wait_s)[0]:
-            return False
-        try:
-            part = os.read(self._screen, 65_536)
-        except OSError:  # EIO: nobody has it open any more
-            return False
-        self.shown += part.decode(errors="replace")
-        return bool(part)
-
-    def _rest(self) -> str:
-        return self.end()[2] or self.shown
+    with serving() as site:
+        yield site
 
 
 @pytest.fixture
 def crawl(tmp_path: Path, site: Site) -> Iterator[Callable[..., Run]]:
-    """Starts `toehold crawl` on the site, in ./it; always the same command unless arguments are added."""
-    runs: list[Run] = []
-
-    def start(*further: str, terminal: bool = False, fakes: Path | None = None) -> Run:
-        arguments = (site.url, "--dir", "it", *BRISK, *further)
-        runs.append(Run(*arguments, cwd=tmp_path, terminal=terminal, fakes=fakes))
-        return runs[-1]
-
-    yield start
-    for run in runs:
-        run.close()
-
-
-def report_in(tmp_path: Path) -> dict[str, Any]:
-    report = json.loads((tmp_path / "it" / "report.json").read_text())
-    assert isinstance(report, dict)
-    return report
-
-
-def toehold(tmp_path: Path, *arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [*TOEHOLD, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def until_pausing(directory: Path) -> None:
-    """Waits until the crawl in `it` pauses: what is held keeps it from coming to its end before."""
-    eventually(lambda: "PAUSING" in toehold(directory, "status", "--dir", "it")[1], "the pause")
-
-
-def archived(tmp_path: Path) -> set[str]:
-    """The URIs whose answers are in WARC files."""
-    found = set()
-    for path in (tmp_path / "it" / "warcs").glob("*.warc.gz"):
-        with path.open("rb") as file:
-            records = ArchiveIterator(file, record_types=WarcRecordType.response)
-            found |= {str(record.headers["WARC-Target-URI"]) for record in records}
-    return found
-
-
-def lines_of_pages(tmp_path: Path) -> list[dict[str, Any]]:
-    files = sorted((tmp_path / "it" / "pages").glob("*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
-
-
-def once_each(site: Site) -> None:
-    assert {path: site.asked[path] for path in ALL_PATHS} == dict.fromkeys(ALL_PATHS, 1)
-
-
-def children_of(parent: int) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            stat = (entry / "stat").read_text()
-        except OSError:
-            continue
-        if entry.name.isdigit() and int(stat.rpartition(")")[2].split()[1]) == parent:
-            found.append(int(entry.name))
-    return sorted(found)
-
-
-def all_gone(pids: list[int]) -> bool:
-    """Whether all have ended. Orphans need a while: no parent has waited for them."""
-    return not any(map(runs, pids))
-
-
-def runs(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    # A zombie has ended; an orphan stays one for as long as the first process does not reap it.
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+    with crawling(tmp_path, site) as start:
+        yield start
 
 
 def test_it_crawls_to_the_end_reports_leaves_no_program_and_starts_anew_only_if_told(
@@ -314,7 +101,7 @@ def test_pages_go_wherever_they_are_wanted_from_several_processes(
     pages = {line["url"]: line for line in lines_of_pages(tmp_path)}
     root = site.url.rstrip("/")
     assert {f"{root}{path}" for path in ALL_PATHS} <= pages.keys()
-    assert pages[f"{root}/page/1"]["html"].startswith("<!DOCTYPE html><title>/page/1</title>")
+    assert pages[f"{root}/page/1"]["html"].startswith("<!DOCTYPE html><title>/page/1 old</title>")
     assert pages[f"{root}/page/1"]["extra"] == {"links": PAGES}
     assert archived(tmp_path) >= {f"{root}{path}" for path in ALL_PATHS}
     it = tmp_path / "it"
@@ -375,7 +162,7 @@ def test_ctrl_c_on_a_terminal_pauses_and_the_same_command_finishes(
     assert report_in(tmp_path)["pages"] == PAGES + 1
 
 
-def test_sigterm_pauses_too_and_only_the_same_crawl_goes_on(
+def test_sigterm_pauses_too_and_the_same_crawl_goes_on(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
@@ -388,9 +175,6 @@ def test_sigterm_pauses_too_and_only_the_same_crawl_goes_on(
     assert code == 130
     assert json.loads(stdout)["state"] == "PAUSED"
     assert "To continue:" in stderr
-    code, _, stderr = crawl("--max-hops", "3").end()
-    assert code == 5
-    assert "scope.max_link_hops: was 20, is 3" in stderr and "--fresh" in stderr
     assert crawl().end()[0] == 0
     once_each(site)
 
@@ -634,9 +418,11 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
     code, stdout, _ = toehold(
         tmp_path, "crawl", "http://127.0.0.1:1/", "--retry-delay", "0.5", "--min-delay", "0", "--json"
     )
-    assert code == 0
+    assert code == 4
     report = json.loads(stdout)
     assert (report["pages"], report["dispositions"]["FAILED"], report["robots_fetches"]) == (0, 1, 3)
+    assert report["failure"]
+    assert [(seed["url"], seed["result"]) for seed in report["seeds"]] == [("http://127.0.0.1:1/", "FAILED")]
     assert time.monotonic() - begun < PATIENCE_S
     assert (tmp_path / "crawl-127.0.0.1" / "report.json").exists(), "its directory is named after the host"
 
@@ -646,6 +432,13 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
     [
         (("www.example.com",), "--contact is needed"),
         (("http://[",), "is not a URL"),
+        (("https//example.org",), "'https//example.org' is not a URL; did you mean https://example.org?"),
+        (("localhost", "htp://localhost/"), "To crawl from the other seeds, add --skip-bad-seeds."),
+        (("localhost", "--exclude", "docs"), "did you mean /docs/ or *docs*?"),
+        (("localhost", "--exclude", "/"), "--exclude / excludes the seed https://localhost"),
+        (("localhost", "--max-time", "5"), "must be a time such as 90s"),
+        (("localhost", "--seeds-file", "none.txt"), "none.txt cannot be read"),
+        (("localhost", "--user-agent", "my bot"), "fetch.product_token"),
         ((), "give at least one URL"),
         (("localhost", "--spec", "none.toml"), "none.toml cannot be read"),
         (
@@ -656,7 +449,7 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
         (("localhost", "--min-delay", "nan"), "not a finite number"),
         (("localhost", "--toes", "0"), "--toes"),
         (("localhost", "--processes", "20"), "20 processes need 20 toes or more, got 16"),
-        (("localhost", "--no-warc"), "--no-warc needs --pages or --hook"),
+        (("localhost", "--no-warc"), "--no-warc needs --pages, --mirror or --hook"),
         (("localhost", "--hook", "nonsense"), "hook 'nonsense' must have the form"),
         (("localhost", "--hook", "nonsense:x", "--processes", "2"), "nonsense cannot be imported"),
         (("localhost", "--ca-file", "none.pem"), "none.pem"),

@@ -59,6 +59,10 @@ def report(directory: Path) -> dict[str, Any]:
     return content
 
 
+def seeds(report: dict[str, Any]) -> list[str]:
+    return [seed["url"] for seed in report["seeds"]]
+
+
 def test_interrupted_it_goes_on_on_the_same_ports_and_finished_it_starts_anew(
     crawl: Callable[[], tuple[int, str]], tmp_path: Path
 ) -> None:
@@ -72,7 +76,7 @@ def test_interrupted_it_goes_on_on_the_same_ports_and_finished_it_starts_anew(
     assert code == 130, shown
     assert "Continuing the crawl" in shown
     second = report(tmp_path / "crawl")
-    assert second["seeds"] == first["seeds"], "the same ports"
+    assert seeds(second) == seeds(first), "the same ports"
     assert second["pages"] > first["pages"]
 
     (tmp_path / "crawl" / "report.json").write_text(json.dumps({**second, "state": "FINISHED"}))
@@ -80,4 +84,4 @@ def test_interrupted_it_goes_on_on_the_same_ports_and_finished_it_starts_anew(
     assert code == 130, shown
     assert "Moved the old crawl" in shown
     assert report(tmp_path / "crawl.1")["pages"] == second["pages"]
-    assert report(tmp_path / "crawl")["seeds"] == first["seeds"]
+    assert seeds(report(tmp_path / "crawl")) == seeds(first)

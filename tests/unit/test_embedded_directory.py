@@ -125,24 +125,24 @@ def test_an_unwritable_directory_is_told(opened: Opener, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("exit_status", "limit", "told"),
     [
-        ("FINISHED", None, "it finished: nothing was left to fetch"),
-        ("ABORTED", None, "it was stopped"),
+        ("FINISHED", None, "has finished: nothing was left to fetch"),
+        ("ABORTED", None, "was stopped"),
         (
             "FINISHED_DOCUMENT_LIMIT",
             {"setting": "limits.max_documents", "value": 7},
-            "it ended at its limit, limits.max_documents = 7\n"
+            "ended at its limit, limits.max_documents = 7\n"
             "To fetch more, run the same command with a higher --max-pages.",
         ),
         (
             "FINISHED_TIME_LIMIT",
             None,
-            "it ended at its limit, limits.max_elapsed_seconds\n"
+            "ended at its limit, limits.max_elapsed_seconds\n"
             "To fetch more, run the same command with a higher --max-time.",
         ),
         (
             "FINISHED_DATA_LIMIT",
             None,
-            "it ended at its limit, limits.max_bytes\n"
+            "ended at its limit, limits.max_bytes\n"
             "To fetch more, run the same command with a higher limits.max_bytes in --spec FILE.",
         ),
     ],
@@ -156,7 +156,7 @@ def test_a_crawl_that_has_ended_says_how_and_what_one_can_do(
     with pytest.raises(DirectoryRefused) as refusal, opened(tmp_path):
         pass
     assert str(refusal.value) == (
-        f"the crawl in {tmp_path} has ended: {told}\n"
+        f"the crawl in {tmp_path} {told}\n"
         "--recrawl fetches its pages again. --fresh moves it aside and starts a new one."
     )
 

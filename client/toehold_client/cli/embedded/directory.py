@@ -223,7 +223,7 @@ def nothing_to_do(path: Path, report: Mapping[str, Any]) -> DirectoryRefused:
         "--recrawl fetches its pages again. --fresh moves it aside and starts a new one.",
     ]
     told = "\n".join(filter(None, remedies))
-    return DirectoryRefused(f"the crawl in {path} has ended: it {how_it_ended(report)}\n{told}")
+    return DirectoryRefused(f"the crawl in {path} {how_it_ended(report)}\n{told}")
 
 
 def _last_report(path: Path) -> Mapping[str, Any]:

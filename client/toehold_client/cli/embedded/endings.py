@@ -18,7 +18,7 @@ def limit_of(exit_status: str) -> str:
 
 
 def how_it_ended(report: Mapping[str, Any]) -> str:
-    """For people, after "The crawl": `ended at its limit, limits.max_documents = 7`. From a report."""
+    """From a report, in words that follow "the crawl": `ended at its limit, limits.max_documents = 7`."""
     limit = report.get("limit")
     exit_status = str(report.get("exit_status", ""))
     if isinstance(limit, dict):
@@ -27,7 +27,7 @@ def how_it_ended(report: Mapping[str, Any]) -> str:
         return f"ended at its limit, {limit_of(exit_status)}"
     if exit_status == "ABORTED":
         return "was stopped"
-    return "finished: nothing was left to fetch"
+    return "has finished: nothing was left to fetch"
 
 
 def how_to_extend(exit_status: str) -> str:

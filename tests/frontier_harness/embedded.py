@@ -1,0 +1,286 @@
+"""A small site, and `toehold crawl` runs on it, with the real programs."""
+
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO, Any
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.waiting import PATIENCE_S, eventually
+
+PAGES = 24
+
+TOEHOLD = (sys.executable, "-m", "toehold_client")
+# The terminal becomes its controlling one, as a shell's is: Ctrl-C goes to its whole process group.
+ON_TERMINAL = (
+    sys.executable,
+    "-c",
+    "import fcntl, os, sys, termios\n"
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])",
+)
+BRISK = ("--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
+
+
+class Site(ThreadingHTTPServer):
+    """One host: `/` links to pages, which link to each other. One in `held` is answered once let go."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.answered: Counter[int] = Counter()
+        self.agents: set[str] = set()
+        self.changed: set[str] = set()
+        self.answer_s = 0.0
+        self.at_once = self.most_at_once = 0
+        self.held: dict[str, threading.Event] = {}
+        super().__init__(("127.0.0.1", 0), _Answers)
+
+    @property
+    def url(self) -> str:
+        """Of its first page."""
+        return f"http://127.0.0.1:{self.server_port}/"
+
+    def changes(self, path: str) -> None:
+        """From now on `path` has another content, and another ETag."""
+        self.changed.add(path)
+
+    def hold(self, path: str) -> threading.Event:
+        """From now on `path` is answered only once the event is set."""
+        return self.held.setdefault(path, threading.Event())
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        self.server.asked[self.path] += 1
+        self.server.agents.add(self.headers["User-Agent"])
+        self.server.at_once += 1
+        self.server.most_at_once = max(self.server.most_at_once, self.server.at_once)
+        time.sleep(self.server.answer_s)
+        try:
+            self._answer()
+        finally:
+            self.server.at_once -= 1
+
+    def _answer(self) -> None:
+        if self.path in self.server.held:
+            self.server.held[self.path].wait(PATIENCE_S)
+        if self.path == "/robots.txt":
+            self.send_error(404)
+            return
+        links = "".join(f'<a href="/page/{n}">{n}</a>' for n in range(PAGES))
+        etag = '"new"' if self.path in self.server.changed else '"old"'
+        body = f"<!DOCTYPE html><title>{self.path} {etag[1:-1]}</title>{links}".encode()
+        status = 304 if self.headers["If-None-Match"] == etag else 200
+        if status == 304:
+            body = b""
+        self.server.answered[status] += 1
+        try:
+            self.send_response(status)
+            self.send_header("ETag", etag)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:
+            self.close_connection = True  # the node broke off
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+@contextmanager
+def serving() -> Iterator[Site]:
+    """A site that is served inside the context."""
+    with Site() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        for event in server.held.values():
+            event.set()
+        server.shutdown()
+        thread.join()
+
+
+ALL_PATHS = {"/", *(f"/page/{n}" for n in range(PAGES))}
+
+
+class Run:
+    """One `toehold crawl`, on a terminal of 80 by 24 if wanted."""
+
+    def __init__(self, *arguments: str, cwd: Path, terminal: bool = False, fakes: Path | None = None) -> None:
+        environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+        if fakes is not None:
+            environment["PYTHONPATH"] = str(fakes)
+        self._screen = -1
+        self.shown = ""
+        slave = subprocess.PIPE
+        if terminal:
+            self._screen, slave = pty.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            [*(ON_TERMINAL if terminal else ()), *TOEHOLD, "crawl", *arguments],
+            cwd=cwd,
+            env=environment,
+            stdin=slave if terminal else subprocess.DEVNULL,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=terminal,
+        )
+        if terminal:
+            os.close(slave)
+
+    def press_ctrl_c(self) -> None:
+        """On its terminal."""
+        os.write(self._screen, b"\x03")
+
+    def children(self) -> list[int]:
+        """Process ids of the frontier server and the node, in this order."""
+        return children_of(self.process.pid)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Waits, draining its terminal; fails if it ends before."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"never came true; shown: {self.shown[-3000:]}"
+            assert self.process.poll() is None, f"it ended ({self.process.returncode}): {self._rest()}"
+            self._drain(0.02)
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr; on a terminal both are in the first."""
+        if self._screen < 0:
+            stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
+            return self.process.returncode, stdout.decode(), stderr.decode()
+        deadline = time.monotonic() + PATIENCE_S
+        ended = False
+        while self._drain(0.1) or not ended:  # nothing more comes of one that had ended before
+            ended = self.process.poll() is not None
+            assert time.monotonic() < deadline, f"it does not end; shown: {self.shown[-3000:]}"
+        return self.process.wait(), self.shown, ""
+
+    def close(self) -> None:
+        """Ends it, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        if self._screen >= 0:
+            os.close(self._screen)
+
+    def _drain(self, wait_s: float) -> bool:
+        if self._screen < 0:
+            time.sleep(wait_s)
+            return False
+        if not select.select([self._screen], [], [], wait_s)[0]:
+            return False
+        try:
+            part = os.read(self._screen, 65_536)
+        except OSError:  # EIO: nobody has it open any more
+            return False
+        self.shown += part.decode(errors="replace")
+        return bool(part)
+
+    def _rest(self) -> str:
+        return self.end()[2] or self.shown
+
+
+@contextmanager
+def crawling(directory: Path, site: Site) -> Iterator[Callable[..., Run]]:
+    """Starts `toehold crawl` on the site, in ./it; always the same command unless arguments are added."""
+    started: list[Run] = []
+
+    def start(*further: str, terminal: bool = False, fakes: Path | None = None) -> Run:
+        arguments = (site.url, "--dir", "it", *BRISK, *further)
+        started.append(Run(*arguments, cwd=directory, terminal=terminal, fakes=fakes))
+        return started[-1]
+
+    yield start
+    for run in started:
+        run.close()
+
+
+def report_in(tmp_path: Path) -> dict[str, Any]:
+    report = json.loads((tmp_path / "it" / "report.json").read_text())
+    assert isinstance(report, dict)
+    return report
+
+
+def toehold(tmp_path: Path, *arguments: str, stdin: IO[str] | None = None) -> tuple[int, str, str]:
+    """Runs `toehold` in a directory: its exit code, stdout and stderr."""
+    done = subprocess.run(
+        [*TOEHOLD, *arguments],
+        cwd=tmp_path,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def until_pausing(directory: Path) -> None:
+    """Waits until the crawl in `it` pauses: what is held keeps it from coming to its end before."""
+    eventually(lambda: "PAUSING" in toehold(directory, "status", "--dir", "it")[1], "the pause")
+
+
+def archived(tmp_path: Path) -> set[str]:
+    """The URIs whose answers are in WARC files."""
+    found = set()
+    for path in (tmp_path / "it" / "warcs").glob("*.warc.gz"):
+        with path.open("rb") as file:
+            records = ArchiveIterator(file, record_types=WarcRecordType.response)
+            found |= {str(record.headers["WARC-Target-URI"]) for record in records}
+    return found
+
+
+def lines_of_pages(tmp_path: Path) -> list[dict[str, Any]]:
+    files = sorted((tmp_path / "it" / "pages").glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def once_each(site: Site) -> None:
+    assert {path: site.asked[path] for path in ALL_PATHS} == dict.fromkeys(ALL_PATHS, 1)
+
+
+def children_of(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            stat = (entry / "stat").read_text()
+        except OSError:
+            continue
+        if entry.name.isdigit() and int(stat.rpartition(")")[2].split()[1]) == parent:
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def all_gone(pids: list[int]) -> bool:
+    """Whether all have ended. Orphans need a while: no parent has waited for them."""
+    return not any(map(runs, pids))
+
+
+def runs(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    # A zombie has ended; an orphan stays one for as long as the first process does not reap it.
+    return stat.rpartition(")")[2].split()[0] not in "ZX"

@@ -1,0 +1,234 @@
+"""`toehold crawl` on a directory with a crawl: changed options, further seeds, raised limits, recrawls."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from frontier_harness.embedded import (
+    ALL_PATHS,
+    PAGES,
+    Run,
+    Site,
+    crawling,
+    once_each,
+    report_in,
+    serving,
+    toehold,
+    until_pausing,
+)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serving() as site:
+        yield site
+
+
+@pytest.fixture
+def crawl(tmp_path: Path, site: Site) -> Iterator[Callable[..., Run]]:
+    with crawling(tmp_path, site) as start:
+        yield start
+
+
+def pause(crawl: Callable[..., Run], site: Site, tmp_path: Path, *options: str) -> None:
+    """Runs the crawl until some pages are fetched, and pauses it."""
+    let_go = site.hold("/page/5")
+    run = crawl(*options)
+    run.until(lambda: site.asked["/page/5"])
+    run.process.send_signal(signal.SIGTERM)
+    until_pausing(tmp_path)
+    let_go.set()
+    assert run.end()[0] == 130
+
+
+def asked_for(tmp_path: Path) -> dict[str, object]:
+    content = json.loads((tmp_path / "it" / "crawl.json").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+def test_changed_options_and_further_seeds_are_applied_to_a_paused_crawl_and_told(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    pause(crawl, site, tmp_path)
+    code, stdout, stderr = crawl("--max-hops", "3", "--parallel", "2", f"{site.url}more").end()
+    assert (code, stderr) == (0, "")
+    assert "Changed: scope.max_link_hops was 20, is 3." in stdout
+    assert "Changed: politeness.max_parallel was 1, is 2." in stdout
+    assert "Added: 1 seed." in stdout
+    once_each(site)
+    assert site.asked["/more"] == 1
+    asked = asked_for(tmp_path)
+    assert asked["seeds"] == [site.url, f"{site.url}more"]
+    assert [seed["url"] for seed in report_in(tmp_path)["seeds"]] == asked["seeds"]
+
+
+def test_settings_that_another_command_has_changed_stay(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    assert toehold(tmp_path, "set", "limits.max_documents=9", "--dir", "it")[0] == 0
+    run.process.send_signal(signal.SIGTERM)
+    until_pausing(tmp_path)
+    let_go.set()
+    run.end()
+    code, stdout, _ = crawl().end()
+    assert (code, report_in(tmp_path)["pages"]) == (0, 9)
+    assert "Changed" not in stdout
+
+
+def test_a_setting_that_is_fixed_is_refused_with_the_reason_and_the_crawl_can_still_go_on(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    pause(crawl, site, tmp_path)
+    (tmp_path / "spec.toml").write_text('[identity]\nrules = ["lower-case"]\n')
+    code, _, stderr = crawl("--spec", "spec.toml").end()
+    assert code == 2
+    assert "the frontier refuses the change of settings:\n  identity.rules: " in stderr
+    assert "add --fresh to start a new crawl" in stderr
+    assert crawl().end()[0] == 0
+    once_each(site)
+
+
+def test_a_seed_is_not_taken_away(crawl: Callable[..., Run], site: Site, tmp_path: Path) -> None:
+    pause(crawl, site, tmp_path, f"{site.url}more")
+    code, _, stderr = crawl().end()
+    assert code == 5
+    assert f"also has:\n  {site.url}more\n" in stderr and "--fresh" in stderr
+
+
+def test_a_crawl_that_ended_at_a_limit_says_so_and_goes_on_when_the_limit_is_raised(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    code, stdout, _ = crawl("--max-pages", "7").end()
+    assert code == 0
+    assert "limits.max_documents = 7 is reached." in stdout
+    code, _, stderr = crawl("--max-pages", "7").end()
+    assert code == 5
+    assert "ended at its limit, limits.max_documents = 7" in stderr
+    assert "run the same command with a higher --max-pages" in stderr
+
+    before = report_in(tmp_path)
+    code, _, stderr = crawl("--max-pages", "7", "--max-hops", "9").end()
+    assert code == 5
+    assert "cannot go on: " in stderr and "a higher --max-pages" in stderr
+    assert report_in(tmp_path) == before
+
+    code, stdout, stderr = crawl("--max-pages", "15").end()
+    assert (code, stderr, report_in(tmp_path)["pages"]) == (0, "", 15)
+    assert "Changed: limits.max_documents was 7, is 15." in stdout
+    code, stdout, _ = crawl().end()
+    assert (code, report_in(tmp_path)["exit_status"]) == (0, "FINISHED")
+    once_each(site)
+
+
+def test_a_crawl_that_has_nothing_left_to_fetch_takes_further_seeds_but_no_other_settings(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    assert crawl().end()[0] == 0
+    code, _, stderr = crawl("--max-hops", "9").end()
+    assert code == 5
+    assert "has nothing left to fetch" in stderr and "--recrawl" in stderr
+    code, stdout, _ = crawl(f"{site.url}more").end()
+    assert (code, report_in(tmp_path)["pages"]) == (0, PAGES + 2)
+    assert "Added: 1 seed." in stdout
+    once_each(site)
+
+
+def test_a_recrawl_asks_for_each_page_once_more_and_gets_those_that_have_changed(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    assert crawl("--mirror").end()[0] == 0
+    mirror = next((tmp_path / "it" / "mirror").glob("127*"))
+    assert (mirror / "page" / "7").read_text().startswith("<!DOCTYPE html><title>/page/7 old")
+    site.changes("/page/7")
+    code, stdout, stderr = crawl("--mirror", "--recrawl").end()
+    assert (code, stderr) == (0, "")
+    assert f"Fetching again: {PAGES + 1} pages." in stdout
+    assert {site.asked[path] for path in ALL_PATHS} == {2}
+    assert site.answered == {200: PAGES + 2, 304: PAGES}
+    assert (mirror / "page" / "7").read_text().startswith("<!DOCTYPE html><title>/page/7 new")
+    assert (mirror / "page" / "8").read_text().startswith("<!DOCTYPE html><title>/page/8 old")
+    code, _, _ = crawl("--mirror", "--recrawl").end()
+    assert code == 0
+    assert {site.asked[path] for path in ALL_PATHS} == {3}
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_recrawl_that_is_interrupted_goes_on_with_the_same_command(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path, how: signal.Signals
+) -> None:
+    assert crawl().end()[0] == 0
+    before = site.asked["/page/5"]
+    let_go = site.hold("/page/5")
+    run = crawl("--recrawl")
+    run.until(lambda: site.asked["/page/5"] > before)
+    run.process.send_signal(how)
+    if how is signal.SIGTERM:
+        until_pausing(tmp_path)
+    let_go.set()
+    run.end()
+    again = site.asked.copy()
+    assert crawl("--recrawl").end()[0] == 0
+    repeated = {path for path in ALL_PATHS if site.asked[path] != 2}
+    assert repeated <= {"/page/5"} and all(again[path] <= site.asked[path] for path in ALL_PATHS)
+
+
+def test_a_recrawl_that_is_killed_while_it_is_prepared_goes_on_without_being_asked(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    assert crawl().end()[0] == 0
+    file = tmp_path / "it" / "crawl.json"
+    content = json.loads(file.read_text()) | {"recrawl_before": "2100-01-01T00:00:00Z"}
+    file.write_text(json.dumps(content))
+    code, stdout, _ = crawl().end()
+    assert code == 0
+    assert f"Fetching again: {PAGES + 1} pages." in stdout
+    assert {site.asked[path] for path in ALL_PATHS} == {2}
+    assert "recrawl_before" not in asked_for(tmp_path)
+
+
+def test_what_the_options_of_the_spec_do(crawl: Callable[..., Run], site: Site, tmp_path: Path) -> None:
+    site.answer_s = 0.1
+    (tmp_path / "seeds.txt").write_text(f"# ours\n\n{site.url}more\nhtp://127.0.0.1/\n")
+    code, stdout, stderr = crawl(
+        *("--exclude", "/page/1*", "--parallel", "4", "--user-agent", "my-bot"),
+        *("--seeds-file", "seeds.txt", "--skip-bad-seeds"),
+    ).end()
+    assert (code, stderr) == (0, "")
+    assert "Skipped: 'htp://127.0.0.1/' is not a URL; did you mean http://127.0.0.1/?" in stdout
+    excluded = {path for path in ALL_PATHS if path.startswith("/page/1")}
+    assert {path for path in site.asked if site.asked[path]} == ALL_PATHS - excluded | {
+        "/robots.txt",
+        "/more",
+    }
+    assert 2 <= site.most_at_once <= 4
+    assert all(agent.startswith("my-bot/") for agent in site.agents)
+    report = report_in(tmp_path)
+    assert report["refusals"][0]["rule"] == "scope.reject_patterns[0]"
+    assert "scope.reject_patterns[0]" in stdout
+
+
+def test_seeds_come_from_standard_input(site: Site, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, f"{site.url}more\n".encode())
+    os.close(writing)
+    with open(reading) as stdin:  # noqa: PTH123  # a descriptor
+        code, _, stderr = toehold(
+            tmp_path, "crawl", "--seeds-file", "-", "--max-pages", "1", "--dir", "it", stdin=stdin
+        )
+    assert (code, stderr) == (0, "")
+    assert site.asked["/more"] == 1
+
+
+def test_a_time_limit_ends_the_crawl(crawl: Callable[..., Run], site: Site, tmp_path: Path) -> None:
+    site.answer_s = 0.2
+    code, stdout, _ = crawl("--max-time", "1.5s").end()
+    assert code == 0
+    assert report_in(tmp_path)["limit"] == {"setting": "limits.max_elapsed_seconds", "value": 1.5}
+    assert "limits.max_elapsed_seconds = 1.5 is reached." in stdout
