@@ -27,6 +27,9 @@ endif
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
 ##               SEEDS="https://…" CONTACT=you@example.org crawls the real web instead, into ./crawl-<host>/
+# Without SEEDS the practice web is crawled. Somebody who gives URLs under another name does not mean that.
+MISTYPED := $(strip $(foreach name,SEED seed seeds URL url URLS urls CONTACT contact,\
+    $(if $(filter command,$(origin $(name))),$(name))))
 ifdef SEEDS
 ifndef CONTACT
 $(error SEEDS also needs CONTACT, a URL or an e-mail address. It is sent with every request, so that a site can reach you)
@@ -35,6 +38,9 @@ endif
 export SEEDS CONTACT
 crawl: $(SETUP)
 	@set -f; exec .venv/bin/toehold crawl --contact "$$CONTACT" -- $$SEEDS
+else ifneq ($(MISTYPED),)
+crawl:
+	$(error make crawl takes no $(firstword $(MISTYPED)) here. To crawl the web: make crawl SEEDS="https://…" CONTACT=you@example.org)
 else
 crawl: $(SETUP) $(PAGES)
 	@$(PY) tests/practice_web/crawl.py

@@ -217,6 +217,64 @@ def test_init_where_nothing_can_be_written_is_told(toehold_at: Toehold, tmp_path
     assert (code, "cannot be written: No such file" in errors) == (2, True)
 
 
+def test_init_writes_what_its_options_say_as_crawl_understands_them(
+    toehold_at: Toehold, tmp_path: Path
+) -> None:
+    file = tmp_path / "specs" / "crawl.toml"
+    file.parent.mkdir()
+    seeds_file = tmp_path / "seeds.txt"
+    seeds_file.write_text("www.b.example\n")
+    given = [
+        *("--seeds-file", str(seeds_file), "--exclude", "*.pdf", "--exclude", '/"a"/', "--subdomains"),
+        *("--page-requisites", "--max-hops", "2", "--max-pages", "9", "--max-time", "1h30m"),
+        *("--min-delay", "60", "--delay-factor", "0", "--parallel", "2", "--adaptive"),
+        *("--contact", "me@a.example"),
+        *("--user-agent", "my-bot", "--max-attempts", "3", "--retry-delay", "0.5", "--fetch-timeout", "7"),
+    ]
+    code, output, errors = toehold_at("init", str(file), "a.example/x", *given)
+    assert (code, errors) == (0, "")
+    assert output == f"Wrote {file}. To start the crawl, run: toehold launch {file}\n"
+    found = spec_file.load(file)
+    assert list(found.seeds()) == ["https://a.example/x", "https://www.b.example"]
+    spec = found.spec
+    assert list(spec.scope.reject_patterns) == [r".*\.pdf", 'https?://[^/]*/"a"/.*']
+    assert list(spec.scope.surt_prefixes) == ["+a.example", "+b.example"]
+    assert (spec.scope.page_requisites, spec.scope.max_link_hops, spec.limits.max_documents) == (True, 2, 9)
+    assert (spec.limits.max_elapsed.seconds, spec.politeness.min_delay.seconds) == (5400, 60)
+    assert spec.politeness.max_delay.seconds == 60, "it would contradict the shortest rest"
+    politeness = spec.politeness
+    assert (politeness.delay_factor, politeness.adaptive, politeness.max_parallel) == (0, True, 2)
+    assert (spec.contact, spec.fetch.product_token, spec.retry.max_attempts) == ("me@a.example", "my-bot", 3)
+    assert (spec.retry.delay.ToMilliseconds(), spec.fetch.timeout.seconds) == (500, 7)
+    assert "# Most links between a seed and a URI." in file.read_text(), "with its comments"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("https://a.example/",),
+            "Name the file before the URLs: toehold init crawl.toml URL",
+        ),
+        (("f.toml", "htp://a.example"), "did you mean http://a.example?"),
+        (("f.toml", "--subdomains"), "--subdomains needs URLs"),
+        (("f.toml", "--seeds-file", "-"), "it cannot be -"),
+        (("f.toml", "--exclude", "docs"), "did you mean /docs/"),
+    ],
+)
+def test_init_with_options_that_make_no_sense_writes_nothing(
+    toehold_at: Toehold,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, errors = toehold_at("init", *arguments)
+    assert (code, list(tmp_path.iterdir())) == (2, [])
+    assert told in " ".join(errors.split())
+
+
 def spec_at(folder: Path, text: str = 'name = "c"\nseeds = ["www.example.com", "mailto:x"]') -> str:
     file = folder / "crawl.toml"
     file.write_text(text)

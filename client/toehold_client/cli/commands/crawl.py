@@ -48,7 +48,7 @@ _running = section("This command")
 @click.command(cls=SectionedCommand)
 @click.argument("urls", nargs=-1, metavar="URL…")
 @seeds_file_option
-@with_spec_options
+@with_spec_options(own_defaults=True)
 @_load(
     "--toes",
     type=Whole(1, _MOST_TOES),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ import click
 from toehold_client.cli.embedded.plan import ATTEMPTS, FETCH_TIMEOUT_S, RETRY_DELAY_S
 from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.numbers import Real, Whole
+from toehold_client.spec.fields import Spec
 
 from .sections import Time, section
 
@@ -34,6 +35,8 @@ seeds_file_option = _pages(
     help="Also crawl from the URLs in FILE, one per line; - reads standard input. Blank lines and lines that "
     "begin with # don't count.",
 )
+
+_DEFAULTS = Spec()
 
 _OPTIONS = (
     _pages(
@@ -101,35 +104,49 @@ _OPTIONS = (
         help="Go by this name in the User-Agent and in robots.txt: 1 to 64 letters, - and _. The contact "
         "stays in the User-Agent.  [default: toehold]",
     ),
-    _fetches(
+)
+
+
+def with_spec_options(*, own_defaults: bool) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
+    """Gives a command the options of a spec, and calls it with them as `options`.
+
+    With `own_defaults` help tells the defaults of `toehold crawl`, otherwise the frontier's.
+    """
+    names = [field.name for field in fields(SpecOptions)]
+
+    def decorate(command: Callable[..., _T]) -> Callable[..., _T]:
+        @functools.wraps(command)
+        def run(**given: Any) -> _T:
+            options = SpecOptions(**{name: given.pop(name) for name in names})
+            return command(options=options, **given)
+
+        options = [*_OPTIONS, *_retry_options(own_defaults)]
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), run)
+
+    return decorate
+
+
+def _retry_options(own_defaults: bool) -> Iterator[Callable[[Any], Any]]:
+    def default(own: float, of_specs: float) -> str:
+        return f"[default: {own:g}; with --spec: from FILE]" if own_defaults else f"[default: {of_specs:g}]"
+
+    retry, fetch = _DEFAULTS.retry, _DEFAULTS.fetch
+    yield _fetches(
         "--max-attempts",
         type=Whole(1, _MOST_ATTEMPTS),
         metavar="N",
-        help=f"Try a page, or a robots.txt, at most N times.  [default: {ATTEMPTS}; with --spec: from FILE]",
-    ),
-    _fetches(
+        help=f"Try a page, or a robots.txt, at most N times.  {default(ATTEMPTS, retry.max_attempts)}",
+    )
+    yield _fetches(
         "--retry-delay",
         type=Real(0, MOST_SECONDS),
         metavar="SECONDS",
         help="Wait this long before the second attempt, and longer before each later one.  "
-        f"[default: {RETRY_DELAY_S:g}; with --spec: from FILE]",
-    ),
-    _fetches(
+        f"{default(RETRY_DELAY_S, retry.delay_seconds)}",
+    )
+    yield _fetches(
         "--fetch-timeout",
         type=Real(0, MOST_SECONDS, min_open=True),
         metavar="SECONDS",
-        help=f"End a fetch after this long.  [default: {FETCH_TIMEOUT_S:g}; with --spec: from FILE]",
-    ),
-)
-
-
-def with_spec_options(command: Callable[..., _T]) -> Callable[..., _T]:
-    """Gives a command the options of a spec, and calls it with them as `options`."""
-    names = [field.name for field in fields(SpecOptions)]
-
-    @functools.wraps(command)
-    def run(**given: Any) -> _T:
-        options = SpecOptions(**{name: given.pop(name) for name in names})
-        return command(options=options, **given)
-
-    return functools.reduce(lambda inner, option: option(inner), reversed(_OPTIONS), run)
+        help=f"End a fetch after this long.  {default(FETCH_TIMEOUT_S, fetch.timeout_seconds)}",
+    )

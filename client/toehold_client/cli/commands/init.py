@@ -2,34 +2,76 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import click
 
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client.cli import output
+from toehold_client.cli.embedded.plan import hosts_of
+from toehold_client.cli.embedded.spec_options import SpecOptions, apply
 from toehold_client.errors import InvalidArgument
 from toehold_client.spec import file as spec_file
+from toehold_client.spec.filling import filled
 
+from .crawl_options import seeds_file_option, with_spec_options
 from .options import json_option
+from .sections import SectionedCommand
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("file", type=click.Path(path_type=Path), default="crawl.toml")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@seeds_file_option
+@with_spec_options(own_defaults=False)
 @json_option
-def init(file: Path, as_json: bool) -> None:
+def init(
+    file: Path, urls: tuple[str, ...], seeds_file: Path | None, options: SpecOptions, as_json: bool
+) -> None:
     """Write a crawl spec to FILE (default: crawl.toml).
 
-    It lists every setting with its meaning and its default. An existing file is not overwritten.
+    It lists every setting with its meaning and its default, and sets those that the options name. The URLs
+    become its seeds. An existing file is not overwritten.
     """
+    if str(file).startswith(("http:/", "https:/")):  # a path has no double slashes
+        raise click.UsageError("Name the file before the URLs: toehold init crawl.toml URL")
+    if str(seeds_file) == "-":
+        raise click.UsageError("--seeds-file needs a file that the spec can name; it cannot be -.")
+    text = filled(_spec(urls, seeds_file, options), dict(_beside(file, urls, seeds_file)))
     try:
         with file.open("x", encoding="utf-8") as opened:
-            opened.write(spec_file.template())
+            opened.write(text)
     except FileExistsError:
         raise InvalidArgument(f"{file} exists already; name another file") from None
     except OSError as error:
         raise InvalidArgument(f"{file} cannot be written: {error.strerror}") from None
-    output.result(
-        {"file": str(file)},
-        f"Wrote {file}. Add seeds and a contact to it, then run: toehold launch {file}",
-        as_json=as_json,
+    missing = " and ".join(
+        [
+            *([] if urls or seeds_file else ["seeds"]),
+            *([] if options.contact else ["a contact"]),
+        ]
     )
+    add = f"Add {missing} to it, then run" if missing else "To start the crawl, run"
+    output.result({"file": str(file)}, f"Wrote {file}. {add}: toehold launch {file}", as_json=as_json)
+
+
+def _spec(urls: tuple[str, ...], seeds_file: Path | None, options: SpecOptions) -> CrawlSpec:
+    typed = [*urls, *(spec_file.read_uris(seeds_file) if seeds_file else ())]
+    spec = CrawlSpec()
+    hosts = hosts_of(typed)
+    if options.subdomains and not hosts:
+        raise click.UsageError("--subdomains needs URLs, whose hosts it is about.")
+    apply(options, spec, hosts)
+    return spec
+
+
+def _beside(file: Path, urls: tuple[str, ...], seeds_file: Path | None) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    if urls:
+        found.append(("seeds", [spec_file.normalise_seed(url) for url in urls]))
+    if seeds_file is not None:
+        relative = os.path.relpath(seeds_file.absolute(), file.absolute().parent)
+        found.append(("seeds_file", relative))
+    return found

@@ -24,7 +24,7 @@ class SectionedCommand(click.Command):
         for option in sorted(options, key=lambda option: not isinstance(option, _SectionOption)):
             told = option.get_help_record(ctx)
             if told is not None:
-                title = option.section if isinstance(option, _SectionOption) else "Help"
+                title = option.section if isinstance(option, _SectionOption) else "Other options"
                 sections.setdefault(title, []).append(told)
         for title, records in sections.items():
             with formatter.section(title):

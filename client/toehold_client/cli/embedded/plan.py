@@ -86,6 +86,11 @@ def sort_out(typed: Iterable[str], *, skip_bad: bool) -> Seeds:
     return Seeds(tuple(hosts), tuple(bad), tuple(hosts.values()))
 
 
+def hosts_of(typed: Iterable[str]) -> tuple[str, ...]:
+    """The host of each seed. InvalidArgument for a bad one."""
+    return tuple(_host_of(normalise_seed(text), text) for text in typed)
+
+
 def _host_of(seed: str, typed: str) -> str:
     try:
         url = can_ada.parse(seed)
