@@ -60,6 +60,7 @@ LONGEST_FILES = (
     "test_processes.py",
     "test_frontier_machine.py",
     "test_embedded_crawl.py",
+    "test_embedded_going_on.py",
     "test_power.py",
     "test_scrapy.py",
     "test_conformance.py",

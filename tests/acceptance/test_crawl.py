@@ -43,6 +43,8 @@ from practice_web.log import Entry
 from practice_web.practice import PracticeWeb
 from practice_web.web import ORIGINS
 
+CRAWL_FAILED = 4
+
 ALL = tuple(origin.key for origin in ORIGINS)
 
 
@@ -247,7 +249,7 @@ def test_the_report_counts_what_the_web_saw(whole: Whole) -> None:
 
 def test_the_report_is_complete_and_is_what_was_printed(whole: Whole) -> None:
     assert whole.printed == whole.report
-    assert whole.report["seeds"] == whole.web.seeds
+    assert [seed["url"] for seed in whole.report["seeds"]] == whole.web.seeds
     start, end = (datetime.fromisoformat(whole.report[f"{name}_time"]) for name in ("start", "end"))
     assert start < end
     assert 0 < whole.report["duration_seconds"] < WHOLE_CRAWL_S
@@ -385,7 +387,8 @@ def test_a_host_at_an_address_that_is_not_allowed_is_never_connected_to(
             *("--resolve", f"inside.example:{listener.port}:127.0.0.1"),
             *("--max-attempts", "2", "--retry-delay", "0.2", "--min-delay", "0.05", seed),
         )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == CRAWL_FAILED, done.stderr
+    assert "address refused" in json.loads(done.stdout)["seeds"][0]["outcome"]
     assert listener.connections == 0
     assert _statuses(tmp_path / "crawl")[seed] == -7
 
@@ -407,9 +410,10 @@ def test_hosts_that_cannot_be_found_end_a_crawl_soon_with_their_reason(tmp_path:
         *("crawl", "--dir", str(tmp_path / "crawl"), "--contact", "me@crawler.example", "--json"),
         *("--retry-delay", "0.3", "--min-delay", "0.05", seed),
     )
-    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode == CRAWL_FAILED, done.stderr
     report = json.loads(done.stdout)
     assert report["state"] == "FINISHED"
+    assert "name not found" in report["seeds"][0]["outcome"]
     assert report["dispositions"]["FAILED"] == 1
     assert report["robots_fetches"] == MAX_ATTEMPTS
 
