@@ -232,7 +232,7 @@ def test_arguments_that_make_no_sense_are_refused_in_a_sentence(
 def test_a_node_without_output_says_which_options_give_it_one() -> None:
     done = subprocess.run([sys.executable, "-m", "crawler_node"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "no output given: add --warc DIR, --pages DIR or --hook MODULE:FUNCTION" in done.stderr
+    assert "add --warc DIR, --pages DIR, --mirror DIR or --hook MODULE:FUNCTION" in done.stderr
 
 
 def test_the_help_fits_a_terminal_and_groups_all_options() -> None:
