@@ -47,3 +47,23 @@ def fetch_status_text(code: int | str) -> str:
     """`404`, or `-2 connect failed`."""
     word = enum_word(FetchStatus.DESCRIPTOR, int(code))
     return word if word == str(code) else f"{code} {word.lower().replace('_', ' ')}"
+
+
+def rough_text(seconds: float) -> str:
+    """`40 s`, `3 min`, `2 h`, `4 days`."""
+    return "{} {}".format(*_rough(seconds))
+
+
+def remaining_text(min_s: float, max_s: float) -> str:
+    """`about 2 h left`, `1 to 3 h left`, `40 min to 2 h left`."""
+    (least, its_unit), (most, unit) = _rough(min_s), _rough(max(min_s, max_s))
+    if its_unit != unit:
+        return f"{least} {its_unit} to {most} {unit} left"
+    return f"about {most} {unit} left" if least == most else f"{least} to {most} {unit} left"
+
+
+def _rough(seconds: float) -> tuple[int, str]:
+    for unit, length_s, most_s in (("s", 1, 90), ("min", 60, 5_400), ("h", 3_600, 129_600)):
+        if seconds < most_s:
+            return max(round(seconds / length_s), 1), unit
+    return round(seconds / 86_400), "days"

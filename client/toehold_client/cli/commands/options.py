@@ -128,6 +128,11 @@ def with_crawl(command: Callable[..., _T]) -> Callable[..., _T]:
     return run
 
 
+def crawl_options(command: Callable[..., _T]) -> Callable[..., _T]:
+    """Gives a command --frontier, --dir and --crawl, which `with_crawl` interprets."""
+    return frontier_options(_crawl_option("The crawl. Optional if the frontier has only one.")(command))
+
+
 def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
     """Gives a command SPEC and the options of `with_crawl`. --crawl names the crawl, or else the file does.
     The command is called with the controller and the file's content, or None without a file.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import click
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -14,16 +15,14 @@ from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event
 from toehold_client.cli import output
 from toehold_client.cli.event_text import event_text
 from toehold_client.cli.exits import ExitCode, exit_code_of_end
-from toehold_client.cli.live.displays import Display, Lines, Panel, is_screen
-from toehold_client.cli.live.observer import Observer
+from toehold_client.cli.live.displays import following
+from toehold_client.cli.live.observer import AWAY, Beat, Observer
 from toehold_client.cli.text import bytes_text, count_text, duration_text
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.errors import (
     CrawlExists,
     CrawlFinished,
-    DeadlineExceeded,
-    FrontierUnavailable,
     IllegalState,
 )
 from toehold_client.rpc.retry import RECONNECT_S
@@ -37,9 +36,10 @@ NASCENT, PAUSED = CrawlState.CRAWL_STATE_NASCENT, CrawlState.CRAWL_STATE_PAUSED
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
 
 _LOOK_S = 1.0
-"""Between two looks at the statistics, on a terminal."""
+"""Between two looks at the crawl."""
 
-_PANEL_LINES = 12
+_LINE_S = 5.0
+"""Between two lines that say how it goes, where nothing is drawn over."""
 
 
 @click.command()
@@ -48,13 +48,13 @@ _PANEL_LINES = 12
 def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCode:
     """Launch the crawl that the file SPEC describes, and follow it to its end.
 
-    The command prints one line per event, and on a terminal also shows the crawl live. With --json it prints
-    the events and, at the end, the crawl's description and statistics. An existing crawl needs no SPEC: the
-    command launches it, follows it from now on, or tells how it ended. If the frontier restarts, the command
-    waits up to a minute for it.
+    The command prints the crawl's events, and shows the crawl live: on a terminal below the events, elsewhere
+    in a line every few seconds. With --json it prints the events and, at the end, the crawl's description and
+    statistics. An existing crawl needs no SPEC: the command launches it, follows it from now on, or tells how
+    it ended. If the frontier restarts, the command waits up to a minute for it.
 
     Ctrl-C ends this command, but not the crawl. The exit code tells how the crawl ended: 0 when nothing was
-    left to fetch, 7 at a limit of the spec, 8 when it was stopped.
+    left to fetch, 4 when no page was fetched, 7 at a limit of the spec, 8 when it was stopped.
     """
     begun = _begin(crawl, asked)
     try:
@@ -72,6 +72,8 @@ def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCo
         output.record({**to_plain(described), **statistics})
     else:
         output.line(f"{crawl.crawl}: {_ended(end)}")
+        if end.status.failure:
+            output.line(f"{crawl.crawl} failed: {end.status.failure}")
     return exit_code_of_end(end.status)
 
 
@@ -103,26 +105,21 @@ def _follow(crawl: CrawlController, from_its_start: bool, as_json: bool) -> None
             output.record(to_plain(event))
         return
     console = Console(markup=False, emoji=False, highlight=False)
-    on_screen = is_screen(console)
-    display = Panel(console, _PANEL_LINES) if on_screen else Lines()
-    story = _Story(crawl, display.say)
-    if not from_its_start:
-        story.tell_status(now.present, now.present.reach_time)
-    if on_screen:
-        _follow_live(crawl, cursor, story, display)
-    else:
-        for event in crawl.follow(cursor):
-            story.tell(event)
+    display = following(console, events=False)
+    observer, story, beat = Observer(crawl), _Story(crawl, display.say), Beat(_LINE_S)
 
+    def tell(event: Event) -> None:
+        observer.hear(event)
+        story.tell(event)
 
-def _follow_live(crawl: CrawlController, cursor: str, story: _Story, display: Display) -> None:
-    """Shows the crawl below the events."""
     with crawl, display:
-        listener = crawl.listen(story.tell, cursor)
-        observer = Observer(crawl)
+        if not from_its_start:
+            story.tell_status(now.present, now.present.reach_time)
+            observer.catch_up()
+        listener = crawl.listen(tell, cursor)
         while not listener.join(_LOOK_S):
-            with suppress(FrontierUnavailable, DeadlineExceeded):  # it is waited for
-                display.show(observer.look())
+            with suppress(*AWAY):  # the listener waits for it
+                display.show(replace(observer.look(), due=beat.is_due()))
 
 
 class _Story:
@@ -133,7 +130,9 @@ class _Story:
         self._say = say
 
     def tell(self, event: Event) -> None:
-        """Prints an event."""
+        """Prints an event, but no statistics: the display has them."""
+        if event.HasField("statistics"):
+            return
         if event.HasField("status_changed"):
             self.tell_status(event.status_changed, event.event_time)
         else:

@@ -8,6 +8,7 @@ import click
 
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
 from toehold_client.cli import output
+from toehold_client.cli.live.look import time_left
 from toehold_client.cli.text import bytes_text, count_text, counts_text, duration_text, fetch_status_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import seconds_of, to_plain
@@ -46,6 +47,7 @@ def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, s
     yield "disregarded", count_text(statistics.disregarded_count)
     yield "deferred", count_text(statistics.deferred_count)
     yield "relocated", count_text(statistics.relocated_count)
+    yield "noted", count_text(statistics.noted_count) if statistics.noted_count else ""
     yield "lapsed", count_text(statistics.lapsed_count)
     yield "robots.txt fetches", count_text(statistics.robots_fetch_count)
     yield "now", _rate(statistics.succeeded_per_second, statistics.bytes_per_second)
@@ -58,6 +60,8 @@ def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, s
     yield "fetch status", counts_text(codes)
     yield "media types", counts_text(statistics.media_type_counts)
     yield "verdicts", counts_text(statistics.verdict_counts)
+    yield "remarks", counts_text(statistics.annotation_counts)
+    yield "time left", time_left(statistics)
     yield "queues", counts_text(statistics.queue_state_counts)
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import click
 
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
 from toehold_client.cli import output
+from toehold_client.cli.live.look import time_left
+from toehold_client.cli.live.seeds import MOST_SEEDS, Seeds, seeds_text
 from toehold_client.cli.text import bytes_text, count_text, counts_text, duration_text, fetch_status_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import seconds_of, to_plain
 
 from .options import json_option, with_crawl
+
+_MOST_TOLD = 20
 
 
 @click.command()
@@ -21,49 +28,56 @@ def status(crawl: CrawlController, as_json: bool) -> None:
     """Show the state of a crawl, and its main statistics."""
     described = crawl.describe()
     answer = crawl.statistics()
+    seeds = Seeds.of(islice(crawl.frontier.list_seeds(crawl.crawl), MOST_SEEDS))
     if as_json:
         statistics = {"status": to_plain(answer.status), "statistics": to_plain(answer.statistics)}
-        output.record({**to_plain(described), **statistics})
+        troubled = [to_plain(seed) for seed in seeds.troubled]
+        output.record({**to_plain(described), **statistics, "troubled_seeds": troubled})
     else:
-        _show(described, answer.status, answer.statistics)
+        output.facts(_facts(described, answer.status, answer.statistics, seeds))
 
 
-def _show(crawl: Crawl, status: CrawlStatus, statistics: Statistics) -> None:
-    output.facts(
-        [
-            ("crawl", crawl.crawl),
-            ("description", crawl.spec.description),
-            ("state", output.status_text(status)),
-            ("reason", status.reason),
-            ("since", output.moment(status.reach_time)),
-            ("created", output.moment(crawl.create_time)),
-            ("launched", output.moment(crawl.launch_time)),
-            ("finished", output.moment(crawl.finish_time)),
-            ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
-            (
-                "seeds",
-                f"{count_text(crawl.announced_seed_count)} of {count_text(crawl.seed_count)} announced",
-            ),
-            ("discovered", count_text(statistics.discovered_count)),
-            (
-                "queued",
-                f"{count_text(statistics.queued_count)}, {count_text(statistics.leased_count)} out at nodes",
-            ),
-            ("succeeded", f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}"),
-            ("failed", count_text(statistics.failed_count)),
-            ("disregarded", count_text(statistics.disregarded_count)),
-            ("deferred", count_text(statistics.deferred_count)),
-            ("lapsed", count_text(statistics.lapsed_count)),
-            ("robots.txt", "ignored" if crawl.spec.robots.policy == "ignore" else ""),
-            ("robots.txt fetches", count_text(statistics.robots_fetch_count)),
-            (
-                "fetch status",
-                counts_text({fetch_status_text(s): n for s, n in statistics.fetch_status_counts.items()}),
-            ),
-            ("verdicts", counts_text(statistics.verdict_counts)),
-            ("queues", counts_text(statistics.queue_state_counts)),
-            ("limited by", statistics.limited_by),
-            ("waiting for", statistics.waiting_for),
-            ("next due", output.moment(statistics.next_due_time)),
-        ]
-    )
+def _facts(
+    crawl: Crawl, status: CrawlStatus, statistics: Statistics, seeds: Seeds
+) -> Iterator[tuple[str, str]]:
+    announced = f"{count_text(crawl.announced_seed_count)} of {count_text(crawl.seed_count)} announced"
+    yield from [
+        ("crawl", crawl.crawl),
+        ("description", crawl.spec.description),
+        ("state", output.status_text(status)),
+        ("failure", status.failure),
+        ("reason", status.reason),
+        ("since", output.moment(status.reach_time)),
+        ("created", output.moment(crawl.create_time)),
+        ("launched", output.moment(crawl.launch_time)),
+        ("finished", output.moment(crawl.finish_time)),
+        ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
+        ("seeds", f"{announced}; {seeds_text(seeds)}" if seeds.troubled else announced),
+        ("discovered", count_text(statistics.discovered_count)),
+        (
+            "queued",
+            f"{count_text(statistics.queued_count)}, {count_text(statistics.leased_count)} out at nodes",
+        ),
+        ("succeeded", f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}"),
+        ("failed", count_text(statistics.failed_count)),
+        ("disregarded", count_text(statistics.disregarded_count)),
+        ("deferred", count_text(statistics.deferred_count)),
+        ("lapsed", count_text(statistics.lapsed_count)),
+        ("robots.txt", "ignored" if crawl.spec.robots.policy == "ignore" else ""),
+        ("robots.txt fetches", count_text(statistics.robots_fetch_count)),
+        (
+            "fetch status",
+            counts_text({fetch_status_text(s): n for s, n in statistics.fetch_status_counts.items()}),
+        ),
+        ("verdicts", counts_text(statistics.verdict_counts)),
+        ("queues", counts_text(statistics.queue_state_counts)),
+        ("limited by", statistics.limited_by),
+        ("time left", time_left(statistics)),
+        ("waiting for", statistics.waiting_for),
+        ("next due", output.moment(statistics.next_due_time)),
+    ]
+    for seed in seeds.troubled[:_MOST_TOLD]:
+        yield "seed", f"{seed.uri}: {seed.outcome}"
+    further = len(seeds.troubled) - _MOST_TOLD
+    if further > 0:
+        yield "seed", f"{count_text(further)} more; to see all: toehold report seeds --crawl {crawl.crawl}"

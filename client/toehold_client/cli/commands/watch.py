@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
 import click
+from click.core import ParameterSource
 from rich.console import Console
 
 from toehold_client.cli import output
+from toehold_client.cli.embedded.outside import OutsideObserver
 from toehold_client.cli.exits import ExitCode
 from toehold_client.cli.interruptions import Bell, Interruptions
 from toehold_client.cli.live.displays import Display, FullScreen, Lines, Objects, is_screen, show_once
 from toehold_client.cli.live.look import Look, to_record
-from toehold_client.cli.live.observer import Looks, Observer
+from toehold_client.cli.live.observer import Looks, Observer, Observing
 from toehold_client.cli.numbers import Real
 from toehold_client.controller import CrawlController
 
-from .options import json_option, with_crawl
+from .options import crawl_options, json_option, with_crawl
 
 SCREEN_INTERVAL_S, LINES_INTERVAL_S = 1.0, 5.0
 _LONG_S = 3_600.0
@@ -31,41 +37,68 @@ _LONG_S = 3_600.0
 )
 @click.option("--once", is_flag=True, help="Show the crawl once and end.")
 @json_option
-@with_crawl
-def watch(crawl: CrawlController, interval_s: float | None, once: bool, as_json: bool) -> None:
-    """Watch a crawl live: state, rates, queues, nodes, problems, and why it is not going faster.
+@crawl_options
+def watch(
+    *,
+    frontier: str,
+    directory: Path | None,
+    name: str | None,
+    interval_s: float | None,
+    once: bool,
+    as_json: bool,
+) -> None:
+    """Watch a crawl live: state, time left, rates, seeds, nodes, problems, and why it is not going faster.
 
     On a terminal the command fills the screen. Elsewhere it prints a line per interval, and one whenever the
     state changes or a problem occurs. It ends when the crawl has finished. While the frontier does not
-    answer, it shows the last known state. Ctrl-C ends the command, but not the crawl.
+    answer, it shows the last known state. While the crawl in DIR is paused, it waits until the crawl goes on.
+    Ctrl-C ends the command, but not the crawl.
     """
-    console = Console(markup=False, emoji=False, highlight=False)
-    on_screen = is_screen(console)
     if once:
-        _look_once(Observer(crawl), console if on_screen else None, as_json)
-        return
-    interval_s = interval_s or (SCREEN_INTERVAL_S if on_screen and not as_json else LINES_INTERVAL_S)
-    with Interruptions() as interruptions, Bell() as bell, Looks(crawl, interval_s, bell) as looks:
-        display: Display = Lines()
-        if as_json:
-            display = Objects()
-        elif on_screen:
-            display = FullScreen(console, bell.ring)
-        _watch(looks, display, bell, interruptions)
-    if interruptions.count:
-        raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+        _look_once(frontier=frontier, directory=directory, name=name, as_json=as_json)
+    elif directory is None:
+        _watch_frontier(frontier=frontier, directory=None, name=name, interval_s=interval_s, as_json=as_json)
+    else:
+        if click.get_current_context().get_parameter_source("frontier") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--frontier and --dir both name a frontier. Give only one of them.")
+        _watch(partial(OutsideObserver, directory, name), interval_s, as_json=as_json)
 
 
-def _look_once(observer: Observer, console: Console | None, as_json: bool) -> None:
+@with_crawl
+def _look_once(crawl: CrawlController, *, as_json: bool) -> None:
+    observer = Observer(crawl)
     observer.catch_up()
     look = observer.look()
     if as_json:
         output.record(to_record(look))
     else:
-        show_once(look, console)
+        console = _console()
+        show_once(look, console if is_screen(console) else None)
 
 
-def _watch(looks: Looks, display: Display, bell: Bell, interruptions: Interruptions) -> None:
+@with_crawl
+def _watch_frontier(crawl: CrawlController, *, interval_s: float | None, as_json: bool) -> None:
+    _watch(partial(Observer, crawl), interval_s, as_json=as_json)
+
+
+def _watch(
+    observing: Callable[[Callable[[], None]], Observing], interval_s: float | None, *, as_json: bool
+) -> None:
+    console = _console()
+    on_screen = is_screen(console)
+    interval_s = interval_s or (SCREEN_INTERVAL_S if on_screen and not as_json else LINES_INTERVAL_S)
+    with Interruptions() as interruptions, Bell() as bell, Looks(observing, interval_s, bell) as looks:
+        display: Display = Lines()
+        if as_json:
+            display = Objects()
+        elif on_screen:
+            display = FullScreen(console, bell.ring)
+        _show(looks, display, bell, interruptions)
+    if interruptions.count:
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+
+
+def _show(looks: Looks, display: Display, bell: Bell, interruptions: Interruptions) -> None:
     """Shows each look until the crawl has ended, or a signal comes."""
     look = _next(looks, bell, interruptions)
     if look is None:
@@ -88,3 +121,7 @@ def _next(looks: Looks, bell: Bell, interruptions: Interruptions) -> Look | None
             bell.silence()
             return looks.take()
     return None
+
+
+def _console() -> Console:
+    return Console(markup=False, emoji=False, highlight=False)

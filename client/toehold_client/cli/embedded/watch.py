@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlState, TargetState
-from toehold_client.cli.interruptions import Interruptions
-from toehold_client.cli.live.crawl_log import last_pages
+from toehold_client.cli.interruptions import Bell, Interruptions
 from toehold_client.cli.live.displays import Display
-from toehold_client.cli.live.look import Look
+from toehold_client.cli.live.observer import AWAY, Beat, Observer
 from toehold_client.cli.text import duration_text
 from toehold_client.client import FrontierClient
-from toehold_client.errors import CrawlFinished, DeadlineExceeded, FrontierUnavailable, IllegalState
+from toehold_client.controller import CrawlController
+from toehold_client.errors import CrawlFinished, FrontierUnavailable, IllegalState
 
 from .directory import CrawlDirectory
 
@@ -32,7 +32,6 @@ LINE_S = 5.0
 """Between two looks that are due: each has a line where nothing is drawn over."""
 
 _TICK_S = 0.5
-_MOST_PAGES = 12
 
 
 class Ending(Enum):
@@ -58,12 +57,11 @@ class Watch:
         self._client = client
         self._crawl = crawl
         self._pause_s = crawl.spec.fetch.timeout.ToMilliseconds() / 1000 + GRACE_S
-        self._log = directory.crawl_log(crawl.crawl)
         self._directory = directory
         self._display = display
         self._interruptions = interruptions
         self._check = check
-        self._due_s = -math.inf
+        self._beat = Beat(LINE_S)
         self._pause_accepted = False
         self._give_up_s: float | None = None
         self._told: set[str] = set()
@@ -73,43 +71,41 @@ class Watch:
 
         FrontierUnavailable or DeadlineExceeded if the frontier has not answered for `MOST_SILENCE_S`.
         """
+        controller = CrawlController(self._client, self._crawl.crawl)
+        with Bell() as bell:
+            observer = Observer(controller, bell.ring, log=self._directory.crawl_log(self._crawl.crawl))
+            try:
+                return self._until_end(observer, bell)
+            finally:
+                observer.close()
+
+    def _until_end(self, observer: Observer, bell: Bell) -> Ending:
         answered_s = time.monotonic()
         while True:
             self._check()
             try:
-                ending = self._tick()
+                ending = self._tick(observer)
                 answered_s = time.monotonic()
-            except (FrontierUnavailable, DeadlineExceeded):
+            except AWAY:
                 if time.monotonic() > answered_s + MOST_SILENCE_S:
                     raise
                 ending = Ending.STOPPED if self._interruptions.count >= 2 else None
             if ending is not None:
                 return ending
-            self._interruptions.wait(_TICK_S)
+            if self._interruptions.wait(_TICK_S, bell.fileno()):
+                bell.silence()
 
-    def _tick(self) -> Ending | None:
-        answer = self._client.get_statistics(self._crawl.crawl)
-        now_s = time.monotonic()
-        due = now_s >= self._due_s
-        if due:
-            self._due_s = now_s + LINE_S
-        self._display.show(
-            Look(
-                address=self._client.address,
-                crawl=self._crawl,
-                status=answer.status,
-                statistics=answer.statistics,
-                why=answer.statistics.limited_by,
-                pages=last_pages(self._log, _MOST_PAGES),
-                due=due,
-            )
-        )
-        state = answer.status.state
+    def _tick(self, observer: Observer) -> Ending | None:
+        look = replace(observer.look(), due=self._beat.is_due())
+        self._display.show(look)
+        if look.away:
+            raise FrontierUnavailable(look.away)
+        state = look.status.state
         if state == CrawlState.CRAWL_STATE_FINISHED:
             return Ending.FINISHED
         if self._interruptions.count == 0:
             if state == CrawlState.CRAWL_STATE_PAUSED:
-                reason = answer.status.reason
+                reason = look.status.reason
                 self._say_once(
                     f"Paused{f': {reason}' if reason else ' by another command'}. To resume: "
                     f"toehold resume --dir {self._directory.path}. Ctrl-C leaves the crawl paused."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +20,10 @@ from toehold_client.cli.event_text import event_text
 from .layout import WHOLE, line, picture
 from .look import Look, to_record
 from .screen import TakenScreen, fit
+from .trouble import absences, seed_troubles, troubles
+
+PANEL_LINES = 21
+"""With a blank line above and the cursor below, it fills a terminal of 24 lines."""
 
 
 class Display:
@@ -72,7 +78,8 @@ class FullScreen(Display):
     def refresh(self) -> None:
         """See Display."""
         if self._last is not None:
-            self._screen.draw(picture(self._last, *fit(self._console)))
+            size = fit(self._console)
+            self._screen.draw(picture(self._last, *size, ascii_only=_is_ascii(self._console.encoding)))
 
 
 class Panel(Display):
@@ -80,7 +87,7 @@ class Panel(Display):
     end.
     """
 
-    def __init__(self, console: Console, most_lines: int) -> None:
+    def __init__(self, console: Console, most_lines: int = PANEL_LINES) -> None:
         self._console = console
         self._most_lines = most_lines
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
@@ -98,7 +105,8 @@ class Panel(Display):
         """See Display."""
         width, height = self._console.size
         # Never more than the screen has: lines that scroll away could not be drawn over.
-        lines = picture(look, width, max(min(height - 2, self._most_lines), 1))
+        most = max(min(height - 2, self._most_lines), 1)
+        lines = picture(look, width, most, ascii_only=_is_ascii(self._console.encoding))
         self._live.update(Text("\n").join([Text(), *lines]), refresh=True)
 
     def say(self, message: str) -> None:
@@ -109,20 +117,27 @@ class Panel(Display):
 
 
 class Lines(Display):
-    """For a file or a pipe: a line for each look that was due, each change of state and each problem."""
+    """For a file or a pipe: a line for each look that was due, each change of state and each problem.
 
-    def __init__(self) -> None:
-        self._shown = ("", False)  # the state, and whether the frontier answered
+    With `events` False somebody else tells the crawl's events, and with them its changes of state.
+    """
+
+    def __init__(self, *, events: bool = True) -> None:
+        self._events = events
+        self._shown = ("", "", False)  # the state, where it waits, and whether the frontier answered
         self._since_ns: int | None = None  # when the watch began, by the frontier's clock
         self._told = 0  # the last problem that was
+        self._wrong: frozenset[str] = frozenset()  # the subjects of present trouble
 
     def show(self, look: Look) -> None:
         """See Display."""
-        self._tell_problems(look)
-        shown = (output.status_text(look.status), bool(look.away))
-        if shown != self._shown or look.due:
-            self._shown = shown
+        shown = (output.status_text(look.status), look.waiting_in, bool(look.away))
+        if self._events:
+            self._tell_problems(look)
+        if look.due or (shown != self._shown and (self._events or shown[1:] != self._shown[1:])):
             output.line(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line(look)}")
+        self._shown = shown
+        self._tell_trouble(look)
 
     def say(self, message: str) -> None:
         """See Display."""
@@ -137,6 +152,14 @@ class Lines(Display):
             if event.sequence > self._told and event.event_time.ToNanoseconds() >= self._since_ns:
                 self._told = event.sequence
                 output.line(f"{output.moment(event.event_time)}  {event_text(event)}")
+
+    def _tell_trouble(self, look: Look) -> None:
+        """Tells trouble once, as soon as it is seen."""
+        wrong = list(chain(troubles(look), absences(look), seed_troubles(look)))
+        for trouble in wrong:
+            if trouble.subject not in self._wrong:
+                output.line(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  problem: {trouble.text}")
+        self._wrong = frozenset(trouble.subject for trouble in wrong)
 
 
 class Objects(Display):
@@ -193,13 +216,26 @@ class WhileSeen(Display):
 def show_once(look: Look, console: Console | None) -> None:
     """Shows a look for good: as large as the terminal, with room for its prompt, or (None) whole."""
     if console is None:
-        for text in picture(look, WHOLE, WHOLE):
+        for text in picture(look, WHOLE, WHOLE, ascii_only=_is_ascii(sys.stdout.encoding)):
             output.line(text.plain.rstrip())
     else:
         width, height = fit(console)
-        console.print(Text("\n").join(picture(look, width, height - 1)), soft_wrap=True)
+        lines = picture(look, width, height - 1, ascii_only=_is_ascii(console.encoding))
+        console.print(Text("\n").join(lines), soft_wrap=True)
+
+
+def following(console: Console, *, events: bool = True) -> Display:
+    """The display of a command that follows a crawl and prints messages meanwhile: a panel below them, or
+    lines among them. See Lines for `events`.
+    """
+    return Panel(console) if is_screen(console) else Lines(events=events)
 
 
 def is_screen(console: Console) -> bool:
     """Whether a console is a terminal on which lines can be drawn over again, whatever FORCE_COLOR says."""
     return console.file.isatty() and not console.is_dumb_terminal
+
+
+def _is_ascii(encoding: str | None) -> bool:
+    """Whether a terminal may lack the characters of a sparkline."""
+    return not (encoding or "").lower().startswith("utf")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,9 +11,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.admin_pb2 import Crawl, Job, Node, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event, Statistics
-from toehold_client.spec.plain import to_plain
+from toehold_client.cli.text import remaining_text
+from toehold_client.spec.plain import seconds_of, to_plain
 
 from .crawl_log import LoggedPage
+from .seeds import Seeds
 
 _PROBLEMS = frozenset(("problem", "flights_cancelled", "limit_reached", "uris_left"))
 
@@ -32,6 +34,10 @@ class Look:
     """Why it is not going faster, or not at all; in one line."""
     lease_s: float = 30.0
     """How long a node may be silent before its leases lapse."""
+    history: Sequence[float] = ()
+    """Pages per second over the last minutes, the latest last."""
+    seeds: Seeds = field(default_factory=Seeds)
+    """The first seeds, as they were some seconds ago at most."""
     nodes: Sequence[Node] = ()
     """The latest seen first."""
     jobs: Sequence[Job] = ()
@@ -46,6 +52,8 @@ class Look:
     """Why the frontier does not answer now; empty if it does. All the rest is as it was last."""
     away_s: float = 0.0
     """For how long."""
+    waiting_in: str = ""
+    """The directory in which the crawl is paused, so that no frontier runs; empty while one does."""
     due: bool = True
     """Whether its time had come. If not, an event called for it."""
 
@@ -69,6 +77,14 @@ def seconds_until(statistics: Statistics, moment: Timestamp) -> float:
     return (moment.ToNanoseconds() - statistics.snapshot_time.ToNanoseconds()) / 1e9
 
 
+def time_left(statistics: Statistics) -> str:
+    """`1 to 3 h left`; empty if nothing allows an estimate."""
+    if not statistics.HasField("remaining_max_duration"):
+        return ""
+    least, most = statistics.remaining_min_duration, statistics.remaining_max_duration
+    return remaining_text(seconds_of(least), seconds_of(most))
+
+
 def waiting_text(statistics: Statistics) -> str:
     """While nothing can be leased: what the crawl waits for, and until when. Empty otherwise."""
     if not statistics.waiting_for or not statistics.HasField("next_due_time"):
@@ -89,6 +105,8 @@ def to_record(look: Look) -> dict[str, Any]:
         "status": to_plain(look.status),
         "why": look.why,
         "statistics": to_plain(look.statistics),
+        "pages_per_second": [round(rate, 3) for rate in look.history],
+        "troubled_seeds": [to_plain(seed) for seed in look.seeds.troubled],
         "nodes": [to_plain(node) for node in look.nodes],
         "jobs": [to_plain(job) for job in look.jobs],
         "slowest_queues": [to_plain(queue) for queue in look.slowest],

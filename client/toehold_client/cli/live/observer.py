@@ -9,11 +9,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl
-from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Event, Statistics
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event, Statistics
 from toehold_client.awaiting import ENDED
 from toehold_client.cli.interruptions import Bell
 from toehold_client.cli.text import duration_text
@@ -28,44 +30,103 @@ from toehold_client.errors import (
 from toehold_client.listening import Listener
 from toehold_client.spec.plain import seconds_of
 
+from .crawl_log import last_pages
+from .history import History
 from .look import Look, is_problem, seconds_until
+from .seeds import MOST_SEEDS, Seeds
 
 MOST_PROBLEMS = 50
-_AWAY = (FrontierUnavailable, DeadlineExceeded)
+
+SEEDS_S = 10.0
+"""How long a look shows the same seeds: there may be many to list."""
+
+_MOST_PAGES = 12
+_AWAY_LOOK_S = 1.0
+AWAY = (FrontierUnavailable, DeadlineExceeded)
+"""The errors of a frontier that does not answer."""
+
+FINISHED = CrawlState.CRAWL_STATE_FINISHED
 _TELLING = frozenset(("status_changed", "held", "released", "torn_down"))
+
+
+class Beat:
+    """Says when a look is due: every `interval_s`, the first at once."""
+
+    def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s = interval_s
+        self._clock = clock
+        self._due_s = -math.inf
+
+    @property
+    def left_s(self) -> float:
+        """How long it is until the next."""
+        return max(0.0, self._due_s - self._clock())
+
+    def is_due(self) -> bool:
+        """Whether one is due now. Then the next is due an interval later."""
+        now_s = self._clock()
+        due = now_s >= self._due_s
+        if due:
+            self._due_s = now_s + self._interval_s
+        return due
+
+
+class Observing(Protocol):
+    """Looks at a crawl, in one thread."""
+
+    def look(self) -> Look:
+        """The crawl now."""
+
+    def close(self) -> None:
+        """Stops listening to events."""
+
+    def end(self) -> None:
+        """From another thread: ends all waits. A look raises ClientClosed from there on."""
 
 
 class Observer:
     """Looks at a crawl whenever it is asked to, in one thread. While the frontier does not answer, it gives
     what it saw last.
 
-    `on_news`, if given, is called in another thread when an event calls for another look.
+    `on_news`, if given, is called in another thread when an event calls for another look. `log` is the crawl
+    log, if it is on this machine.
     """
 
     def __init__(
         self,
         crawl: CrawlController,
         on_news: Callable[[], None] | None = None,
+        *,
+        log: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._controller = crawl
         self._on_news = on_news
+        self._log = log
         self._clock = clock
         self._described: Crawl | None = None
         self._seen: Look | None = None
+        self._seeds = Seeds()
+        self._seeds_beat = Beat(SEEDS_S, clock)
         self._away_since_s: float | None = None
         self._listener: Listener | None = None
         # From events:
         self._lock = threading.Lock()
+        self._heard = 0  # the number of the last
         self._updated = False  # its spec
         self._status = CrawlStatus()  # the latest that was told
         self._problems: deque[Event] = deque(maxlen=MOST_PROBLEMS)
+        self._history = History()
 
     def close(self) -> None:
         """Stops listening to events."""
         if self._listener is not None:
             with contextlib.suppress(ToeholdError):  # missed events don't matter any more
                 self._listener.close()
+
+    def end(self) -> None:
+        """From another thread: closes the client, which ends all waits."""
+        self._controller.frontier.close()
 
     def look(self) -> Look:
         """The crawl now, or the last look while the frontier does not answer.
@@ -76,7 +137,7 @@ class Observer:
             self._seen = self._ask()
             if self._on_news is not None:
                 self._listen()
-        except _AWAY as error:
+        except AWAY as error:
             if self._seen is None:
                 raise
             return self._seen_last(self._seen, str(error))
@@ -86,7 +147,7 @@ class Observer:
     def catch_up(self) -> None:
         """Reads all kept events, up to now."""
         for event in self._controller.events("start"):
-            self._hear(event)
+            self.hear(event)
 
     def _ask(self) -> Look:
         frontier, name = self._controller.frontier, self._controller.crawl
@@ -96,6 +157,10 @@ class Observer:
         if self._described is None:
             self._described = self._controller.describe()
         answer, server = self._controller.statistics(), frontier.get_frontier()
+        with self._lock:
+            at_s = answer.statistics.snapshot_time.ToNanoseconds() / 1e9
+            self._history.note_total(at_s, answer.statistics.succeeded_count)
+            history = self._history.rates()
         return Look(
             address=frontier.address,
             crawl=self._described,
@@ -103,12 +168,23 @@ class Observer:
             statistics=answer.statistics,
             why=answer.statistics.limited_by or self._explained(answer.statistics),
             lease_s=seconds_of(server.lease_duration),
+            history=history,
+            seeds=self._asked_seeds(answer.status),
             nodes=list(server.nodes),
             jobs=[job for job in frontier.list_jobs(name) if job.state not in ENDED],
             slowest=frontier.slowest_queues(name),
             largest=frontier.largest_queues(name),
             problems=self._problems_heard(),
+            pages=[] if self._log is None else last_pages(self._log, _MOST_PAGES),
         )
+
+    def _asked_seeds(self, status: CrawlStatus) -> Seeds:
+        """The seeds, as they were `SEEDS_S` ago at most; as they are when the crawl has just ended."""
+        ended = status.state == FINISHED and (self._seen is None or self._seen.status.state != FINISHED)
+        if self._seeds_beat.is_due() or ended:
+            listed = self._controller.frontier.list_seeds(self._controller.crawl)
+            self._seeds = Seeds.of(islice(listed, MOST_SEEDS))
+        return self._seeds
 
     def _explained(self, statistics: Statistics) -> str:
         """The frontier's reason why nothing is being fetched now, if there is one."""
@@ -148,13 +224,17 @@ class Observer:
                     return
             except CursorTooOld:
                 cursor = "start"
-            except _AWAY:
+            except AWAY:
                 pass  # it is back
-        self._listener = self._controller.listen(self._hear, cursor)
+        self._listener = self._controller.listen(self.hear, cursor)
 
-    def _hear(self, event: Event) -> None:
+    def hear(self, event: Event) -> None:
+        """Notes an event, in any thread. An event that comes again is ignored."""
         kind, problem = event.WhichOneof("kind"), is_problem(event)
         with self._lock:
+            if event.sequence <= self._heard:
+                return
+            self._heard = event.sequence
             if kind == "status_changed":
                 self._status = event.status_changed
             elif kind == "torn_down":
@@ -164,6 +244,11 @@ class Observer:
                 self._status = told
             elif kind == "operator_acted" and event.operator_acted.action == "update":
                 self._updated = True
+            elif kind == "statistics":
+                told_s = event.event_time.ToNanoseconds() / 1e9
+                interval = event.statistics
+                length_s = seconds_of(interval.interval_duration)
+                self._history.note_interval(told_s, length_s, interval.succeeded_count)
             if problem:
                 self._problems.append(event)
         if (problem or kind in _TELLING) and self._on_news is not None:
@@ -175,13 +260,16 @@ class Looks:
     until the crawl's end. The bell rings for each look. The next look waits until the last one was taken, so
     none is missed, and the frontier has no work for looks that nobody sees.
 
+    `observing` makes the observer, given what it is to call when an event calls for another look.
+
     The main thread does not call the frontier, so it reacts to signals at once, and no signal interrupts a
-    call. A context; at its end it closes the controller's client, which ends all waits.
+    call. A context; at its end it ends the observer.
     """
 
-    def __init__(self, crawl: CrawlController, interval_s: float, bell: Bell) -> None:
-        self._crawl = crawl
-        self._interval_s = interval_s
+    def __init__(
+        self, observing: Callable[[Callable[[], None]], Observing], interval_s: float, bell: Bell
+    ) -> None:
+        self._beat = Beat(interval_s)
         self._bell = bell
         self._news = threading.Event()
         self._taken = threading.Event()
@@ -189,6 +277,7 @@ class Looks:
         self._lock = threading.Lock()
         self._latest: Look | None = None
         self._error: BaseException | None = None
+        self._observer = observing(self._news.set)
         self._thread = threading.Thread(target=self._run, name="toehold-looks", daemon=True)
 
     def __enter__(self) -> Self:
@@ -201,7 +290,7 @@ class Looks:
         self._stop.set()
         self._taken.set()
         self._news.set()
-        self._crawl.frontier.close()
+        self._observer.end()
         self._thread.join()
 
     def take(self) -> Look | None:
@@ -215,26 +304,26 @@ class Looks:
         return look
 
     def _run(self) -> None:
-        observer = Observer(self._crawl, self._news.set)
-        due_s = -math.inf
+        last: tuple[bool, CrawlStatus] | None = None
         try:
             while True:
                 self._news.clear()  # before the look: what comes meanwhile may not be in it
                 self._taken.clear()
                 if self._stop.is_set():  # asked after both are cleared: an end sets them
                     return
-                now_s = time.monotonic()
-                due = now_s >= due_s
-                if due:
-                    due_s = now_s + self._interval_s
-                look = replace(observer.look(), due=due)
-                with self._lock:
-                    self._latest = look
-                self._bell.ring()
-                if look.ended:
-                    return
-                self._taken.wait()
-                self._news.wait(max(0.0, due_s - time.monotonic()))
+                due = self._beat.is_due()
+                look = replace(self._observer.look(), due=due)
+                away = bool(look.away or look.waiting_in)
+                if due or not away or (away, look.status) != last:  # else it is as it was
+                    with self._lock:
+                        self._latest = look
+                    self._bell.ring()
+                    if look.ended:
+                        return
+                    self._taken.wait()
+                last = away, look.status
+                # Its return is seen soon, however long the interval is.
+                self._news.wait(min(self._beat.left_s, _AWAY_LOOK_S) if away else self._beat.left_s)
         except ClientClosed:
             return  # the context has ended
         except BaseException as error:  # whatever it is, `take` raises it
@@ -242,4 +331,4 @@ class Looks:
                 self._error = error
             self._bell.ring()
         finally:
-            observer.close()
+            self._observer.close()

@@ -1,0 +1,74 @@
+"""Text in the cells of a terminal: labels, rows beside them, and text that is wrapped instead of cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from toehold_client.cli import output
+
+LABEL_CELLS = 9
+_LEAST_NAME_CELLS = 12
+_LEAST_BESIDE_CELLS = 20
+_MOST_LINES = 4
+
+Part = str | tuple[str, str]
+"""Text, or text and its style."""
+
+Item = list[Text]
+"""Lines that belong together."""
+
+_CONSOLE = Console(width=80)  # for tabs alone, which harmless text does not have
+
+
+def text_of(*parts: Part) -> Text:
+    """Parts joined. This is where all text becomes safe for a terminal."""
+    text = Text(no_wrap=True)
+    for part in parts:
+        said, style = (part, "") if isinstance(part, str) else part
+        text.append(output.harmless(said), style)
+    return text
+
+
+def wrapped(text: Text, width: int) -> Item:
+    """Text in lines of this width, at most `_MOST_LINES`: more is the fault of whoever named something."""
+    if text.cell_len <= width:
+        return [text]
+    lines = [*text.wrap(_CONSOLE, max(width, 1), no_wrap=False)]
+    for each in lines:
+        each.rstrip()
+    lines = [each for each in lines if each.plain]
+    kept = [*lines[: _MOST_LINES - 1], Text(" ").join(lines[_MOST_LINES - 1 :])]
+    return [each for each in kept if each.plain]
+
+
+def row(label: str, width: int, *parts: Part) -> Item:
+    """Text beside a label, wrapped."""
+    return labelled(label, wrapped(text_of(*parts), width - LABEL_CELLS))
+
+
+def labelled(label: str, lines: Iterable[Text]) -> list[Text]:
+    """Lines beside a label."""
+    named, blank = text_of((label.ljust(LABEL_CELLS), "bold")), Text(" " * LABEL_CELLS)
+    return [(blank if place else named) + line for place, line in enumerate(lines)]
+
+
+def beside(told: Sequence[tuple[str, Text]], width: int) -> list[Item]:
+    """Names, and beside them what is told of each, wrapped. Names get the room that the rest leaves."""
+    if not told:
+        return []
+    room = width - LABEL_CELLS
+    names = [output.harmless(name) for name, _ in told]
+    spare = room - 2 - max(text.cell_len for _, text in told)
+    most = max(spare, room // 3, _LEAST_NAME_CELLS)
+    cells = min(max(map(cell_len, names)), most)
+    cut = [name if cell_len(name) <= cells else f"{set_cell_size(name, cells - 1)}…" for name in names]
+    items = []
+    for name, (_, text) in zip(cut, told, strict=True):
+        begin, blank = Text(set_cell_size(name, cells + 2)), Text(" " * (cells + 2))
+        lines = wrapped(text, max(room - cells - 2, _LEAST_BESIDE_CELLS))
+        items.append([(blank if place else begin) + line for place, line in enumerate(lines)])
+    return items

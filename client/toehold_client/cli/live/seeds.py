@@ -1,0 +1,54 @@
+"""How the seeds of a crawl fare: how many were fetched, and which ones have trouble."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from toehold.frontier.v1.admin_pb2 import Seed, SeedResult
+from toehold_client.cli.text import count_text, counted
+
+MOST_SEEDS = 1_000
+"""How many seeds of a crawl are asked for, the first ones."""
+
+_TROUBLED = (SeedResult.SEED_RESULT_ERROR, SeedResult.SEED_RESULT_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """The first seeds of a crawl, at one moment."""
+
+    counts: Mapping[SeedResult.ValueType, int] = field(default_factory=dict)
+    troubled: Sequence[Seed] = ()
+    """Those that were answered with an error, or not at all."""
+
+    @classmethod
+    def of(cls, seeds: Iterable[Seed]) -> Seeds:
+        """Sorts seeds by their results."""
+        known = list(seeds)
+        return cls(
+            counts=Counter(seed.result for seed in known),
+            troubled=[seed for seed in known if seed.result in _TROUBLED],
+        )
+
+
+def seed_text(seed: Seed) -> str:
+    """`docs.example: name not found`. Seeds are https unless they say otherwise."""
+    return f"{seed.uri.removeprefix('https://').removesuffix('/')}: {seed.outcome}"
+
+
+def seeds_text(seeds: Seeds) -> str:
+    """`1 of 3 seeds fetched, 1 answered with an error, 1 failed`."""
+    told = [
+        f"{count_text(seeds.counts.get(SeedResult.SEED_RESULT_FETCHED, 0))} of "
+        f"{counted(sum(seeds.counts.values()), 'seed')} fetched"
+    ]
+    for result, words in (
+        (SeedResult.SEED_RESULT_ERROR, "answered with an error"),
+        (SeedResult.SEED_RESULT_FAILED, "failed"),
+        (SeedResult.SEED_RESULT_PENDING, "pending"),
+    ):
+        if seeds.counts.get(result):
+            told.append(f"{count_text(seeds.counts[result])} {words}")
+    return ", ".join(told)

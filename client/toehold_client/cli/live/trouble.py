@@ -1,0 +1,75 @@
+"""Whatever is wrong with a crawl now, in sentences. Problems that are over are events, and not here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toehold.frontier.v1.crawl_pb2 import CrawlState
+from toehold_client.cli.text import counted
+
+from .look import Look, seconds_until
+from .presence import LOST, SILENT, absence_text, is_present, presence, silent_s
+from .seeds import seed_text
+
+NODES_START_S = 5.0
+"""A crawl that has just begun, or gone on, does not miss its nodes yet."""
+
+NEWS_S = 600.0
+"""A node that was lost longer ago is no news."""
+
+_REMARKS = {
+    "hookFailed": "the hook failed on {}",
+    "extractorFailed": "an extractor failed on {}",
+}
+"""The nodes' remarks that are trouble, and how to say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is wrong."""
+
+    subject: str
+    """The same as long as it is the same trouble, whatever its numbers."""
+    text: str
+
+
+def troubles(look: Look) -> Iterator[Trouble]:
+    """All trouble but that of single seeds and absent nodes, the worst first."""
+    yield from _no_node(look)
+    for node in look.nodes:
+        if node.rival_session:
+            text = f"node {node.node}: two processes use this name; give each its own"
+            yield Trouble(f"node {node.node} rival", text)
+        for count, what in ((node.pool.died_count, "died"), (node.pool.abandoned_count, "left behind")):
+            if count and is_present(look, node):
+                text = f"node {node.node}: {counted(count, 'toe thread')} {what}"
+                yield Trouble(f"node {node.node} {what}", text)
+    for remark, words in _REMARKS.items():
+        count = look.statistics.annotation_counts.get(remark, 0)
+        if count:
+            yield Trouble(remark, words.format(counted(count, "page")))
+    if look.statistics.lapsed_count:
+        lapsed = counted(look.statistics.lapsed_count, "lease")
+        yield Trouble("lapsed", f"{lapsed} lapsed, because nodes fell silent; the URIs are fetched again")
+
+
+def absences(look: Look) -> Iterator[Trouble]:
+    """The nodes that should be there."""
+    for node in look.nodes:
+        absence = presence(look, node)
+        if absence in (SILENT, LOST) and silent_s(look, node) < NEWS_S:
+            yield Trouble(f"node {node.node} {absence}", f"node {node.node}: {absence_text(look, node)}")
+
+
+def seed_troubles(look: Look) -> Iterator[Trouble]:
+    """The seeds that were answered with an error, or not at all."""
+    for seed in look.seeds.troubled:
+        yield Trouble(f"seed {seed.uri} {seed.result}", f"seed {seed_text(seed)}")
+
+
+def _no_node(look: Look) -> Iterator[Trouble]:
+    runs = look.status.state == CrawlState.CRAWL_STATE_RUNNING and not look.away
+    runs_s = -seconds_until(look.statistics, look.status.reach_time)
+    if runs and runs_s >= NODES_START_S and not any(is_present(look, node) for node in look.nodes):
+        yield Trouble("no node", "no node is there, so nothing is fetched")
