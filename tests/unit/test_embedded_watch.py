@@ -4,13 +4,14 @@ The frontier is a script of states; time passes only in waits.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from toehold.frontier.v1.admin_pb2 import Crawl, GetStatisticsResponse
+from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
     CrawlState,
@@ -52,21 +53,32 @@ class Stage:
         self.refusal: Exception | None = None
         self.said: list[str] = []
         self.reason = ""
+        self.seen: Look | None = None
+        self.shown: list[Look] = []
+        self.closed = False
 
     def monotonic(self) -> float:
         return self.now_s
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, readable: int | None = None) -> bool:
         self.now_s += seconds
         self.count += self.signals.count(self.ticks)
+        return False
 
-    def get_statistics(self, crawl: str) -> GetStatisticsResponse:
+    def look(self) -> Look:
         self.ticks += 1
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-        if state is None:
+        if state is AWAY and self.seen is None:
             raise FrontierUnavailable("no frontier answers")
+        if state is AWAY:
+            assert self.seen is not None
+            return replace(self.seen, away="no frontier answers")
         status = CrawlStatus(state=state, reason=self.reason)
-        return GetStatisticsResponse(statistics=Statistics(), status=status)
+        self.seen = Look(self.address, Crawl(crawl="crawl"), status, Statistics(), "")
+        return self.seen
+
+    def close(self) -> None:
+        self.closed = True
 
     def request_state(self, crawl: str, target: TargetState.ValueType) -> None:
         self.requests.append(target)
@@ -74,7 +86,7 @@ class Stage:
             raise self.refusal
 
     def show(self, look: Look) -> None:
-        pass
+        self.shown.append(look)
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -97,6 +109,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     def make(*states: CrawlState.ValueType | None, signals: tuple[int, ...] = ()) -> Stage:
         made = Stage(list(states), list(signals))
         monkeypatch.setattr(watch, "time", made)
+        monkeypatch.setattr(watch, "Observer", lambda *_, **__: made)
         return made
 
     yield make
@@ -106,6 +119,8 @@ def test_without_a_signal_it_watches_to_the_end(stage: Any) -> None:
     play = stage(PREPARING, RUNNING, RUNNING, FINISHED)
     assert play.watch().until_end() is Ending.FINISHED
     assert play.requests == []
+    assert [look.status.state for look in play.shown] == [PREPARING, RUNNING, RUNNING, FINISHED]
+    assert play.closed, "nobody listens to events any more"
 
 
 def test_the_first_signal_pauses_once_and_waits_until_it_is_paused(stage: Any) -> None:
@@ -171,8 +186,9 @@ def test_a_crawl_paused_from_elsewhere_is_waited_for_and_a_signal_leaves_it_paus
 
 
 def test_a_frontier_that_is_silent_for_a_while_is_waited_for(stage: Any) -> None:
-    play = stage(RUNNING, *[AWAY] * 20, RUNNING, *[AWAY] * 20, FINISHED)
+    play = stage(*[AWAY] * 20, RUNNING, *[AWAY] * 20, FINISHED)
     assert play.watch().until_end() is Ending.FINISHED
+    assert [bool(look.away) for look in play.shown] == [False, *[True] * 20, False]
 
 
 def test_a_frontier_that_is_silent_for_too_long_is_given_up(stage: Any) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from toehold.frontier.v1.crawl_pb2 import FetchStatus
 from toehold_client.spec.plain import enum_word
 
+_NEARLY = 0.9  # of a unit counts as one
+
 
 def count_text(count: int) -> str:
     """`1 234 567`."""
@@ -51,19 +53,26 @@ def fetch_status_text(code: int | str) -> str:
 
 def rough_text(seconds: float) -> str:
     """`40 s`, `3 min`, `2 h`, `4 days`."""
-    return "{} {}".format(*_rough(seconds))
+    unit, unit_s = _unit_of(seconds)
+    return f"{_rounded(seconds, unit_s)} {unit}"
 
 
 def remaining_text(min_s: float, max_s: float) -> str:
     """`about 2 h left`, `1 to 3 h left`, `40 min to 2 h left`."""
-    (least, its_unit), (most, unit) = _rough(min_s), _rough(max(min_s, max_s))
-    if its_unit != unit:
-        return f"{least} {its_unit} to {most} {unit} left"
+    unit, unit_s = _unit_of(max(min_s, max_s))
+    least, most = _rounded(min_s, unit_s), _rounded(max(min_s, max_s), unit_s)
+    if unit != "s" and min_s < unit_s * _NEARLY:
+        return f"{rough_text(min_s)} to {most} {unit} left"
     return f"about {most} {unit} left" if least == most else f"{least} to {most} {unit} left"
 
 
-def _rough(seconds: float) -> tuple[int, str]:
-    for unit, length_s, most_s in (("s", 1, 90), ("min", 60, 5_400), ("h", 3_600, 129_600)):
+def _unit_of(seconds: float) -> tuple[str, float]:
+    """The unit that suits a time, and its length."""
+    for unit, unit_s, most_s in (("s", 1.0, 90.0), ("min", 60.0, 5_400.0), ("h", 3_600.0, 129_600.0)):
         if seconds < most_s:
-            return max(round(seconds / length_s), 1), unit
-    return round(seconds / 86_400), "days"
+            return unit, unit_s
+    return "days", 86_400.0
+
+
+def _rounded(seconds: float, unit_s: float) -> int:
+    return max(round(seconds / unit_s), 1)

@@ -42,12 +42,18 @@ from toehold.frontier.v1.admin_pb2 import (
     LaunchCrawlResponse,
     ListJobsResponse,
     ListLargestQueuesResponse,
+    ListSeedsResponse,
     ListSlowestQueuesResponse,
+    Node,
+    NodePresence,
+    Seed,
+    SeedResult,
 )
 from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
     CrawlStatus,
     Event,
+    Held,
     IntervalStatistics,
     LimitSpec,
     Problem,
@@ -57,6 +63,7 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
+PRESENT = NodePresence.NODE_PRESENCE_PRESENT
 FINISHED = status("FINISHED")
 AT_LIMIT = status("FINISHED", "FINISHED_DOCUMENT_LIMIT")
 EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "crawl 'c' exists already", "CRAWL_EXISTS")
@@ -71,6 +78,9 @@ STATISTICS = Statistics(
     succeeded_per_second=4.5,
     elapsed_duration=Duration(seconds=75),
     limited_by="every host rests",
+    remaining_min_duration=Duration(seconds=7_000),
+    remaining_max_duration=Duration(seconds=7_200),
+    annotation_counts={"hookFailed": 3},
 )
 
 
@@ -105,9 +115,30 @@ def will_be_found(frontier: FakeFrontier, now: CrawlStatus, spec: CrawlSpec | No
     frontier.will("GetCrawl", crawl, crawl)
 
 
+def will_tell(frontier: FakeFrontier, now: CrawlStatus, *told: Answer) -> None:
+    """The crawl is in this state at event 7, and this follows."""
+    here, earlier = present(now, "e7"), story(*[Event(held=Held())] * 7)
+    frontier.will("StateEvents", [here, SILENCE], [here, SILENCE], [here, *earlier], [here, *told])
+
+
 def will_end(frontier: FakeFrontier, end: CrawlStatus) -> None:
     frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c", status=end, seed_count=1)))
     frontier.will("GetStatistics", GetStatisticsResponse(status=end, statistics=STATISTICS))
+
+
+def will_be_seen(frontier: FakeFrontier) -> None:
+    """Lets the frontier answer a minute of looks at the crawl, which runs."""
+    failed = Seed(uri="https://docs.example/", outcome="name not found", result=SeedResult.SEED_RESULT_FAILED)
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
+    for rpc, answer in (
+        ("GetStatistics", GetStatisticsResponse(status=RUNNING, statistics=STATISTICS)),
+        ("GetFrontier", GetFrontierResponse(nodes=[Node(node="north", presence=PRESENT)])),
+        ("ListSeeds", ListSeedsResponse(seeds=[failed])),
+        ("ListJobs", ListJobsResponse()),
+        ("ListSlowestQueues", ListSlowestQueuesResponse()),
+        ("ListLargestQueues", ListLargestQueuesResponse()),
+    ):
+        frontier.will(rpc, *[answer] * 100)
 
 
 def test_a_crawl_is_launched_and_followed_to_its_end(
@@ -129,7 +160,6 @@ def test_a_crawl_is_launched_and_followed_to_its_end(
         f"{WHEN}  PREPARING (RUNNING)",
         f"{WHEN}  seeds announced: 1; queued: 1",
         f"{WHEN}  RUNNING",
-        f"{WHEN}  in 20.0 s: 12 succeeded, 0 B, 0 queued",
         f"{WHEN}  FINISHED",
         "c: FINISHED; 12 succeeded, 3.0 kB, 2 failed, 1 disregarded, in 1 min 15 s",
     ]
@@ -154,6 +184,18 @@ def test_the_exit_code_tells_how_the_crawl_ended(
     frontier.will("StateEvents", [present(ended, "e1")], [present(ended, "e1"), *story(ended)])
     will_end(frontier, ended)
     assert toehold_at("run", spec)[0] == code
+
+
+def test_a_crawl_that_failed_is_told_with_the_reason(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    will_launch(frontier)
+    failed = status("FINISHED", failure="no page was fetched: of 1 URI, 1 name not found")
+    frontier.will("StateEvents", [present(failed, "e1")], [present(failed, "e1"), *story(failed)])
+    will_end(frontier, failed)
+    code, output, _ = toehold_at("run", spec)
+    assert code == 4
+    assert output.splitlines()[-1] == "c failed: no page was fetched: of 1 URI, 1 name not found"
 
 
 def test_an_end_that_this_version_does_not_know_is_no_success(
@@ -189,12 +231,12 @@ def test_a_crawl_that_was_launched_before_is_followed_from_now_on(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
     will_be_found(frontier, RUNNING)
-    frontier.will("StateEvents", [present(RUNNING, "e7")], [present(RUNNING, "e7"), *story(STOPPED, after=7)])
+    will_tell(frontier, RUNNING, *story(STOPPED, after=7))
     will_end(frontier, STOPPED)
     code, output, errors = toehold_at("run", spec)
     assert (code, errors) == (8, "")
     assert output.splitlines()[:2] == [f"{WHEN}  RUNNING", f"{WHEN}  FINISHED (ABORTED)"]
-    assert frontier.asked["StateEvents"][1].cursor == "e7"
+    assert [request.cursor for request in frontier.asked["StateEvents"]] == ["", "", "start", "e7"]
     assert not frontier.asked["AddSeeds"] and not frontier.asked["LaunchCrawl"]
 
 
@@ -206,7 +248,7 @@ def test_a_crawl_that_somebody_else_launches_meanwhile_is_followed(
     frontier.will("GetCrawl", *[crawl] * 3)
     frontier.will("AddSeeds", AddSeedsResponse(added_count=1))
     frontier.will("LaunchCrawl", LAUNCHED)
-    frontier.will("StateEvents", [present(RUNNING, "e7")], [present(RUNNING, "e7"), *story(FINISHED)])
+    will_tell(frontier, RUNNING, *story(FINISHED, after=7))
     will_end(frontier, FINISHED)
     assert toehold_at("run", spec)[0] == 0
 
@@ -227,7 +269,7 @@ def test_a_crawl_that_runs_with_other_settings_is_told(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
     will_be_found(frontier, RUNNING, CrawlSpec(limits=LimitSpec(max_documents=5)))
-    frontier.will("StateEvents", [present(RUNNING, "e7")], [present(RUNNING, "e7"), *story(FINISHED)])
+    will_tell(frontier, RUNNING, *story(FINISHED, after=7))
     will_end(frontier, FINISHED)
     code, _, errors = toehold_at("run", spec)
     assert code == 0
@@ -323,22 +365,32 @@ def test_ctrl_c_ends_the_command_and_not_the_crawl(frontier: FakeFrontier, addre
     assert not frontier.asked["RequestState"]
 
 
+def test_a_pipe_has_lines_that_tell_how_it_goes_and_what_is_wrong_at_once(
+    frontier: FakeFrontier, address: str, spec: str
+) -> None:
+    will_launch(frontier)
+    quiet: list[Answer] = [present(PREPARING, "e1"), *story(RUNNING), SILENCE]
+    frontier.will("StateEvents", [present(PREPARING, "e1")], quiet)
+    will_be_seen(frontier)
+    with started(address, spec) as process:
+        lines = [line_of(process) for _ in range(4)]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+    assert lines[0] == f"{WHEN}  RUNNING\n"
+    assert lines[1].endswith(
+        "UTC  RUNNING  12 pages  4.5 pages/s  0 B/s  0 queued  2 failed  3.0 kB  about 2 h left  "
+        "every host rests  the hook failed on 3 pages\n"
+    )
+    assert lines[2].endswith("UTC  problem: the hook failed on 3 pages\n")
+    assert lines[3].endswith("UTC  problem: seed docs.example: name not found\n")
+
+
 def test_a_terminal_has_a_panel_that_tells_how_it_goes(
     frontier: FakeFrontier, address: str, spec: str
 ) -> None:
     will_be_found(frontier, PAUSED)
-    told: list[Answer] = [present(PAUSED, "e1"), *story(RUNNING), SILENCE]
-    frontier.will("StateEvents", [present(PAUSED, "e1")], told)
-    running = GetStatisticsResponse(status=RUNNING, statistics=STATISTICS)
-    frontier.will("GetStatistics", *[running] * 100)
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
-    for rpc, answer in (
-        ("GetFrontier", GetFrontierResponse()),
-        ("ListJobs", ListJobsResponse()),
-        ("ListSlowestQueues", ListSlowestQueuesResponse()),
-        ("ListLargestQueues", ListLargestQueuesResponse()),
-    ):
-        frontier.will(rpc, *[answer] * 100)
+    will_tell(frontier, PAUSED, *story(RUNNING, after=7), SILENCE)
+    will_be_seen(frontier)
     ours, theirs = pty.openpty()
     with started(address, spec, output=theirs) as process:
         os.close(theirs)

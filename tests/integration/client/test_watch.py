@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from select import select
 from typing import Any
@@ -24,6 +25,7 @@ from toehold.frontier.v1.admin_pb2 import (
     GetStatisticsResponse,
     ListJobsResponse,
     ListLargestQueuesResponse,
+    ListSeedsResponse,
     ListSlowestQueuesResponse,
     Reason,
 )
@@ -42,7 +44,7 @@ from toehold.frontier.v1.crawl_pb2 import (
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client import CrawlController, FrontierClient
 from toehold_client.cli.interruptions import Bell
-from toehold_client.cli.live.observer import Looks
+from toehold_client.cli.live.observer import Looks, Observer
 from toehold_client.cli.main import run
 
 Watch = Callable[..., tuple[int, list[str], str]]
@@ -93,6 +95,7 @@ def _see_the_rest(frontier: FakeFrontier, told: CrawlStatus) -> None:
     frontier.will("GetFrontier", GetFrontierResponse(lease_duration=Duration(seconds=30)))
     if told.state != CrawlState.CRAWL_STATE_RUNNING:
         frontier.will("Explain", ExplainResponse(reasons=[Reason(message="because of this")]))
+    frontier.will("ListSeeds", ListSeedsResponse())
     frontier.will("ListJobs", ListJobsResponse())
     frontier.will("ListSlowestQueues", ListSlowestQueuesResponse())
     frontier.will("ListLargestQueues", ListLargestQueuesResponse())
@@ -156,7 +159,8 @@ def test_no_look_is_missed_however_late_it_is_shown(frontier: FakeFrontier, addr
     for _ in range(4):
         frontier.will("GetStatistics", answer)
         _see_the_rest(frontier, RUNNING)
-    with Bell() as bell, Looks(CrawlController(FrontierClient(address), "c"), 0.0, bell) as looks:
+    observing = partial(Observer, CrawlController(FrontierClient(address), "c"))
+    with Bell() as bell, Looks(observing, 0.0, bell) as looks:
         looked_again.wait(LATE_S)
         while takes < 3:
             assert select([bell], [], [], PATIENCE_S)[0], "a look"
@@ -285,7 +289,7 @@ def test_a_crawl_that_is_not_there_is_an_error(
     unknown = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
     for rpc in ("GetCrawl", "StateEvents"):
         frontier.will(rpc, unknown)
-    assert run(("watch", "--frontier", address, "--crawl", "c", *arguments)) == 4
+    assert run(("watch", "--frontier", address, "--crawl", "c", *arguments)) == 9
     assert capsys.readouterr() == ("", "Error: there is no crawl 'c'\n")
 
 
@@ -300,5 +304,5 @@ def test_a_crawl_that_is_deleted_meanwhile_ends_the_watch(frontier: FakeFrontier
     see(frontier, RUNNING, unknown)
     frontier.will("StateEvents", events())
     code, lines, errors = watch("--interval", "0.1")
-    assert code == 4 and len(lines) == 1
+    assert code == 9 and len(lines) == 1
     assert errors == "Error: there is no crawl 'c'\n"

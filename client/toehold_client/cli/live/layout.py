@@ -6,8 +6,10 @@ It only turns a look and a size into lines of text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, FetchStatus, Statistics
@@ -34,25 +36,41 @@ _STATE_STYLES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A part of a picture that has as many lines as there is room for."""
+
+    label: str
+    items: Sequence[Item]
+    is_listed: bool = False
+    """Whether each item matters, so that those without room are counted."""
+
+
 def picture(look: Look, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
     """A look in at most `height` lines of at most `width` cells each."""
     standing = list(_standing(look, width))
-    statistics = list(chain.from_iterable(_statistics(look, width, ascii_only=ascii_only)))
+    counts = list(_statistics(look, width, ascii_only=ascii_only))
+    statistics = list(chain.from_iterable(counts))
+    if len(standing) + len(statistics) > height:  # too small a screen: the first part of each will do
+        statistics = [item[0] for item in counts]
     sections = [
-        ("problems", list(rows.problems(look, width)), True),
-        ("seeds", list(rows.seeds(look, width)), True),
-        ("nodes", rows.nodes(look, width), True),
-        ("jobs", list(rows.jobs(look, width)), True),
-        ("slowest", rows.slowest(look, width), False),
-        ("largest", rows.largest(look, width), False),
-        ("fetched", list(rows.pages(look, width)), False),
+        _Section("problems", list(rows.problems(look, width)), is_listed=True),
+        _Section("seeds", list(rows.seeds(look, width)), is_listed=True),
+        _Section("nodes", rows.nodes(look, width), is_listed=True),
+        _Section("jobs", list(rows.jobs(look, width))),
+        _Section("slowest", rows.slowest(look, width)),
+        _Section("largest", rows.largest(look, width)),
+        _Section("fetched", list(rows.pages(look, width))),
     ]
-    wanted = [sum(map(len, items)) for _, items, _ in sections]
-    shares = share(height - len(standing) - len(statistics), wanted)
+    shares = share(
+        height - len(standing) - len(statistics),
+        [sum(map(len, section.items)) for section in sections],
+        [2 if section.is_listed else 1 for section in sections],
+    )
     told = [statistics]
-    for (label, items, rest_told), many in zip(sections, shares, strict=True):
+    for section, many in zip(sections, shares, strict=True):
         if many:
-            told.append(labelled(label, _fitting(items, many, rest_told=rest_told)))
+            told.append(labelled(section.label, _fitting(section, many)))
     gaps = len(standing) + sum(map(len, told)) + len(told) - 1 <= height
     lines = standing
     for place, part in enumerate(told):
@@ -67,27 +85,31 @@ def picture(look: Look, width: int, height: int, *, ascii_only: bool = False) ->
     return lines[:height]
 
 
-def share(room: int, wanted: Sequence[int]) -> list[int]:
-    """How many lines each section gets: one in turn, the first sections first, until all is used up."""
+def share(room: int, wanted: Sequence[int], weights: Sequence[int] | None = None) -> list[int]:
+    """How many lines each section gets: in turn as many as its weight, the first sections first, until all is
+    used up.
+    """
+    weights = weights or [1] * len(wanted)
     shares = [0] * len(wanted)
     while room > 0 and shares != list(wanted):
-        for place, most in enumerate(wanted):
-            if shares[place] < most and room > 0:
-                shares[place] += 1
-                room -= 1
+        for place, (most, weight) in enumerate(zip(wanted, weights, strict=True)):
+            more = min(weight, most - shares[place], room)
+            shares[place] += more
+            room -= more
     return shares
 
 
-def _fitting(items: Sequence[Item], lines: int, *, rest_told: bool) -> list[Text]:
-    """The first items that fit in so many lines; with `rest_told`, a last line counts the others."""
+def _fitting(section: _Section, lines: int) -> list[Text]:
+    """The first items of a section that fit in so many lines. If it is listed, a last line counts the rest."""
+    items = section.items
     if sum(map(len, items)) <= lines:
         return list(chain.from_iterable(items))
     kept: list[Text] = []
     for place, item in enumerate(items):
-        if len(kept) + len(item) + rest_told > lines:
+        if len(kept) + len(item) + section.is_listed > lines:
             if not kept:
                 return item[:lines]
-            return [*kept, Text(f"and {count_text(len(items) - place)} more")] if rest_told else kept
+            return [*kept, Text(f"and {count_text(len(items) - place)} more")] if section.is_listed else kept
         kept += item
     return kept
 
@@ -121,9 +143,12 @@ def line(look: Look) -> str:
 def _standing(look: Look, width: int) -> Iterator[Text]:
     """The first lines: the crawl's state, and what holds it up."""
     style = _STATE_STYLES.get(look.status.state, "bold yellow")
-    told = [look.crawl.crawl, f"for {duration_text(seconds_of(look.statistics.elapsed_duration))}"]
-    told += [time_left(look.statistics), "" if look.waiting_in else f"at {look.address}"]
-    yield from row("crawl", width, (output.status_text(look.status), style), f"  {_listed(told)}")
+    state, elapsed_s = output.status_text(look.status), seconds_of(look.statistics.elapsed_duration)
+    told = _listed([look.crawl.crawl, f"for {duration_text(elapsed_s)}", time_left(look.statistics)])
+    address = f", at {look.address}"
+    if look.waiting_in or cell_len(state + told + address) + 2 > width - LABEL_CELLS:
+        address = ""
+    yield from row("crawl", width, (state, style), f"  {told}{address}")
     for label, text, colour in (
         ("away", _absence(look), "bold red" if look.away else "bold yellow"),
         ("failed", look.status.failure, "bold red"),

@@ -33,7 +33,7 @@ def problems(look: Look, width: int) -> Iterator[Item]:
 
 def _problem(look: Look, event: Event) -> Text:
     ago = rough_text(max(-seconds_until(look.statistics, event.event_time), 0.0))
-    return text_of((f"{ago} ago: ", "red"), event_text(event))
+    return text_of((f"{ago} ago: ", "red"), event_text(event).removeprefix("problem: "))
 
 
 def seeds(look: Look, width: int) -> Iterator[Item]:
@@ -54,7 +54,8 @@ def nodes(look: Look, width: int) -> list[Item]:
     items = beside([(node.node, _node(look, node)) for node in listed], width)
     if len(listed) > 1:
         there = [node for node in listed if presence(look, node) == PRESENT]
-        told = f"{count_text(len(there))} of {count_text(len(listed))} present, {_at_work(there)}"
+        of_all = "" if len(there) == len(listed) else f" of {count_text(len(listed))}"
+        told = f"{count_text(len(there))}{of_all} present, {_at_work(there)}"
         items.insert(0, wrapped(text_of((told, "bold")), width - LABEL_CELLS))
     return items
 
