@@ -270,7 +270,7 @@ def test_once_tells_all_that_there_is_with_the_problems_so_far(frontier: FakeFro
     assert (code, errors) == (0, "")
     assert lines[0].startswith("crawl    RUNNING  c, for ")
     assert lines[1] == f"why      {WHY}"
-    assert "problems 1 min 30 s ago  problem: disk-reserve, \\x1b[2Jfull" in lines
+    assert "problems 2 min ago: disk-reserve, \\x1b[2Jfull" in lines
 
 
 def test_once_as_json_is_one_object(frontier: FakeFrontier, watch: Watch) -> None:

@@ -48,11 +48,13 @@ class _Section:
 
 def picture(look: Look, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
     """A look in at most `height` lines of at most `width` cells each."""
-    standing = list(_standing(look, width))
-    counts = list(_statistics(look, width, ascii_only=ascii_only))
-    statistics = list(chain.from_iterable(counts))
-    if len(standing) + len(statistics) > height:  # too small a screen: the first part of each will do
+    state, counts = list(_standing(look, width)), list(_statistics(look, width, ascii_only=ascii_only))
+    standing, statistics = list(chain.from_iterable(state)), list(chain.from_iterable(counts))
+    # On too small a screen the first line of each will do.
+    if len(standing) + len(statistics) > height:
         statistics = [item[0] for item in counts]
+    if len(standing) > height:
+        standing = [item[0] for item in state]
     sections = [
         _Section("problems", list(rows.problems(look, width)), is_listed=True),
         _Section("seeds", list(rows.seeds(look, width)), is_listed=True),
@@ -100,7 +102,7 @@ def share(room: int, wanted: Sequence[int], weights: Sequence[int] | None = None
 
 
 def _fitting(section: _Section, lines: int) -> list[Text]:
-    """The first items of a section that fit in so many lines. If it is listed, a last line counts the rest."""
+    """The first items of a section that fit in the lines; if it is listed, a last line counts the rest."""
     items = section.items
     if sum(map(len, items)) <= lines:
         return list(chain.from_iterable(items))
@@ -140,7 +142,7 @@ def line(look: Look) -> str:
 # Where the crawl stands.
 
 
-def _standing(look: Look, width: int) -> Iterator[Text]:
+def _standing(look: Look, width: int) -> Iterator[Item]:
     """The first lines: the crawl's state, and what holds it up."""
     style = _STATE_STYLES.get(look.status.state, "bold yellow")
     state, elapsed_s = output.status_text(look.status), seconds_of(look.statistics.elapsed_duration)
@@ -148,7 +150,7 @@ def _standing(look: Look, width: int) -> Iterator[Text]:
     address = f", at {look.address}"
     if look.waiting_in or cell_len(state + told + address) + 2 > width - LABEL_CELLS:
         address = ""
-    yield from row("crawl", width, (state, style), f"  {told}{address}")
+    yield row("crawl", width, (state, style), f"  {told}{address}")
     for label, text, colour in (
         ("away", _absence(look), "bold red" if look.away else "bold yellow"),
         ("failed", look.status.failure, "bold red"),
@@ -157,7 +159,7 @@ def _standing(look: Look, width: int) -> Iterator[Text]:
         ("waiting", waiting_text(look.statistics), "yellow"),
     ):
         if text:
-            yield from row(label, width, (text, colour))
+            yield row(label, width, (text, colour))
 
 
 def _absence(look: Look) -> str:
