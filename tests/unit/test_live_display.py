@@ -259,6 +259,17 @@ def test_the_latest_page_comes_first() -> None:
     ]
 
 
+def test_a_long_name_loses_its_middle_and_a_setting_is_named_once() -> None:
+    key, uri = f"com,example,{'long,' * 20}www,", f"https://www.example.com/{'long/' * 20}last.html"
+    rest = queue(key, wake_time=at(3), reason="politeness: min_delay_seconds = 3", queued_count=45)
+    lines = drawn(look(slowest=[rest], pages=[LoggedPage(200, 77, uri)]))
+    (slowest,) = (text for text in lines if text.startswith("slowest"))
+    assert slowest.startswith("slowest  com,example,long,") and "…" in slowest
+    assert slowest.endswith(",www,  for 3.0 s: politeness; 45 queued") and len(slowest) == 80
+    assert lines[-1].endswith("/last.html") and "https://www.example.com/l" in lines[-1]
+    assert len(lines[-1]) == 80
+
+
 def test_while_nothing_is_due_it_tells_what_is_awaited_and_for_how_long() -> None:
     statistics = Statistics(
         snapshot_time=at(0), waiting_for="3 resting queues (politeness)", next_due_time=at(42)
@@ -269,6 +280,7 @@ def test_while_nothing_is_due_it_tells_what_is_awaited_and_for_how_long() -> Non
     assert line(shown).endswith(told)
     assert waiting_text(Statistics(waiting_for="launch", snapshot_time=at(0))) == "launch"
     assert waiting_text(Statistics(next_due_time=at(42), snapshot_time=at(0))) == ""
+    assert waiting_text(Statistics(waiting_for="a rest", next_due_time=at(2), snapshot_time=at(0))) == ""
 
 
 def test_what_there_is_nothing_to_say_of_is_left_out() -> None:
@@ -301,7 +313,8 @@ def test_nothing_that_matters_is_cut(width: int, height: int) -> None:
 
 
 def test_a_terminal_that_lacks_the_characters_of_a_sparkline_gets_others() -> None:
-    lines = [text.plain for text in picture(look(many=9), 80, 24, ascii_only=True)]
+    shown = look(many=9, largest=[queue("long," * 30, queued_count=1)])
+    lines = [text.plain for text in picture(shown, 80, 24, ascii_only=True)]
     assert all(each.isascii() for each in lines)
     assert any(each.endswith("_-#=_-#=") for each in lines)
 
@@ -330,8 +343,8 @@ def test_several_nodes_are_also_told_together_and_those_that_are_missed_come_fir
     lines = [text[9:] for text in drawn(look(nodes=nodes), 80, 40)]
     begin = lines.index("2 of 5 present, 12 toes: 9 fetching, 1 writing, 2 waiting; 6 out")
     assert lines[begin + 1 : begin + 6] == [
-        "tired  silent for 12 s",
         "gone   lost 3 min ago",
+        "tired  silent for 12 s",
         "north  8 toes: 6 fetching, 2 waiting; 3 out",
         "south  4 toes: 3 fetching, 1 writing; 3 out; 4 asked for",
         "home   left 2 h ago",

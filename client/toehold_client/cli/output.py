@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any
@@ -20,6 +21,7 @@ from toehold_client.spec.plain import enum_word
 
 _ROOMY_WIDTH = 120
 _SHORT = 12  # columns up to this width are not wrapped: numbers and states stay whole
+_LEAST_ROOM = 20
 
 
 def line(text: str) -> None:
@@ -76,11 +78,16 @@ def is_roomy() -> bool:
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and values, one pair per line, without empty values."""
+    """Names and values, one pair per line, without empty values. On a terminal long values are wrapped."""
     shown = [(name, harmless(value)) for name, value in pairs if value]
     width = max(len(name) for name, _ in shown)
     for name, value in shown:
-        click.echo(f"{name.ljust(width)}  {value}")
+        lines = [value]
+        if sys.stdout.isatty():
+            room = max(Console().width - width - 2, _LEAST_ROOM)
+            lines = textwrap.wrap(value, room, break_long_words=False, break_on_hyphens=False)
+        for place, part in enumerate(lines):
+            click.echo(f"{'' if place else name:{width}}  {part}")
 
 
 def moment(time: Timestamp) -> str:

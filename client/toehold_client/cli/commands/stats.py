@@ -61,7 +61,7 @@ def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, s
     yield "media types", counts_text(statistics.media_type_counts)
     yield "verdicts", counts_text(statistics.verdict_counts)
     yield "remarks", counts_text(statistics.annotation_counts)
-    yield "time left", time_left(statistics)
+    yield "estimate", time_left(statistics)
     yield "queues", counts_text(statistics.queue_state_counts)
 
 

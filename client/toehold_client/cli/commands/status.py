@@ -72,7 +72,7 @@ def _facts(
         ("verdicts", counts_text(statistics.verdict_counts)),
         ("queues", counts_text(statistics.queue_state_counts)),
         ("limited by", statistics.limited_by),
-        ("time left", time_left(statistics)),
+        ("estimate", time_left(statistics)),
         ("waiting for", statistics.waiting_for),
         ("next due", output.moment(statistics.next_due_time)),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
@@ -45,6 +45,14 @@ def wrapped(text: Text, width: int) -> Item:
     return [each for each in kept if each.plain]
 
 
+def shortened(text: str, cells: int) -> str:
+    """Text of at most so many cells, without its middle if it is longer: both ends of a URI matter."""
+    if cell_len(text) <= cells or cells < _LEAST_NAME_CELLS:
+        return text
+    tail = chop_cells(text[::-1], cells // 2)[0][::-1]
+    return f"{chop_cells(text, cells - cell_len(tail) - 1)[0]}…{tail}"
+
+
 def row(label: str, width: int, *parts: Part) -> Item:
     """Text beside a label, wrapped."""
     return labelled(label, wrapped(text_of(*parts), width - LABEL_CELLS))
@@ -65,9 +73,8 @@ def beside(told: Sequence[tuple[str, Text]], width: int) -> list[Item]:
     spare = room - 2 - max(text.cell_len for _, text in told)
     most = max(spare, room // 3, _LEAST_NAME_CELLS)
     cells = min(max(map(cell_len, names)), most)
-    cut = [name if cell_len(name) <= cells else f"{set_cell_size(name, cells - 1)}…" for name in names]
     items = []
-    for name, (_, text) in zip(cut, told, strict=True):
+    for name, (_, text) in zip((shortened(name, cells) for name in names), told, strict=True):
         begin, blank = Text(set_cell_size(name, cells + 2)), Text(" " * (cells + 2))
         lines = wrapped(text, max(room - cells - 2, _LEAST_BESIDE_CELLS))
         items.append([(blank if place else begin) + line for place, line in enumerate(lines)])

@@ -83,7 +83,9 @@ def picture(look: Look, width: int, height: int, *, ascii_only: bool = False) ->
                 line.stylize("dim")
         lines += part
     for line in lines:
-        line.truncate(width, overflow="crop" if ascii_only else "ellipsis")
+        line.truncate(width, overflow="ellipsis")
+        if ascii_only:
+            line.plain = line.plain.replace("…", "~")
     return lines[:height]
 
 
@@ -133,7 +135,7 @@ def line(look: Look) -> str:
         time_left(statistics),
         look.status.failure,
         _absence(look) or look.why,
-        waiting_text(statistics),
+        "" if look.waiting_in else waiting_text(statistics),
         "; ".join(wrong),
     ]
     return "  ".join(part for part in parts if part)
@@ -156,7 +158,7 @@ def _standing(look: Look, width: int) -> Iterator[Item]:
         ("failed", look.status.failure, "bold red"),
         ("reason", look.status.reason, "red"),
         ("why", look.why, "yellow"),
-        ("waiting", waiting_text(look.statistics), "yellow"),
+        ("waiting", "" if look.waiting_in else waiting_text(look.statistics), "yellow"),
     ):
         if text:
             yield row(label, width, (text, colour))

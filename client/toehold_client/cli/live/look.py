@@ -19,6 +19,9 @@ from .seeds import Seeds
 
 _PROBLEMS = frozenset(("problem", "flights_cancelled", "limit_reached", "uris_left"))
 
+SOON_S = 10.0
+"""A wait that ends sooner is not worth telling: politeness has one after each page."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -86,13 +89,14 @@ def time_left(statistics: Statistics) -> str:
 
 
 def waiting_text(statistics: Statistics) -> str:
-    """While nothing can be leased: what the crawl waits for, and until when. Empty otherwise."""
+    """While nothing can be leased for some time: the reason, and until when. Empty otherwise."""
     if not statistics.waiting_for or not statistics.HasField("next_due_time"):
         return statistics.waiting_for
     left_s = max(seconds_until(statistics, statistics.next_due_time), 0.0)
+    if left_s < SOON_S:
+        return ""
     # Shown by this machine's clock: the frontier's may be another.
     until = datetime.now(UTC).astimezone() + timedelta(seconds=left_s)
-    # The time first: on a narrow terminal the end is cut off.
     return f"until {until:%H:%M:%S} (in {left_s:.0f} s): {statistics.waiting_for}"
 
 

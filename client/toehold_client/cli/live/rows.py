@@ -9,11 +9,12 @@ from rich.text import Text
 
 from toehold.frontier.v1.admin_pb2 import Job, JobState, Node, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import Event, QueueState
+from toehold_client.cli import output
 from toehold_client.cli.event_text import event_text
 from toehold_client.cli.text import bytes_text, count_text, counted, duration_text, rough_text
 from toehold_client.spec.plain import enum_word
 
-from .cells import LABEL_CELLS, Item, beside, text_of, wrapped
+from .cells import LABEL_CELLS, Item, beside, shortened, text_of, wrapped
 from .look import Look, seconds_until
 from .presence import LEFT, PRESENT, absence_text, presence
 from .seeds import seed_text, seeds_text
@@ -50,7 +51,7 @@ def nodes(look: Look, width: int) -> list[Item]:
     last.
     """
     order = {PRESENT: 1, LEFT: 2}
-    listed = sorted(look.nodes, key=lambda node: order.get(presence(look, node), 0))
+    listed = sorted(look.nodes, key=lambda node: (order.get(presence(look, node), 0), node.node))
     items = beside([(node.node, _node(look, node)) for node in listed], width)
     if len(listed) > 1:
         there = [node for node in listed if presence(look, node) == PRESENT]
@@ -100,7 +101,7 @@ def slowest(look: Look, width: int) -> list[Item]:
 
 def _rest(look: Look, queue: WorkQueue) -> str:
     wake_s = max(seconds_until(look.statistics, queue.wake_time), 0.0)
-    return f"for {duration_text(wake_s)}: {queue.reason}; {count_text(queue.queued_count)} queued"
+    return f"for {duration_text(wake_s)}: {_reason(queue)}; {count_text(queue.queued_count)} queued"
 
 
 def largest(look: Look, width: int) -> list[Item]:
@@ -112,12 +113,19 @@ def largest(look: Look, width: int) -> list[Item]:
 
 def _state(queue: WorkQueue) -> str:
     state = enum_word(QueueState.DESCRIPTOR, queue.state).lower()
-    return f"{state}: {queue.reason}" if queue.reason else state
+    return f"{state}: {_reason(queue)}" if queue.reason else state
+
+
+def _reason(queue: WorkQueue) -> str:
+    """`politeness`, without the setting that follows: why the crawl is not going faster names that."""
+    return queue.reason.partition(": ")[0]
 
 
 def pages(look: Look, width: int) -> Iterator[Item]:
-    """Pages fetched last, the latest first. A URI may be cut: the crawl log has it whole."""
+    """Pages fetched last, the latest first."""
     for page in reversed(look.pages):
         good = 200 <= page.fetch_status < 400
         size = "" if page.size is None else bytes_text(page.size)
-        yield [text_of((f"{page.fetch_status:>5}", "green" if good else "red"), f"  {size:>8}  {page.uri}")]
+        head = f"{page.fetch_status:>5}  {size:>8}  "
+        uri = shortened(output.harmless(page.uri), width - LABEL_CELLS - len(head))
+        yield [text_of((head[:5], "green" if good else "red"), head[5:], uri)]
