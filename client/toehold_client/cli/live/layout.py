@@ -6,8 +6,7 @@ It only turns a look and a size into lines of text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -36,14 +35,29 @@ _STATE_STYLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class _Section:
-    """A part of a picture that has as many lines as there is room for."""
+    """A part of a picture that has as many lines as there is room for, at most `height`.
 
-    label: str
-    items: Sequence[Item]
-    is_listed: bool = False
-    """Whether each item matters, so that those without room are counted."""
+    `total` is given if each item matters, so that those without room are to be counted.
+    """
+
+    def __init__(self, label: str, items: Iterator[Item], height: int, total: int = 0) -> None:
+        self.label = label
+        self.items = list(islice(items, height))
+        self.total = total
+
+    def first(self, lines: int) -> list[Text]:
+        """The first items, as far as they fit in the lines; a last line counts the rest."""
+        if sum(map(len, self.items)) <= lines:
+            return list(chain.from_iterable(self.items))
+        kept: list[Text] = []
+        for place, item in enumerate(self.items):
+            if len(kept) + len(item) + bool(self.total) > lines:
+                if not kept:
+                    return item[:lines]
+                return [*kept, Text(f"and {count_text(self.total - place)} more")] if self.total else kept
+            kept += item
+        return kept
 
 
 def picture(look: Look, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
@@ -55,24 +69,25 @@ def picture(look: Look, width: int, height: int, *, ascii_only: bool = False) ->
         statistics = [item[0] for item in counts]
     if len(standing) > height:
         standing = [item[0] for item in state]
+    wrong = sum(1 for _ in troubles(look))
     sections = [
-        _Section("problems", list(rows.problems(look, width)), is_listed=True),
-        _Section("seeds", list(rows.seeds(look, width)), is_listed=True),
-        _Section("nodes", rows.nodes(look, width), is_listed=True),
-        _Section("jobs", list(rows.jobs(look, width))),
-        _Section("slowest", rows.slowest(look, width)),
-        _Section("largest", rows.largest(look, width)),
-        _Section("fetched", list(rows.pages(look, width))),
+        _Section("problems", rows.problems(look, width), height, wrong + len(look.problems)),
+        _Section("seeds", rows.seeds(look, width), height, len(look.seeds.troubled) + 1),
+        _Section("nodes", rows.nodes(look, width), height, len(look.nodes) + 1),
+        _Section("jobs", rows.jobs(look, width), height),
+        _Section("slowest", rows.slowest(look, width), height),
+        _Section("largest", rows.largest(look, width), height),
+        _Section("fetched", rows.pages(look, width), height),
     ]
     shares = share(
         height - len(standing) - len(statistics),
         [sum(map(len, section.items)) for section in sections],
-        [2 if section.is_listed else 1 for section in sections],
+        [2 if section.total else 1 for section in sections],
     )
     told = [statistics]
     for section, many in zip(sections, shares, strict=True):
         if many:
-            told.append(labelled(section.label, _fitting(section, many)))
+            told.append(labelled(section.label, section.first(many)))
     gaps = len(standing) + sum(map(len, told)) + len(told) - 1 <= height
     lines = standing
     for place, part in enumerate(told):
@@ -101,21 +116,6 @@ def share(room: int, wanted: Sequence[int], weights: Sequence[int] | None = None
             shares[place] += more
             room -= more
     return shares
-
-
-def _fitting(section: _Section, lines: int) -> list[Text]:
-    """The first items of a section that fit in the lines; if it is listed, a last line counts the rest."""
-    items = section.items
-    if sum(map(len, items)) <= lines:
-        return list(chain.from_iterable(items))
-    kept: list[Text] = []
-    for place, item in enumerate(items):
-        if len(kept) + len(item) + section.is_listed > lines:
-            if not kept:
-                return item[:lines]
-            return [*kept, Text(f"and {count_text(len(items) - place)} more")] if section.is_listed else kept
-        kept += item
-    return kept
 
 
 def line(look: Look) -> str:

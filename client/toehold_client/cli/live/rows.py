@@ -1,4 +1,7 @@
-"""The rows of a picture that tell of single things: problems, seeds, nodes, jobs, queues, pages."""
+"""The rows of a picture that tell of single things: problems, seeds, nodes, jobs, queues, pages.
+
+There may be thousands: rows are made as they are read.
+"""
 
 from __future__ import annotations
 
@@ -46,19 +49,18 @@ def seeds(look: Look, width: int) -> Iterator[Item]:
         yield wrapped(text_of((seed_text(seed), "red")), room)
 
 
-def nodes(look: Look, width: int) -> list[Item]:
+def nodes(look: Look, width: int) -> Iterator[Item]:
     """All nodes together, if there are several; then each, those that are missed first, those that left
     last.
     """
     order = {PRESENT: 1, LEFT: 2}
     listed = sorted(look.nodes, key=lambda node: (order.get(presence(look, node), 0), node.node))
-    items = beside([(node.node, _node(look, node)) for node in listed], width)
     if len(listed) > 1:
         there = [node for node in listed if presence(look, node) == PRESENT]
         of_all = "" if len(there) == len(listed) else f" of {count_text(len(listed))}"
         told = f"{count_text(len(there))}{of_all} present, {_at_work(there)}"
-        items.insert(0, wrapped(text_of((told, "bold")), width - LABEL_CELLS))
-    return items
+        yield wrapped(text_of((told, "bold")), width - LABEL_CELLS)
+    yield from beside([(node.node, _node(look, node)) for node in listed], width)
 
 
 def _node(look: Look, node: Node) -> Text:
@@ -94,7 +96,7 @@ def _job(job: Job) -> str:
     return f"{job.job} {job.kind}, {state}: {rows}, {count_text(job.changed_count)} changed"
 
 
-def slowest(look: Look, width: int) -> list[Item]:
+def slowest(look: Look, width: int) -> Iterator[Item]:
     """Queues that rest: how long, and why."""
     return beside([(queue.queue_key, text_of(_rest(look, queue))) for queue in look.slowest], width)
 
@@ -104,7 +106,7 @@ def _rest(look: Look, queue: WorkQueue) -> str:
     return f"for {duration_text(wake_s)}: {_reason(queue)}; {count_text(queue.queued_count)} queued"
 
 
-def largest(look: Look, width: int) -> list[Item]:
+def largest(look: Look, width: int) -> Iterator[Item]:
     """Queues with URIs: how many, and their state."""
     queues = [queue for queue in look.largest if queue.queued_count]
     told = [(queue, f"{count_text(queue.queued_count)} queued, {_state(queue)}") for queue in queues]
