@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toehold.frontier.v1.crawl_pb2 import Event, IntervalStatistics
+from toehold.frontier.v1.crawl_pb2 import Event, IntervalStatistics, LimitReached
 from toehold_client.spec.plain import seconds_of
 
 from . import output
 from .text import bytes_text, count_text, counted, duration_text
+
+_WHY_LEFT = {
+    "left": "left",
+    "silent": "is lost: it does not call any more",
+    "replaced": "is replaced by another process of its name",
+}
 
 
 def event_text(event: Event) -> str:
@@ -18,16 +24,15 @@ def event_text(event: Event) -> str:
             return output.status_and_reason(event.status_changed)
         case "seeds_concluded":
             seeds = event.seeds_concluded
-            return f"seeds announced: {seeds.seed_count}; queued: {seeds.queued_count}"
+            return f"{counted(seeds.seed_count, 'seed')} announced, {count_text(seeds.queued_count)} queued"
         case "limit_reached":
-            limit = event.limit_reached
-            out = counted(limit.leased_count, "URI")
-            return f"limit reached: {limit.limit} = {limit.value}, at {limit.reached} with {out} out at nodes"
+            return _limit(event.limit_reached)
         case "round_begun":
             return f"round {event.round_begun.round} begins with the seeds"
         case "uris_left":
             left = event.uris_left
-            return f"URIs left: {left.retired_count} retired, {left.ineligible_count} ineligible"
+            retired = f"{count_text(left.retired_count)} in retired queues"
+            return f"URIs left: {retired}, {count_text(left.ineligible_count)} in ineligible queues"
         case "job_ended":
             job = event.job_ended
             return f"job {job.job} ({job.kind}): {job.outcome}"
@@ -37,7 +42,8 @@ def event_text(event: Event) -> str:
         case "node_joined":
             return f"node {event.node_joined.node} joined"
         case "node_left":
-            return f"node {event.node_left.node} left: {event.node_left.reason}"
+            left_because = _WHY_LEFT.get(event.node_left.reason, f"left: {event.node_left.reason}")
+            return f"node {event.node_left.node} {left_because}"
         case "operator_acted":
             acted = event.operator_acted
             return f"{acted.operator} requested: {acted.action}" + (
@@ -53,11 +59,20 @@ def event_text(event: Event) -> str:
             return f"saved in checkpoint {event.checkpointed.checkpoint}"
         case "flights_cancelled":
             cancelled = event.flights_cancelled
-            return f"{cancelled.bound} is over: {counted(cancelled.leased_count, 'lease')} cancelled"
+            after = "interrupted" if cancelled.bound == "interrupt" else f"{cancelled.bound} is over"
+            return f"{after}: {counted(cancelled.leased_count, 'lease')} cancelled"
         case "torn_down":
             return "torn down"
         case None:
             return "an event that this version does not know"
+
+
+def _limit(limit: LimitReached) -> str:
+    value, reached = count_text(limit.value), count_text(limit.reached)
+    if limit.limit == "max_elapsed":
+        value, reached = duration_text(limit.value / 1000), duration_text(limit.reached / 1000)
+    out = f", and {counted(limit.leased_count, 'URI')} at nodes" if limit.leased_count else ""
+    return f"limit reached: {limit.limit} = {value}; the crawl has {reached}{out}"
 
 
 def _statistics(statistics: IntervalStatistics) -> Iterator[str]:

@@ -36,7 +36,10 @@ from toehold.frontier.v1.admin_pb2 import (
     LaunchCrawlResponse,
     ListCrawlsResponse,
     ListQueuesResponse,
+    ListSeedsResponse,
     RejectedSeed,
+    Seed,
+    SeedResult,
     WorkQueue,
 )
 from toehold.frontier.v1.crawl_pb2 import (
@@ -428,13 +431,22 @@ STATISTICS = GetStatisticsResponse(
         elapsed_duration=Duration(seconds=75),
         waiting_for="every host rests",
         limited_by="one host",
+        remaining_min_duration=Duration(seconds=3_600),
+        remaining_max_duration=Duration(seconds=10_000),
     ),
+)
+SEEDS = ListSeedsResponse(
+    seeds=[
+        Seed(uri="https://a.example/", outcome="fetched (200)", result=SeedResult.SEED_RESULT_FETCHED),
+        Seed(uri="https://b.example/", outcome="name not found", result=SeedResult.SEED_RESULT_FAILED),
+    ]
 )
 
 
 def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
     frontier.will("GetStatistics", STATISTICS)
+    frontier.will("ListSeeds", SEEDS)
     code, output, _ = toehold_at("status", "--crawl", "c")
     assert code == 0
     facts = dict(line.split("  ", 1) for line in output.splitlines())
@@ -446,17 +458,32 @@ def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     assert told["queues"] == "READY: 3"
     assert told["elapsed"] == "1 min 15 s"
     assert (told["waiting for"], told["limited by"]) == ("every host rests", "one host")
-    assert "finished" not in told
+    assert told["estimate"] == "1 to 3 h left"
+    assert told["seeds"] == "0 of 2 announced; 1 of 2 seeds fetched, 1 failed"
+    assert told["seed"] == "https://b.example/: name not found"
+    assert "finished" not in told and "failure" not in told
+
+
+def test_the_status_of_a_crawl_that_failed_says_why(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    failure = "no page was fetched: of 30 URIs, 30 name not found"
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
+    frontier.will("GetStatistics", GetStatisticsResponse(status=status("FINISHED", failure=failure)))
+    frontier.will("ListSeeds", ListSeedsResponse(seeds=[SEEDS.seeds[1]] * 23))
+    lines = toehold_at("status", "--crawl", "c")[1].splitlines()
+    assert [line.split(None, 1)[1] for line in lines if line.startswith("failure ")] == [failure]
+    assert lines[-1].endswith("  3 more; to see all: toehold report seeds --crawl c")
 
 
 def test_status_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
     frontier.will("GetStatistics", STATISTICS)
+    frontier.will("ListSeeds", SEEDS)
     (told,) = said(toehold_at("status", "--crawl", "c", "--json")[1])
     assert told["crawl"] == "c"
     assert told["status"]["state"] == "RUNNING"
     assert told["statistics"]["succeeded_count"] == 12_345
     assert told["statistics"]["elapsed_seconds"] == 75.0
+    assert [seed["outcome"] for seed in told["troubled_seeds"]] == ["name not found"]
 
 
 def test_what_comes_from_the_web_cannot_command_the_terminal(
@@ -473,14 +500,21 @@ def test_what_comes_from_the_web_cannot_command_the_terminal(
 WORDS = [
     (
         Event(seeds_concluded=SeedsConcluded(seed_count=3, queued_count=2)),
-        "seeds announced: 3; queued: 2",
+        "3 seeds announced, 2 queued",
     ),
     (
         Event(limit_reached=LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4)),
-        "limit reached: max_bytes = 9, at 12 with 4 URIs out at nodes",
+        "limit reached: max_bytes = 9; the crawl has 12, and 4 URIs at nodes",
+    ),
+    (
+        Event(limit_reached=LimitReached(limit="max_elapsed", value=60_000, reached=61_000)),
+        "limit reached: max_elapsed = 1 min 00 s; the crawl has 1 min 01 s",
     ),
     (Event(round_begun=RoundBegun(round=2)), "round 2 begins with the seeds"),
-    (Event(uris_left=UrisLeft(retired_count=5, ineligible_count=6)), "URIs left: 5 retired, 6 ineligible"),
+    (
+        Event(uris_left=UrisLeft(retired_count=5, ineligible_count=6)),
+        "URIs left: 5 in retired queues, 6 in ineligible queues",
+    ),
     (Event(job_ended=JobEnded(job=7, kind="deletion", outcome="done")), "job 7 (deletion): done"),
     (
         Event(
@@ -497,7 +531,12 @@ WORDS = [
     (Event(node_joined=NodeJoined(node="n1", session="s")), "node n1 joined"),
     (
         Event(node_left=NodeLeft(node="n1", session="s", reason="silent")),
-        "node n1 left: silent",
+        "node n1 is lost: it does not call any more",
+    ),
+    (Event(node_left=NodeLeft(node="n1", session="s", reason="left")), "node n1 left"),
+    (
+        Event(node_left=NodeLeft(node="n1", session="s", reason="replaced")),
+        "node n1 is replaced by another process of its name",
     ),
     (Event(operator_acted=OperatorActed(operator="ann@desk", action="pause")), "ann@desk requested: pause"),
     (
@@ -511,6 +550,10 @@ WORDS = [
     (
         Event(flights_cancelled=FlightsCancelled(leased_count=4, bound="stop_timeout")),
         "stop_timeout is over: 4 leases cancelled",
+    ),
+    (
+        Event(flights_cancelled=FlightsCancelled(leased_count=1, bound="interrupt")),
+        "interrupted: 1 lease cancelled",
     ),
     (Event(status_changed=status("PAUSED", reason="1 MB left")), "PAUSED: 1 MB left"),
     (Event(status_changed=STOPPED), "FINISHED (ABORTED)"),
@@ -620,6 +663,7 @@ def test_what_holds_beside_the_state_is_told(frontier: FakeFrontier, toehold_at:
     for crawl in crawls:
         frontier.will("GetCrawl", GetCrawlResponse(crawl=crawl))
         frontier.will("GetStatistics", GetStatisticsResponse(status=crawl.status))
+        frontier.will("ListSeeds", ListSeedsResponse())
         lines = toehold_at("status", "--crawl", crawl.crawl)[1].splitlines()
         told.append(dict(line.split(None, 1) for line in lines))
     assert [facts["state"] for facts in told] == [

@@ -158,7 +158,7 @@ def test_a_crawl_is_launched_and_followed_to_its_end(
     assert (code, errors) == (0, "")
     assert output.splitlines() == [
         f"{WHEN}  PREPARING (RUNNING)",
-        f"{WHEN}  seeds announced: 1; queued: 1",
+        f"{WHEN}  1 seed announced, 1 queued",
         f"{WHEN}  RUNNING",
         f"{WHEN}  FINISHED",
         "c: FINISHED; 12 succeeded, 3.0 kB, 2 failed, 1 disregarded, in 1 min 15 s",
