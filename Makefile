@@ -109,7 +109,7 @@ wheel-native: $(SETUP)
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	    --no-build-isolation --wheel-dir dist .
 
-## make picture  draw docs/watch.svg, a picture of `toehold watch`, from a crawl of the practice web
+## make picture  draw docs/watch.svg, report.svg and help.svg: what commands show, from crawls of the practice web
 picture: $(SETUP) $(PAGES)
 	@$(PY) tools/picture.py
 

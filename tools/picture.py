@@ -1,18 +1,23 @@
-"""Draws docs/watch.svg: what `toehold watch` shows of a crawl of the practice web while it is under way.
+"""Draws pictures of real runs on the practice web, each as a terminal of 80 columns shows it:
 
-Three nodes fetch, and one of them is killed, so that there is a problem to be seen.
+docs/watch.svg   `toehold watch` while a crawl is under way: three nodes fetch, one of them is killed
+docs/report.svg  the report at the end of `toehold crawl`
+docs/help.svg    `toehold --help`
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
+import time
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
+from acceptance.judging import ONE, crawl_arguments, slow_spec
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import Programs
-from frontier_harness.waiting import eventually
+from acceptance.programs import Programs, toehold
+from acceptance.terminal import Terminal
 from rich.console import Console
 from rich.text import Text
 
@@ -23,50 +28,76 @@ from toehold_client.cli.live.layout import picture
 from toehold_client.cli.live.look import Look
 from toehold_client.cli.live.observer import Observer
 
-PICTURE = Path(__file__).resolve().parent.parent / "docs" / "watch.svg"
-COLUMNS, LINES = 110, 30
-LEASE_S = 1.5  # so that a node that is killed is soon missed
-FEW_REQUESTS = 60
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+COLUMNS, LINES = 80, 24
+LEASE_S = 6.0
+BEFORE_S, MOST_S = 45.0, 90.0
+"""How long the nodes fetch before one is killed, so that there is a history to be seen; and the latest end."""
+
+NOWHERE = "http://nowhere.invalid/"
+"""A seed that has no host."""
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         with PracticeWeb(folder / "web") as web, Programs(folder) as programs:
+            draw("report", "toehold crawl", report(web, programs, folder / "crawl"))
+            draw("help", "toehold --help", Text(help_text()).split())
             look = look_at(Parts(web, programs, folder, lease_s=LEASE_S))
-    PICTURE.write_text(drawn(look))
-    print(f"docs/{PICTURE.name}: written")
+    draw("watch", "toehold watch", picture(look, COLUMNS, LINES))
 
 
 def look_at(parts: Parts) -> Look:
-    """A crawl that runs, after it was told that a node is gone."""
+    """A crawl that runs, after one of its nodes was killed, and is missed."""
     nodes = {name: parts.node(name, "--toes", "8") for name in ("north", "south", "west")}
-    parts.launch(origin.key for origin in ORIGINS)
-    parts.until_asked(FEW_REQUESTS)
-    nodes["south"].kill()
+    parts.launch((origin.key for origin in ORIGINS), slow_spec())
+    toehold("seeds", "add", NOWHERE, "--crawl", CRAWL, "--frontier", parts.address)
+    begun_s = time.monotonic()
     with FrontierClient(parts.address) as client:
-
-        def looked() -> Look | None:
-            observer = Observer(CrawlController(client, CRAWL))
+        observer = Observer(CrawlController(client, CRAWL))
+        while time.monotonic() < begun_s + BEFORE_S:
+            observer.look()
+            time.sleep(1)
+        nodes["south"].kill()
+        while time.monotonic() < begun_s + MOST_S:
             observer.catch_up()
             look = observer.look()
             if look.ended:
-                raise SystemExit("The crawl ended before the node was missed; this machine is too busy now.")
-            return look if look.problems else None
+                break
+            if "south  lost" in "\n".join(line.plain for line in picture(look, COLUMNS, LINES)):
+                return look
+            time.sleep(0.5)
+    raise SystemExit("The crawl ended before the node was missed; this machine is too busy now.")
 
-        look = eventually(looked, "a node that is missed")
-    assert look is not None
-    return look
+
+def report(web: PracticeWeb, programs: Programs, directory: Path) -> list[Text]:
+    """What is left on the terminal of a crawl that has ended."""
+    with Terminal(programs) as terminal:
+        terminal.resize(COLUMNS, LINES)
+        arguments = crawl_arguments(web, directory, "--contact", "me@crawler.example", keys=ONE)
+        code = terminal.toehold(*arguments, NOWHERE).wait()
+        if code:
+            raise SystemExit(f"The crawl ended with exit code {code}.")
+        shown = terminal.all_shown()
+    left = shown.rpartition("\x1b[2K")[2].replace("\r\n", "\n").replace(str(directory.parent), "/home/me")
+    return list(Text.from_ansi(left).split())
 
 
-def drawn(look: Look) -> str:
-    """A look as an SVG file that needs nothing from elsewhere."""
+def help_text() -> str:
+    """What the command says of itself."""
+    return toehold("--help").stdout
+
+
+def draw(name: str, title: str, lines: Sequence[Text]) -> None:
+    """Writes lines as an SVG file that needs nothing from elsewhere."""
     console = Console(record=True, file=StringIO(), width=COLUMNS, height=LINES, force_terminal=True)
-    console.print(Text("\n").join(picture(look, COLUMNS, LINES)))
-    svg = console.export_svg(title="toehold watch", unique_id="watch")
+    console.print(Text("\n").join(lines))
+    svg = console.export_svg(title=title, unique_id=name)
     # A browser's own monospace font will do.
     without_fonts = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
-    return re.sub(r"[ \t]+$", "", without_fonts, flags=re.MULTILINE)
+    (DOCS / f"{name}.svg").write_text(re.sub(r"[ \t]+$", "", without_fonts, flags=re.MULTILINE))
+    print(f"docs/{name}.svg: written")
 
 
 if __name__ == "__main__":

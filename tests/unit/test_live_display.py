@@ -261,7 +261,7 @@ def test_the_latest_page_comes_first() -> None:
 
 def test_a_long_name_loses_its_middle_and_a_setting_is_named_once() -> None:
     key, uri = f"com,example,{'long,' * 20}www,", f"https://www.example.com/{'long/' * 20}last.html"
-    rest = queue(key, wake_time=at(3), reason="politeness: min_delay_seconds = 3", queued_count=45)
+    rest = queue(key, wake_time=at(3), reason="politeness, min_delay_seconds = 3", queued_count=45)
     lines = drawn(look(slowest=[rest], pages=[LoggedPage(200, 77, uri)]))
     (slowest,) = (text for text in lines if text.startswith("slowest"))
     assert slowest.startswith("slowest  com,example,long,") and "…" in slowest

@@ -5,6 +5,7 @@ There may be thousands: rows are made as they are read.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -120,7 +121,7 @@ def _state(queue: WorkQueue) -> str:
 
 def _reason(queue: WorkQueue) -> str:
     """`politeness`, without the setting that follows: why the crawl is not going faster names that."""
-    return queue.reason.partition(": ")[0]
+    return re.split("[:,] ", queue.reason, maxsplit=1)[0]
 
 
 def pages(look: Look, width: int) -> Iterator[Item]:
