@@ -43,7 +43,7 @@ def main() -> None:
         folder = Path(scratch)
         with PracticeWeb(folder / "web") as web, Programs(folder) as programs:
             draw("report", "toehold crawl", report(web, programs, folder / "crawl"))
-            draw("help", "toehold --help", Text(help_text()).split())
+            draw("help", "toehold --help", list(Text(help_text()).split()))
             look = look_at(Parts(web, programs, folder, lease_s=LEASE_S))
     draw("watch", "toehold watch", picture(look, COLUMNS, LINES))
 

@@ -106,6 +106,7 @@ def to_record(look: Look) -> dict[str, Any]:
         "crawl": look.crawl.crawl,
         "frontier": look.address,
         "away": {"error": look.away, "seconds": round(look.away_s, 3)} if look.away else None,
+        "waiting_in": look.waiting_in or None,
         "status": to_plain(look.status),
         "why": look.why,
         "statistics": to_plain(look.statistics),
