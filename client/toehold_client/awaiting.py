@@ -11,6 +11,7 @@ from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
 from .errors import CrawlFinished, InvalidArgument, ToeholdError, UnexpectedAnswer, WaitTimedOut
 from .spec.file import differences
+from .states import State, state_name, states_of
 
 NASCENT = CrawlState.CRAWL_STATE_NASCENT
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
@@ -25,11 +26,11 @@ _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.05, 1.0
 
 
 class AwaitedState:
-    """Waits for a crawl to reach one of `states`, by its events."""
+    """Waits for a crawl to reach one of `states`, by its events. InvalidArgument if one of them is none."""
 
-    def __init__(self, crawl: str, states: Collection[CrawlState.ValueType]) -> None:
+    def __init__(self, crawl: str, states: State | Collection[State]) -> None:
         self._crawl = crawl
-        self._states = frozenset(states)
+        self._states = states_of(states)
         self._last = "unknown"
 
     def reached(self, message: StateEventsResponse) -> CrawlStatus | None:
@@ -128,9 +129,3 @@ def _status_in(message: StateEventsResponse) -> CrawlStatus | None:
     if message.HasField("present"):
         return message.present
     return message.event.status_changed if message.event.HasField("status_changed") else None
-
-
-def state_name(state: CrawlState.ValueType) -> str:
-    """The state in one word: `RUNNING`."""
-    known = state in CrawlState.values()
-    return CrawlState.Name(state).removeprefix("CRAWL_STATE_") if known else str(state)

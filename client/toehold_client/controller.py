@@ -21,7 +21,7 @@ from toehold.frontier.v1.admin_pb2 import (
     UriOutcome,
     WaitingUri,
 )
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, Event, TargetState
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, Event, TargetState
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client.awaiting import (
     FINISHED,
@@ -45,6 +45,7 @@ from toehold_client.rpc.batches import MAX_ITEMS
 from toehold_client.rpc.listeners import Listeners
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.streams import EventStream
+from toehold_client.states import State
 
 from .client import FrontierClient
 from .listening import Callback, Listener
@@ -252,14 +253,14 @@ class CrawlController:
 
     # its progress
 
-    def wait_for(
-        self, states: Collection[CrawlState.ValueType], timeout_s: float | None = None
-    ) -> CrawlStatus:
-        """From any state: waits until the crawl is in one of the states; its status at that moment.
+    def wait_for(self, states: State | Collection[State], timeout_s: float | None = None) -> CrawlStatus:
+        """From any state: waits until the crawl is in a state, such as "PAUSED", or in one of several, such
+        as {"PAUSED", "FINISHED"}; its status at that moment.
 
         A state that the crawl has left again counts, if it was reached after the call. If the frontier
         restarts, the wait goes on, up to `timeout_s`, or without one for a minute each time. WaitTimedOut;
-        CrawlFinished if the crawl ends and FINISHED is not among the states.
+        CrawlFinished if the crawl ends and FINISHED is not among the states; InvalidArgument if one of them
+        is not a state.
         """
         awaited = AwaitedState(self.crawl, states)
         try:

@@ -49,6 +49,7 @@ from toehold_client.errors import (
     CrawlFinished,
     FrontierUnavailable,
     IllegalState,
+    InvalidArgument,
     ToeholdError,
     WaitTimedOut,
 )
@@ -170,6 +171,20 @@ def test_a_state_is_waited_for_among_other_events(
         "StateEvents", [present(PREPARING), seeded(1), became(2, RUNNING), became(3, PAUSING), SILENCE]
     )
     assert controller.wait_for({PAUSED, PAUSING}).state == PAUSING
+
+
+def test_a_state_is_waited_for_by_its_name(frontier: FakeFrontier, controller: CrawlController) -> None:
+    frontier.will("StateEvents", [present(PAUSED), SILENCE], [present(FINISHED)])
+    assert controller.wait_for("PAUSED", PATIENCE_S).state == PAUSED
+    assert controller.wait_for({"PAUSED", "FINISHED"}, PATIENCE_S).state == FINISHED
+
+
+def test_a_name_that_is_no_state_is_refused_by_the_type_checker_and_at_run_time(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    with pytest.raises(InvalidArgument, match=r"got 'PASUED'; did you mean PAUSED\?"):
+        controller.wait_for("PASUED")  # type: ignore[arg-type]
+    assert not frontier.asked["StateEvents"]
 
 
 def test_waiting_outlives_a_restart_of_the_frontier(
