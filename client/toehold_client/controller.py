@@ -41,10 +41,12 @@ from toehold_client.errors import (
     IllegalState,
     RefusedForNow,
 )
+from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import MAX_ITEMS
 from toehold_client.rpc.listeners import Listeners
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.streams import EventStream
+from toehold_client.seeds import OnRefused, check_on_refused
 from toehold_client.states import State
 
 from .client import FrontierClient
@@ -80,19 +82,26 @@ class CrawlController:
 
     # its life
 
-    def create(self, spec: CrawlSpec, seeds: Iterable[str] = ()) -> AddSeedsResponse:
-        """Creates the crawl, NASCENT, and stores its seeds. The answer lists rejected seeds.
+    def create(
+        self, spec: CrawlSpec, seeds: Iterable[str] = (), *, on_refused: OnRefused = "raise"
+    ) -> AddSeedsResponse:
+        """Creates the crawl, NASCENT, and stores its seeds, from a list or any other iterable.
+
+        If the frontier refuses some seeds, the crawl has the others, and SeedsRefused says which and why.
+        With `on_refused="report"` nothing is raised: the answer lists them.
 
         It may be repeated until the crawl is launched, after a lost answer or with more seeds: a NASCENT
         crawl of this name with the same spec is the one meant. Any other one is CrawlExists. InvalidName,
         InvalidSpec.
         """
+        check_on_refused(on_refused)
+        several(seeds, "seeds", "URIs")
         try:
             self.frontier.create_crawl(self.crawl, spec)
         except CrawlExists:
             if not is_as_asked(self.describe(), spec):
                 raise
-        return self.add_seeds(seeds)
+        return self.add_seeds(seeds, on_refused=on_refused)
 
     def copy(self, name: str, *, seeds: bool = False) -> CrawlController:
         """Creates a NASCENT crawl of another name with this one's present spec; its controller.
@@ -114,13 +123,13 @@ class CrawlController:
                 copied.add_seeds(batch)
         return copied
 
-    def add_seeds(self, uris: Iterable[str]) -> AddSeedsResponse:
-        """Adds any number of seeds, and waits until all are stored. The answer lists rejected seeds.
+    def add_seeds(self, uris: Iterable[str], *, on_refused: OnRefused = "raise") -> AddSeedsResponse:
+        """Adds any number of seeds, and waits until all are stored; refused ones are as in `create`.
 
         From any state but FINISHED (CrawlFinished). The frontier announces them when the crawl is launched,
         or at once after that. Harmless to repeat.
         """
-        return self.frontier.add_seeds(self.crawl, uris)
+        return self.frontier.add_seeds(self.crawl, uris, on_refused=on_refused)
 
     def launch(self, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
         """From NASCENT: announces the seeds and starts the crawl. Returns at once: PREPARING or beyond.

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from grpc_status import rpc_status
 
+from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, RejectedSeed
 from toehold.frontier.v1.crawl_pb2 import CrawlState
 
 ERROR_DOMAIN = "toehold"
@@ -91,6 +92,19 @@ class BatchTooLarge(InvalidArgument):
     """A message would have too many items or bytes. The client splits batches, so one item alone is too
     large.
     """
+
+
+class SeedsRefused(InvalidArgument):
+    """The frontier refused some seeds and stored the others. `answer` is its answer."""
+
+    def __init__(self, message: str, *, answer: AddSeedsResponse) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+    @property
+    def rejected(self) -> list[RejectedSeed]:
+        """The refused seeds, each with its number and verdict: the first 100 of them."""
+        return list(self.answer.rejected)
 
 
 class CrawlFinished(ToeholdError):

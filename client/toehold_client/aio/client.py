@@ -7,7 +7,7 @@ crawl's inside.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from functools import partial
 
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -53,10 +53,12 @@ from toehold.frontier.v1.frontier_pb2 import (
     ToeStepCount,
 )
 from toehold_client.errors import sendable
+from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import split_messages
 from toehold_client.rpc.contract import duration, one_for_each, stopping, tearing_down
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.uploads import SEEDS_TIMEOUT_S, SeedBatches
+from toehold_client.seeds import OnRefused, accepted, check_on_refused
 
 from .operators import AsyncOperators
 from .streams import AsyncEventStream
@@ -82,7 +84,7 @@ class AsyncFrontierClient(AsyncOperators):
     # for nodes and feeders
 
     async def schedule(
-        self, crawl: str, candidates: Sequence[Candidate], *, replace: bool = False
+        self, crawl: str, candidates: Iterable[Candidate], *, replace: bool = False
     ) -> list[Verdict.ValueType]:
         """Offers any number of candidates; a verdict for each, in order. Harmless to repeat.
 
@@ -92,6 +94,7 @@ class AsyncFrontierClient(AsyncOperators):
         message.
         """
         verdicts: list[Verdict.ValueType] = []
+        several(candidates, "candidates", "Candidates")
         with sendable():
             for batch in split_messages(candidates, envelope=ScheduleRequest(crawl=crawl, replace=replace)):
                 request = partial(ScheduleRequest, crawl=crawl, candidates=batch, replace=replace)
@@ -117,6 +120,8 @@ class AsyncFrontierClient(AsyncOperators):
         Without `crawl`, of any crawl that the frontier runs. `queues` (keys or hosts), `max_leases_per_queue`
         and `max_queues` narrow the request (see NextRequest). UnknownCrawl, SessionSuperseded.
         """
+        several(known_fetch_policy_ids, "known_fetch_policy_ids", "names")
+        several(queues, "queues", "queue keys")
         return await self._call(
             lambda stubs: stubs.frontier.Next,
             lambda: NextRequest(
@@ -133,12 +138,13 @@ class AsyncFrontierClient(AsyncOperators):
             wait_s=wait_s,
         )
 
-    async def finished(self, reports: Sequence[Report], *, node: str, session: str) -> list[ReportResult]:
+    async def finished(self, reports: Iterable[Report], *, node: str, session: str) -> list[ReportResult]:
         """Returns any number of leases with their reports; a result for each, in order. Harmless to repeat.
 
         Sends them in batches, like `schedule`. SessionSuperseded; BatchTooLarge.
         """
         results: list[ReportResult] = []
+        several(reports, "reports", "Reports")
         with sendable():
             for batch in split_messages(reports, envelope=FinishedRequest(node=node, session=session)):
                 request = partial(FinishedRequest, reports=batch, node=node, session=session)
@@ -166,6 +172,7 @@ class AsyncFrontierClient(AsyncOperators):
 
         SessionSuperseded.
         """
+        several(tokens, "tokens", "bytes")
         return await self._call(
             lambda stubs: stubs.frontier.Heartbeat,
             lambda: HeartbeatRequest(
@@ -238,19 +245,30 @@ class AsyncFrontierClient(AsyncOperators):
         return answer.crawl
 
     async def add_seeds(
-        self, crawl: str, uris: Iterable[str], *, timeout_s: float = SEEDS_TIMEOUT_S
+        self,
+        crawl: str,
+        uris: Iterable[str],
+        *,
+        on_refused: OnRefused = "raise",
+        timeout_s: float = SEEDS_TIMEOUT_S,
     ) -> AddSeedsResponse:
         """Adds any number of seeds, and reads them as it sends them. UnknownCrawl, CrawlFinished.
+
+        If the frontier refuses some, it stores the others, and SeedsRefused says which and why. With
+        `on_refused="report"` nothing is raised: the answer lists them.
 
         `timeout_s` is for all of them. The client first makes sure, with its patience, that the frontier is
         there, has the crawl and does not hold it; then it sends the seeds once. If that fails, some may have
         been stored, and adding all of them again is harmless.
         """
+        check_on_refused(on_refused)
+        several(uris, "seeds", "URIs")
         await self._released(crawl)
         seeds = SeedBatches(crawl, uris)
         if not seeds.has_any():
             return AddSeedsResponse()
-        return await self._upload(lambda stubs: stubs.admin.AddSeeds, seeds, timeout_s)
+        answer = await self._upload(lambda stubs: stubs.admin.AddSeeds, seeds, timeout_s)
+        return accepted(answer, on_refused)
 
     async def launch_crawl(self, crawl: str, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
         """Starts a NASCENT crawl. UnknownCrawl, NoSeeds, IllegalState, DiskReserve.

@@ -53,6 +53,7 @@ from toehold.frontier.v1.admin_pb2 import (
 )
 from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
 from toehold_client.errors import sendable
+from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import split_texts
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
@@ -141,6 +142,7 @@ class AsyncOperators(AsyncCalls):
         `replace` also notes those that wait or are out, and counts them as new. Sends them in batches; if one
         fails, those before it count. CrawlFinished; InvalidArgument unless all are http(s) URIs.
         """
+        several(uris, "uris", "URIs")
         noted = 0
         with sendable():
             for batch in split_texts(uris, envelope=NoteUrisRequest(crawl=crawl, replace=replace)):
@@ -154,6 +156,7 @@ class AsyncOperators(AsyncCalls):
 
         Batches and errors are as in `note_uris`.
         """
+        several(uris, "uris", "URIs")
         forgotten = 0
         with sendable():
             for batch in split_texts(uris, envelope=ForgetUrisRequest(crawl=crawl)):
@@ -195,6 +198,7 @@ class AsyncOperators(AsyncCalls):
         patience, that the frontier is there, has the crawl and does not hold it; then it sends the URIs once.
         If that fails, or reading them does, nothing is imported. CrawlFinished.
         """
+        several(entries, "entries", "ImportEntries")
         await self._released(crawl)
         batches = ImportBatches(crawl, entries, force)
         answer = await self._upload(lambda stubs: stubs.admin.ImportUris, batches, timeout_s)

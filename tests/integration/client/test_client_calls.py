@@ -45,6 +45,7 @@ from toehold_client.errors import (
     FrontierUnavailable,
     InvalidArgument,
     InvalidSpec,
+    SeedsRefused,
     UnexpectedAnswer,
     UnknownCrawl,
 )
@@ -511,6 +512,33 @@ def test_any_number_of_seeds_goes_in_one_stream_of_batches(
     (messages,) = frontier.asked["AddSeeds"]
     assert [len(message.uris) for message in messages] == [1000, 1000, 500]
     assert {message.crawl for message in messages} == {"c"}
+
+
+def test_refused_seeds_raise_an_error_that_has_them_unless_only_the_answer_is_to_list_them(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    typo = admin_pb2.RejectedSeed(uri="https//b.example", number=2, verdict=Verdict.VERDICT_MALFORMED)
+    answer = AddSeedsResponse(added_count=1, rejected_count=1, rejected=[typo])
+    frontier.will("GetCrawl", FOUND, FOUND)
+    frontier.will("AddSeeds", answer, answer)
+    seeds = ["https://a.example/", "https//b.example"]
+    with pytest.raises(SeedsRefused, match=r"1 seed was refused; the other one is stored") as refused:
+        connect(address).add_seeds("c", seeds)
+    assert refused.value.rejected == [typo]
+    assert connect(address).add_seeds("c", seeds, on_refused="report") == answer
+    with pytest.raises(InvalidArgument, match="on_refused must be raise or report, got 'ignore'"):
+        connect(address).add_seeds("c", seeds, on_refused="ignore")
+
+
+@pytest.mark.parametrize("method", ["add_seeds", "note_uris", "forget_uris", "schedule", "import_uris"])
+def test_one_text_in_place_of_many_is_refused_before_anything_is_sent(
+    method: str, frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"must be an iterable of \w+, got one string; put it into a list"
+    ):
+        getattr(connect(address), method)("c", "https://a.example/")
+    assert not frontier.asked
 
 
 def test_no_seeds_are_no_message(frontier: FakeFrontier, address: str, connect: Connect) -> None:

@@ -292,13 +292,31 @@ def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toe
         frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(status=NASCENT))] * 2)
         frontier.will("AddSeeds", seeds)
         frontier.will("LaunchCrawl", LaunchCrawlResponse(status=RUNNING))
-    left_out = "Seed 2 was rejected (unsupported scheme): mailto:x\n"
-    assert toehold_at("launch", spec_at(tmp_path)) == (0, "c: RUNNING, 1 seed\n", left_out)
+    left_out = "Refused: seed 2, mailto:x: its scheme is neither http nor https\n"
+    skipping = toehold_at("launch", spec_at(tmp_path), "--skip-bad-seeds")
+    assert skipping == (0, "c: RUNNING, 1 seed\n", left_out)
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://www.example.com", "mailto:x"]
-    code, output, errors = toehold_at("launch", spec_at(tmp_path), "--crawl", "d", "--json")
+    code, output, errors = toehold_at(
+        "launch", spec_at(tmp_path), "--crawl", "d", "--skip-bad-seeds", "--json"
+    )
     assert (code, errors) == (0, left_out)
     (told,) = said(output)
     assert (told["crawl"], told["status"]["state"], told["seeds"]["added_count"]) == ("d", "RUNNING", 1)
+
+
+@pytest.mark.parametrize("command", ["create", "launch", "run"])
+def test_a_refused_seed_ends_the_command_before_the_launch(
+    command: str, frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
+) -> None:
+    typo = RejectedSeed(uri="https//b.example", number=2, verdict=Verdict.VERDICT_MALFORMED)
+    frontier.will("CreateCrawl", CreateCrawlResponse())
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(status=NASCENT)))
+    frontier.will("AddSeeds", AddSeedsResponse(added_count=1, rejected_count=1, rejected=[typo]))
+    code, output, errors = toehold_at(command, spec_at(tmp_path))
+    assert (code, output) == (2, "")
+    assert "Refused: seed 2, https//b.example: not a valid URL; did you mean https://b.example?\n" in errors
+    assert "1 seed was refused; correct it, or add --skip-bad-seeds" in errors
+    assert not frontier.asked["LaunchCrawl"]
 
 
 def test_a_spec_without_seeds_is_refused_before_anything_is_created(

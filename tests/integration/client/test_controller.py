@@ -69,6 +69,19 @@ def test_creating_stores_the_crawl_and_its_seeds(frontier: FakeFrontier, control
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["http://www.example.com/"]
 
 
+def test_seeds_may_come_from_a_generator_and_one_string_is_refused(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    with pytest.raises(InvalidArgument, match=r"seeds must be an iterable of URIs, got one string"):
+        controller.create(SPEC, "https://a.example/")
+    assert not frontier.asked["CreateCrawl"]
+    frontier.will("CreateCrawl", CreateCrawlResponse())
+    frontier.will("GetCrawl", found(NASCENT))
+    frontier.will("AddSeeds", AddSeedsResponse(added_count=2))
+    controller.create(SPEC, (f"https://{host}.example/" for host in "ab"))
+    assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://a.example/", "https://b.example/"]
+
+
 def test_creating_without_seeds_leaves_them_for_later(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:

@@ -18,7 +18,7 @@ from toehold_client.spec.plain import to_plain
 
 from .completing import checkpoint_names
 from .options import json_option, with_spec
-from .seeds import tell_rejected
+from .seeds import check_refused, skip_option, tell_refused
 
 
 @click.command()
@@ -36,6 +36,7 @@ from .seeds import tell_rejected
     default="",
     help="Take the state of this crawl from the checkpoint.  [default: the crawl's own name]",
 )
+@skip_option
 @json_option
 @with_spec(required=False)
 def launch(
@@ -44,12 +45,14 @@ def launch(
     paused: bool,
     checkpoint: str,
     checkpoint_crawl: str,
+    skip: bool,
     as_json: bool,
 ) -> None:
     """Launch the crawl of the file SPEC, or an existing crawl.
 
     The command creates the crawl on the frontier, adds its seeds and starts it. Crawler nodes do the rest. If
-    a launch failed halfway, the same command completes it.
+    the frontier refuses a seed, the command does not start the crawl, and ends with exit code 2. If a launch
+    failed halfway, the same command completes it.
     """
     if checkpoint_crawl and not checkpoint:
         raise click.UsageError("--checkpoint-crawl needs --checkpoint.")
@@ -59,35 +62,39 @@ def launch(
         crawl.create(asked.spec)
     elif asked is not None:
         asked.spec.pause_at_start |= paused
-        seeds = create_crawl(crawl, asked)
+        seeds = create_crawl(crawl, asked, skip)
     elif paused:
         crawl.update(CrawlSpec(pause_at_start=True))
     _tell(crawl, crawl.launch(checkpoint, checkpoint_crawl), seeds, as_json)
 
 
 @click.command()
+@skip_option
 @json_option
 @with_spec(required=True)
-def create(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
+def create(crawl: CrawlController, asked: SpecFile, skip: bool, as_json: bool) -> None:
     """Create the crawl of the file SPEC, without starting it.
 
     You can import URIs and put overrides before `toehold launch SPEC` starts it.
     """
-    seeds = create_crawl(crawl, asked)
+    seeds = create_crawl(crawl, asked, skip)
     _tell(crawl, crawl.status(), seeds, as_json)
 
 
-def create_crawl(crawl: CrawlController, asked: SpecFile) -> AddSeedsResponse:
-    """Creates the crawl, or completes one with the same spec; the answer to its seeds."""
+def create_crawl(crawl: CrawlController, asked: SpecFile, skip: bool) -> AddSeedsResponse:
+    """Creates the crawl, or completes one with the same spec; the answer to its seeds. InvalidArgument if the
+    frontier refuses a seed, unless `skip`.
+    """
     listed = iter(asked.seeds())
     first = next(listed, None)
     if first is None:  # found before anything is created
         raise InvalidSpec("the spec has no seeds; list some in `seeds` or in a `seeds_file`")
     try:
-        seeds = crawl.create(asked.spec, chain((first,), listed))
+        seeds = crawl.create(asked.spec, chain((first,), listed), on_refused="report")
     except InvalidSpec as refusal:
         raise spec_file.located(refusal, asked.places) from None
-    tell_rejected(seeds)
+    tell_refused(seeds)
+    check_refused(seeds, skip)
     return seeds
 
 

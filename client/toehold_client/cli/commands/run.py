@@ -31,6 +31,7 @@ from toehold_client.spec.plain import seconds_of, to_plain
 
 from .launch import create_crawl
 from .options import CALL_TIMEOUT_S, json_option, with_spec
+from .seeds import skip_option
 
 NASCENT, PAUSED = CrawlState.CRAWL_STATE_NASCENT, CrawlState.CRAWL_STATE_PAUSED
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
@@ -43,9 +44,10 @@ _LINE_S = 5.0
 
 
 @click.command()
+@skip_option
 @json_option
 @with_spec(required=False)
-def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCode:
+def run(crawl: CrawlController, asked: SpecFile | None, skip: bool, as_json: bool) -> ExitCode:
     """Launch the crawl that the file SPEC describes, and follow it to its end.
 
     The command prints the crawl's events, and shows the crawl live: on a terminal below the events, elsewhere
@@ -56,7 +58,7 @@ def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCo
     Ctrl-C ends this command, but not the crawl. The exit code tells how the crawl ended: 0 when nothing was
     left to fetch, 4 when no page was fetched, 7 at a limit of the spec, 8 when it was stopped.
     """
-    begun = _begin(crawl, asked)
+    begun = _begin(crawl, asked, skip)
     try:
         _follow(crawl, begun, as_json)
         with FrontierClient(
@@ -77,11 +79,11 @@ def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCo
     return exit_code_of_end(end.status)
 
 
-def _begin(crawl: CrawlController, asked: SpecFile | None) -> bool:
+def _begin(crawl: CrawlController, asked: SpecFile | None, skip: bool) -> bool:
     """Makes sure that the crawl is launched; whether this command did it."""
     try:
         if asked is not None:
-            create_crawl(crawl, asked)
+            create_crawl(crawl, asked, skip)
         crawl.launch()
     except (CrawlExists, IllegalState, CrawlFinished):  # launched before, or by somebody else just now
         found = crawl.describe()

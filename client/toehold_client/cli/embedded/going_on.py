@@ -123,7 +123,7 @@ class GoingOn:
         if not wanted:
             return
         self._raise_if_interrupted()
-        tell_refused(self._crawl.add_seeds(wanted), self._plan, self._say)
+        tell_refused(self._crawl.add_seeds(wanted, on_refused="report"), self._plan, self._say)
         if not nascent:
             self._say(f"Added: {_count(len(wanted), 'seed')}.")
         elif self._crawl.describe().seed_count == 0:

@@ -1,0 +1,65 @@
+"""Seeds that a frontier refused: which, why, and how they were probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, RejectedSeed
+from toehold.frontier.v1.crawl_pb2 import Verdict
+
+from .errors import InvalidArgument, SeedsRefused
+
+OnRefused: TypeAlias = Literal["raise", "report"]
+"""How a method treats refused seeds: it raises SeedsRefused, or only lists them in its answer."""
+
+_MOST_TOLD = 5
+
+_FAULTS: Mapping[Verdict.ValueType, str] = {
+    Verdict.VERDICT_MALFORMED: "not a valid URL",
+    Verdict.VERDICT_UNSUPPORTED_SCHEME: "its scheme is neither http nor https",
+    Verdict.VERDICT_TOO_LONG: "too long",
+}
+
+_SCHEMES = ("http", "https")
+_PARTS = re.compile(r"(?P<scheme>[A-Za-z]{3,7})(?P<colon>:?)(?P<slashes>/{1,3})(?P<rest>[^/].*)")
+_HOST = re.compile(r"(?:[\w-]+\.)+[A-Za-z][\w-]+(?::\d+)?(?:[/?#].*)?")
+
+
+def check_on_refused(asked: OnRefused) -> None:
+    """Raises InvalidArgument unless it is one of the two."""
+    if asked not in ("raise", "report"):
+        raise InvalidArgument(f"on_refused must be raise or report, got {asked!r:.80}")
+
+
+def accepted(answer: AddSeedsResponse, on_refused: OnRefused) -> AddSeedsResponse:
+    """The same answer. Raises SeedsRefused if the frontier refused seeds, unless they are only reported."""
+    if on_refused == "report" or not answer.rejected_count:
+        return answer
+    refused, stored = answer.rejected_count, answer.added_count
+    told = [refusal_text(seed) for seed in answer.rejected[:_MOST_TOLD]]
+    if refused > len(told):
+        told.append(f"and {refused - len(told)} more")
+    were = "1 seed was refused" if refused == 1 else f"{refused} seeds were refused"
+    others = "; the other one is stored" if stored == 1 else f"; the other {stored} are stored"
+    raise SeedsRefused(f"{were}{others if stored else ''}: {'; '.join(told)}", answer=answer)
+
+
+def refusal_text(seed: RejectedSeed) -> str:
+    """`seed 2, https//docs.example: not a valid URL; did you mean https://docs.example?`"""
+    fault = _FAULTS.get(seed.verdict, Verdict.Name(seed.verdict) if seed.verdict in Verdict.values() else "")
+    meant = likely(seed.uri)
+    hint = f"; did you mean {meant}?" if meant else ""
+    return f"seed {seed.number}, {seed.uri}: {fault or 'refused'}{hint}"
+
+
+def likely(seed: str) -> str:
+    """The URL that was probably meant by a seed without a scheme or with a typo in it; empty if unclear."""
+    parts = _PARTS.fullmatch(seed.strip())
+    if parts is not None:
+        near = difflib.get_close_matches(parts["scheme"].lower(), _SCHEMES, n=1, cutoff=0.75)
+        meant = f"{near[0]}://{parts['rest']}" if near else ""
+        return "" if meant == seed.strip() else meant
+    return f"https://{seed.strip()}" if _HOST.fullmatch(seed.strip()) else ""
