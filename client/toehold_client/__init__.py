@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .client import FrontierClient
     from .controller import CrawlController
     from .errors import ToeholdError
+    from .events import Event
     from .node_client import NodeClient
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "AsyncFrontierClient",
     "AsyncNodeClient",
     "CrawlController",
+    "Event",
     "FrontierClient",
     "NodeClient",
     "ToeholdError",
@@ -41,6 +43,7 @@ _MODULES = {
     "AsyncFrontierClient": ".aio.client",
     "AsyncNodeClient": ".aio.node_client",
     "CrawlController": ".controller",
+    "Event": ".events",
     "FrontierClient": ".client",
     "NodeClient": ".node_client",
     "ToeholdError": ".errors",

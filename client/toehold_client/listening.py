@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-from toehold.frontier.v1.crawl_pb2 import Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
+from .events import Event
 from .rpc.listeners import Hearing
 from .rpc.streams import EventStream
 
@@ -59,7 +59,7 @@ class Listener(Hearing):
         try:
             for message in self._stream:
                 if message.HasField("event"):
-                    self._listener(message.event)
+                    self._listener(Event(message.event))
                 self.note(message)
         except BaseException as error:  # `join` raises it
             self._error = error

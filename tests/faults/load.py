@@ -18,7 +18,7 @@ from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S
 
 from toehold.frontier.v1 import crawl_pb2
-from toehold_client import CrawlController, FrontierClient
+from toehold_client import CrawlController, Event, FrontierClient
 
 TOES = 32
 LOOK_AHEAD = TOES // 4
@@ -124,7 +124,7 @@ class Told:
         return max(when for told, when in zip(self.words, self.times_s, strict=True) if told == word)
 
 
-def told(events: Iterable[crawl_pb2.Event], *left_out: str) -> Told:
+def told(events: Iterable[Event], *left_out: str) -> Told:
     """Events in words: `PAUSED` for a state, `stop` for what an operator asked, `node_left silent`, or the
     kind alone. Kinds in `left_out` are left out.
     """
@@ -133,7 +133,7 @@ def told(events: Iterable[crawl_pb2.Event], *left_out: str) -> Told:
     return Told([_word(event) for event in kept], times_s)
 
 
-def _word(event: crawl_pb2.Event) -> str:
+def _word(event: Event) -> str:
     kind = event.WhichOneof("kind") or ""
     match kind:
         case "status_changed":

@@ -87,7 +87,7 @@ def _watch(programs: Programs, folder: Path, *, kills: int, random: random.Rando
             )
         assert crawl.teardown(None)
         events = list(crawl.events())
-        kept = [read(event.cursor, event) for event in events]
+        kept = [read(event.cursor, event.message) for event in events]
         assert [event.sequence for event in events] == [*range(1, len(events) + 1)]
         assert told(events).words[-1] == "torn_down"
         for watcher in watchers:

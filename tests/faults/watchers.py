@@ -139,5 +139,5 @@ class Listening(Watcher):
             FrontierClient(self.address, patience_s=PATIENCE_S) as client,
             CrawlController(client, self.crawl) as controller,
         ):
-            listener = controller.listen(lambda event: self.note(event.cursor, event), "start")
+            listener = controller.listen(lambda event: self.note(event.cursor, event.message), "start")
             assert listener.join()

@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rich.cells import cell_len
 from rich.console import Console
 
+from toehold.frontier.v1 import crawl_pb2
 from toehold.frontier.v1.admin_pb2 import (
     Crawl,
     Job,
@@ -27,7 +28,6 @@ from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
     CrawlState,
     CrawlStatus,
-    Event,
     ExitStatus,
     FlightsCancelled,
     JobEnded,
@@ -46,6 +46,7 @@ from toehold_client.cli.live.layout import WHOLE, line, picture, share
 from toehold_client.cli.live.look import Look, is_problem, to_record, waiting_text
 from toehold_client.cli.live.seeds import Seeds, seeds_text
 from toehold_client.cli.live.trouble import NEWS_S, NODES_START_S, absences, seed_troubles, troubles
+from toehold_client.events import Event
 
 SIZES = [(80, 24), (120, 40), (40, 10), (20, 4), (1, 1)]
 NOW_S = 1_800_000_000
@@ -80,8 +81,12 @@ def queue(key: str, **statistics: Any) -> WorkQueue:
     return WorkQueue(queue_key=key, **statistics)
 
 
+def told(**fields: Any) -> Event:
+    return Event(crawl_pb2.Event(**fields))
+
+
 def problem(sequence: int, ago_s: float = 60, detail: str = "500 MB are free") -> Event:
-    return Event(
+    return told(
         sequence=sequence,
         event_time=at(-ago_s),
         problem=Problem(kind="disk-reserve", detail=detail),
@@ -483,13 +488,13 @@ def test_while_the_frontier_is_away_the_rest_is_dim() -> None:
     ("event", "wanted"),
     [
         (problem(1), True),
-        (Event(flights_cancelled=FlightsCancelled(leased_count=3, bound="pause_timeout")), True),
-        (Event(limit_reached=LimitReached(limit="max_bytes")), True),
-        (Event(uris_left=UrisLeft(retired_count=1)), True),
-        (Event(node_left=NodeLeft(node="north", reason="silent")), True),
-        (Event(node_left=NodeLeft(node="north", reason="left")), False),
-        (Event(status_changed=RUNNING), False),
-        (Event(job_ended=JobEnded(job=1)), False),
+        (told(flights_cancelled=FlightsCancelled(leased_count=3, bound="pause_timeout")), True),
+        (told(limit_reached=LimitReached(limit="max_bytes")), True),
+        (told(uris_left=UrisLeft(retired_count=1)), True),
+        (told(node_left=NodeLeft(node="north", reason="silent")), True),
+        (told(node_left=NodeLeft(node="north", reason="left")), False),
+        (told(status_changed=RUNNING), False),
+        (told(job_ended=JobEnded(job=1)), False),
     ],
 )
 def test_which_events_are_problems(event: Event, wanted: bool) -> None:

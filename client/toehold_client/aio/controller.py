@@ -20,7 +20,7 @@ from toehold.frontier.v1.admin_pb2 import (
     UriOutcome,
     WaitingUri,
 )
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, Event, TargetState
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client.awaiting import (
     FINISHED,
@@ -40,6 +40,7 @@ from toehold_client.errors import (
     IllegalState,
     RefusedForNow,
 )
+from toehold_client.events import Event
 from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import MAX_ITEMS
 from toehold_client.rpc.listeners import Listeners
@@ -294,7 +295,7 @@ class AsyncCrawlController:
         async with self.frontier.state_events(self.crawl, cursor) as stream:
             async for message in stream:
                 if message.HasField("event"):
-                    yield message.event
+                    yield Event(message.event)
 
     async def events(self, cursor: str = "start") -> AsyncIterator[Event]:
         """The events after `cursor`, up to now, without waiting for more. CursorTooOld."""
@@ -303,13 +304,14 @@ class AsyncCrawlController:
         async with self.frontier.state_events(self.crawl, cursor) as stream:
             async for message in stream:
                 if message.HasField("event"):
-                    yield message.event
+                    yield Event(message.event)
                 if is_last(message, first.cursor):
                     return
 
     async def listen(self, listener: Callback, cursor: str = "") -> AsyncListener:
         """Calls `listener` with each event after `cursor`, one at a time, in a task of its own, until the
-        crawl's events end as in `follow`. Returns when it listens: it misses no later event.
+        crawl's events end as in `follow`. Returns when it listens: it misses no later event. `listen(print)`
+        prints a sentence for each.
 
         If the frontier restarts, it waits up to a minute, and misses and repeats nothing. An error in the
         listener ends it: `close` and `join` of the returned object raise the error, and its `cursor` is then

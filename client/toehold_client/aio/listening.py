@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from toehold.frontier.v1.crawl_pb2 import Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold_client.events import Event
 from toehold_client.rpc.listeners import Hearing
 
 from .streams import AsyncEventStream
@@ -59,7 +59,7 @@ class AsyncListener(Hearing):
         try:
             async for message in self._stream:
                 if message.HasField("event"):
-                    answer = self._listener(message.event)
+                    answer = self._listener(Event(message.event))
                     if inspect.isawaitable(answer):
                         await answer
                 self.note(message)

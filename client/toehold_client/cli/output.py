@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
@@ -16,8 +16,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus
-from toehold_client.spec.plain import enum_word
+from toehold_client.text import harmless as harmless
+from toehold_client.text import standing as standing
+from toehold_client.text import status_and_reason as status_and_reason
+from toehold_client.text import status_names as status_names
+from toehold_client.text import status_text as status_text
 
 _ROOMY_WIDTH = 120
 _SHORT = 12  # columns up to this width are not wrapped: numbers and states stay whole
@@ -95,36 +98,3 @@ def moment(time: Timestamp) -> str:
     if not time.seconds:
         return ""
     return time.ToDatetime(tzinfo=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def status_text(status: CrawlStatus) -> str:
-    """`RUNNING`, or `FINISHED (ABORTED), torn down` if there is more to say."""
-    state, end = status_names(status)
-    return ", ".join([state if end == state else f"{state} ({end})", *standing(status)])
-
-
-def status_and_reason(status: CrawlStatus) -> str:
-    """The same with the problem that caused it, if there was one."""
-    return f"{status_text(status)}: {status.reason}" if status.reason else status_text(status)
-
-
-def standing(status: CrawlStatus) -> Iterator[str]:
-    """More about the crawl than its state: `held`, `torn down`."""
-    if status.held:
-        yield "held"
-    if status.torn_down:
-        yield "torn down"
-    elif status.tearing_down:
-        yield "being torn down"
-
-
-def status_names(status: CrawlStatus) -> tuple[str, str]:
-    """State and exit status, each in one word."""
-    return enum_word(CrawlState.DESCRIPTOR, status.state), enum_word(
-        ExitStatus.DESCRIPTOR, status.exit_status
-    )
-
-
-def harmless(text: str) -> str:
-    """The text with escapes in place of unprintable characters."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -4,40 +4,12 @@ from collections.abc import Mapping
 
 from toehold.frontier.v1.crawl_pb2 import FetchStatus
 from toehold_client.spec.plain import enum_word
+from toehold_client.text import bytes_text as bytes_text
+from toehold_client.text import count_text as count_text
+from toehold_client.text import counted as counted
+from toehold_client.text import duration_text as duration_text
 
 _NEARLY = 0.9  # of a unit counts as one
-
-
-def count_text(count: int) -> str:
-    """`1 234 567`."""
-    return f"{count:,}".replace(",", " ")
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 seed`, `2 seeds`, `1 234 URIs`."""
-    return f"{count_text(count)} {noun}" if count == 1 else f"{count_text(count)} {noun}s"
-
-
-def bytes_text(count: int) -> str:
-    """`12.3 MB`, in powers of 1000."""
-    if count < 1000:
-        return f"{count} B"
-    value = float(count)
-    for unit in ("kB", "MB", "GB", "TB"):
-        value /= 1000
-        if value < 999.95:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1000:.1f} PB"
-
-
-def duration_text(seconds: float) -> str:
-    """`4.2 s`, `3 min 05 s`, `2 h 03 min`."""
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

@@ -16,11 +16,11 @@ from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFront
 from client_doubles.told import FINISHED, PAUSED, RUNNING, became, present, seeded, torn_down
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from toehold.frontier.v1.crawl_pb2 import Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client import AsyncCrawlController, AsyncFrontierClient, CrawlController, FrontierClient
 from toehold_client.aio.listening import AsyncListener
 from toehold_client.errors import CursorTooOld, UnknownCrawl
+from toehold_client.events import Event
 from toehold_client.rpc.listeners import Listeners
 
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
@@ -39,6 +39,14 @@ class Heard:
         if event.sequence == self._bad:
             raise LookupError(f"event {event.sequence} is not to be heard")
         self.numbers.append(event.sequence)
+
+
+def test_a_listener_may_print_and_prints_a_sentence_for_each_event(
+    frontier: FakeFrontier, controller: CrawlController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frontier.will("StateEvents", [present(RUNNING), seeded(1), became(2, FINISHED), torn_down(3)])
+    assert controller.listen(print, "start").join(PATIENCE_S)
+    assert capsys.readouterr().out == "1 seed announced, 0 queued\nFINISHED (UNSPECIFIED)\ntorn down\n"
 
 
 def test_a_listener_hears_each_event_once_and_in_order_whatever_the_connection_does(

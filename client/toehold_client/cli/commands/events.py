@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from toehold_client.cli import output
-from toehold_client.cli.event_text import event_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import to_plain
 
@@ -23,6 +22,6 @@ def events(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> 
     """
     for event in crawl.follow(cursor) if follow else crawl.events(cursor):
         if as_json:
-            output.record(to_plain(event))
+            output.record(to_plain(event.message))
         else:
-            output.line(f"{output.moment(event.event_time)}  {event.cursor}  {event_text(event)}")
+            output.line(f"{output.moment(event.event_time)}  {event.cursor}  {event}")

@@ -11,9 +11,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
 
 from toehold.frontier.v1.admin_pb2 import GetStatisticsResponse
-from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus
 from toehold_client.cli import output
-from toehold_client.cli.event_text import event_text
 from toehold_client.cli.exits import ExitCode, exit_code_of_end
 from toehold_client.cli.live.displays import following
 from toehold_client.cli.live.observer import AWAY, Beat, Observer
@@ -25,6 +24,7 @@ from toehold_client.errors import (
     CrawlFinished,
     IllegalState,
 )
+from toehold_client.events import Event
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.spec.file import SpecFile, differences
 from toehold_client.spec.plain import seconds_of, to_plain
@@ -104,7 +104,7 @@ def _follow(crawl: CrawlController, from_its_start: bool, as_json: bool) -> None
     cursor = "start" if from_its_start else now.cursor
     if as_json:
         for event in crawl.follow(cursor):
-            output.record(to_plain(event))
+            output.record(to_plain(event.message))
         return
     console = Console(markup=False, emoji=False, highlight=False)
     display = following(console, events=False)
@@ -138,7 +138,7 @@ class _Story:
         if event.HasField("status_changed"):
             self.tell_status(event.status_changed, event.event_time)
         else:
-            self._say(f"{output.moment(event.event_time)}  {event_text(event)}")
+            self._say(f"{output.moment(event.event_time)}  {event}")
 
     def tell_status(self, status: CrawlStatus, time: Timestamp) -> None:
         """Prints the crawl's status, and how to resume it if it is paused."""

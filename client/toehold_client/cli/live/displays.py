@@ -15,7 +15,6 @@ from rich.live import Live
 from rich.text import Text
 
 from toehold_client.cli import output
-from toehold_client.cli.event_text import event_text
 
 from .layout import WHOLE, line, picture
 from .look import Look, to_record
@@ -151,7 +150,7 @@ class Lines(Display):
         for event in look.problems:
             if event.sequence > self._told and event.event_time.ToNanoseconds() >= self._since_ns:
                 self._told = event.sequence
-                output.line(f"{output.moment(event.event_time)}  {event_text(event)}")
+                output.line(f"{output.moment(event.event_time)}  {event}")
 
     def _tell_trouble(self, look: Look) -> None:
         """Tells trouble once, as soon as it is seen."""

@@ -10,8 +10,9 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.admin_pb2 import Crawl, Job, Node, WorkQueue
-from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event, Statistics
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
 from toehold_client.cli.text import remaining_text
+from toehold_client.events import Event
 from toehold_client.spec.plain import seconds_of, to_plain
 
 from .crawl_log import LoggedPage
@@ -116,5 +117,5 @@ def to_record(look: Look) -> dict[str, Any]:
         "jobs": [to_plain(job) for job in look.jobs],
         "slowest_queues": [to_plain(queue) for queue in look.slowest],
         "largest_queues": [to_plain(queue) for queue in look.largest],
-        "problems": [to_plain(event) for event in look.problems],
+        "problems": [to_plain(event.message) for event in look.problems],
     }

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl
-from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event, Statistics
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
 from toehold_client.awaiting import ENDED
 from toehold_client.cli.interruptions import Bell
 from toehold_client.cli.text import duration_text
@@ -27,6 +27,7 @@ from toehold_client.errors import (
     FrontierUnavailable,
     ToeholdError,
 )
+from toehold_client.events import Event
 from toehold_client.listening import Listener
 from toehold_client.spec.plain import seconds_of
 

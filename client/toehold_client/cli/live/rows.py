@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from toehold.frontier.v1.admin_pb2 import Job, JobState, Node, WorkQueue
-from toehold.frontier.v1.crawl_pb2 import Event, QueueState
+from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.cli import output
-from toehold_client.cli.event_text import event_text
 from toehold_client.cli.text import bytes_text, count_text, counted, duration_text, rough_text
+from toehold_client.events import Event
 from toehold_client.spec.plain import enum_word
 
 from .cells import LABEL_CELLS, Item, beside, shortened, text_of, wrapped
@@ -38,7 +38,7 @@ def problems(look: Look, width: int) -> Iterator[Item]:
 
 def _problem(look: Look, event: Event) -> Text:
     ago = rough_text(max(-seconds_until(look.statistics, event.event_time), 0.0))
-    return text_of((f"{ago} ago: ", "red"), event_text(event).removeprefix("problem: "))
+    return text_of((f"{ago} ago: ", "red"), str(event).removeprefix("problem: "))
 
 
 def seeds(look: Look, width: int) -> Iterator[Item]:

@@ -1,14 +1,121 @@
-"""A crawl's events as text, one line each."""
+"""A crawl's events. `print(event)` prints a sentence: `node fetcher-1 joined`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toehold.frontier.v1.crawl_pb2 import Event, IntervalStatistics, LimitReached
-from toehold_client.spec.plain import seconds_of
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from . import output
-from .text import bytes_text, count_text, counted, duration_text
+from toehold.frontier.v1 import crawl_pb2
+from toehold.frontier.v1.crawl_pb2 import (
+    Checkpointed,
+    CrawlStatus,
+    FlightsCancelled,
+    Held,
+    IntervalStatistics,
+    JobEnded,
+    LimitReached,
+    NodeJoined,
+    NodeLeft,
+    OperatorActed,
+    Problem,
+    Released,
+    RoundBegun,
+    SeedsConcluded,
+    TornDown,
+    UrisLeft,
+)
+
+from .spec.plain import seconds_of
+from .text import bytes_text, count_text, counted, duration_text, harmless, status_and_reason
+
+EventKind: TypeAlias = Literal[
+    "status_changed",
+    "seeds_concluded",
+    "limit_reached",
+    "round_begun",
+    "uris_left",
+    "job_ended",
+    "statistics",
+    "node_joined",
+    "node_left",
+    "operator_acted",
+    "problem",
+    "held",
+    "released",
+    "checkpointed",
+    "flights_cancelled",
+    "torn_down",
+]
+"""The field of an event that says what has happened."""
+
+
+class Event:
+    """An event of a crawl: the contract's `message`, with a sentence for people as its `str()`.
+
+    It has the fields of the message. Of those from `status_changed` on, exactly one is set: its `kind`.
+    """
+
+    __slots__ = ("message",)
+
+    message: crawl_pb2.Event
+
+    sequence: int
+    cursor: str
+    event_time: Timestamp
+    status_changed: CrawlStatus
+    seeds_concluded: SeedsConcluded
+    limit_reached: LimitReached
+    round_begun: RoundBegun
+    uris_left: UrisLeft
+    job_ended: JobEnded
+    statistics: IntervalStatistics
+    node_joined: NodeJoined
+    node_left: NodeLeft
+    operator_acted: OperatorActed
+    problem: Problem
+    held: Held
+    released: Released
+    checkpointed: Checkpointed
+    flights_cancelled: FlightsCancelled
+    torn_down: TornDown
+
+    def __init__(self, message: crawl_pb2.Event) -> None:
+        self.message = message
+
+    if not TYPE_CHECKING:  # which knows the fields from above
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__") or name == "message":  # `copy` and `pickle` ask for such
+                raise AttributeError(name)
+            return getattr(self.message, name)
+
+    @property
+    def kind(self) -> EventKind | None:
+        """What has happened; None for an event that this version does not know."""
+        return self.message.WhichOneof("kind")
+
+    def HasField(self, name: EventKind | Literal["event_time"]) -> bool:
+        """Whether a field of the message is set."""
+        return self.message.HasField(name)
+
+    def WhichOneof(self, group: Literal["kind"]) -> EventKind | None:
+        """The same as `kind`, as messages have it."""
+        return self.message.WhichOneof(group)
+
+    def __str__(self) -> str:
+        return harmless(_sentence(self))
+
+    def __repr__(self) -> str:
+        return f"<Event {self.sequence}: {self}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self.message == other.message if isinstance(other, Event) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.sequence, self.cursor))
+
 
 _WHY_LEFT = {
     "left": "left",
@@ -17,11 +124,11 @@ _WHY_LEFT = {
 }
 
 
-def event_text(event: Event) -> str:
+def _sentence(event: Event) -> str:
     """An event in one line, without its time."""
-    match event.WhichOneof("kind"):
+    match event.kind:
         case "status_changed":
-            return output.status_and_reason(event.status_changed)
+            return status_and_reason(event.status_changed)
         case "seeds_concluded":
             seeds = event.seeds_concluded
             return f"{counted(seeds.seed_count, 'seed')} announced, {count_text(seeds.queued_count)} queued"
