@@ -46,6 +46,7 @@ def main() -> None:
     wanted = {
         PROTO: commented(contract),
         CLIENT / "fields.py": client_fields(contract),
+        CLIENT / "dicts.py": client_dicts(contract),
         CLIENT / "template.toml": template(contract),
         PAGE: page(contract),
     }
@@ -450,6 +451,80 @@ def client_fields(contract: Contract) -> str:
     return "\n\n".join(
         [FIELDS_HEAD, *(f"{text}\n" for text in (*made, "\n".join(override))), "\n".join(ends)]
     )
+
+
+DICTS_HEAD = '''\
+"""The settings of a spec file as dicts that a type checker knows: `fields` as programs write them.
+
+tools/settings.py writes this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+'''
+
+
+def client_dicts(contract: Contract) -> str:
+    """The module of the client that types a spec in a program."""
+    made: list[str] = []
+    for part in reversed(list(contract.parts())):  # those in a part before the part
+        keys = [
+            (key_of(row), type_in_dict(contract, field, row))
+            for field, row in contract.settings(part.message, part.kind)
+        ]
+        text = typed_dict(part.message, keys)
+        if text not in made:
+            made.append(text)
+    parts = [
+        (field.proto.name, dict_name(field.message))
+        for field in contract.fields["OverrideSettings"]
+        if field.message
+    ]
+    made.append(typed_dict("OverrideSettings", parts))
+    return formatted("\n\n".join([DICTS_HEAD, *made]))
+
+
+def formatted(code: str) -> str:
+    """Python as ruff writes it, which breaks long lines."""
+    command = [sys.executable, "-m", "ruff", "format", "--silent", "--stdin-filename", "made.py", "-"]
+    done = subprocess.run(command, input=code, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    return done.stdout
+
+
+def typed_dict(message: str, keys: Iterable[tuple[str, str]]) -> str:
+    head = [
+        f"class {dict_name(message)}(TypedDict, total=False):",
+        f'    """See the contract\'s {message}."""',
+        "",
+    ]
+    return "\n".join([*head, *(f"    {key}: {type_}" for key, type_ in keys), ""])
+
+
+def dict_name(message: str) -> str:
+    return f"{struct_name(message)}Dict"
+
+
+def type_in_dict(contract: Contract, field: Field, row: Setting) -> str:
+    """The type of a key, without bounds."""
+    if field.proto.type == FieldDescriptorProto.TYPE_ENUM:
+        return literal(choices_of(contract, field))
+    if row.is_part:
+        return dict_name(field.message)
+    if row.kind is tuple:
+        if field.message:
+            return f"Sequence[{dict_name(field.message)}]"
+        if isinstance(row.element_bound, OneOf):
+            return f"Sequence[{literal(row.element_bound.choices)}]"
+        return "Sequence[int]" if number(field, row.element_bound) else "Sequence[str]"
+    if isinstance(row.bound, OneOf):
+        return literal(row.bound.choices)
+    return "float" if row.ms else row.kind.__name__
+
+
+def literal(choices: Iterable[str]) -> str:
+    return f"Literal[{', '.join(json.dumps(choice) for choice in choices)}]"
 
 
 # The template of a spec file.

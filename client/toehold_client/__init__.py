@@ -4,7 +4,7 @@
 
     with FrontierClient("127.0.0.1:7707", patience_s=60) as frontier:
         crawl = CrawlController(frontier, "my-crawl")
-        crawl.create(spec, ["https://www.example.com/"])
+        crawl.create({"contact": "me@example.org"}, ["https://www.example.com/"])
         crawl.launch()
         for event in crawl.follow():
             print(event)
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .errors import ToeholdError
     from .events import Event
     from .node_client import NodeClient
+    from .spec.given import crawl_spec
 
 __all__ = [
     "AsyncCrawlController",
@@ -36,6 +37,7 @@ __all__ = [
     "FrontierClient",
     "NodeClient",
     "ToeholdError",
+    "crawl_spec",
 ]
 
 _MODULES = {
@@ -47,6 +49,7 @@ _MODULES = {
     "FrontierClient": ".client",
     "NodeClient": ".node_client",
     "ToeholdError": ".errors",
+    "crawl_spec": ".spec.given",
 }
 
 

@@ -21,7 +21,7 @@ from toehold.frontier.v1.admin_pb2 import (
     UriOutcome,
     WaitingUri,
 )
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, TargetState
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client.awaiting import (
     FINISHED,
@@ -48,6 +48,7 @@ from toehold_client.rpc.listeners import Listeners
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.streams import EventStream
 from toehold_client.seeds import OnRefused, check_on_refused
+from toehold_client.spec.given import GivenSpec, spec_of
 from toehold_client.states import State
 
 from .client import FrontierClient
@@ -84,9 +85,10 @@ class CrawlController:
     # its life
 
     def create(
-        self, spec: CrawlSpec, seeds: Iterable[str] = (), *, on_refused: OnRefused = "raise"
+        self, spec: GivenSpec, seeds: Iterable[str] = (), *, on_refused: OnRefused = "raise"
     ) -> AddSeedsResponse:
-        """Creates the crawl, NASCENT, and stores its seeds, from a list or any other iterable.
+        """Creates the crawl, NASCENT, and stores its seeds, from a list or any other iterable. The spec may
+        be a dict with the names of a spec file.
 
         If the frontier refuses some seeds, the crawl has the others, and SeedsRefused says which and why.
         With `on_refused="report"` nothing is raised: the answer lists them.
@@ -97,10 +99,11 @@ class CrawlController:
         """
         check_on_refused(on_refused)
         several(seeds, "seeds", "URIs")
+        asked = spec_of(spec)
         try:
-            self.frontier.create_crawl(self.crawl, spec)
+            self.frontier.create_crawl(self.crawl, asked)
         except CrawlExists:
-            if not is_as_asked(self.describe(), spec):
+            if not is_as_asked(self.describe(), asked):
                 raise
         return self.add_seeds(seeds, on_refused=on_refused)
 
@@ -223,18 +226,18 @@ class CrawlController:
 
     # its settings
 
-    def update(self, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
+    def update(self, spec: GivenSpec, paths: Collection[str] = ()) -> Crawl:
         """Changes settings, from the next decision on; the crawl's new description.
 
         From any state but FINISHED (CrawlFinished). `paths` names the settings to change, such as
         `limits.max_documents` or `politeness`: each gets its value in `spec`, or its default if `spec` has
-        none. Without `paths`, the settings in `spec` change. InvalidSpec tells every problem, and every fixed
-        setting.
+        none. Without `paths`, the settings in `spec` change; if it is a dict, all that it names, also to an
+        empty list. InvalidSpec tells every problem, and every fixed setting.
         """
         return self.frontier.update_crawl(self.crawl, spec, paths)
 
     def reopen(
-        self, spec: CrawlSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
+        self, spec: GivenSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
     ) -> Crawl:
         """From FINISHED: changes settings as `update` does, and lets the crawl run again with what it left in
         its queues; its new description. With `pause` it is PAUSED, so that URIs can be added first.

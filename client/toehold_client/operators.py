@@ -52,7 +52,7 @@ from toehold.frontier.v1.admin_pb2 import (
     WakeQueuesJob,
     WorkQueue,
 )
-from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
+from toehold.frontier.v1.crawl_pb2 import Override, QueueState
 from toehold_client.errors import sendable
 from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import split_texts
@@ -60,6 +60,7 @@ from toehold_client.rpc.calls import Calls
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.streams import ExportStream, OutcomeStream
 from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
+from toehold_client.spec.given import GivenOverride, override_settings_of
 
 JobAsked: TypeAlias = (
     DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob | ForgetUrisJob
@@ -262,15 +263,17 @@ class Operators(Calls):
 
     # overrides
 
-    def put_override(self, crawl: str, surt_prefix: str, settings: OverrideSettings) -> Override:
-        """Sets the override of a SURT prefix (or host, or URL); its stored form.
+    def put_override(self, crawl: str, surt_prefix: str, settings: GivenOverride) -> Override:
+        """Sets the override of a SURT prefix (or host, or URL); its stored form. The settings may be a dict
+        with the names of a spec file.
 
         InvalidSpec tells all problems of the settings at once; CrawlFinished.
         """
         answer = self._call(
             lambda stubs: stubs.admin.PutOverride,
             lambda: PutOverrideRequest(
-                crawl=crawl, override=Override(surt_prefix=surt_prefix, settings=settings)
+                crawl=crawl,
+                override=Override(surt_prefix=surt_prefix, settings=override_settings_of(settings)),
             ),
         )
         return answer.override

@@ -36,7 +36,7 @@ from toehold.frontier.v1.admin_pb2 import (
     TearDownCrawlResponse,
     UpdateCrawlRequest,
 )
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState, Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     FinishedRequest,
@@ -59,6 +59,7 @@ from toehold_client.rpc.contract import duration, one_for_each, stopping, tearin
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.uploads import SEEDS_TIMEOUT_S, SeedBatches
 from toehold_client.seeds import OnRefused, accepted, check_on_refused
+from toehold_client.spec.given import GivenSpec, change_of, spec_of
 
 from .operators import AsyncOperators
 from .streams import AsyncEventStream
@@ -232,14 +233,14 @@ class AsyncFrontierClient(AsyncOperators):
 
     # crawls as a whole
 
-    async def create_crawl(self, crawl: str, spec: CrawlSpec) -> Crawl:
-        """Creates a NASCENT crawl.
+    async def create_crawl(self, crawl: str, spec: GivenSpec) -> Crawl:
+        """Creates a NASCENT crawl. The spec may be a dict with the names of a spec file.
 
         CrawlExists, InvalidName; InvalidSpec tells all problems of the spec at once.
         """
         answer = await self._call(
             lambda stubs: stubs.admin.CreateCrawl,
-            lambda: CreateCrawlRequest(crawl=crawl, spec=spec),
+            lambda: CreateCrawlRequest(crawl=crawl, spec=spec_of(spec)),
             safe_to_repeat=False,
         )
         return answer.crawl
@@ -299,22 +300,25 @@ class AsyncFrontierClient(AsyncOperators):
             for each in page.crawls:
                 yield each
 
-    async def update_crawl(self, crawl: str, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
+    async def update_crawl(self, crawl: str, spec: GivenSpec, paths: Collection[str] = ()) -> Crawl:
         """Changes settings of a crawl that has not finished; its new description.
 
         `paths` names the settings to change, such as `limits.max_documents` or `politeness`: each gets its
-        value in `spec`, or its default if `spec` has none. Without `paths`, the settings in `spec` change.
+        value in `spec`, or its default if `spec` has none. Without `paths`, the settings in `spec` change; if
+        it is a dict, all that it names, also to an empty list.
         UnknownCrawl, CrawlFinished; InvalidSpec tells every problem, and every fixed setting, and then
         nothing has changed.
         """
+        several(paths, "paths", "names of settings")
+        settings, changing = change_of(spec, paths)
         answer = await self._call(
             lambda stubs: stubs.admin.UpdateCrawl,
-            lambda: UpdateCrawlRequest(crawl=crawl, spec=spec, update_mask=FieldMask(paths=paths)),
+            lambda: UpdateCrawlRequest(crawl=crawl, spec=settings, update_mask=FieldMask(paths=changing)),
         )
         return answer.crawl
 
     async def reopen_crawl(
-        self, crawl: str, spec: CrawlSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
+        self, crawl: str, spec: GivenSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
     ) -> Crawl:
         """Lets a crawl that has FINISHED run again, with what it left in its queues; its new description.
 
@@ -322,10 +326,12 @@ class AsyncFrontierClient(AsyncOperators):
         `pause` the crawl is PAUSED then, and URIs can be added before it runs. UnknownCrawl, InvalidSpec;
         IllegalState unless the crawl has FINISHED, and while a limit is still reached; DiskReserve.
         """
+        several(paths, "paths", "names of settings")
+        settings, changing = (None, paths) if spec is None else change_of(spec, paths)
         answer = await self._call(
             lambda stubs: stubs.admin.ReopenCrawl,
             lambda: ReopenCrawlRequest(
-                crawl=crawl, spec=spec, update_mask=FieldMask(paths=paths), pause=pause
+                crawl=crawl, spec=settings, update_mask=FieldMask(paths=changing), pause=pause
             ),
         )
         return answer.crawl

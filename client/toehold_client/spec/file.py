@@ -7,10 +7,9 @@ the values when the crawl is created.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -18,14 +17,13 @@ from typing import Any
 
 import msgspec
 import tomli
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, OverrideSettings
 from toehold_client.errors import InvalidArgument, InvalidSpec
 
-from .fields import GIVING_WAY, LISTS, Override, Spec, Table
-from .plain import fields_of, key_of, set_to_plain
+from .fields import GIVING_WAY, Spec
+from .plain import set_to_plain
+from .tables import fill, override_of, read
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Most bytes of a spec file. Long lists of seeds belong in a `seeds_file`, which has no limit."""
@@ -80,14 +78,10 @@ def parse(text: str, path: Path) -> SpecFile:
     Errors name `path`. The paths of the two files are relative to its folder.
     """
     said = _toml(text, path)
-    try:
-        beside = msgspec.convert(said, _Beside)
-        values = msgspec.convert({key: said[key] for key in said if key not in _BESIDE_KEYS}, Spec)
-    except msgspec.ValidationError as error:
-        place, problem = _explained(str(error), Spec(), _BESIDE_KEYS)
-        raise InvalidSpec(f"{path}: {place}: {problem}", metadata={place: problem}) from None
+    beside = read(said, _Beside, source=f"{path}")
+    settings = {key: said[key] for key in said if key not in _BESIDE_KEYS}
     spec = CrawlSpec()
-    _fill(spec, values, Spec())
+    fill(spec, read(settings, Spec, source=f"{path}", beside=_BESIDE_KEYS), Spec())
     return SpecFile(
         name=beside.name,
         spec=spec,
@@ -102,24 +96,7 @@ def load_override(path: Path) -> OverrideSettings:
     """Reads a file with settings for a part of a crawl's URIs. It has some tables of a spec file, with the
     settings that differ. Raises InvalidSpec as `load` does.
     """
-    said = _toml(_text_of(path), path)
-    try:
-        values = msgspec.convert(said, Override)
-    except msgspec.ValidationError as error:
-        place, problem = _explained(str(error), Override())
-        raise InvalidSpec(f"{path}: {place}: {problem}", metadata={place: problem}) from None
-    settings = OverrideSettings()
-    for name in said:
-        part, table = getattr(settings, name), getattr(values, name)
-        for field in fields_of(part):
-            if key_of(field) not in said[name]:
-                continue
-            value = getattr(table, key_of(field))
-            if field.is_repeated and not value:
-                settings.empty_lists.append(f"{name}.{field.name}")
-            else:  # also a default, which replaces the crawl's setting
-                _put(part, field, value)
-    return settings
+    return override_of(_toml(_text_of(path), path), source=f"{path}")
 
 
 def override_plain(settings: OverrideSettings) -> dict[str, Any]:
@@ -145,12 +122,7 @@ def plain(spec: CrawlSpec) -> dict[str, Any]:
         own = said.get(table, {})
         if value in own and bound not in own:
             own[bound] = stronger(getattr(getattr(Spec(), table), bound), own[value])
-    try:
-        values = msgspec.convert(said, Spec)
-    except msgspec.ValidationError as error:
-        place, problem = _explained(str(error), Spec())
-        raise InvalidSpec(f"{place}: {problem}", metadata={place: problem}) from None
-    filled: dict[str, Any] = msgspec.to_builtins(values)
+    filled: dict[str, Any] = msgspec.to_builtins(read(said, Spec))
     return filled
 
 
@@ -322,64 +294,8 @@ class _Beside(msgspec.Struct, frozen=True):
 _BESIDE_KEYS = _Beside.__struct_fields__
 
 
-def _fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) -> None:
-    """Sets the fields of the message whose values differ from the defaults."""
-    for field in fields_of(message):
-        value, default = getattr(values, key_of(field)), getattr(defaults, key_of(field))
-        if value == default:
-            continue
-        if isinstance(value, msgspec.Struct):
-            _fill(getattr(message, field.name), value, default)
-        else:
-            _put(message, field, value)
-
-
-def _put(message: Message, field: FieldDescriptor, value: Any) -> None:
-    if field.name in LISTS:
-        for each in value:
-            _fill(getattr(message, field.name).add(), each, LISTS[field.name])
-    elif field.message_type is not None:
-        getattr(message, field.name).FromNanoseconds(round(value * 1e9))
-    elif field.is_repeated:
-        getattr(message, field.name).extend(value)
-    else:
-        setattr(message, field.name, _number_of(field, value))
-
-
-def _number_of(field: FieldDescriptor, value: Any) -> Any:
-    if field.enum_type is None:
-        return value
-    return next(each.number for each in field.enum_type.values if each.name.endswith(f"_{value.upper()}"))
-
-
 def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in table.items():
         flat.update(_flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value})
     return flat
-
-
-_PROBLEM = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
-_UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
-
-
-def _explained(error: str, root: Table, beside: Iterable[str] = ()) -> tuple[str, str]:
-    """The place and the problem in an error of msgspec about a file with the fields of `root`."""
-    match = _PROBLEM.fullmatch(error)
-    assert match is not None  # it matches any text
-    place, problem = match["place"] or "", match["problem"]
-    unknown = _UNKNOWN.fullmatch(problem)
-    if unknown is None:
-        return place, problem[:1].lower() + problem[1:]
-    known = _known_fields(place, root, beside)
-    near = difflib.get_close_matches(unknown["field"][:200], known, n=1)
-    there_are = f"did you mean {near[0]}?" if near else f"must be one of {', '.join(known)}"
-    return f"{place}.{unknown['field']:.200}".lstrip("."), f"no such field; {there_are}"
-
-
-def _known_fields(place: str, root: Table, beside: Iterable[str]) -> list[str]:
-    table: Any = root
-    for name in re.sub(r"\[\d+\]", "", place).split(".") if place else ():
-        table = LISTS.get(name) or getattr(table, name)
-    own: list[str] = list(table.__struct_fields__)
-    return own if place else [*beside, *own]

@@ -1,0 +1,118 @@
+"""Tables of settings, from a file or from a program, and the contract's messages that they describe."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from toehold.frontier.v1.crawl_pb2 import OverrideSettings
+from toehold_client.errors import InvalidSpec
+
+from .fields import LISTS, Override
+from .plain import fields_of, key_of
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+def read(said: Any, kind: type[_S], *, source: str = "", beside: Iterable[str] = ()) -> _S:
+    """The values of a table, with defaults for those that it does not have.
+
+    InvalidSpec names the place and the problem, after `source`. `beside` are further keys, for suggestions.
+    """
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.ValidationError as error:
+        place, problem = _explained(str(error), kind(), beside)
+        told = ": ".join(filter(None, (source, place, problem)))
+        raise InvalidSpec(told, metadata={place: problem}) from None
+
+
+def fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) -> None:
+    """Sets the fields of the message whose values differ from the defaults."""
+    for field in fields_of(message):
+        value, default = getattr(values, key_of(field)), getattr(defaults, key_of(field))
+        if value == default:
+            continue
+        if isinstance(value, msgspec.Struct):
+            fill(getattr(message, field.name), value, default)
+        else:
+            _put(message, field, value)
+
+
+def put(message: Message, said: Mapping[str, Any], values: msgspec.Struct) -> Iterator[tuple[str, bool]]:
+    """Sets the fields of the message that a table has, also to defaults. `values` are what `read` made of it.
+
+    Yields the contract's path of each, and whether it is an empty list, which a message cannot tell from one
+    that is not set.
+    """
+    for field in fields_of(message):
+        key = key_of(field)
+        if key not in said:
+            continue
+        value = getattr(values, key)
+        if isinstance(value, msgspec.Struct):
+            for path, is_empty in put(getattr(message, field.name), said[key], value):
+                yield f"{field.name}.{path}", is_empty
+            continue
+        is_empty = field.is_repeated and not value
+        if not is_empty:
+            _put(message, field, value)
+        yield field.name, is_empty
+
+
+def override_of(said: Any, *, source: str = "") -> OverrideSettings:
+    """The settings of an override from its tables. InvalidSpec as in `read`."""
+    settings = OverrideSettings()
+    set_ = put(settings, said, read(said, Override, source=source))
+    settings.empty_lists.extend([path for path, is_empty in set_ if is_empty])
+    return settings
+
+
+def _put(message: Message, field: FieldDescriptor, value: Any) -> None:
+    if field.name in LISTS:
+        for each in value:
+            fill(getattr(message, field.name).add(), each, LISTS[field.name])
+    elif field.message_type is not None:
+        getattr(message, field.name).FromNanoseconds(round(value * 1e9))
+    elif field.is_repeated:
+        getattr(message, field.name).extend(value)
+    else:
+        setattr(message, field.name, _number_of(field, value))
+
+
+def _number_of(field: FieldDescriptor, value: Any) -> Any:
+    if field.enum_type is None:
+        return value
+    return next(each.number for each in field.enum_type.values if each.name.endswith(f"_{value.upper()}"))
+
+
+_PROBLEM = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
+
+
+def _explained(error: str, root: msgspec.Struct, beside: Iterable[str]) -> tuple[str, str]:
+    """The place and the problem in an error of msgspec about a table with the fields of `root`."""
+    match = _PROBLEM.fullmatch(error)
+    assert match is not None  # it matches any text
+    place, problem = match["place"] or "", match["problem"]
+    unknown = _UNKNOWN.fullmatch(problem)
+    if unknown is None:
+        return place, problem[:1].lower() + problem[1:]
+    known = _known_fields(place, root, beside)
+    near = difflib.get_close_matches(unknown["field"][:200], known, n=1)
+    there_are = f"did you mean {near[0]}?" if near else f"must be one of {', '.join(known)}"
+    return f"{place}.{unknown['field']:.200}".lstrip("."), f"no such field; {there_are}"
+
+
+def _known_fields(place: str, root: msgspec.Struct, beside: Iterable[str]) -> list[str]:
+    table: Any = root
+    for name in re.sub(r"\[\d+\]", "", place).split(".") if place else ():
+        table = LISTS.get(name) or getattr(table, name)
+    own: list[str] = list(table.__struct_fields__)
+    return own if place else [*beside, *own]
