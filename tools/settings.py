@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "protos/toehold/frontier/v1/crawl.proto"
 CLIENT = ROOT / "client/toehold_client/spec"
 PAGE = ROOT / "docs/settings.md"
+STYLE = ROOT / "pyproject.toml"
 
 GENERATED = re.compile(
     r"(Default: |Required\.)"
@@ -488,8 +489,8 @@ def client_dicts(contract: Contract) -> str:
 
 def formatted(code: str) -> str:
     """Python as ruff writes it, which breaks long lines."""
-    command = [sys.executable, "-m", "ruff", "format", "--silent", "--stdin-filename", "made.py", "-"]
-    done = subprocess.run(command, input=code, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    command = [sys.executable, "-m", "ruff", "format", "--silent", "--config", str(STYLE), "-"]
+    done = subprocess.run(command, input=code, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 
 

@@ -108,7 +108,7 @@ class SeedsRefused(InvalidArgument):
 
 
 class CrawlFinished(ToeholdError):
-    """The crawl has finished for good."""
+    """The crawl has finished. Only `reopen` makes it run again."""
 
 
 class CrawlTornDown(CrawlFinished):
@@ -116,7 +116,7 @@ class CrawlTornDown(CrawlFinished):
 
 
 class UrisNotKept(ToeholdError):
-    """The crawl keeps only fingerprints of its URIs (IdentitySpec.keep_uris)."""
+    """The crawl keeps only fingerprints of its URIs (`identity.keep_uris`)."""
 
 
 class ReadOnly(ToeholdError):
@@ -124,7 +124,7 @@ class ReadOnly(ToeholdError):
 
 
 class NodePresent(ToeholdError):
-    """The node is there, so that it cannot be forgotten."""
+    """The node is present, so it cannot be forgotten."""
 
 
 class IllegalState(ToeholdError):

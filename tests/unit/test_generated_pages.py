@@ -43,7 +43,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     for name in ("PROTO", "PAGE"):
         shutil.copy(getattr(module, name), tmp_path / getattr(module, name).relative_to(ROOT))
         monkeypatch.setattr(module, name, tmp_path / getattr(module, name).relative_to(ROOT))
-    for file in ("fields.py", "template.toml"):
+    for file in ("dicts.py", "fields.py", "template.toml"):
         shutil.copy(module.CLIENT / file, tmp_path / "client/toehold_client/spec" / file)
     monkeypatch.setattr(module, "CLIENT", tmp_path / "client/toehold_client/spec")
     monkeypatch.setattr(module, "ROOT", tmp_path)
