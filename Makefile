@@ -1,8 +1,10 @@
 # Every target sets itself up first, once: Python packages, pinned and hash-checked, in .venv.
+# `make crawl` installs what the programs need, all other targets also what checks and tests need.
 # Set-up runs again only when pyproject.toml or requirements/ change.
 
 PYTHON ?= python3
 PY := .venv/bin/python
+RUN_SETUP := .venv/.set-up-run
 SETUP := .venv/.set-up
 PAGES := build/practice_pages/.stamp
 COMPILED := build/.tests_compiled
@@ -36,13 +38,13 @@ $(error SEEDS also needs CONTACT, a URL or an e-mail address. It is sent with ev
 endif
 # SEEDS goes through the environment, so that the shell interprets no character of a URL; -f keeps its ? and *.
 export SEEDS CONTACT
-crawl: $(SETUP)
+crawl: $(RUN_SETUP)
 	@set -f; exec .venv/bin/toehold crawl --contact "$$CONTACT" -- $$SEEDS
 else ifneq ($(MISTYPED),)
 crawl:
 	$(error make crawl takes no $(firstword $(MISTYPED)) here. To crawl the web: make crawl SEEDS="https://…" CONTACT=you@example.org)
 else
-crawl: $(SETUP) $(PAGES)
+crawl: $(RUN_SETUP) $(PAGES)
 	@$(PY) tests/practice_web/crawl.py
 endif
 
@@ -127,10 +129,13 @@ generate: $(SETUP)
 protos: $(SETUP)
 	@$(PY) tools/protos.py
 
-## make lock     rewrite requirements/dev.txt from pyproject.toml; UPGRADE=1 also takes newer versions
+## make lock     rewrite requirements/ from pyproject.toml; UPGRADE=1 also takes newer versions
+LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+    --no-annotate
 lock: $(UV)
-	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-	    --no-annotate $(if $(UPGRADE),--upgrade) --group dev --output-file requirements/dev.txt pyproject.toml
+	$(UV) $(LOCK) $(if $(UPGRADE),--upgrade) --all-extras --group dev --output-file requirements/dev.txt pyproject.toml
+	$(UV) $(LOCK) --extra cli --extra frontier --extra node --group crawl --constraint requirements/dev.txt \
+	    --output-file requirements/run.txt pyproject.toml
 
 ## make clean    remove everything that set-up, checks and tests have made; crawls stay
 clean:
@@ -140,17 +145,22 @@ clean:
 help:
 	@sed -n 's/^## //p' Makefile
 
-$(SETUP): pyproject.toml $(wildcard requirements/*.txt)
+$(RUN_SETUP): pyproject.toml requirements/run.txt
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Install Python 3.11 or newer, or name yours: make PYTHON=…"; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "Setting up: .venv"; $(PYTHON) tools/make_venv.py; }
-	@echo "Setting up: pinned packages, by hash (a minute or two, once)"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@printf 'Setting up: packages to crawl with, by hash (a minute, once) '
+	@$(PY) tools/install.py requirements/run.txt
 	@echo "Setting up: this project"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+$(SETUP): requirements/dev.txt $(RUN_SETUP)
+	@printf 'Setting up: packages for checks and tests, by hash (a minute, once) '
+	@$(PY) tools/install.py requirements/dev.txt
+	@touch $@
+
 # Pages are rendered once; a new set-up alone does not render them again.
-$(PAGES): tests/practice_web/render.py tests/practice_web/web.py | $(SETUP)
+$(PAGES): tests/practice_web/render.py tests/practice_web/web.py | $(RUN_SETUP)
 	@echo "Setting up: practice pages"
 	@$(PY) tests/practice_web/render.py --out $(@D)
 	@touch $@

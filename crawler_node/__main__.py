@@ -4,6 +4,8 @@ import gc
 import sys
 from typing import Any
 
+from toehold.extras import packages_of
+
 _COLOURS = "rich"
 
 
@@ -14,8 +16,9 @@ def main() -> None:
     a quarter of the time. It would find none later either, hence the freeze.
     """
     gc.disable()
-    _import_structlog()
-    from .program import main as work
+    with packages_of("node", "toehold-node"):
+        _import_structlog()
+        from .program import main as work
 
     gc.freeze()
     gc.enable()

@@ -14,6 +14,8 @@ import click
 import structlog
 from structlog.typing import EventDict
 
+from toehold.extras import advice, lacking, packages_of
+
 from .control.multi_process import MultiProcessControl
 from .control.service import CannotListen, NodeServer, listen_address
 from .control.supervisor import Supervisor
@@ -245,6 +247,8 @@ def main(**given: Any) -> None:
     _log_json_lines(options)
     server = _bound(options)
     if options.processes is not None and options.worker is None:
+        if lacking("node"):  # its workers could not tell
+            sys.exit(advice("node", "toehold-node"))
         code = _supervise(options, server)
     else:
         code = _fetch(options, server)
@@ -253,7 +257,8 @@ def main(**given: Any) -> None:
 
 def _fetch(options: NodeOptions, server: NodeServer) -> int:
     """Runs a node of one process, or a worker process; its exit code."""
-    from .assembly import Unusable, assembled  # a supervisor needs none of what these import
+    with packages_of("node", "toehold-node"):
+        from .assembly import Unusable, assembled  # a supervisor needs none of what these import
 
     give_back_large_blocks()
     try:

@@ -4,6 +4,8 @@ import gc
 import sys
 from typing import Any
 
+from toehold.extras import packages_of
+
 _COLOURS = "rich"
 
 
@@ -14,8 +16,9 @@ def main() -> None:
     would take a quarter of the time; `freeze` spares later collections those objects.
     """
     gc.disable()
-    _import_structlog()
-    from .program import main as serve
+    with packages_of("frontier", "toehold-frontier"):
+        _import_structlog()
+        from .program import main as serve
 
     gc.freeze()
     gc.enable()

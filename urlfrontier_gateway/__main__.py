@@ -1,6 +1,15 @@
 """`toehold-urlfrontier` and `python -m urlfrontier_gateway` start here."""
 
-from .program import main
+from toehold.extras import packages_of
+
+
+def main() -> None:
+    """Imports the program, and runs it."""
+    with packages_of("urlfrontier", "toehold-urlfrontier"):
+        from .program import main as serve
+
+    serve()
+
 
 if __name__ == "__main__":
     main()

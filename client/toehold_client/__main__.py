@@ -5,6 +5,8 @@ import signal
 import sys
 from typing import NoReturn
 
+from toehold.extras import packages_of
+
 _CTRL_C = (signal.SIGINT,)
 
 
@@ -17,7 +19,8 @@ def main() -> NoReturn:
         signal.SIG_BLOCK, _CTRL_C
     )  # inside an import, KeyboardInterrupt may become any error
     gc.disable()
-    from .cli.main import main as toehold
+    with packages_of("cli", "toehold"):
+        from .cli.main import main as toehold
 
     gc.freeze()
     gc.enable()

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from toehold.extras import advice, lacking
 from toehold_client.cli import output
 from toehold_client.cli.embedded.directory import CrawlDirectory, open_directory
 from toehold_client.cli.embedded.node_plan import (
@@ -26,7 +27,7 @@ from toehold_client.cli.embedded.report import show as show_report
 from toehold_client.cli.embedded.run import EmbeddedCrawl
 from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.embedded.watch import Ending
-from toehold_client.cli.exits import BadPlan, ExitCode, Interrupted
+from toehold_client.cli.exits import BadPlan, CommandFailed, ExitCode, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen
 from toehold_client.cli.numbers import Whole
@@ -187,6 +188,8 @@ def crawl(
       5    DIR holds another crawl, one that has finished, or one that runs now
       130  paused or interrupted
     """
+    if lacking("frontier", "node"):
+        raise CommandFailed(advice("all", "toehold crawl"))
     console = Console(markup=False, emoji=False, highlight=False)
     with Interruptions() as interruptions:
         display = WhileSeen(_display(console, as_json=as_json), interruptions.interrupt_once)
