@@ -65,6 +65,7 @@ check: $(SETUP)
 	$(PY) tools/protos.py --check
 	$(PY) tools/blocking_client.py --check
 	$(PY) tools/commands.py --check
+	$(PY) tools/errors.py --check
 	$(PY) tools/conformance.py --check
 	$(PY) tools/diagrams.py --check
 
@@ -122,6 +123,7 @@ generate: $(SETUP)
 	@$(PY) tools/protos.py
 	@$(PY) tools/blocking_client.py
 	@$(PY) tools/commands.py
+	@$(PY) tools/errors.py
 	@$(PY) tools/conformance.py
 	@$(PY) tools/diagrams.py
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .events import Event
     from .node_client import NodeClient
     from .spec.given import crawl_spec
+    from .states import StateName
 
 __all__ = [
     "AsyncCrawlController",
@@ -36,6 +37,7 @@ __all__ = [
     "Event",
     "FrontierClient",
     "NodeClient",
+    "StateName",
     "ToeholdError",
     "crawl_spec",
 ]
@@ -48,6 +50,7 @@ _MODULES = {
     "Event": ".events",
     "FrontierClient": ".client",
     "NodeClient": ".node_client",
+    "StateName": ".states",
     "ToeholdError": ".errors",
     "crawl_spec": ".spec.given",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -11,6 +10,7 @@ from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, RejectedSeed
 from toehold.frontier.v1.crawl_pb2 import Verdict
 
 from .errors import InvalidArgument, SeedsRefused
+from .spec.file import likely_url
 
 OnRefused: TypeAlias = Literal["raise", "report"]
 """How a method treats refused seeds: it raises SeedsRefused, or only lists them in its answer."""
@@ -23,8 +23,6 @@ _FAULTS: Mapping[Verdict.ValueType, str] = {
     Verdict.VERDICT_TOO_LONG: "too long",
 }
 
-_SCHEMES = ("http", "https")
-_PARTS = re.compile(r"(?P<scheme>[A-Za-z]{3,7})(?P<colon>:?)(?P<slashes>/{1,3})(?P<rest>[^/].*)")
 _HOST = re.compile(r"(?:[\w-]+\.)+[A-Za-z][\w-]+(?::\d+)?(?:[/?#].*)?")
 
 
@@ -57,9 +55,4 @@ def refusal_text(seed: RejectedSeed) -> str:
 
 def likely(seed: str) -> str:
     """The URL that was probably meant by a seed without a scheme or with a typo in it; empty if unclear."""
-    parts = _PARTS.fullmatch(seed.strip())
-    if parts is not None:
-        near = difflib.get_close_matches(parts["scheme"].lower(), _SCHEMES, n=1, cutoff=0.75)
-        meant = f"{near[0]}://{parts['rest']}" if near else ""
-        return "" if meant == seed.strip() else meant
-    return f"https://{seed.strip()}" if _HOST.fullmatch(seed.strip()) else ""
+    return likely_url(seed.strip()) or (f"https://{seed.strip()}" if _HOST.fullmatch(seed.strip()) else "")

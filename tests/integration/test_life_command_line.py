@@ -290,6 +290,8 @@ def test_seeds_are_added_while_the_crawl_runs(at: At, stubs: Stubs, tmp_path: Pa
     assert (told["crawl"], told["rejected_count"]) == (at.crawl, 0)
     code, output, errors = at.run("seeds", "add", "mailto:x")
     assert (code, output) == (2, "") and "all were refused" in errors
+    code, output, errors = at.run("seeds", "add", "https//typo.example")
+    assert (code, output) == (2, "") and "did you mean https://typo.example?" in errors
     stubs.request(at.crawl, FINISH)
     stubs.request(at.crawl, FINISH)
     assert at.refused("seeds", "add")[0] == 2

@@ -396,7 +396,7 @@ def test_a_refusal_names_the_line_of_another_file_and_keeps_the_other_places() -
         ("//www.example.com/a", "https://www.example.com/a"),
         (" www.example.com\n", "https://www.example.com"),
         ("bücher.example", "https://bücher.example"),
-        ("mailto:me@example.com", "mailto:me@example.com"),  # for the frontier to refuse by name
+        ("mailto:me@example.com", "mailto:me@example.com"),
         ("ftp://example.com/", "ftp://example.com/"),
     ],
 )

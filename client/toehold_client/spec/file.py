@@ -7,6 +7,7 @@ the values when the crawl is created.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -163,7 +164,7 @@ def normalise_seed(text: str) -> str:
     URI is checked.
     """
     seed = text.strip()
-    meant = _meant(seed)
+    meant = likely_url(seed)
     if meant:
         raise InvalidArgument(f"{seed!r:.200} is not a URL; did you mean {meant:.200}?")
     if seed.startswith("//"):
@@ -171,7 +172,7 @@ def normalise_seed(text: str) -> str:
     return seed if _SCHEME.match(seed) else f"https://{seed}"
 
 
-def _meant(seed: str) -> str:
+def likely_url(seed: str) -> str:
     """The URL that a seed with a mistyped scheme stands for (`https//a.example`); empty if it has none."""
     typed = _TYPED_SCHEME.match(seed)
     if typed is None or not typed["rest"]:
