@@ -18,9 +18,9 @@ OnRefused: TypeAlias = Literal["raise", "report"]
 _MOST_TOLD = 5
 
 _FAULTS: Mapping[Verdict.ValueType, str] = {
-    Verdict.VERDICT_MALFORMED: "not a valid URL",
-    Verdict.VERDICT_UNSUPPORTED_SCHEME: "its scheme is neither http nor https",
-    Verdict.VERDICT_TOO_LONG: "too long",
+    Verdict.VERDICT_MALFORMED: "is not a valid URL",
+    Verdict.VERDICT_UNSUPPORTED_SCHEME: "has a scheme other than http and https",
+    Verdict.VERDICT_TOO_LONG: "is too long",
 }
 
 _HOST = re.compile(r"(?:[\w-]+\.)+[A-Za-z][\w-]+(?::\d+)?(?:[/?#].*)?")
@@ -46,11 +46,11 @@ def accepted(answer: AddSeedsResponse, on_refused: OnRefused) -> AddSeedsRespons
 
 
 def refusal_text(seed: RejectedSeed) -> str:
-    """`seed 2, https//docs.example: not a valid URL; did you mean https://docs.example?`"""
-    fault = _FAULTS.get(seed.verdict, Verdict.Name(seed.verdict) if seed.verdict in Verdict.values() else "")
+    """`seed 2 (https//docs.example) is not a valid URL; did you mean https://docs.example?`"""
+    fault = _FAULTS.get(seed.verdict, "is no seed")
     meant = likely(seed.uri)
     hint = f"; did you mean {meant}?" if meant else ""
-    return f"seed {seed.number}, {seed.uri}: {fault or 'refused'}{hint}"
+    return f"seed {seed.number} ({seed.uri}) {fault}{hint}"
 
 
 def likely(seed: str) -> str:

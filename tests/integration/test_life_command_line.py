@@ -276,7 +276,7 @@ def test_seeds_are_added_while_the_crawl_runs(at: At, stubs: Stubs, tmp_path: Pa
     file.write_text(f"# more\n{seed_of(at.crawl, 'b.')}\nc.{at.crawl}.example\nmailto:x\n")
     code, output, errors = at.run("seeds", "add", f"d.{at.crawl}.example/x", "--file", str(file))
     assert (code, output) == (2, f"{at.crawl}: 3 seeds added\n")
-    assert errors.startswith("Refused: seed 4, mailto:x: its scheme is neither http nor https\n")
+    assert errors.startswith("Refused: seed 4 (mailto:x) has a scheme other than http and https\n")
     assert "1 seed was refused; correct it, or add --skip-bad-seeds" in errors
     assert at.run("seeds", "add", "--file", str(file), "--skip-bad-seeds")[0] == 0
     hosts = {lease.uri for _ in range(4) for lease in stubs.pages(at.crawl, most=1)}

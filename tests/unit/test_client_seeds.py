@@ -47,7 +47,7 @@ def test_the_error_says_which_seeds_were_refused_why_and_that_the_others_are_sto
         accepted(answer, "raise")
     assert str(error.value) == (
         "1 seed was refused; the other 2 are stored: "
-        "seed 1, https//a.example: not a valid URL; did you mean https://a.example?"
+        "seed 1 (https//a.example) is not a valid URL; did you mean https://a.example?"
     )
     assert error.value.rejected == list(answer.rejected)
     assert error.value.answer == answer
@@ -57,13 +57,15 @@ def test_of_many_refused_seeds_the_error_names_five() -> None:
     with pytest.raises(SeedsRefused) as error:
         accepted(refused(*[f":{n}" for n in range(7)], count=300), "raise")
     message = str(error.value)
-    assert message.startswith("300 seeds were refused: seed 1, :0: not a valid URL; seed 2")
-    assert message.endswith("seed 5, :4: not a valid URL; and 295 more")
+    assert message.startswith("300 seeds were refused: seed 1 (:0) is not a valid URL; seed 2")
+    assert message.endswith("seed 5 (:4) is not a valid URL; and 295 more")
 
 
 def test_seeds_of_another_scheme_are_told_so() -> None:
     ftp = RejectedSeed(uri="ftp://a.example/", number=3, verdict=SCHEME)
-    with pytest.raises(SeedsRefused, match=r"its scheme is neither http nor https$"):
+    with pytest.raises(
+        SeedsRefused, match=r"seed 3 \(ftp://a.example/\) has a scheme other than http and https$"
+    ):
         accepted(AddSeedsResponse(rejected_count=1, rejected=[ftp]), "raise")
 
 

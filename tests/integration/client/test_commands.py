@@ -292,7 +292,7 @@ def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toe
         frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(status=NASCENT))] * 2)
         frontier.will("AddSeeds", seeds)
         frontier.will("LaunchCrawl", LaunchCrawlResponse(status=RUNNING))
-    left_out = "Refused: seed 2, mailto:x: its scheme is neither http nor https\n"
+    left_out = "Refused: seed 2 (mailto:x) has a scheme other than http and https\n"
     skipping = toehold_at("launch", spec_at(tmp_path), "--skip-bad-seeds")
     assert skipping == (0, "c: RUNNING, 1 seed\n", left_out)
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://www.example.com", "mailto:x"]
@@ -314,7 +314,9 @@ def test_a_refused_seed_ends_the_command_before_the_launch(
     frontier.will("AddSeeds", AddSeedsResponse(added_count=1, rejected_count=1, rejected=[typo]))
     code, output, errors = toehold_at(command, spec_at(tmp_path))
     assert (code, output) == (2, "")
-    assert "Refused: seed 2, https//b.example: not a valid URL; did you mean https://b.example?\n" in errors
+    assert (
+        "Refused: seed 2 (https//b.example) is not a valid URL; did you mean https://b.example?\n" in errors
+    )
     assert "1 seed was refused; correct it, or add --skip-bad-seeds" in errors
     assert not frontier.asked["LaunchCrawl"]
 
