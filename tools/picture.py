@@ -32,7 +32,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 COLUMNS, LINES = 80, 24
 LEASE_S = 6.0
 BEFORE_S, MOST_S = 45.0, 90.0
-"""How long the nodes fetch before one is killed, so that there is a history; and the latest end."""
+"""How long the nodes fetch before one is killed, so that there is a history; and when it must be missed."""
 
 NOWHERE = "http://nowhere.invalid/"
 """A seed that has no host."""

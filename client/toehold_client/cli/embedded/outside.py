@@ -48,6 +48,7 @@ class OutsideObserver:
         InvalidArgument if there is no such directory, FrontierUnavailable if it holds no crawl, and
         UnknownCrawl if its frontier has none of this name.
         """
+        self._check_goes_on()
         try:
             observer = self._at(frontier_file.find(self._directory))
             seen = observer.look()
@@ -82,11 +83,14 @@ class OutsideObserver:
         crawl = self._name or found.crawl
         log = self._directory / "frontier" / "crawls" / crawl / "crawl.log"
         with self._lock:
-            if self._over:
-                raise ClientClosed("the watch has ended")
+            self._check_goes_on()
             controller = CrawlController(FrontierClient(found.address, timeout_s=_CALL_S), crawl)
             self._found, self._observer = found, Observer(controller, self._on_news, log=log)
             return self._observer
+
+    def _check_goes_on(self) -> None:
+        if self._over:
+            raise ClientClosed("the watch has ended")
 
     def _without_frontier(self, error: Exception) -> Look:
         if not (self._directory / "crawl.json").is_file():
