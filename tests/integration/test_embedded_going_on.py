@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -177,6 +178,35 @@ def test_a_recrawl_that_is_interrupted_goes_on_with_the_same_command(
     assert crawl("--recrawl").end()[0] == 0
     repeated = {path for path in ALL_PATHS if site.asked[path] != 2}
     assert repeated <= {"/page/5"} and all(again[path] <= site.asked[path] for path in ALL_PATHS)
+
+
+def test_a_recrawl_that_is_killed_again_and_again_fetches_every_page_anew(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    assert crawl().end()[0] == 0
+    for wait_s in (0.7, 0.9, 1.1, 1.3, 1.5, 1.7, 2.0):  # before, while and after it is prepared
+        run = crawl("--recrawl")
+        time.sleep(wait_s)
+        run.process.kill()
+        run.process.wait()
+    assert crawl("--recrawl").end()[0] == 0
+    assert min(site.asked[path] for path in ALL_PATHS) >= 2
+    assert report_in(tmp_path)["state"] == "FINISHED"
+    assert "recrawl_before" not in asked_for(tmp_path)
+
+
+def test_a_limit_that_is_raised_in_a_run_that_is_killed_is_raised_by_the_next_one(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    assert crawl("--max-pages", "3").end()[0] == 0
+    for wait_s in (0.7, 1.0, 1.3, 1.6):
+        run = crawl("--max-pages", "9")
+        time.sleep(wait_s)
+        run.process.kill()
+        run.process.wait()
+    code, _, stderr = crawl("--max-pages", "9").end()
+    assert code in (0, 5), stderr  # 5: a killed run had come to the end
+    assert report_in(tmp_path)["pages"] == 9
 
 
 def test_a_recrawl_that_is_killed_while_it_is_prepared_goes_on_without_being_asked(

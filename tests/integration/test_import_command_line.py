@@ -144,6 +144,30 @@ def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(
             )
 
 
+def test_a_crawl_log_is_fetched_again_if_asked_for(
+    server: ServerProcess, stubs: Stubs, toehold_at: Toehold
+) -> None:
+    crawl = fresh_name()
+    seed = seed_of(crawl)
+    stubs.launch(crawl, seed, of=spec(run_while_empty=True))
+    stubs.schedule(crawl, f"{seed}bad")
+    for _ in range(2):
+        (lease,) = stubs.pages(crawl, most=1)
+        stubs.finish(report(lease, -4 if lease.uri.endswith("bad") else 200))
+    log = server.data / "crawls" / crawl / "crawl.log"
+    eventually(lambda: log.exists() and len(log.read_text().splitlines()) >= 2, "the log to be written")
+    at = At(toehold_at, crawl)
+    asked = ("uris", "import", str(log), "--format", "crawl-log", "--recrawl", "--wait", "60")
+    (told,) = at.json(*asked, "--no-failures")
+    assert (told["scheduled_count"], told["seen_count"], told["job"]["counts"]) == (1, 0, {"QUEUED": 1})
+    (told,) = at.json(*asked)
+    assert told["job"]["counts"] == {"ALREADY_QUEUED": 1, "QUEUED": 1}
+    code, _, errors = toehold_at(
+        "uris", "import", str(log), "--format", "list", "--recrawl", "--crawl", crawl
+    )
+    assert code == 2 and "--recrawl needs --format crawl-log" in errors
+
+
 def test_a_crawl_is_created_and_filled_before_it_is_launched(
     toehold_at: Toehold, stubs: Stubs, tmp_path: Path
 ) -> None:

@@ -5,9 +5,11 @@ Each step may be repeated: a run that is killed in between is completed by the n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -31,6 +33,7 @@ from .endings import how_to_extend
 from .plan import Plan
 
 _MOST_SEEDS_TOLD = 10
+_MOST_LOG_S = 10.0  # longest wait for the last lines of a log
 
 NASCENT, PAUSING = CrawlState.CRAWL_STATE_NASCENT, CrawlState.CRAWL_STATE_PAUSING
 PAUSED, FINISHED = CrawlState.CRAWL_STATE_PAUSED, CrawlState.CRAWL_STATE_FINISHED
@@ -98,6 +101,8 @@ class GoingOn:
             except IllegalState as problem:  # a limit is still reached
                 self._remember(recrawl_before=None)
                 advice = how_to_extend(status_names(found.status)[1])
+                if advice and self._plan.recrawl:
+                    advice += " A limit counts all runs together."
                 told = f"the crawl in {self._directory.path} cannot go on: {problem}\n{advice}"
                 raise DirectoryRefused(told.rstrip()) from problem
         self._tell_changes(found, reopened)
@@ -137,6 +142,7 @@ class GoingOn:
             return
         self._raise_if_interrupted()
         log = self._directory.crawl_log(self._plan.crawl)
+        self._await_lines(log)
         source = ImportFile(log, Format.CRAWL_LOG, refetch_before=before)
         job = self._crawl.frontier.import_uris(self._crawl.crawl, source.entries())
         awaited = AwaitedJob(self._crawl.crawl, None)
@@ -146,6 +152,15 @@ class GoingOn:
             job = self._crawl.frontier.get_job(self._crawl.crawl, job.job)
         self._remember(recrawl_before=None)
         self._say(f"Fetching again: {_count(job.changed_count, 'page')}.")
+
+    def _await_lines(self, log: Path) -> None:
+        """Waits until a log has its last lines, which the frontier may still be writing after a kill."""
+        counts = self._crawl.statistics().statistics
+        wanted = counts.succeeded_count + counts.failed_count + counts.disregarded_count
+        give_up_s = time.monotonic() + _MOST_LOG_S
+        while time.monotonic() < give_up_s and (not log.exists() or _page_lines(log) < wanted):
+            self._interruptions.wait(0.2)
+            self._raise_if_interrupted()
 
     def _run(self, found: Crawl) -> Crawl:
         self._raise_if_interrupted()
@@ -168,6 +183,13 @@ class GoingOn:
     def _raise_if_interrupted(self) -> None:
         if self._interruptions.count:
             raise Interrupted
+
+
+def _page_lines(log: Path) -> int:
+    """How many lines of a log are not about a robots.txt."""
+    with log.open("rb") as file:
+        paths = (line.split(None, 5)[4:5] for line in file)
+        return sum(1 for path in paths if path and not path[0].endswith(b"P"))
 
 
 def tell_refused(answer: AddSeedsResponse, plan: Plan, say: Callable[[str], None]) -> None:
