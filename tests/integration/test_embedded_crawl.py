@@ -446,7 +446,7 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
             "contact: must be an http(s) URL or an e-mail address, got 'nobody'",
         ),
         (("localhost", "--resolve", "nonsense"), "HOST:PORT:ADDR"),
-        (("localhost", "--min-delay", "nan"), "not a finite number"),
+        (("localhost", "--min-delay", "nan"), "must be between 0 and 86400, got nan"),
         (("localhost", "--toes", "0"), "--toes"),
         (("localhost", "--processes", "20"), "20 processes need 20 toes or more, got 16"),
         (("localhost", "--no-warc"), "--no-warc needs --pages, --mirror or --hook"),

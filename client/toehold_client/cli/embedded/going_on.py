@@ -21,7 +21,7 @@ from toehold_client.cli.import_file import Format, ImportFile
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.output import status_names
 from toehold_client.cli.setting_changes import change_text, changed_paths
-from toehold_client.cli.text import count_text
+from toehold_client.cli.text import count_text, counted
 from toehold_client.controller import CrawlController
 from toehold_client.errors import IllegalState, InvalidSpec
 from toehold_client.spec import file as spec_file
@@ -130,7 +130,7 @@ class GoingOn:
         self._raise_if_interrupted()
         tell_refused(self._crawl.add_seeds(wanted, on_refused="report"), self._plan, self._say)
         if not nascent:
-            self._say(f"Added: {_count(len(wanted), 'seed')}.")
+            self._say(f"Added: {counted(len(wanted), 'seed')}.")
         elif self._crawl.describe().seed_count == 0:
             raise BadPlan("no seed is left, so there is nothing to crawl")
         self._remember(seeds=self._plan.seeds)
@@ -151,7 +151,7 @@ class GoingOn:
             self._raise_if_interrupted()
             job = self._crawl.frontier.get_job(self._crawl.crawl, job.job)
         self._remember(recrawl_before=None)
-        self._say(f"Fetching again: {_count(job.changed_count, 'page')}.")
+        self._say(f"Fetching again: {counted(job.changed_count, 'page')}.")
 
     def _await_lines(self, log: Path) -> None:
         """Waits until a log has its last lines, which the frontier may still be writing after a kill."""
@@ -204,11 +204,7 @@ def tell_refused(answer: AddSeedsResponse, plan: Plan, say: Callable[[str], None
     if more > 0:
         lines.append(f"and {count_text(more)} more")
     told = "".join(f"\n  {line}" for line in lines)
-    refused = f"the frontier refuses {_count(answer.rejected_count, 'seed')}:{told}"
+    refused = f"the frontier refuses {counted(answer.rejected_count, 'seed')}:{told}"
     if not plan.skip_bad_seeds:
         raise BadPlan(f"{refused}\nTo crawl from the other seeds, add --skip-bad-seeds.")
     say(f"Skipped: {refused}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{count_text(number)} {noun}{'' if number == 1 else 's'}"

@@ -17,7 +17,7 @@ from toehold.frontier.v1.crawl_pb2 import CrawlState
 from toehold_client.cli.exits import BadPlan, ChildFailed, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display
-from toehold_client.cli.text import count_text
+from toehold_client.cli.text import counted
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.errors import (
@@ -134,8 +134,8 @@ class EmbeddedCrawl:
         crawl = going_on.take_up()
         if crawl.status.state != CrawlState.CRAWL_STATE_FINISHED and state != CrawlState.CRAWL_STATE_NASCENT:
             pages = controller.statistics().statistics.succeeded_count
-            so_far = f"{count_text(pages)} {'page' if pages == 1 else 'pages'} so far"
-            self._display.say(f"Continuing the crawl in {self._directory.path}: {so_far}.")
+            so_far = counted(pages, "page")
+            self._display.say(f"Continuing the crawl in {self._directory.path}: {so_far} so far.")
             self._tell_gaps(pages)
         return crawl
 
