@@ -243,7 +243,7 @@ def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
     }
     assert crawl.wait(SOON_S) == FAILED
     assert "FINISHED (ABORTED)" in crawl.said
-    assert toehold("status", *there).returncode == 3  # no frontier runs there any more
+    assert json_of("status", *there)["status"]["exit_status"] == "ABORTED", "also when no frontier runs"
 
 
 def test_another_shell_follows_the_events_of_a_crawl_to_its_end(
