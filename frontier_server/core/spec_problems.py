@@ -182,6 +182,7 @@ def _scope(found: _Problems, path: str, scope: ScopeSettings) -> None:
     for name, patterns in (
         ("accept_patterns", scope.accept_patterns),
         ("reject_patterns", scope.reject_patterns),
+        ("required_patterns", scope.required_patterns),
     ):
         for at, pattern in found.each(f"{path}{name}", patterns):
             try:

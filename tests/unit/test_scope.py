@@ -236,6 +236,21 @@ def test_what_a_rejecting_pattern_matches_is_out_and_which_it_was_is_told() -> N
     assert refusal("http://other.example/bad/", reject_patterns=patterns) == "hosts"  # nobody asked for it
 
 
+def test_required_patterns_restrict_the_scope_but_for_seeds_and_what_belongs_to_pages() -> None:
+    scope = ScopeSettings(required_patterns=("https?://[^/]*/docs/.*", ".*/manual/.*"), page_requisites=True)
+    assert refusal("http://ex.com/docs/a", scope=scope, host_in_scope=True) == ""
+    assert refusal("http://ex.com/a/manual/b", scope=scope, host_in_scope=True) == ""
+    assert refusal("http://ex.com/", scope=scope, host_in_scope=True) == "required_patterns"
+    assert refusal("http://ex.com/", scope=scope, seed=True) == ""
+    assert refusal("http://ex.com/moved", "RR", scope=scope, host_in_scope=True) == "", "from a seed"
+    assert refusal("http://ex.com/moved", "LR", scope=scope, host_in_scope=True) == "required_patterns"
+    assert refusal("http://cdn.example/style.css", "LE", scope=scope) == "", "a page's requisite"
+    assert refusal("http://other.example/docs/a", scope=scope) == "hosts", "they accept nothing"
+    alone = ScopeSettings(required_patterns=(".*/docs/.*",), reject_patterns=(".*[.]pdf",))
+    assert refusal("http://ex.com/a.css", "LE", scope=alone, host_in_scope=True) == "required_patterns"
+    assert refusal("http://ex.com/docs/a.pdf", scope=alone, host_in_scope=True) == "reject_patterns[0]"
+
+
 def test_a_scheme_may_be_left_out() -> None:
     assert refusal("https://ex.com/", host_in_scope=True, schemes=("https",)) == ""
     assert refusal("http://ex.com/", host_in_scope=True, schemes=("https",)) == "schemes"
@@ -331,6 +346,7 @@ scopes = st.builds(
     surt_prefixes=st.sampled_from([(), ("-in.example",), ("out.example:81", "-http://in.example/a/")]),
     accept_patterns=st.sampled_from([(), (".*a",)]),
     reject_patterns=st.sampled_from([(), (".*b", ".*/a/.*")]),
+    required_patterns=st.sampled_from([(), (".*a", ".*/b/.*")]),
     schemes=st.sampled_from([("http", "https"), ("https",)]),
     max_path_repetitions=st.integers(0, 3),
     max_path_segments=st.integers(0, 5),
@@ -366,6 +382,10 @@ def test_a_uri_that_is_in_breaks_no_rule_and_one_that_is_out_breaks_the_one_told
     accepted = any(re.fullmatch(pattern, parsed.uri) for pattern in scope.accept_patterns)
     if not (seed or host_in_scope or (longest and longest[1]) or accepted):
         broken.add("hosts")
+    required = scope.required_patterns
+    satisfied = seed or seed_redirect(path) or any(re.fullmatch(each, parsed.uri) for each in required)
+    if required and not satisfied:
+        broken.add("required_patterns")
     for place, pattern in enumerate(scope.reject_patterns):
         if re.fullmatch(pattern, parsed.uri):
             broken.add(f"reject_patterns[{place}]")

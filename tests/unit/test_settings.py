@@ -330,7 +330,7 @@ def test_schemes_are_http_and_https_one_of_them_at_least() -> None:
     assert set(problems(changed("scope.schemes", ("http",) * 3))) == {"scope.schemes"}
 
 
-@pytest.mark.parametrize("field", ["accept_patterns", "reject_patterns"])
+@pytest.mark.parametrize("field", ["accept_patterns", "reject_patterns", "required_patterns"])
 def test_a_bad_pattern_is_told_by_its_place_with_re2_s_reason(field: str) -> None:
     found = problems(changed(f"scope.{field}", (r".*\.gif", "a(?=b)", "x" * 5_000, "")))
     assert set(found) == {f"scope.{field}[1]", f"scope.{field}[2]", f"scope.{field}[3]"}

@@ -58,6 +58,7 @@ BY_HAND: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     ),
     (ScopeSettings, "accept_patterns"): lists(".*[.]pdf", "http://a[.]example/.*"),
     (ScopeSettings, "reject_patterns"): lists(".*logout.*", ".*[?].*"),
+    (ScopeSettings, "required_patterns"): lists(".*/docs/.*", ".*[.]html"),
     (IdentitySettings, "rewrites"): lists(Rewrite("x=([0-9]+)", r"y=\1"), Rewrite(r"\?.*", "")),
     (RetrySettings, "statuses"): lists(RetryRule(-1), RetryRule(-4, 3, 1_000, 2.0, 9_000), RetryRule(500)),
     (FetchSettings, "proxy"): st.sampled_from(["", "http://user:password@127.0.0.1:3128"]),

@@ -209,6 +209,7 @@ class Scope(Table, frozen=True):
     max_path_repetitions: _Count = 2
     max_path_segments: _Count = 20
     page_requisites: bool = False
+    required_patterns: tuple[str, ...] = ()
 
 
 class Spec(Table, frozen=True):

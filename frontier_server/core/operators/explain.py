@@ -360,6 +360,8 @@ def _refusal(crawl: Crawl, uri: CanonicalUri, rule: str) -> str:
         return f"scope.{rule} refuses it: {scope.reject_patterns[int(place[:-1])]}"
     if name == "surt_prefixes":
         return f"scope.surt_prefixes refuses it: -{crawl.scope_rules.longest_prefix(uri)}"
+    if name == "required_patterns":
+        return f"none of scope.{name} matches it: {', '.join(scope.required_patterns)}"
     if name == "hosts":
         return f"no host, prefix or pattern of the scope lets {uri.authority} in"
     value = getattr(scope, name)

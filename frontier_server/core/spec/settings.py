@@ -76,6 +76,7 @@ class ScopeSettings:
     max_path_repetitions: Annotated[int, Within(0, 10_000)] = 2
     max_path_segments: Annotated[int, Within(0, 10_000)] = 20
     page_requisites: bool = False
+    required_patterns: _Patterns = ()
 
 
 @dataclass(frozen=True, slots=True)

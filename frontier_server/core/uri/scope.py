@@ -110,8 +110,10 @@ class ScopeRules:
     3. unless it is a seed, its host is in scope, that longest prefix is a `+`, one of
        `accept_patterns` matches it, or it is a page's requisite and `page_requisites` is set
        (`hosts`);
-    4. if one of `reject_patterns` matches it;
-    5. unless it is a seed: if its path repeats itself or has too many segments, or its
+    4. if there are `required_patterns` and none matches it, unless it is a seed, a seed
+       redirects to it, or it is a page's requisite and `page_requisites` is set;
+    5. if one of `reject_patterns` matches it;
+    6. unless it is a seed: if its path repeats itself or has too many segments, or its
        discovery path has too many hops.
     """
 
@@ -124,6 +126,7 @@ class ScopeRules:
             lets_in, prefix = parse_prefix(text)
             self._prefixes.put(prefix, lets_in)
         self._accepting = PatternList(settings.accept_patterns) if settings.accept_patterns else None
+        self._required = PatternList(settings.required_patterns) if settings.required_patterns else None
         self._rejecting = PatternList(settings.reject_patterns) if settings.reject_patterns else None
         # Up to so many slashes and hops no rule can refuse a URI: most have no more.
         slashes = []
@@ -173,6 +176,8 @@ class ScopeRules:
             return standing.refused_by
         if not (host_in_scope or seed or standing.let_in or self._accepts(text, path)):
             return "hosts"
+        if not (self._required is None or seed or self._satisfies(self._required, text, path)):
+            return "required_patterns"
         if self._rejecting is not None and (place := self._rejecting.first(text)) is not None:
             return f"reject_patterns[{place}]"
         if seed:
@@ -182,9 +187,15 @@ class ScopeRules:
         return hop_rule(path, self._settings) if len(path) > self._few_hops else ""
 
     def _accepts(self, text: str, path: str) -> bool:
-        if self._settings.page_requisites and requisite(path):
+        if self._wants_requisite(path):
             return True
         return self._accepting is not None and self._accepting.first(text) is not None
+
+    def _satisfies(self, required: PatternList, text: str, path: str) -> bool:
+        return seed_redirect(path) or self._wants_requisite(path) or required.first(text) is not None
+
+    def _wants_requisite(self, path: str) -> bool:
+        return self._settings.page_requisites and requisite(path)
 
     def longest_prefix(self, uri: CanonicalUri) -> str:
         """The longest of `surt_prefixes` that a URI begins with, or ""."""

@@ -792,10 +792,13 @@ class ScopeSpec(_message.Message):
     3. Something must accept the URI: it is a seed, its host is in scope, that
        longest prefix has a `+`, one of `accept_patterns` matches it, or a page
        embeds it and `page_requisites` is set. Otherwise it is OUT_OF_SCOPE.
-    4. A URI that one of `reject_patterns` matches is OUT_OF_SCOPE.
-    5. A URI whose path is a trap (`max_path_repetitions`, `max_path_segments`) is
+    4. If there are `required_patterns`, a URI that none of them matches is
+       OUT_OF_SCOPE, unless it is a seed, a seed redirects to it, or a page embeds it
+       and `page_requisites` is set.
+    5. A URI that one of `reject_patterns` matches is OUT_OF_SCOPE.
+    6. A URI whose path is a trap (`max_path_repetitions`, `max_path_segments`) is
        OUT_OF_SCOPE, unless it is a seed.
-    6. A URI with more hops than allowed is TOO_MANY_HOPS.
+    7. A URI with more hops than allowed is TOO_MANY_HOPS.
 
     Only a seed that is taken in brings its host into scope. Patterns and prefixes
     are matched against the canonical URI, which is the one that is fetched (see
@@ -815,6 +818,7 @@ class ScopeSpec(_message.Message):
     MAX_PATH_REPETITIONS_FIELD_NUMBER: _builtins.int
     MAX_PATH_SEGMENTS_FIELD_NUMBER: _builtins.int
     PAGE_REQUISITES_FIELD_NUMBER: _builtins.int
+    REQUIRED_PATTERNS_FIELD_NUMBER: _builtins.int
     max_link_hops: _builtins.int
     """Most links between a seed and a URI. 0 fetches the seeds and what they
     embed.
@@ -924,6 +928,18 @@ class ScopeSpec(_message.Message):
         Default: `http`, `https`. 1 to 2 schemes; each one of `http`, `https`.
         """
 
+    @_builtins.property
+    def required_patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Regular expressions (RE2 syntax), one of which must match a URI, except for
+        seeds. They restrict the scope; they accept nothing by themselves. A pattern
+        matches a URI as a whole.
+
+        URIs that seeds redirect to are excepted, too, and with `page_requisites` what
+        pages embed. A pattern has at most 4096 characters.
+
+        Default: empty. At most 1000 patterns.
+        """
+
     def __init__(
         self,
         *,
@@ -938,10 +954,11 @@ class ScopeSpec(_message.Message):
         max_path_repetitions: _builtins.int | None = ...,
         max_path_segments: _builtins.int | None = ...,
         page_requisites: _builtins.bool | None = ...,
+        required_patterns: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "reject_patterns", b"reject_patterns", "schemes", b"schemes", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "reject_patterns", b"reject_patterns", "required_patterns", b"required_patterns", "schemes", b"schemes", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_embed_hops: _TypeAlias = _typing.Literal["max_embed_hops"]  # noqa: Y015
     _WhichOneofArgType__max_embed_hops: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops"]  # noqa: Y015
