@@ -244,6 +244,19 @@ def test_what_the_options_of_the_spec_do(crawl: Callable[..., Run], site: Site, 
     assert "scope.reject_patterns[0]" in stdout
 
 
+def test_only_what_is_included_is_fetched_and_the_seeds(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    code, stdout, stderr = crawl("--include", "/page/1", "--include", "*/2?", "--exclude", "*/15").end()
+    assert (code, stderr) == (0, "")
+    included = {
+        path for path in ALL_PATHS if path[:7] == "/page/1" or path in {f"/page/{n}" for n in range(20, 24)}
+    }
+    fetched = {path for path in site.asked if site.asked[path]}
+    assert fetched == included - {"/page/15"} | {"/", "/robots.txt"}
+    assert "by scope.required_patterns" in stdout
+
+
 def test_seeds_come_from_standard_input(site: Site, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, f"{site.url}more\n".encode())

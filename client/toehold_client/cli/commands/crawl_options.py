@@ -40,11 +40,17 @@ _DEFAULTS = Spec()
 
 _OPTIONS = (
     _pages(
+        "--include",
+        multiple=True,
+        metavar="PATTERN",
+        help="Fetch only URLs that match PATTERN, and the seeds. PATTERN is the beginning of a path (/docs/) "
+        "or URL, or a glob over the whole URL (*.html). May be repeated: one must match.",
+    ),
+    _pages(
         "--exclude",
         multiple=True,
         metavar="PATTERN",
-        help="Leave out URLs that match PATTERN: the beginning of a path (/private/) or URL, or a glob over "
-        "the whole URL (*.pdf, *?sort=*). May be repeated.",
+        help="Leave out URLs that match PATTERN (/private/, *.pdf, *?sort=*). May be repeated.",
     ),
     _pages(
         "--subdomains",

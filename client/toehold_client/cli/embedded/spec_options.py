@@ -27,6 +27,7 @@ class SpecOptions:
     max_pages: int | None = None
     max_hops: int | None = None
     max_time: float | None = None
+    include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     subdomains: bool = False
     page_requisites: bool = False
@@ -63,6 +64,7 @@ def _apply_scope(options: SpecOptions, spec: CrawlSpec, seed_hosts: Iterable[str
         scope.max_link_hops = options.max_hops
     if options.page_requisites:
         scope.page_requisites = True
+    _extend(scope.required_patterns, map(expression, options.include))
     _extend(scope.reject_patterns, map(expression, options.exclude))
     if options.subdomains:
         domains = (host.removeprefix("www.") for host in seed_hosts if not _is_address(host))

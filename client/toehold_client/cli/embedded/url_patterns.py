@@ -1,4 +1,4 @@
-"""The URL patterns of `--exclude` and its kind: the beginning of a path or URL, or a glob over whole URLs."""
+"""The URL patterns of `--include` and `--exclude`: beginnings of paths or URLs, or globs over whole URLs."""
 
 from __future__ import annotations
 
