@@ -205,6 +205,7 @@ class ScopeDict(TypedDict, total=False):
     max_path_repetitions: int
     max_path_segments: int
     page_requisites: bool
+    required_patterns: Sequence[str]
 
 
 class SpecDict(TypedDict, total=False):
