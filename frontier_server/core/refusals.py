@@ -19,7 +19,7 @@ OTHER = "other"
 EXAMPLES_KEPT = 100
 EXAMPLES_SHOWN = 3  # of each rule in a list of all
 EXAMPLES_PER_CALL = 20
-MAX_TEXT = 2_048  # characters of a URI
+MAX_TEXT = 2_048  # characters of a URI or a path
 ROBOTS = "robots"
 RULE_OF = {
     Verdict.MALFORMED: "malformed",
@@ -62,7 +62,8 @@ class Noting:
         latest[text] = serial
         if len(latest) > EXAMPLES_KEPT:
             latest.popitem(last=False)
-        row = RefusalRow(serial, text, candidate.via[:MAX_TEXT], candidate.path, self._op.now_ms)
+        via, path = candidate.via[:MAX_TEXT], candidate.path[:MAX_TEXT]
+        row = RefusalRow(serial, text, via, path, self._op.now_ms)
         key = keys.refusal_key(self._crawl.number, rule, serial % EXAMPLES_KEPT)
         self._op.tx.put(Family.INDEX, key, encode(row))
 
