@@ -1,6 +1,8 @@
-"""`toehold report seeds`, `refusals`, `outcomes`, `uris show` and `reopen`: outcomes and reasons."""
+"""`toehold report seeds`, `report failures`, `refusals`, `outcomes`, `uris show` and `reopen`: outcomes and reasons."""
 
 from __future__ import annotations
+
+import re
 
 import grpc
 import pytest
@@ -10,6 +12,7 @@ from client_doubles.fake_frontier import FakeFrontier, Refusal
 from toehold.frontier.v1.admin_pb2 import (
     Crawl,
     GetCrawlResponse,
+    GetStatisticsResponse,
     GetUriResponse,
     ListRefusalsRequest,
     ListRefusalsResponse,
@@ -23,7 +26,7 @@ from toehold.frontier.v1.admin_pb2 import (
     UriStory,
 )
 from toehold.frontier.v1.admin_pb2 import Refusal as Refused
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, Disposition, LimitSpec
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, Disposition, LimitSpec, Statistics
 
 FAILED = SeedResult.SEED_RESULT_FAILED
 SEEDS = [
@@ -115,6 +118,80 @@ def test_that_nothing_was_refused_is_told(frontier: FakeFrontier, toehold_at: To
     assert toehold_at("refusals", "--crawl", "c") == (0, "No rule has refused a URI.\n", "")
     assert toehold_at("refusals", "robots", "--crawl", "c") == (0, "robots has refused no URI.\n", "")
     assert toehold_at("refusals", "--crawl", "c", "--json") == (0, "", "")
+
+
+# report failures
+
+
+def outcome(uri: str, fetch_status: int, reason: str = "", path: str = "L") -> UriOutcome:
+    failed = fetch_status < 0
+    disposition = Disposition.DISPOSITION_FAILED if failed else Disposition.DISPOSITION_SUCCEEDED
+    return UriOutcome(uri=uri, fetch_status=fetch_status, reason=reason, path=path, disposition=disposition)
+
+
+def has_outcomes(frontier: FakeFrontier, finished: int, *outcomes: UriOutcome) -> None:
+    """The frontier counts so many finished URIs, and keeps these outcomes."""
+    counts = Statistics(succeeded_count=finished)
+    frontier.will("GetStatistics", GetStatisticsResponse(status=RUNNING, statistics=counts))
+    frontier.will("StreamOutcomes", [StreamOutcomesResponse(outcomes=outcomes)])
+
+
+FAILURES = (
+    outcome("http://a.com/", 200),
+    outcome("http://a.com/old", 404),
+    outcome("http://b.com:81/robots.txt", -2, "connection refused", path="P"),
+    outcome("http://a.com/broken", 500),
+    outcome("http://a.com/older", 404),
+    outcome("http://c.com/robots.txt", 404, path="P"),
+)
+
+
+def test_failures_are_reported_by_host_and_reason_with_an_example(
+    frontier: FakeFrontier, toehold_at: Toehold
+) -> None:
+    has_outcomes(frontier, 4, *FAILURES)
+    code, output, errors = toehold_at("report", "failures", "--crawl", "c")
+    assert (code, errors) == (0, "")
+    heading, *rows, summary = output.splitlines()
+    assert [re.split(r"  +", row) for row in (heading, *rows)] == [
+        ["host", "URIs", "why", "example"],
+        ["a.com", "2", "404", "http://a.com/old"],
+        ["a.com", "1", "500", "http://a.com/broken"],
+        ["b.com:81", "1", "-2 connect failed: connection refused", "http://b.com:81/robots.txt"],
+    ]
+    assert summary == "4 URIs of 2 hosts failed or got an error for an answer."
+
+
+def test_failures_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    has_outcomes(frontier, 4, *FAILURES)
+    *_, last = said(toehold_at("report", "failures", "--crawl", "c", "--json")[1])
+    assert last == {
+        "host": "b.com:81",
+        "fetch_status": -2,
+        "reason": "connection refused",
+        "uri_count": 1,
+        "example_uri": "http://b.com:81/robots.txt",
+    }
+
+
+def test_of_a_uri_that_was_fetched_again_only_the_latest_outcome_counts(
+    frontier: FakeFrontier, toehold_at: Toehold
+) -> None:
+    has_outcomes(frontier, 2, outcome("http://a.com/", 500), outcome("http://a.com/", 200))
+    assert toehold_at("report", "failures", "--crawl", "c") == (
+        0,
+        "No URI failed or was answered with an error.\n",
+        "",
+    )
+
+
+def test_the_report_of_failures_says_if_earlier_outcomes_are_not_kept(
+    frontier: FakeFrontier, toehold_at: Toehold
+) -> None:
+    has_outcomes(frontier, 5, *FAILURES)
+    _, output, errors = toehold_at("report", "failures", "--crawl", "c")
+    assert output.endswith("4 URIs of 2 hosts failed or got an error for an answer.\n")
+    assert errors == "This covers only the latest 4 outcomes (outcomes_kept). crawl.log has all.\n"
 
 
 # outcomes and stories

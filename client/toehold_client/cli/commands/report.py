@@ -15,6 +15,7 @@ from toehold_client.cli.text import bytes_text, count_text, counted, duration_te
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import enum_word, seconds_of, to_plain
 
+from .failures import tell_failures
 from .options import json_option, with_crawl
 from .refusals import tell_refusals
 
@@ -28,8 +29,8 @@ Row = tuple[Sequence[str], Mapping[str, Any]]
     metavar="KIND",
     type=click.Choice(
         [
-            *("crawl", "seeds", "refusals", "hosts", "sources", "mimetypes", "responses", "queues"),
-            "nonempty",
+            *("crawl", "seeds", "failures", "refusals", "hosts"),
+            *("sources", "mimetypes", "responses", "queues", "nonempty"),
         ]
     ),
 )
@@ -43,6 +44,7 @@ def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
     \b
     crawl      the crawl as a whole
     seeds      the outcome of each seed
+    failures   the URIs that failed or got an error for an answer, by host
     refusals   the rules that refused URIs, with examples
     hosts      the results of each host
     sources    the results of the URIs that descend from each seed
@@ -57,6 +59,8 @@ def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
         _queues(crawl, as_json)
     elif kind == "seeds":
         _seeds(crawl, as_json)
+    elif kind == "failures":
+        tell_failures(crawl, as_json)
     elif kind == "refusals":
         tell_refusals(crawl, "", as_json)
     else:
