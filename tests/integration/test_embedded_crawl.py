@@ -27,6 +27,7 @@ from frontier_harness.embedded import (
     toehold,
     until_pausing,
 )
+from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_client.cli.embedded.directory import open_directory
@@ -363,6 +364,25 @@ def test_other_shells_see_and_steer_it(crawl: Callable[..., Run], site: Site, tm
     code, stdout, _ = toehold(tmp_path, "status", "--dir", "it")
     assert code == 0 and "FINISHED" in stdout
     once_each(site)
+
+
+def test_its_frontier_listens_where_it_is_told_so_that_others_can_be_told_too(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    with KeptPort() as kept:
+        let_go = site.hold("/page/5")
+        run = crawl("--frontier-port", str(kept.port))
+        run.until(lambda: site.asked["/page/5"])
+        code, stdout, _ = toehold(tmp_path, "status", "--frontier", kept.address)
+        assert code == 0 and "RUNNING" in stdout
+        let_go.set()
+        assert run.end()[0] == 0
+
+
+def test_a_port_that_is_taken_is_told(crawl: Callable[..., Run], site: Site) -> None:
+    code, _, stderr = crawl("--frontier-port", str(site.server_port)).end()
+    assert code == 1
+    assert f"cannot listen on 127.0.0.1:{site.server_port}: the port is taken" in stderr
 
 
 def test_a_crawl_stopped_from_elsewhere_did_not_succeed(

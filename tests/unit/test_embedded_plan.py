@@ -171,3 +171,19 @@ def test_patterns_and_domains_add_to_those_of_the_spec_each_once() -> None:
 def test_a_pattern_that_excludes_a_seed_is_refused() -> None:
     with pytest.raises(BadPlan, match=r"--exclude /\* excludes the seed https://localhost/"):
         spec_of(exclude=("/*",))
+
+
+def test_seeds_only_follows_neither_links_nor_embeds() -> None:
+    scope = spec_of(seeds_only=True).scope
+    assert (scope.max_link_hops, scope.max_embed_hops) == (0, 0)
+    assert scope.HasField("max_link_hops") and scope.HasField("max_embed_hops")
+    assert spec_of(seeds_only=True, max_hops=0).scope == scope
+    assert not spec_of().scope.HasField("max_embed_hops")
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [({"max_hops": 2}, "--max-hops"), ({"page_requisites": True}, "--page-requisites")]
+)
+def test_seeds_only_refuses_options_that_ask_for_more(option: dict[str, object], name: str) -> None:
+    with pytest.raises(BadPlan, match=f"--seeds-only fetches nothing but the URLs, so {name} does nothing"):
+        spec_of(seeds_only=True, **option)

@@ -37,6 +37,7 @@ from .crawl_options import LARGEST, seeds_file_option, with_spec_options
 from .sections import SectionedCommand, section
 
 _MOST_TOES = 1000  # the node's own limit
+_LAST_PORT = 65_535
 
 _PANEL_LINES = 21
 
@@ -135,6 +136,13 @@ _running = section("This command")
     help="Crawl from the good URLs if others are refused, for instance because of a typo.",
 )
 @_running(
+    "--frontier-port",
+    type=Whole(1, _LAST_PORT),
+    metavar="N",
+    help="Let the frontier listen on port N of 127.0.0.1, so that further nodes can join: toehold-node "
+    "--frontier 127.0.0.1:N.  [default: any free port]",
+)
+@_running(
     "--json",
     "as_json",
     is_flag=True,
@@ -165,6 +173,7 @@ def crawl(
     fresh: bool,
     recrawl: bool,
     skip_bad_seeds: bool,
+    frontier_port: int | None,
     as_json: bool,
     resume_with: str | None,
 ) -> ExitCode:
@@ -223,6 +232,7 @@ def crawl(
                 places=file.places if file else {},
                 skip_bad_seeds=skip_bad_seeds,
                 recrawl=recrawl,
+                frontier_port=frontier_port or 0,
             )
             for line in seeds.bad:
                 display.say(f"Skipped: {line}")

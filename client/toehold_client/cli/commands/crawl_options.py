@@ -63,6 +63,11 @@ _OPTIONS = (
         help="Include the images, styles, scripts and frames of pages, on any host.",
     ),
     _pages(
+        "--seeds-only",
+        is_flag=True,
+        help="Fetch only the URLs, and what they redirect to: no links, no images.",
+    ),
+    _pages(
         "--max-hops",
         type=Whole(0, _MOST_HOPS),
         metavar="N",

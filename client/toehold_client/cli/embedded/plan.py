@@ -51,6 +51,8 @@ class Plan:
     """Whether seeds that the frontier refuses are left out."""
     recrawl: bool = False
     """Whether a crawl that has finished is fetched again."""
+    frontier_port: int = 0
+    """Where its frontier listens, on loopback; 0 takes a free port."""
 
 
 @dataclass(frozen=True, slots=True)

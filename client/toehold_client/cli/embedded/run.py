@@ -100,7 +100,7 @@ class EmbeddedCrawl:
         The report is in the directory too. Raises CommandFailed if it cannot start or go on, and Interrupted
         if a signal came before it was under way.
         """
-        self._frontier = Child(_frontier_program(self._directory), (self._directory.locks.programs,))
+        self._frontier = Child(_frontier_program(self._plan, self._directory), (self._directory.locks.programs,))
         address = self._frontier.wait_ready(self._interruptions)
         self._directory.announce_frontier(address, self._frontier.pid, self._plan.crawl)
         self._client = FrontierClient(address, timeout_s=_CALL_S)
@@ -228,12 +228,13 @@ class EmbeddedCrawl:
         return ChildFailed(self._frontier.obituary())
 
 
-def _frontier_program(directory: CrawlDirectory) -> Program:
+def _frontier_program(plan: Plan, directory: CrawlDirectory) -> Program:
     return Program(
         name="frontier server",
         command=(
             *(sys.executable, "-P", "-m", "frontier_server"),
-            *("--data", str(directory.frontier), "--listen", "127.0.0.1:0", "--until-stdin-ends"),
+            *("--data", str(directory.frontier), "--listen", f"127.0.0.1:{plan.frontier_port}"),
+            "--until-stdin-ends",
         ),
         log=directory.frontier_log,
         ready=re.compile(r"toehold-frontier serving on (\S+)"),

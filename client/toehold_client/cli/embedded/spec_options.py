@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
+from toehold_client.cli.exits import BadPlan
 from toehold_client.rpc.contract import duration
 from toehold_client.spec.plain import seconds_of
 
@@ -26,6 +27,7 @@ class SpecOptions:
     adaptive: bool = False
     max_pages: int | None = None
     max_hops: int | None = None
+    seeds_only: bool = False
     max_time: float | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -41,7 +43,7 @@ class SpecOptions:
 def apply(options: SpecOptions, spec: CrawlSpec, seed_hosts: Iterable[str]) -> None:
     """Sets what the options say in a spec. Those that may be repeated add to the spec's lists.
 
-    Raises BadPlan for a URL pattern that is none.
+    Raises BadPlan for a URL pattern that is none, and for options that contradict each other.
     """
     if options.contact is not None:
         spec.contact = options.contact
@@ -60,6 +62,11 @@ def apply(options: SpecOptions, spec: CrawlSpec, seed_hosts: Iterable[str]) -> N
 
 def _apply_scope(options: SpecOptions, spec: CrawlSpec, seed_hosts: Iterable[str]) -> None:
     scope = spec.scope
+    if options.seeds_only:
+        if options.max_hops or options.page_requisites:
+            other = "--page-requisites" if options.page_requisites else "--max-hops"
+            raise BadPlan(f"--seeds-only fetches nothing but the URLs, so {other} does nothing; remove one")
+        scope.max_link_hops = scope.max_embed_hops = 0
     if options.max_hops is not None:
         scope.max_link_hops = options.max_hops
     if options.page_requisites:
