@@ -1,4 +1,4 @@
-"""`toehold report seeds`, `report failures`, `refusals`, `outcomes`, `uris show` and `reopen`: outcomes and reasons."""
+"""Outcomes and reasons: `toehold report`, `refusals`, `outcomes`, `uris show` and `reopen`."""
 
 from __future__ import annotations
 
@@ -192,6 +192,47 @@ def test_the_report_of_failures_says_if_earlier_outcomes_are_not_kept(
     _, output, errors = toehold_at("report", "failures", "--crawl", "c")
     assert output.endswith("4 URIs of 2 hosts failed or got an error for an answer.\n")
     assert errors == "This covers only the latest 4 outcomes (outcomes_kept). crawl.log has all.\n"
+
+
+# report changes
+
+FETCHED_TWICE = (
+    *(outcome(f"http://a.com/{path}", 200) for path in ("", "same", "gone", "down", "copy")),
+    outcome("http://a.com/robots.txt", 200, path="P"),
+    *[UriOutcome(uri="http://a.com/no", disposition=Disposition.DISPOSITION_DISREGARDED)] * 2,
+    outcome("http://a.com/", 200),
+    outcome("http://a.com/same", 304),
+    outcome("http://a.com/gone", 404),
+    outcome("http://a.com/down", -2),
+    UriOutcome(uri="http://a.com/copy", fetch_status=200, annotations=["duplicate:digest"]),
+    outcome("http://a.com/robots.txt", 200, path="P"),
+)
+
+
+def test_changes_are_the_uris_whose_latest_fetch_found_another_body(
+    frontier: FakeFrontier, toehold_at: Toehold
+) -> None:
+    has_outcomes(frontier, 10, *FETCHED_TWICE)
+    code, output, errors = toehold_at("report", "changes", "--crawl", "c")
+    assert (code, errors) == (0, "")
+    *rows, summary = output.splitlines()
+    assert [row.split() for row in rows] == [
+        ["URI", "now", "before"],
+        ["http://a.com/", "200", "200"],
+        ["http://a.com/gone", "404", "200"],
+    ]
+    assert summary == "5 pages fetched again: 2 changed, 2 unchanged, 1 failed"
+
+
+def test_changes_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    has_outcomes(frontier, 10, *FETCHED_TWICE)
+    *_, last = said(toehold_at("report", "changes", "--crawl", "c", "--json")[1])
+    assert last == {"uri": "http://a.com/gone", "fetch_status": 404, "fetch_status_before": 200}
+
+
+def test_that_nothing_was_fetched_again_is_told(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    has_outcomes(frontier, 1, outcome("http://a.com/", 200))
+    assert toehold_at("report", "changes", "--crawl", "c") == (0, "No page was fetched again.\n", "")
 
 
 # outcomes and stories

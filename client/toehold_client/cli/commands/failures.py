@@ -13,9 +13,10 @@ from toehold_client.cli import output
 from toehold_client.cli.text import count_text, counted, fetch_status_text
 from toehold_client.controller import CrawlController
 
+from .kept_outcomes import KeptOutcomes, is_robots
+
 _COLUMNS = ("host", "URIs", "why", "example")
 _ERROR_STATUS = 400  # HTTP's first status that is an error
-_PREREQUISITE = "P"  # the last hop to a robots.txt
 
 
 class _Failure(NamedTuple):
@@ -26,9 +27,8 @@ class _Failure(NamedTuple):
 
 def tell_failures(crawl: CrawlController, as_json: bool) -> None:
     """Prints each reason why URIs of a host failed, with their number and an example."""
-    counts = crawl.statistics().statistics
-    finished = counts.succeeded_count + counts.failed_count + counts.disregarded_count
-    failures, seen = _latest(crawl.outcomes())
+    kept = KeptOutcomes(crawl)
+    failures = _latest(kept)
     numbers = Counter(failures.values())
     examples: dict[_Failure, str] = {}
     for uri, failure in failures.items():
@@ -45,31 +45,25 @@ def tell_failures(crawl: CrawlController, as_json: bool) -> None:
         output.table(_COLUMNS, rows)
         hosts = counted(len({each.host for each in order}), "host")
         output.line(f"{counted(len(failures), 'URI')} of {hosts} failed or got an error for an answer.")
-    if seen < finished:
-        output.note(
-            f"This covers only the latest {count_text(seen)} outcomes (outcomes_kept). crawl.log has all."
-        )
+    kept.tell_gap()
 
 
-def _latest(outcomes: Iterable[UriOutcome]) -> tuple[dict[str, _Failure], int]:
-    """The URIs whose latest outcome is a failure; and the number of outcomes, without robots.txt."""
+def _latest(outcomes: Iterable[UriOutcome]) -> dict[str, _Failure]:
+    """The URIs whose latest outcome is a failure."""
     failures: dict[str, _Failure] = {}
-    seen = 0
     for outcome in outcomes:
-        is_robots = outcome.path.endswith(_PREREQUISITE)
-        seen += not is_robots
         failures.pop(outcome.uri, None)
-        if _failed(outcome, is_robots):
+        if _failed(outcome):
             host = urlsplit(outcome.uri).netloc
             failures[outcome.uri] = _Failure(host, outcome.fetch_status, outcome.reason)
-    return failures, seen
+    return failures
 
 
-def _failed(outcome: UriOutcome, is_robots: bool) -> bool:
-    """Whether it is a failure for people: a host without a robots.txt has not failed."""
+def _failed(outcome: UriOutcome) -> bool:
+    """Whether it is a failure for people. A host without a robots.txt has not failed."""
     if outcome.disposition == Disposition.DISPOSITION_FAILED:
         return True
-    return outcome.fetch_status >= _ERROR_STATUS and not is_robots
+    return outcome.fetch_status >= _ERROR_STATUS and not is_robots(outcome)
 
 
 def _order(numbers: Counter[_Failure]) -> list[_Failure]:

@@ -15,6 +15,7 @@ from toehold_client.cli.text import bytes_text, count_text, counted, duration_te
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import enum_word, seconds_of, to_plain
 
+from .changes import tell_changes
 from .failures import tell_failures
 from .options import json_option, with_crawl
 from .refusals import tell_refusals
@@ -29,7 +30,7 @@ Row = tuple[Sequence[str], Mapping[str, Any]]
     metavar="KIND",
     type=click.Choice(
         [
-            *("crawl", "seeds", "failures", "refusals", "hosts"),
+            *("crawl", "seeds", "failures", "changes", "refusals", "hosts"),
             *("sources", "mimetypes", "responses", "queues", "nonempty"),
         ]
     ),
@@ -45,6 +46,7 @@ def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
     crawl      the crawl as a whole
     seeds      the outcome of each seed
     failures   the URIs that failed or got an error for an answer, by host
+    changes    the URIs that had changed when they were fetched again
     refusals   the rules that refused URIs, with examples
     hosts      the results of each host
     sources    the results of the URIs that descend from each seed
@@ -61,6 +63,8 @@ def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
         _seeds(crawl, as_json)
     elif kind == "failures":
         tell_failures(crawl, as_json)
+    elif kind == "changes":
+        tell_changes(crawl, as_json)
     elif kind == "refusals":
         tell_refusals(crawl, "", as_json)
     else:

@@ -100,7 +100,9 @@ class EmbeddedCrawl:
         The report is in the directory too. Raises CommandFailed if it cannot start or go on, and Interrupted
         if a signal came before it was under way.
         """
-        self._frontier = Child(_frontier_program(self._plan, self._directory), (self._directory.locks.programs,))
+        self._frontier = Child(
+            _frontier_program(self._plan, self._directory), (self._directory.locks.programs,)
+        )
         address = self._frontier.wait_ready(self._interruptions)
         self._directory.announce_frontier(address, self._frontier.pid, self._plan.crawl)
         self._client = FrontierClient(address, timeout_s=_CALL_S)
