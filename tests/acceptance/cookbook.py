@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +26,12 @@ class Step:
     """Whether the first of those lines is Ctrl-C."""
 
     def unseen(self, said: str) -> list[str]:
-        """The lines that it shows and that are not in what the command said, in their order.
+        """The lines that it shows and that are not among those that the command said.
 
-        Any number stands for any other, and `…` for any text.
+        Any number stands for any other, any wide gap for any other, and `…` for any text.
         """
-        lines = iter(said.splitlines())
-        return [line for line in self.shown if not any(_pattern(line).fullmatch(each) for each in lines)]
+        lines = said.splitlines()
+        return [line for line in self.shown if not any(map(_pattern(line).fullmatch, lines))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def _steps(content: str) -> Iterator[Step]:
         command, _, rest = text.replace("\\\n", "").partition("\n")
         shown = rest.splitlines()
         interrupted = shown[:1] == ["^C"]
-        yield Step(shlex.join(shlex.split(command)) if False else command, tuple(shown[interrupted:]), interrupted)
+        yield Step(command, tuple(shown[interrupted:]), interrupted)
 
 
 def _pattern(line: str) -> re.Pattern[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha1
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import trustme
 
@@ -110,7 +111,7 @@ class Sites:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     sites: Sites
-    contexts: dict[str, ssl.SSLContext]
+    contexts: ClassVar[dict[str, ssl.SSLContext]]
     _host = ""
 
     def do_CONNECT(self) -> None:
@@ -164,8 +165,10 @@ def serve_sites(folder: Path) -> Iterator[Sites]:
     trusted.cert_pem.write_to_path(str(ca_file))
 
     class Handler(_Handler):
-        contexts = {
-            host: _context(host, unknown if host == OLD else trusted) for host in (WWW, DOCS, OLD)
+        contexts: ClassVar[dict[str, ssl.SSLContext]] = {
+            WWW: _context(WWW, trusted),
+            DOCS: _context(DOCS, trusted),
+            OLD: _context(OLD, unknown),
         }
 
     class Server(ThreadingHTTPServer):
