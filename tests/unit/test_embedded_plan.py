@@ -1,6 +1,7 @@
 """The plan of `toehold crawl`: checked seeds, defaults, and options that override a spec file."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,6 +185,6 @@ def test_seeds_only_follows_neither_links_nor_embeds() -> None:
 @pytest.mark.parametrize(
     ("option", "name"), [({"max_hops": 2}, "--max-hops"), ({"page_requisites": True}, "--page-requisites")]
 )
-def test_seeds_only_refuses_options_that_ask_for_more(option: dict[str, object], name: str) -> None:
+def test_seeds_only_refuses_options_that_ask_for_more(option: dict[str, Any], name: str) -> None:
     with pytest.raises(BadPlan, match=f"--seeds-only fetches nothing but the URLs, so {name} does nothing"):
         spec_of(seeds_only=True, **option)
