@@ -1,4 +1,4 @@
-"""docs/cookbook.md, task by task: its very commands, run in the sites' neighbourhood."""
+"""docs/cookbook.md, task by task: the very commands, run against sites on loopback."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ retry_delay_seconds = 0.1
 [fetch]
 proxy = "{proxy}"
 """
-"""How the sites are reached from here; and haste, as they are ours."""
+"""Leads crawls to the sites, and lets them hurry."""
 
 PORT = "7707"
 """The port in the cookbook. Another one stands for it here, as it may be taken."""
@@ -72,11 +72,12 @@ case $typed in
 esac
 exec {program} "$@"
 """
+"""A command of the cookbook, which adds what a crawl needs to reach the sites."""
 
 
 @dataclass(frozen=True)
-class Desk:
-    """Somebody with the cookbook: a directory, a shell whose programs find the sites, and the tasks."""
+class Reader:
+    """A reader of the cookbook: a directory, a shell whose programs find the sites, and the tasks."""
 
     folder: Path
     sites: Sites
@@ -123,7 +124,7 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     folder = tmp_path_factory.mktemp("cookbook")
     for name in ("bin", "programs", "work"):
         (folder / name).mkdir()
@@ -143,22 +144,22 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
             )
             wrapper.chmod(0o755)
         path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        yield Desk(folder / "work", sites, programs, path)
+        yield Reader(folder / "work", sites, programs, path)
 
 
 @pytest.fixture(scope="module")
-def whole(desk: Desk) -> Path:
+def whole(reader: Reader) -> Path:
     """The directory of the first task's crawl."""
-    desk.run(desk.steps(1)[0])
-    return desk.folder / "crawl-www.example.org"
+    reader.run(reader.steps(1)[0])
+    return reader.folder / "crawl-www.example.org"
 
 
 @pytest.fixture(scope="module")
-def listed(desk: Desk) -> list[Request]:
+def listed(reader: Reader) -> list[Request]:
     """What the crawl of a list of URLs asked for."""
-    before = len(desk.sites.requests)
-    desk.run(desk.steps(4)[0])
-    return desk.sites.requests[before:]
+    before = len(reader.sites.requests)
+    reader.run(reader.steps(4)[0])
+    return reader.sites.requests[before:]
 
 
 def test_the_cookbook_has_ten_tasks_of_at_most_three_commands() -> None:
@@ -167,38 +168,38 @@ def test_the_cookbook_has_ten_tasks_of_at_most_three_commands() -> None:
     assert all(1 <= len(task.steps) <= MOST_COMMANDS for task in found.values())
 
 
-def test_a_site_is_crawled_politely_to_warc(desk: Desk, whole: Path) -> None:
-    desk.run(desk.steps(1)[1])
-    assert desk.report(whole.name)["pages"] == PAGES
-    asked = [request for request in desk.sites.requests if request.path == ROBOTS]
-    assert asked == desk.sites.requests[:1], "robots.txt comes first, and once"
-    assert PRIVATE not in desk.sites.paths()
+def test_a_site_is_crawled_politely_to_warc(reader: Reader, whole: Path) -> None:
+    reader.run(reader.steps(1)[1])
+    assert reader.report(whole.name)["pages"] == PAGES
+    asked = [request for request in reader.sites.requests if request.path == ROBOTS]
+    assert asked == reader.sites.requests[:1], "robots.txt comes first, and once"
+    assert PRIVATE not in reader.sites.paths()
     stored = {exchange.url for exchange in all_exchanges(whole / "warcs")}
     assert {f"https://{WWW}{path}" for path in (*NEWS, *MANUAL)} <= stored
 
 
-def test_only_a_part_of_a_site_is_crawled(desk: Desk) -> None:
-    before = len(desk.sites.requests)
-    crawl, refusals = desk.steps(2)
-    desk.run(crawl)
-    assert set(desk.sites.paths(since=before)) == {"/docs/", *MANUAL, "/docs/1999.html"}
-    desk.run(refusals)
+def test_only_a_part_of_a_site_is_crawled(reader: Reader) -> None:
+    before = len(reader.sites.requests)
+    crawl, refusals = reader.steps(2)
+    reader.run(crawl)
+    assert set(reader.sites.paths(since=before)) == {"/docs/", *MANUAL, "/docs/1999.html"}
+    reader.run(refusals)
 
 
-def test_pages_become_json_lines_with_what_a_hook_says(desk: Desk) -> None:
-    crawl, head = desk.steps(3)
-    desk.run(crawl)
-    assert json.loads(desk.run(head))["extra"] == {"words": 6}
-    (file,) = (desk.folder / "words" / "pages").iterdir()
+def test_pages_become_json_lines_with_what_a_hook_says(reader: Reader) -> None:
+    crawl, head = reader.steps(3)
+    reader.run(crawl)
+    assert json.loads(reader.run(head))["extra"] == {"words": 6}
+    (file,) = (reader.folder / "words" / "pages").iterdir()
     found = [json.loads(line) for line in file.read_text().splitlines()]
     assert {page["url"]: page["extra"]["words"] for page in found if "extra" in page} == {
         f"https://{WWW}/docs/": 6,
         **{f"https://{WWW}{path}": 2 for path in MANUAL},
     }
-    assert not (desk.folder / "words" / "warcs").exists()
+    assert not (reader.folder / "words" / "warcs").exists()
 
 
-def test_a_list_of_urls_is_fetched_and_nothing_else(desk: Desk, listed: list[Request]) -> None:
+def test_a_list_of_urls_is_fetched_and_nothing_else(reader: Reader, listed: list[Request]) -> None:
     asked = {(each.host, each.path, each.status) for each in listed if each.path != ROBOTS}
     assert asked == {
         (WWW, "/about.html", 200),
@@ -206,74 +207,77 @@ def test_a_list_of_urls_is_fetched_and_nothing_else(desk: Desk, listed: list[Req
         (DOCS, "/", 200),
         (DOCS, "/missing.html", 404),
     }
-    desk.run(desk.steps(4)[1])
+    reader.run(reader.steps(4)[1])
 
 
-def test_a_crawl_pauses_overnight_and_goes_on_in_the_morning(desk: Desk) -> None:
-    evening, morning = desk.steps(5)
+def test_a_crawl_pauses_overnight_and_goes_on_in_the_morning(reader: Reader) -> None:
+    evening, morning = reader.steps(5)
     assert evening.interrupted and evening.command == morning.command
-    before = len(desk.sites.requests)
-    desk.sites.close_after(8)
-    crawl = desk.start(evening)
-    eventually(lambda: len(desk.sites.requests) > before + 8, "a request that waits")
+    before = len(reader.sites.requests)
+    reader.sites.close_after(8)
+    crawl = reader.start(evening)
+    eventually(lambda: len(reader.sites.requests) > before + 8, "a request that waits")
     crawl.signal(signal.SIGINT)
-    night = str(desk.folder / "night")
+    night = str(reader.folder / "night")
     eventually(lambda: "PAUSING" in toehold("status", "--dir", night).stdout, "that the crawl pauses")
-    desk.sites.open()
-    desk.end(evening, crawl, code=PAUSED)
-    assert desk.report("night")["pages"] < PAGES
-    desk.run(morning)
-    assert desk.report("night")["pages"] == PAGES
-    assert set(Counter(desk.sites.paths(since=before)).values()) == {1}, "no page is fetched twice"
+    reader.sites.open()
+    reader.end(evening, crawl, code=PAUSED)
+    assert reader.report("night")["pages"] < PAGES
+    reader.run(morning)
+    assert reader.report("night")["pages"] == PAGES
+    assert set(Counter(reader.sites.paths(since=before)).values()) == {1}, "no page is fetched twice"
 
 
-def test_a_limit_is_doubled(desk: Desk) -> None:
-    for step, pages in zip(desk.steps(6), (10, 20), strict=True):
-        desk.run(step)
-        assert desk.report("sample")["pages"] == pages
+def test_a_limit_is_doubled(reader: Reader) -> None:
+    for step, pages in zip(reader.steps(6), (10, 20), strict=True):
+        reader.run(step)
+        assert reader.report("sample")["pages"] == pages
 
 
 @pytest.mark.usefixtures("whole")
-def test_the_reason_is_told_why_a_url_is_not_fetched(desk: Desk) -> None:
-    for step in desk.steps(7):
-        desk.run(step)
+def test_the_reason_is_told_why_a_url_is_not_fetched(reader: Reader) -> None:
+    for step in reader.steps(7):
+        reader.run(step)
 
 
-def test_two_nodes_work_for_one_frontier(desk: Desk) -> None:
-    crawl, node, nodes = desk.steps(8)
-    before = len(desk.sites.requests)
-    desk.sites.close_after(4)
-    first = desk.start(crawl)
-    eventually(lambda: len(desk.sites.requests) > before + 4, "a request that waits")
-    second = desk.start(node)
+def test_two_nodes_work_for_one_frontier(reader: Reader) -> None:
+    crawl, node, nodes = reader.steps(8)
+    before = len(reader.sites.requests)
+    reader.sites.close_after(4)
+    first = reader.start(crawl)
+    eventually(lambda: len(reader.sites.requests) > before + 4, "a request that waits")
+    second = reader.start(node)
     second.wait_ready()
     assert node.unseen(second.said) == [], second.said
-    eventually(lambda: desk.shows(nodes), "both nodes")
-    desk.sites.open()
-    desk.end(crawl, first)
+    eventually(lambda: reader.shows(nodes), "both nodes")
+    reader.sites.open()
+    reader.end(crawl, first)
     assert second.runs
     second.signal(signal.SIGINT)
     assert second.wait() == 0, second.complaints
-    asked = Counter((each.host, each.path) for each in desk.sites.requests[before:] if each.path != ROBOTS)
+    asked = Counter((each.host, each.path) for each in reader.sites.requests[before:] if each.path != ROBOTS)
     assert asked.keys() >= {(WWW, path) for path in (*MANUAL, *NEWS)} | {(DOCS, "/10.html")}
     assert set(asked.values()) == {1}, "no page is fetched by both"
-    stored = [*all_exchanges(desk.folder / "both" / "warcs"), *all_exchanges(desk.folder / "warcs-of-second")]
+    stored = [
+        *all_exchanges(reader.folder / "both" / "warcs"),
+        *all_exchanges(reader.folder / "warcs-of-second"),
+    ]
     assert {exchange.url for exchange in stored} >= {f"https://{host}{path}" for host, path in asked}
 
 
 @pytest.mark.usefixtures("whole")
-def test_a_recrawl_tells_what_has_changed(desk: Desk) -> None:
-    recrawl, changes = desk.steps(9)
-    before = len(desk.sites.requests)
-    desk.sites.has_changed = True
-    desk.run(recrawl)
-    answers = Counter(each.status for each in desk.sites.requests[before:] if each.path != ROBOTS)
+def test_a_recrawl_tells_what_has_changed(reader: Reader) -> None:
+    recrawl, changes = reader.steps(9)
+    before = len(reader.sites.requests)
+    reader.sites.has_changed = True
+    reader.run(recrawl)
+    answers = Counter(each.status for each in reader.sites.requests[before:] if each.path != ROBOTS)
     assert answers == {304: PAGES - 3, 200: 1, 404: 1, 500: 1}
-    assert f"{PAGES} pages fetched again: 1 changed, {PAGES - 1} unchanged" in desk.run(changes)
+    assert f"{PAGES} pages fetched again: 1 changed, {PAGES - 1} unchanged" in reader.run(changes)
 
 
 @pytest.mark.usefixtures("listed")
-def test_what_failed_is_told_by_host_with_the_reason(desk: Desk) -> None:
-    (failures,) = desk.steps(10)
-    said = desk.run(failures)
+def test_what_failed_is_told_by_host_with_the_reason(reader: Reader) -> None:
+    (failures,) = reader.steps(10)
+    said = reader.run(failures)
     assert {line.split()[0] for line in said.splitlines()[1:-1]} == {OLD, DOCS}
