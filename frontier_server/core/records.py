@@ -259,6 +259,7 @@ class RobotsRow(Record):
     tries_ms: tuple[int, ...] = ()  # when the failed attempts ended; old ones are dropped
     report_ms: int = 0  # when a report last counted, with or without an answer
     token_partition: bytes = b""  # of the last report's lease, as in its token
+    reason: str = ""  # why the last fetch brought no answer, for people
 
 
 class JobRow(Record):

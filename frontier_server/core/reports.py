@@ -189,7 +189,7 @@ class Reports:
         cut = status == PROCESSING_THREAD_KILLED and bool(crawl.state_row.interrupt_ms)
         learned = None
         if not (put_off or cut or status == UNFETCHABLE_URI):
-            learned = RobotsReport(status, report.robots_body)
+            learned = RobotsReport(status, report.robots_body, report.reason)
         crawl_delay_ms = self._learn(op, lease, uri.host, settings, learned, disposition)
         address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
         if not put_off:

@@ -173,8 +173,9 @@ def robots_standing(turn: Turn) -> tuple[RobotsRow | None, Standing]:
 def robots_failure(turn: Turn) -> str:
     """Why the robots.txt of the head's authority could not be fetched: the answer's status, or words."""
     row, _ = robots_standing(turn)
-    status = 0 if row is None else row.fetch_status
-    return f"status {status}" if status > 0 else words(status)
+    if row is None:
+        return words(0)
+    return f"status {row.fetch_status}" if row.fetch_status > 0 else words(row.fetch_status, row.reason)
 
 
 def forbidden(turn: Turn) -> Found | None:

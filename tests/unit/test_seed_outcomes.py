@@ -74,13 +74,7 @@ def test_a_crawl_that_ended_at_a_limit_without_a_page_has_failed() -> None:
 
 def test_a_seed_that_waits_says_what_for() -> None:
     shell = launched(f"{HOST}/", robots=IGNORED)
-    assert told(shell) == [
-        (
-            "not fetched yet: due now, but no node has asked for leases since the server started: "
-            "start toehold-node",
-            SeedResult.PENDING,
-        )
-    ]
+    assert told(shell) == [("not fetched yet", SeedResult.PENDING)]
     (grant,) = shell.grants(NAME)
     assert told(shell) == [("out at node node", SeedResult.PENDING)]
     shell.finish(Report(grant.token, fetch_status=-1))
@@ -96,6 +90,18 @@ def test_a_seed_whose_robots_txt_cannot_be_fetched_says_so() -> None:
     shell.tick()
     shell.grants(NAME)
     assert told(shell) == [("robots.txt could not be fetched: status 503", SeedResult.FAILED)]
+
+
+def test_a_seed_names_the_reason_that_its_robots_txt_has() -> None:
+    shell = launched(f"{HOST}/", robots=RobotsSettings(max_attempts=1))
+    (grant,) = shell.grants(NAME)
+    shell.finish(Report(grant.token, fetch_status=-2, reason="TLS: the certificate has expired"))
+    shell.restart()
+    reason = "robots.txt could not be fetched: connection failed: TLS: the certificate has expired"
+    shell.now_ms += 3_600_000
+    shell.tick()
+    shell.grants(NAME)
+    assert told(shell) == [(reason, SeedResult.FAILED)]
 
 
 def test_a_seed_that_the_scope_refuses_names_the_rule() -> None:

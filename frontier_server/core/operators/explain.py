@@ -21,7 +21,7 @@ from ..rules.outcome_words import words
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..store import Family
-from ..turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, robots_standing
+from ..turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, robots_failure, robots_standing
 from ..uri.canonical import CanonicalUri
 from . import idle
 from .idle import some, span
@@ -35,7 +35,7 @@ _FINAL = frozenset(
 _TROUBLES = frozenset(
     (
         *(Why.ROBOTS_PENDING, Why.QUEUE_SNOOZED, Why.QUEUE_RETIRED, Why.QUEUE_PAUSED),
-        *(Why.QUEUE_INELIGIBLE, Why.OVER_BUDGET, Why.NO_NODE_ASKS),
+        *(Why.QUEUE_INELIGIBLE, Why.OVER_BUDGET),
     )
 )
 
@@ -311,11 +311,9 @@ def _forbids(uri: CanonicalUri) -> Reason:
 
 
 def _unreachable(turn: Turn) -> str:
-    robots, its = robots_standing(turn)
+    _, its = robots_standing(turn)
     tried = f" in {some(its.tries, 'attempt')}" if its.tries else ""
-    status = 0 if robots is None else robots.fetch_status
-    told = words(status) if status < 0 else f"status {status}"
-    return f"{_robots_uri(turn.head.uri)} could not be fetched{tried} ({told})"
+    return f"{_robots_uri(turn.head.uri)} could not be fetched{tried} ({robots_failure(turn)})"
 
 
 def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> str:

@@ -125,12 +125,13 @@ class RobotsReport:
 
     status: int
     body: bytes
+    reason: str = ""  # why there is no answer, for people
 
 
 def after_fetch(row: RobotsRow | None, report: RobotsReport, now_ms: int, product_token: str) -> RobotsRow:
     """The row after a fetch (RFC 9309, 2.3.1): only observations, whatever the crawl's settings."""
     status = report.status
-    after = RobotsRow(Outcome.NONE.value, fetch_ms=now_ms, fetch_status=status)
+    after = RobotsRow(Outcome.NONE.value, fetch_ms=now_ms, fetch_status=status, reason=report.reason)
     if 200 <= status < 300:
         after.outcome, after.rules = Outcome.RULES.value, group_for(report.body, product_token)
         after.answer_ms = now_ms
