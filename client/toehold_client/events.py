@@ -157,7 +157,7 @@ def _sentence(event: Event) -> str:
                 f", {acted.detail}" if acted.detail else ""
             )
         case "problem":
-            return f"problem: {event.problem.kind}, {event.problem.detail}"
+            return f"problem: {event.problem.detail} ({event.problem.kind})"
         case "held":
             return "held: the frontier writes nothing about the crawl until its release"
         case "released":
@@ -177,7 +177,7 @@ def _sentence(event: Event) -> str:
 def _limit(limit: LimitReached) -> str:
     value, reached = count_text(limit.value), count_text(limit.reached)
     if limit.limit == "max_elapsed":
-        value, reached = duration_text(limit.value / 1000), duration_text(limit.reached / 1000)
+        value, reached = duration_text(limit.value / 1000), f"run for {duration_text(limit.reached / 1000)}"
     out = f", and {counted(limit.leased_count, 'URI')} at nodes" if limit.leased_count else ""
     return f"limit reached: {limit.limit} = {value}; the crawl has {reached}{out}"
 

@@ -145,7 +145,7 @@ def test_a_queue_shows_all_statistics_of_it(at: At) -> None:
     shown = facts(at.output("queues", "show", at.key()))
     assert shown["queue"] == at.key() and shown["state"] == "INACTIVE"
     assert shown["queued"] == "4, 0 out at nodes"
-    assert shown["spent in session"] == "0 of 3 000" and shown["spent in all"] == "0 of any cost"
+    assert shown["spent in session"] == "0 of 3 000" and shown["spent in all"] == "0, no limit"
     (told,) = at.json("queues", "show", at.key())
     assert (told["queued_count"], told["precedence"], told["lease_time"]) == (4, 3, None)
 
@@ -154,7 +154,7 @@ def test_a_queue_is_changed_and_given_back(at: At) -> None:
     asked = ("--precedence", "9", "--session-budget", "0", "--total-budget", "70")
     shown = facts(at.output("queues", "set", at.key(), *asked))
     assert shown["precedence"] == "9 (set by hand)"
-    assert (shown["spent in session"], shown["spent in all"]) == ("0 of any cost", "0 of 70")
+    assert (shown["spent in session"], shown["spent in all"]) == ("0, no limit", "0 of 70")
     asked = ("--precedence", "-1", "--session-budget", "-2", "--total-budget", "-2")
     (told,) = at.json("queues", "set", at.key(), *asked)
     assert (told["precedence"], told["session_budget"], told["total_budget"]) == (3, 3000, -1)

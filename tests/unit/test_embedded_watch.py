@@ -207,4 +207,5 @@ def test_a_crawl_that_trouble_has_paused_is_told_with_the_reason(stage: Any) -> 
     play = stage(RUNNING, PAUSED, signals=(3,))
     play.reason = "node-trouble: 100 MB are free"
     assert play.watch().until_end() is Ending.PAUSED
-    assert play.said[0].startswith("Paused: node-trouble: 100 MB are free. To resume: toehold resume --dir ")
+    assert play.said[0].startswith("Paused: node-trouble: 100 MB are free.\nCtrl-C ends this command")
+    assert "\nTo resume: toehold resume --dir " in play.said[0]

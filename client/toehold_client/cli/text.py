@@ -48,3 +48,8 @@ def _unit_of(seconds: float) -> tuple[str, float]:
 
 def _rounded(seconds: float, unit_s: float) -> int:
     return max(round(seconds / unit_s), 1)
+
+
+def rule_text(rule: str, message: str) -> str:
+    """A rule and why it refuses: `scope.hosts: its host is not in scope`. A message may name the rule itself."""
+    return message if message.startswith(rule) else ": ".join(filter(None, (rule, message)))

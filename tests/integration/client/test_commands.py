@@ -479,7 +479,7 @@ def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     assert told["elapsed"] == "1 min 15 s"
     assert (told["waiting for"], told["limited by"]) == ("every host rests", "one host")
     assert told["estimate"] == "1 to 3 h left"
-    assert told["seeds"] == "0 of 2 announced; 1 of 2 seeds fetched, 1 failed"
+    assert told["seeds"] == "0 of 2 announced"
     assert told["seed"] == "https://b.example/: name not found"
     assert "finished" not in told and "failure" not in told
 
@@ -528,7 +528,7 @@ WORDS = [
     ),
     (
         Event(limit_reached=LimitReached(limit="max_elapsed", value=60_000, reached=61_000)),
-        "limit reached: max_elapsed = 1 min 00 s; the crawl has 1 min 01 s",
+        "limit reached: max_elapsed = 1 min 00 s; the crawl has run for 1 min 01 s",
     ),
     (Event(round_begun=RoundBegun(round=2)), "round 2 begins with the seeds"),
     (
@@ -563,7 +563,7 @@ WORDS = [
         Event(operator_acted=OperatorActed(operator="a", action="update", detail="weight")),
         "a requested: update, weight",
     ),
-    (Event(problem=Problem(kind="disk-reserve", detail="1 MB left")), "problem: disk-reserve, 1 MB left"),
+    (Event(problem=Problem(kind="disk-reserve", detail="1 MB left")), "problem: 1 MB left (disk-reserve)"),
     (Event(held=Held()), "held: the frontier writes nothing about the crawl until its release"),
     (Event(released=Released()), "released"),
     (Event(checkpointed=Checkpointed(checkpoint="cp1")), "saved in checkpoint cp1"),

@@ -91,11 +91,11 @@ def test_refusals_are_shown_by_rule_with_counts_and_examples(
     code, output, _ = toehold_at(*command, "--crawl", "c")
     assert code == 0
     assert output.splitlines() == [
-        "scope.max_link_hops (max_link_hops = 3): 1 200 URIs refused",
+        "1 200 URIs refused by scope.max_link_hops: max_link_hops = 3",
         "  http://a.com/deep  from http://a.com/",
         r"  http://a.com/\x1b[2J",
         "",
-        "robots: 1 URI refused",
+        "1 URI refused by robots",
         "  http://a.com/private",
     ]
     assert frontier.asked["ListRefusals"] == [ListRefusalsRequest(crawl="c")]

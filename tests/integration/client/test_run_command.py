@@ -309,7 +309,7 @@ def test_a_pause_is_told_with_its_reason_and_waited_for(
     code, output, _ = toehold_at("run", spec)
     assert code == 0
     assert output.splitlines()[:4] == [
-        f"{WHEN}  problem: disk-reserve, 9 MB are left",
+        f"{WHEN}  problem: 9 MB are left (disk-reserve)",
         f"{WHEN}  PAUSED: 9 MB are left",
         f"To resume the crawl: toehold resume --crawl c --frontier {address}",
         f"{WHEN}  RUNNING",

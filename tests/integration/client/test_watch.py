@@ -180,7 +180,7 @@ def test_a_problem_is_told_at_once(frontier: FakeFrontier, watch: Watch) -> None
     frontier.will("StateEvents", events(problem))
     code, lines, _ = watch("--interval", "86400")
     assert code == 0
-    assert lines[1] == "2027-01-15 08:00:01 UTC  problem: disk-reserve, 500 MB are free"
+    assert lines[1] == "2027-01-15 08:00:01 UTC  problem: 500 MB are free (disk-reserve)"
     assert "  FINISHED  " in lines[2]
 
 
@@ -270,7 +270,7 @@ def test_once_tells_all_that_there_is_with_the_problems_so_far(frontier: FakeFro
     assert (code, errors) == (0, "")
     assert lines[0].startswith("crawl    RUNNING  c, for ")
     assert lines[1] == f"why      {WHY}"
-    assert "problems 2 min ago: disk-reserve, \\x1b[2Jfull" in lines
+    assert "problems 2 min ago: \\x1b[2Jfull (disk-reserve)" in lines
 
 
 def test_once_as_json_is_one_object(frontier: FakeFrontier, watch: Watch) -> None:

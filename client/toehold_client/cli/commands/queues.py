@@ -242,8 +242,8 @@ def _tell(found: Sequence[WorkQueue], as_json: bool) -> None:
 
 def _facts(queue: WorkQueue) -> list[tuple[str, str]]:
     fixed = " (set by hand)" if queue.precedence_fixed else ""
-    session = count_text(queue.session_budget) if queue.session_budget > 0 else "any cost"
-    total = count_text(queue.total_budget) if queue.total_budget >= 0 else "any cost"
+    session = f" of {count_text(queue.session_budget)}" if queue.session_budget > 0 else ", no limit"
+    total = f" of {count_text(queue.total_budget)}" if queue.total_budget >= 0 else ", no limit"
     gap_s = queue.min_gap.ToMilliseconds() / 1000
     return [
         ("queue", queue.queue_key),
@@ -257,8 +257,8 @@ def _facts(queue: WorkQueue) -> list[tuple[str, str]]:
         ("failed", count_text(queue.failed_count)),
         ("precedence", f"{queue.precedence}{fixed}"),
         ("least gap", f"{gap_s:g} s" if gap_s else ""),
-        ("spent in session", f"{count_text(queue.session_expenditure)} of {session}"),
-        ("spent in all", f"{count_text(queue.expenditure)} of {total}"),
+        ("spent in session", f"{count_text(queue.session_expenditure)}{session}"),
+        ("spent in all", f"{count_text(queue.expenditure)}{total}"),
         ("cost", f"last {queue.last_cost}, average {queue.average_cost:.2f}"),
         ("last queued", output.moment(queue.queue_time)),
         ("last leased", output.moment(queue.lease_time)),

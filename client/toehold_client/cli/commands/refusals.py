@@ -6,7 +6,7 @@ import click
 
 from toehold.frontier.v1.admin_pb2 import RefusalRule
 from toehold_client.cli import output
-from toehold_client.cli.text import counted
+from toehold_client.cli.text import counted, rule_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import to_plain
 
@@ -42,8 +42,7 @@ def tell_refusals(crawl: CrawlController, rule: str, as_json: bool) -> None:
 
 
 def _tell(rule: RefusalRule) -> None:
-    message = f" ({rule.message})" if rule.message else ""
-    output.line(f"{rule.rule}{message}: {counted(rule.refused_count, 'URI')} refused")
+    output.line(f"{counted(rule.refused_count, 'URI')} refused by {rule_text(rule.rule, rule.message)}")
     for example in rule.examples:
         found = f"  from {example.via}" if example.via else ""
         output.line(f"  {example.uri}{found}")

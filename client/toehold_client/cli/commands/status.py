@@ -40,7 +40,6 @@ def status(crawl: CrawlController, as_json: bool) -> None:
 def _facts(
     crawl: Crawl, status: CrawlStatus, statistics: Statistics, seeds: Seeds
 ) -> Iterator[tuple[str, str]]:
-    announced = f"{count_text(crawl.announced_seed_count)} of {count_text(crawl.seed_count)} announced"
     yield from [
         ("crawl", crawl.crawl),
         ("description", crawl.spec.description),
@@ -52,7 +51,7 @@ def _facts(
         ("launched", output.moment(crawl.launch_time)),
         ("finished", output.moment(crawl.finish_time)),
         ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
-        ("seeds", f"{announced}; {seeds_text(seeds)}" if seeds.troubled else announced),
+        ("seeds", _seeds_text(crawl, seeds)),
         ("discovered", count_text(statistics.discovered_count)),
         (
             "queued",
@@ -81,3 +80,10 @@ def _facts(
     further = len(seeds.troubled) - _MOST_TOLD
     if further > 0:
         yield "seed", f"{count_text(further)} more; to see all: toehold report seeds --crawl {crawl.crawl}"
+
+
+def _seeds_text(crawl: Crawl, seeds: Seeds) -> str:
+    """How many seeds came to what; before that, while they are being announced, how far that is."""
+    if crawl.announced_seed_count < crawl.seed_count:
+        return f"{count_text(crawl.announced_seed_count)} of {count_text(crawl.seed_count)} announced"
+    return seeds_text(seeds)

@@ -19,7 +19,7 @@ from rich.text import Text
 from toehold.frontier.v1.admin_pb2 import Crawl, RefusalRule, Seed, SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
 from toehold_client.cli.output import harmless, status_names
-from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text, rule_text
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import enum_word
 
@@ -31,7 +31,7 @@ Report = Mapping[str, Any]
 _MOST_STATUSES_SHOWN = 12
 _MOST_SEEDS_SHOWN = 20
 _UNFINISHED = (".open", ".torn")  # being written, or without a whole record
-_SEED_RESULTS = {"FAILED": "failed", "ERROR": "with an error", "PENDING": "pending"}
+_SEED_RESULTS = {"FAILED": "failed", "ERROR": "answered with an error", "PENDING": "pending"}
 """Results of seeds that are no success, the worst first, in words."""
 
 
@@ -123,7 +123,10 @@ def show(report: Report, directory: Path, console: Console) -> None:
     table.add_column(overflow="fold")
     for name, value in _rows(report, directory):
         table.add_row(name, Text("\n").join(Text(harmless(line)) for line in value.split("\n")))
-    console.print(table)
+    for line in console.render_lines(table, pad=False):
+        text = Text.assemble(*((part.text, part.style or "") for part in line))
+        text.rstrip()
+        console.print(text, soft_wrap=True)
 
 
 def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
@@ -177,7 +180,7 @@ def _seeds_text(seeds: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _rule_text(rule: Mapping[str, Any]) -> str:
-    return f"{rule['rule']}: {rule['message']}" if rule["message"] else str(rule["rule"])
+    return rule_text(rule["rule"], rule["message"])
 
 
 def _limit(crawl: Crawl, exit_status: str) -> dict[str, Any] | None:

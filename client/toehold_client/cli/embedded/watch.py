@@ -107,8 +107,9 @@ class Watch:
             if state == CrawlState.CRAWL_STATE_PAUSED:
                 reason = look.status.reason
                 self._say_once(
-                    f"Paused{f': {reason}' if reason else ' by another command'}. To resume: "
-                    f"toehold resume --dir {self._directory.path}. Ctrl-C leaves the crawl paused."
+                    f"Paused{f': {reason}' if reason else ' by another command'}.\n"
+                    "Ctrl-C ends this command and leaves the crawl paused.\n"
+                    f"To resume: toehold resume --dir {self._directory.path}"
                 )
             return None
         return self._pause(state)
@@ -125,15 +126,15 @@ class Watch:
             try:
                 self._client.request_state(self._crawl.crawl, TargetState.TARGET_STATE_PAUSE)
             except IllegalState:
-                self._say_once("Pausing as soon as the crawl allows it. Ctrl-C again stops at once.")
+                self._say_once("Pausing as soon as the crawl allows it.\nCtrl-C again stops at once.")
             except CrawlFinished:
                 return None  # the next tick tells
             else:
                 self._pause_accepted = True
                 self._give_up_s = now_s + self._pause_s
                 self._say_once(
-                    "Pausing when the present fetches have ended, at most "
-                    f"{duration_text(self._pause_s)} from now. Ctrl-C again stops at once."
+                    f"Pausing when the present fetches have ended, in {duration_text(self._pause_s)} at most.\n"
+                    "Ctrl-C again stops at once."
                 )
                 return None
         if now_s > self._give_up_s:

@@ -126,16 +126,14 @@ def line(look: Look) -> str:
         wrong[_MOST_TROUBLES:] = [f"and {counted(len(wrong) - _MOST_TROUBLES, 'further problem')}"]
     parts = [
         output.status_text(look.status),
-        f"{count_text(statistics.succeeded_count)} pages",
+        counted(statistics.succeeded_count, "page"),
         f"{statistics.succeeded_per_second:.1f} pages/s",
         f"{bytes_text(round(statistics.bytes_per_second))}/s",
         f"{count_text(statistics.queued_count)} queued",
         f"{count_text(statistics.failed_count)} failed",
         bytes_text(statistics.bytes_count),
         time_left(statistics),
-        look.status.failure,
-        _absence(look) or look.why,
-        "" if look.waiting_in else waiting_text(statistics),
+        _absence(look) or look.status.failure or look.why or waiting_text(statistics),
         "; ".join(wrong),
     ]
     return "  ".join(part for part in parts if part)

@@ -32,13 +32,16 @@ def silent_s(look: Look, node: Node) -> float:
 
 
 def absence_text(look: Look, node: Node) -> str:
-    """`silent for 12 s`, `lost 3 min ago`, `left 2 h ago`; empty for a node that is there."""
+    """`silent for 12 s`, `lost 3 min ago`, `left 2 h ago`; empty for a node that is there.
+
+    A node is lost once its leases have lapsed, a lease period after its last call.
+    """
     ago = rough_text(silent_s(look, node))
     match presence(look, node):
         case NodePresence.NODE_PRESENCE_SILENT:
             return f"silent for {ago}"
         case NodePresence.NODE_PRESENCE_LOST:
-            return f"lost {ago} ago"
+            return f"lost {rough_text(max(silent_s(look, node) - look.lease_s, 0.0))} ago"
         case NodePresence.NODE_PRESENCE_LEFT:
             return f"left {ago} ago"
         case _:

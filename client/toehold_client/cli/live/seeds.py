@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toehold.frontier.v1.admin_pb2 import Seed, SeedResult
-from toehold_client.cli.text import count_text, counted
+from toehold_client.cli.text import count_text
 
 MOST_SEEDS = 1_000
 """How many seeds of a crawl are asked for, the first ones."""
@@ -39,11 +39,9 @@ def seed_text(seed: Seed) -> str:
 
 
 def seeds_text(seeds: Seeds) -> str:
-    """`1 of 3 seeds fetched, 1 answered with an error, 1 failed`."""
-    told = [
-        f"{count_text(seeds.counts.get(SeedResult.SEED_RESULT_FETCHED, 0))} of "
-        f"{counted(sum(seeds.counts.values()), 'seed')} fetched"
-    ]
+    """`1 of 3 fetched, 1 answered with an error, 1 failed`."""
+    fetched, all_of_them = seeds.counts.get(SeedResult.SEED_RESULT_FETCHED, 0), sum(seeds.counts.values())
+    told = [f"{count_text(fetched)} of {count_text(all_of_them)} fetched"]
     for result, words in (
         (SeedResult.SEED_RESULT_ERROR, "answered with an error"),
         (SeedResult.SEED_RESULT_FAILED, "failed"),
