@@ -1,0 +1,88 @@
+"""A small site on this machine under as many names as wanted, whose answers a test chooses as it goes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class SmallSite(ThreadingHTTPServer):
+    """Answers `/` with links to pages, which have no links. All its names share the answers.
+
+    `statuses` has the paths whose answer is not 200 OK, `links` what a page shows besides text. A page has
+    an ETag, and is answered with 304 to whoever knows it.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, pages: int) -> None:
+        self.statuses = {"/robots.txt": 404}
+        self.links: dict[str, str] = {"/": "".join(f'<a href="/page/{n}">{n}</a> ' for n in range(pages))}
+        self.changed: set[str] = set()
+        self.answer_s = 0.0
+        self.asked: list[tuple[str, str]] = []
+        """Host name and path of each request so far."""
+        self.agents: set[str] = set()
+        self.not_modified = 0
+        self.at_once = self.most_at_once = 0
+        super().__init__(("127.0.0.1", 0), _Answers)
+
+    @property
+    def count(self) -> Counter[str]:
+        """How often each path was asked for."""
+        return Counter(path for _, path in self.asked)
+
+    def url(self, host: str, path: str = "/") -> str:
+        """The URL of a path under one of the site's names."""
+        return f"http://{host}:{self.server_port}{path}"
+
+    def resolve(self, hosts: Iterable[str]) -> list[str]:
+        """Options that tell a node where these names are."""
+        entries = (f"{host}:{self.server_port}:127.0.0.1" for host in hosts)
+        return [argument for entry in entries for argument in ("--resolve", entry)]
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: SmallSite
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        site = self.server
+        site.asked.append((self.headers["Host"].partition(":")[0], self.path))
+        site.agents.add(self.headers["User-Agent"])
+        site.at_once += 1
+        site.most_at_once = max(site.most_at_once, site.at_once)
+        time.sleep(site.answer_s)
+        site.at_once -= 1
+        etag = '"new"' if self.path in site.changed else '"old"'
+        status = site.statuses.get(self.path, 200)
+        if status == 200 and self.headers["If-None-Match"] == etag:
+            status = 304
+            site.not_modified += 1
+        body = f"<!DOCTYPE html><title>{self.path}</title>{site.links.get(self.path, '')}".encode()
+        self.send_response(status)
+        self.send_header("ETag", etag)
+        self.send_header("Content-Type", "text/html")
+        if status != 304:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if status != 304:
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+@contextmanager
+def small_site(pages: int = 8) -> Iterator[SmallSite]:
+    """A site that is served inside the context."""
+    with SmallSite(pages) as site:
+        thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield site
+        site.shutdown()
+        thread.join()

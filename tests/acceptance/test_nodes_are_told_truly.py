@@ -1,0 +1,168 @@
+"""Nodes, time and speed are told as they are: nodes that die, that share a name, and a frontier that restarts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
+from acceptance.programs import Program, Programs, json_of, script, toehold
+from acceptance.small_site import SmallSite, small_site
+from frontier_harness.ports import KeptPort
+from frontier_harness.waiting import eventually
+
+HOSTS = ("one.example", "two.example")
+PAGES = 400
+TAKEN_OVER = 3
+"""The exit code of a node whose name another process has taken."""
+
+
+@dataclass
+class Slow:
+    """A crawl of two hosts that takes minutes, on a frontier that keeps its address."""
+
+    programs: Programs
+    folder: Path
+    site: SmallSite
+    port: KeptPort
+    frontier: Program
+
+    @property
+    def there(self) -> tuple[str, str]:
+        return "--frontier", self.port.address
+
+    def restart(self) -> None:
+        """`kill -9` of the frontier, and another one with its data."""
+        self.frontier.kill()
+        self.frontier = start_frontier(self.programs, self.folder, self.port.address)
+
+    def node(self, name: str) -> Program:
+        options = (*self.site.resolve(HOSTS), "--toes", "2")
+        return self.programs.node(name, self.port.address, self.folder / name, *options)
+
+    def rival(self, name: str) -> Program:
+        """Another process under the name of a node."""
+        return self.programs.start(
+            *(f"rival-{name}", script("toehold-node"), "--name", name, *self.there),
+            *("--warc", str(self.folder / "rival"), *self.site.resolve(HOSTS), "--toes", "3"),
+        )
+
+    def known(self) -> dict[str, dict[str, Any]]:
+        """The nodes that the frontier knows."""
+        listed = toehold("nodes", *self.there, "--json")
+        assert listed.returncode == 0, listed.stderr
+        return {node["node"]: node for node in map(json.loads, listed.stdout.splitlines())}
+
+    def summary(self) -> str:
+        """The last line of `toehold nodes`."""
+        return toehold("nodes", *self.there).stdout.splitlines()[-1]
+
+
+def start_frontier(programs: Programs, folder: Path, address: str) -> Program:
+    options = ("--lease-seconds", "4", "--heartbeat-seconds", "0.4")
+    return programs.frontier(folder / "data", *options, listen=address).program
+
+
+@pytest.fixture
+def slow(programs: Programs, tmp_path: Path) -> Iterator[Slow]:
+    with small_site(PAGES) as site:
+        port = KeptPort()
+        frontier = start_frontier(programs, tmp_path, port.address)
+        seeds = ", ".join(f'"{site.url(host)}"' for host in HOSTS)
+        spec = tmp_path / "spec.toml"
+        spec.write_text(
+            f'name = "slow"\nseeds = [{seeds}]\nallowed_addresses = ["loopback"]\n'
+            "[politeness]\nmin_delay_seconds = 0.8\ndelay_factor = 0.0\n"
+        )
+        crawl = Slow(programs, tmp_path, site, port, frontier)
+        assert toehold("launch", str(spec), *crawl.there).returncode == 0
+        yield crawl
+
+
+def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow) -> None:
+    piped = slow.programs.toehold("watch", *slow.there, "--interval", "0.5")
+    north, south = slow.node("north"), slow.node("south")
+    with terminal_of(slow.programs) as terminal:
+        terminal.toehold("watch", *slow.there, "--interval", "0.3")
+        until_told(lambda: plain(terminal.shown), r"nodes 2 present, 4 toes: .* out north 2 toes")
+        south.kill()
+        until_told(
+            lambda: plain(terminal.shown),
+            r"nodes 1 of 2 present, 2 toes: .* out south silent for \d s",
+            r"nodes 1 of 2 present, 2 toes: .* out south lost \d s ago",
+        )
+        until_told(lambda: piped.said, r"problem: node south: silent for \d s")
+        until_told(lambda: piped.said, r"problem: node south: lost \d s ago")
+        assert slow.known()["south"]["presence"] == "LOST"
+        assert slow.summary() == "1 node works, with 2 toe threads; 1 is lost."
+
+        north.kill()
+        until_told(
+            lambda: plain(terminal.shown)[-4_000:],
+            r"why no node asks for leases \(last asked \d+ s ago\)",
+            r"problems no node is there, so nothing is fetched",
+            r"nodes 0 of 2 present, 0 toes; 0 out north lost \d s ago south lost \d+ s ago",
+        )
+        eventually(lambda: slow.summary() == "No node works; 2 are lost.", "both to be lost")
+        told = toehold("explain", *slow.there).stdout
+        assert re.search(r"no node has asked for leases for \d+ s: start toehold-node", told)
+        assert "nodes ask" not in told + plain(terminal.shown) + piped.said
+
+        assert toehold("nodes", "forget", "south", *slow.there).stdout == "south: forgotten\n"
+        assert list(slow.known()) == ["north"]
+        until_told(lambda: plain(terminal.shown)[-2_500:], r"nodes north lost \d+ s ago largest")
+        check_fits(terminal.shown)
+
+
+def test_why_not_faster_names_the_setting_its_value_and_the_time_left(slow: Slow) -> None:
+    piped = slow.programs.toehold("watch", *slow.there, "--interval", "0.5")
+    slow.node("north")
+    why = (
+        r"min_delay_seconds = 0\.8 on 2 hosts; at this rate about \d+ (s|min) for (\d )?\d+ URIs"
+    )
+    left = r"(\d+ (s |min )?to |about )\d+ (s|min) left"
+    with terminal_of(slow.programs) as terminal:
+        terminal.toehold("watch", *slow.there, "--interval", "0.3")
+        until_told(lambda: plain(terminal.shown), f"RUNNING slow, for .*{left}.* why .*{why} pages")
+        until_told(lambda: plain(terminal.shown), r"pages/s on average [▁-█]{2}")
+        check_fits(terminal.shown)
+        until_told(lambda: piped.said, f"{left} .*{why}")
+        status = squeezed(toehold("status", *slow.there).stdout)
+        assert re.search(f"limited by .*{why}", status)
+        assert re.search(f"estimate {left}", status)
+
+
+def test_after_a_restart_of_the_frontier_a_lost_node_was_seen_when_it_was_seen(slow: Slow) -> None:
+    slow.node("north").kill()
+    eventually(lambda: slow.known()["north"]["presence"] == "LOST", "a node that is lost")
+    before = slow.known()["north"]["last_seen_time"]
+    slow.restart()
+    assert slow.known()["north"]["last_seen_time"] <= before
+    eventually(lambda: slow.known()["north"]["presence"] == "LOST", "a node that did not call again")
+    assert slow.known()["north"]["last_seen_time"] <= before
+    assert slow.summary() == "No node works; 1 is lost."
+
+
+def test_two_processes_under_one_name_are_told_and_the_later_one_stays(slow: Slow) -> None:
+    piped = slow.programs.toehold("watch", *slow.there, "--interval", "0.3")
+    first = slow.node("west")
+    eventually(lambda: slow.known().get("west", {}).get("presence") == "PRESENT", "the first process")
+    second = slow.rival("west")
+    assert first.wait() == TAKEN_OVER
+    assert "another process has taken the node name 'west', so this one ends" in first.complaints
+    eventually(lambda: "another process also uses the node name 'west'" in second.complaints, "a warning")
+    until_told(lambda: piped.said, "node west: two processes use this name; give each its own")
+    assert slow.summary() == "1 node works, with 3 toe threads."
+
+    slow.restart()
+    asked = len(slow.site.asked)
+    eventually(lambda: len(slow.site.asked) > asked + 2, "the second process to go on")
+    assert second.runs
+    known = slow.known()
+    assert list(known) == ["west"] and known["west"]["presence"] == "PRESENT"
+    assert json_of("status", *slow.there)["statistics"]["leased_count"] >= 0
