@@ -1,4 +1,4 @@
-"""A hook that raises at some pages. Its module breaks an extractor at others: only a node should import it."""
+"""A hook that raises at some pages. Its module breaks an extractor at others: for nodes alone."""
 
 from unittest.mock import patch
 

@@ -145,7 +145,10 @@ def test_a_recrawl_asks_with_validators_and_counts_what_has_not_changed(story: S
         ("uris show {page}", r"SUCCEEDED"),
         ("outcomes", r"SUCCEEDED 304"),
         ("report hosts", r"127\.0\.0\.1 \d+ 0 0"),
-        ("refusals", r"1 URI refused by scope\.reject_patterns\[0\] = .*/private/.* http://127\.0\.0\.1:\d+/p"),
+        (
+            "refusals",
+            r"1 URI refused by scope\.reject_patterns\[0\] = .*/private/.* http://127\.0\.0\.1:\d+/p",
+        ),
         ("refusals scope.hosts", r"URIs? refused by scope\.hosts: .* http://elsewhere\.invalid/ from http"),
     ],
 )

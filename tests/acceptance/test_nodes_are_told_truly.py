@@ -1,10 +1,11 @@
-"""Nodes, time and speed are told as they are: nodes that die, that share a name, and a frontier that restarts."""
+"""Nodes, time and speed are told as they are, also of nodes that die or share a name, and after a restart."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,23 +65,39 @@ class Slow:
 
 
 def start_frontier(programs: Programs, folder: Path, address: str) -> Program:
-    options = ("--lease-seconds", "4", "--heartbeat-seconds", "0.4")
+    options = ("--lease-seconds", "3", "--heartbeat-seconds", "0.3")
     return programs.frontier(folder / "data", *options, listen=address).program
 
 
-@pytest.fixture
-def slow(programs: Programs, tmp_path: Path) -> Iterator[Slow]:
+@contextmanager
+def slow_crawl(programs: Programs, folder: Path) -> Iterator[Slow]:
+    """The crawl, launched within the context."""
     with small_site(PAGES) as site:
         port = KeptPort()
-        frontier = start_frontier(programs, tmp_path, port.address)
+        frontier = start_frontier(programs, folder, port.address)
         seeds = ", ".join(f'"{site.url(host)}"' for host in HOSTS)
-        spec = tmp_path / "spec.toml"
+        spec = folder / "spec.toml"
         spec.write_text(
             f'name = "slow"\nseeds = [{seeds}]\nallowed_addresses = ["loopback"]\n'
             "[politeness]\nmin_delay_seconds = 0.8\ndelay_factor = 0.0\n"
         )
-        crawl = Slow(programs, tmp_path, site, port, frontier)
+        crawl = Slow(programs, folder, site, port, frontier)
         assert toehold("launch", str(spec), *crawl.there).returncode == 0
+        yield crawl
+
+
+@pytest.fixture
+def slow(programs: Programs, tmp_path: Path) -> Iterator[Slow]:
+    with slow_crawl(programs, tmp_path) as crawl:
+        yield crawl
+
+
+@pytest.fixture(scope="module", autouse=True)
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow]:
+    """One that runs from the first test on, for the last: an estimate takes time."""
+    folder = tmp_path_factory.mktemp("begun")
+    with Programs(folder) as programs, slow_crawl(programs, folder) as crawl:
+        crawl.node("north")
         yield crawl
 
 
@@ -119,24 +136,6 @@ def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow)
         check_fits(terminal.shown)
 
 
-def test_why_not_faster_names_the_setting_its_value_and_the_time_left(slow: Slow) -> None:
-    piped = slow.programs.toehold("watch", *slow.there, "--interval", "0.5")
-    slow.node("north")
-    why = (
-        r"min_delay_seconds = 0\.8 on 2 hosts; at this rate about \d+ (s|min) for (\d )?\d+ URIs"
-    )
-    left = r"(\d+ (s |min )?to |about )\d+ (s|min) left"
-    with terminal_of(slow.programs) as terminal:
-        terminal.toehold("watch", *slow.there, "--interval", "0.3")
-        until_told(lambda: plain(terminal.shown), f"RUNNING slow, for .*{left}.* why .*{why} pages")
-        until_told(lambda: plain(terminal.shown), r"pages/s on average [▁-█]{2}")
-        check_fits(terminal.shown)
-        until_told(lambda: piped.said, f"{left} .*{why}")
-        status = squeezed(toehold("status", *slow.there).stdout)
-        assert re.search(f"limited by .*{why}", status)
-        assert re.search(f"estimate {left}", status)
-
-
 def test_after_a_restart_of_the_frontier_a_lost_node_was_seen_when_it_was_seen(slow: Slow) -> None:
     slow.node("north").kill()
     eventually(lambda: slow.known()["north"]["presence"] == "LOST", "a node that is lost")
@@ -166,3 +165,18 @@ def test_two_processes_under_one_name_are_told_and_the_later_one_stays(slow: Slo
     known = slow.known()
     assert list(known) == ["west"] and known["west"]["presence"] == "PRESENT"
     assert json_of("status", *slow.there)["statistics"]["leased_count"] >= 0
+
+
+def test_why_not_faster_names_the_setting_its_value_and_the_time_left(begun: Slow) -> None:
+    piped = begun.programs.toehold("watch", *begun.there, "--interval", "0.5")
+    why = r"min_delay_seconds = 0\.8 on 2 hosts; at this rate about \d+ (s|min) for (\d )?\d+ URIs"
+    left = r"(\d+ (s |min )?to |about )\d+ (s|min) left"
+    with terminal_of(begun.programs) as terminal:
+        terminal.toehold("watch", *begun.there, "--interval", "0.3")
+        until_told(lambda: plain(terminal.shown), f"RUNNING slow, for .*{left}.* why .*{why} pages")
+        until_told(lambda: plain(terminal.shown), r"pages/s on average [▁-█]{2}")
+        check_fits(terminal.shown)
+        until_told(lambda: piped.said, f"{left} .*{why}")
+        status = squeezed(toehold("status", *begun.there).stdout)
+        assert re.search(f"limited by .*{why}", status)
+        assert re.search(f"estimate {left}", status)

@@ -1,4 +1,4 @@
-"""What people reach for: the options of `toehold crawl`, each in effect, and commands as one would type them."""
+"""What people reach for: the options of `toehold crawl`, each in effect, and commands as one types them."""
 
 from __future__ import annotations
 

@@ -51,5 +51,5 @@ def _rounded(seconds: float, unit_s: float) -> int:
 
 
 def rule_text(rule: str, message: str) -> str:
-    """A rule and why it refuses: `scope.hosts: its host is not in scope`. A message may name the rule itself."""
+    """`scope.hosts: its host is not in scope`: a rule, and why it refuses. A message may name its rule."""
     return message if message.startswith(rule) else ": ".join(filter(None, (rule, message)))

@@ -133,7 +133,8 @@ class Watch:
                 self._pause_accepted = True
                 self._give_up_s = now_s + self._pause_s
                 self._say_once(
-                    f"Pausing when the present fetches have ended, in {duration_text(self._pause_s)} at most.\n"
+                    "Pausing when the present fetches have ended, in "
+                    f"{duration_text(self._pause_s)} at most.\n"
                     "Ctrl-C again stops at once."
                 )
                 return None

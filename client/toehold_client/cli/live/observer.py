@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold.frontier.v1.admin_pb2 import Crawl, SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
 from toehold_client.awaiting import ENDED
 from toehold_client.cli.interruptions import Bell
@@ -39,7 +39,10 @@ from .seeds import MOST_SEEDS, Seeds
 MOST_PROBLEMS = 50
 
 SEEDS_S = 10.0
-"""How long a look shows the same seeds: there may be many to list."""
+"""How long a look shows the same seeds, if there are many to list."""
+
+FEW_SEEDS = 50
+"""So many seeds are listed at each look, until none is pending."""
 
 _MOST_PAGES = 12
 _AWAY_LOOK_S = 1.0
@@ -180,9 +183,13 @@ class Observer:
         )
 
     def _asked_seeds(self, status: CrawlStatus) -> Seeds:
-        """The seeds, as they were `SEEDS_S` ago at most; as they are when the crawl has just ended."""
+        """The seeds, as they were `SEEDS_S` ago at most; as they are if there are few of them, and when the
+        crawl has just ended.
+        """
         ended = status.state == FINISHED and (self._seen is None or self._seen.status.state != FINISHED)
-        if self._seeds_beat.is_due() or ended:
+        pending = self._seeds.counts.get(SeedResult.SEED_RESULT_PENDING, 0)
+        few = pending > 0 and sum(self._seeds.counts.values()) <= FEW_SEEDS
+        if self._seeds_beat.is_due() or few or ended:
             listed = self._controller.frontier.list_seeds(self._controller.crawl)
             self._seeds = Seeds.of(islice(listed, MOST_SEEDS))
         return self._seeds
