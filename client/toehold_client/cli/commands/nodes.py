@@ -95,7 +95,7 @@ def show_node(which: WhichNode, as_json: bool) -> None:
         return
     output.facts(_facts(pool))
     output.line("")
-    output.table(_WORKER_COLUMNS, map(_worker_row, pool.workers))
+    output.table(_WORKER_COLUMNS, map(_worker_row, pool.workers), spare=("started", "replaced"))
 
 
 @nodes.command()

@@ -62,7 +62,7 @@ def list_queues(crawl: CrawlController, state: str | None, limit: int | None, as
     """List a crawl's work queues."""
     wanted = QueueState.QUEUE_STATE_UNSPECIFIED if state is None else _STATES[state]
     found = crawl.frontier.list_queues(crawl.crawl, wanted)
-    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json, spare=("out",))
+    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json, spare=("out", "wakes"))
 
 
 @queues.command("show")
