@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
-from acceptance.programs import Program, Programs, json_of, script, toehold
+from acceptance.programs import Program, Programs, script, toehold
 from acceptance.small_site import SmallSite, small_site
 from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import eventually
@@ -115,8 +115,9 @@ def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow)
         )
         until_told(lambda: piped.said, r"problem: node south: silent for \d s")
         until_told(lambda: piped.said, r"problem: node south: lost \d s ago")
-        assert slow.known()["south"]["presence"] == "LOST"
-        assert slow.summary() == "1 node works, with 2 toe threads; 1 is lost."
+        eventually(
+            lambda: slow.summary() == "1 node works, with 2 toe threads; 1 is lost.", "the same of `nodes`"
+        )
 
         north.kill()
         until_told(
@@ -126,9 +127,9 @@ def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow)
             r"nodes 0 of 2 present, 0 toes; 0 out north lost \d s ago south lost \d+ s ago",
         )
         eventually(lambda: slow.summary() == "No node works; 2 are lost.", "both to be lost")
-        told = toehold("explain", *slow.there).stdout
-        assert re.search(r"no node has asked for leases for \d+ s: start toehold-node", told)
-        assert "nodes ask" not in told + plain(terminal.shown) + piped.said
+        why = toehold("explain", *slow.there).stdout
+        assert re.search(r"no node has asked for leases for \d+ s: start toehold-node", why)
+        assert "nodes ask" not in why + plain(terminal.shown) + piped.said
 
         assert toehold("nodes", "forget", "south", *slow.there).stdout == "south: forgotten\n"
         assert list(slow.known()) == ["north"]
@@ -137,14 +138,16 @@ def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow)
 
 
 def test_after_a_restart_of_the_frontier_a_lost_node_was_seen_when_it_was_seen(slow: Slow) -> None:
-    slow.node("north").kill()
+    north = slow.node("north")
+    eventually(lambda: "north" in slow.known(), "a node that has called")
+    north.kill()
     eventually(lambda: slow.known()["north"]["presence"] == "LOST", "a node that is lost")
     before = slow.known()["north"]["last_seen_time"]
     slow.restart()
     assert slow.known()["north"]["last_seen_time"] <= before
     eventually(lambda: slow.known()["north"]["presence"] == "LOST", "a node that did not call again")
-    assert slow.known()["north"]["last_seen_time"] <= before
     assert slow.summary() == "No node works; 1 is lost."
+    assert slow.known()["north"]["last_seen_time"] <= before
 
 
 def test_two_processes_under_one_name_are_told_and_the_later_one_stays(slow: Slow) -> None:
@@ -156,15 +159,15 @@ def test_two_processes_under_one_name_are_told_and_the_later_one_stays(slow: Slo
     assert "another process has taken the node name 'west', so this one ends" in first.complaints
     eventually(lambda: "another process also uses the node name 'west'" in second.complaints, "a warning")
     until_told(lambda: piped.said, "node west: two processes use this name; give each its own")
-    assert slow.summary() == "1 node works, with 3 toe threads."
+    eventually(lambda: slow.summary() == "1 node works, with 3 toe threads.", "the second process alone")
 
+    winner = slow.known()["west"]["session"]
     slow.restart()
     asked = len(slow.site.asked)
     eventually(lambda: len(slow.site.asked) > asked + 2, "the second process to go on")
     assert second.runs
     known = slow.known()
-    assert list(known) == ["west"] and known["west"]["presence"] == "PRESENT"
-    assert json_of("status", *slow.there)["statistics"]["leased_count"] >= 0
+    assert list(known) == ["west"] and known["west"]["session"] == winner
 
 
 def test_why_not_faster_names_the_setting_its_value_and_the_time_left(begun: Slow) -> None:
