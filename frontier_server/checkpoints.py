@@ -86,7 +86,7 @@ class Checkpoints:
                 try:
                     shutil.rmtree(path)
                 except OSError as problem:
-                    _log.error("checkpoints", left=str(path), problem=str(problem))
+                    _log.error("checkpoints", not_removed=str(path), problem=str(problem))
 
     def create(self, now_ms: int) -> Kept:
         """Make one, durably. Raises OSError. May block."""

@@ -82,7 +82,7 @@ def _settings(values: dict[str, object]) -> ServerFile:
     types = {field.name: field.type for field in msgspec.structs.fields(ServerFile)}
     for name, value in values.items():
         if name not in types:
-            raise ConfigError(f"{name} must be a setting, one of {', '.join(types)}")
+            raise ConfigError(f"{name} is not a setting; the settings are {', '.join(types)}")
         try:
             msgspec.convert(value, types[name])
         except msgspec.ValidationError:
@@ -115,7 +115,7 @@ def usable(
             f" ({settings.lease_seconds / 2}), got {settings.heartbeat_seconds}"
         )
     if settings.disk_reserve_mib < 0:
-        raise ConfigError(f"disk_reserve_mib must be 0 or more, got {settings.disk_reserve_mib}")
+        raise ConfigError(f"disk_reserve_mib must be at least 0, got {settings.disk_reserve_mib}")
     if settings.durability not in ("power-loss", "process"):
         raise ConfigError(f"durability must be 'power-loss' or 'process', got {settings.durability!r}")
     cache_mib = default_cache_mib() if settings.cache_mib is None else settings.cache_mib

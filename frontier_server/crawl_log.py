@@ -138,7 +138,9 @@ class CrawlLogs:
         try:
             remove(path)
         except OSError as problem:
-            _log.warning("crawl_log", crawl=crawl, problem=str(problem), consequence="the log stays")
+            _log.warning(
+                "crawl_log", crawl=crawl, problem=str(problem), consequence="the log was not removed"
+            )
 
     async def _append(self) -> int:
         """Append new outcomes to all logs; how many lines."""

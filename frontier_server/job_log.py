@@ -196,7 +196,9 @@ class JobLogs:
             try:
                 remove(path)
             except OSError as problem:
-                _log.warning("job_log", crawl=crawl, problem=str(problem), consequence="the log stays")
+                _log.warning(
+                    "job_log", crawl=crawl, problem=str(problem), consequence="the log was not removed"
+                )
 
     # These hold the lock.
 
@@ -205,7 +207,8 @@ class JobLogs:
         first, (last, last_row) = rows[0][0], rows[-1]
         if first == 1 and place.position and not _begins_with(path, line(*rows[0], launch_id)):
             # The file belongs to a crawl of this name that was deleted just before a crash.
-            _log.warning("job_log", crawl=crawl, of_an_earlier_crawl=str(keep_whole(path)))
+            kept = keep_whole(path)
+            _log.warning("job_log", crawl=crawl, problem="it belongs to a deleted crawl", kept=str(kept))
             self._let_go(crawl)
             place = self._place(crawl)
         missed = self._behind.get(crawl)

@@ -39,7 +39,7 @@ def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: 
             try:
                 aside = keep(ahead)  # first: it is the evidence
             except OSError as problem:
-                raise CannotKeep(f"the end of {ahead.path} cannot be kept aside: {problem}") from problem
+                raise CannotKeep(f"the end of {ahead.path} cannot be copied: {problem}") from problem
             told[crawl] = f"the store has lost {what}: it does not know {lines}, kept in {aside.name}"
             _log.error("log_ahead", crawl=crawl, problem=told[crawl], file=str(aside))
         else:
@@ -64,7 +64,7 @@ def _set_strangers_aside(core: Core, crawls: Path) -> None:
             try:
                 aside = keep_whole(path)
             except OSError as problem:
-                _log.error("log_ahead", stays=str(path), problem=str(problem))
+                _log.error("log_ahead", not_renamed=str(path), problem=str(problem))
             else:
                 _log.warning("log_ahead", problem="the store does not know this log's crawl", file=str(aside))
 

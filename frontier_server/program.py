@@ -76,30 +76,38 @@ class CannotListen(Exception):
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--data", type=click.Path(path_type=Path), required=True, help="Directory of the store and the logs."
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Directory of the store and the logs. Created if it is missing.",
 )
 @click.option("--listen", help=f"HOST:PORT to serve on; port 0 takes a free one. Default {DEFAULT_LISTEN}.")
 @click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
-    help="Settings file (TOML). Flags win.",
+    help="Settings file (TOML). Options given here override it.",
 )
 @click.option("--insecure", is_flag=True, default=None, help="Allow an address beyond loopback, without TLS.")
-@click.option("--lease-seconds", type=float, help="Life of a lease without a heartbeat. Default 30.")
-@click.option("--heartbeat-seconds", type=float, help="How often nodes send heartbeats. Default 3.")
 @click.option(
-    "--disk-reserve-mib", type=int, help="Take in no more URIs below this free disk space. Default 512."
+    "--lease-seconds",
+    type=float,
+    help="Seconds that a node keeps its leases without a heartbeat. Default 30.",
+)
+@click.option("--heartbeat-seconds", type=float, help="Seconds between the heartbeats of a node. Default 3.")
+@click.option(
+    "--disk-reserve-mib", type=int, help="Free disk space below which crawls are paused, in MiB. Default 512."
 )
 @click.option(
     "--cache-mib",
     type=int,
-    help="Memory to cache reads of the store. Default: a sixteenth of the machine's, 32 to 256.",
+    help="Memory for cached reads, in MiB. Default: a sixteenth of the machine's, from 32 to 256.",
 )
 @click.option(
     "--durability",
     type=click.Choice(["power-loss", "process"]),
-    help="The failure that an acknowledged change survives. Default power-loss; process is faster.",
+    help="The failure that acknowledged changes survive: a power loss (default), or only the end of the "
+    "process, which is faster.",
 )
 @click.option(
     "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
@@ -107,17 +115,17 @@ class CannotListen(Exception):
 @click.option(
     "--salvage",
     is_flag=True,
-    help="Rebuild a damaged store from all rows that can be read, and end. Keeps the damaged one beside it.",
+    help="Rebuild a damaged store from all rows that can be read, then exit. The damaged store is kept.",
 )
 @click.option(
     "--set-clock",
     is_flag=True,
-    help="Set the frontier's time to the machine's. Keeps the remaining time of each rest.",
+    help="Set the frontier's time to the machine's. Rests keep the time that they have left.",
 )
 @click.option(
     "--read-only",
     is_flag=True,
-    help="Answer questions about the crawls as they are, and change nothing in the data directory.",
+    help="Only answer questions about the crawls. The data directory stays as it is.",
 )
 @click.version_option(
     version(), prog_name="toehold-frontier", message=f"%(prog)s, version %(version)s ({core_kind()} core)"
@@ -133,10 +141,17 @@ def main(
 ) -> None:
     """Serve a crawl frontier.
 
-    Prints one line once it serves. Logs JSON lines on standard error. Exit codes: 0
-    stopped as asked, 2 bad arguments, 3 cannot listen, 4 the data directory cannot be
-    used, 5 the store, or a part of the server, failed while serving, 6 the store is
-    damaged, 7 with --read-only: a frontier runs on the data directory.
+    Prints one line once it serves. Logs JSON lines on standard error.
+
+    \b
+    Exit codes:
+      0  stopped as asked
+      2  an argument is wrong
+      3  the address is taken, or is not this machine's
+      4  the data directory cannot be used
+      5  the store, or a part of the server, failed: start it again
+      6  the store is damaged: see --salvage
+      7  another frontier runs on the data directory (only with --read-only)
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     leave_out_callers_doings()
@@ -193,7 +208,7 @@ def main(
     if store.damage:
         _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
     if failure:
-        _exit(EXIT_STORE, f"{failure}; stopped, to acknowledge only stored changes")
+        _exit(EXIT_STORE, f"{failure}; the frontier stopped, so that it acknowledges only stored changes")
     store.close()
 
 
@@ -218,9 +233,11 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
     except (OSError, ValueError) as problem:
-        _log.warning("descriptors", limit=soft, problem=str(problem))
+        _log.warning("descriptor_limit_not_raised", limit=soft, problem=str(problem))
     if soft != resource.RLIM_INFINITY and soft < MIN_DESCRIPTORS:
-        _exit(EXIT_USAGE, f"descriptors must be at least {MIN_DESCRIPTORS} (ulimit -n), got {soft}")
+        _exit(
+            EXIT_USAGE, f"the limit of open files (ulimit -n) must be at least {MIN_DESCRIPTORS}, got {soft}"
+        )
 
 
 def _exit(code: int, message: str) -> NoReturn:
@@ -335,7 +352,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     except (RuntimeError, OSError) as problem:
         await runner.close()
         raise CannotListen(
-            f"cannot listen on {host}:{config.port}: the port is taken, or the address not this machine's"
+            f"cannot listen on {host}:{config.port}: the port is taken, or the address is not this machine's"
         ) from problem
     stop = _stop_events(config)
     await server.start()

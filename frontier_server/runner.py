@@ -151,7 +151,7 @@ class Runner:
             except Exception as problem:
                 # Memory and store may disagree now: a restart rebuilds memory.
                 self._fail(message_of(problem, "an operation failed"), problem)
-                _log.exception("fatal")
+                _log.exception("operation_failed")
                 raise self._closed() from problem
             return answer, self._written
 
@@ -302,11 +302,13 @@ class Runner:
             try:
                 space = await asyncio.to_thread(os.statvfs, self._data)
             except OSError as problem:
-                _log.warning("disk_unseen", problem=str(problem))  # the last result stays valid
+                _log.warning("disk_space_unknown", problem=str(problem))  # the last result stays valid
             else:
                 low = space.f_bavail * space.f_frsize < self._disk_reserve_bytes
                 if low != self._disk_low:
-                    _log.warning("disk_reserve", low=low, reserve_bytes=self._disk_reserve_bytes)
+                    _log.warning(
+                        "disk_low" if low else "disk_has_room", reserve_bytes=self._disk_reserve_bytes
+                    )
                 if low != self._disk_low or not looked:  # crawls may have paused before this start
                     self._disk_low, looked = low, True
                     await self._note_disk(low)
@@ -317,7 +319,7 @@ class Runner:
 
     async def _note_disk(self, low: bool) -> None:
         """Pause crawls while the disk is nearly full."""
-        free = f"less than {self._disk_reserve_bytes >> 20} MiB are free on the frontier's disk"
+        free = f"less than {self._disk_reserve_bytes >> 20} MiB is free on the frontier's disk"
         trouble = (DISK_RESERVE, f"{free}; make room, then resume") if low else None
         await self.apply(lambda core, now_ms: core.upkeep.note_trouble(trouble, now_ms))
 

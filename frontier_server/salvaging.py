@@ -40,7 +40,7 @@ def salvage(config: Config, version: str, say: Callable[[str], None]) -> None:
     if was_cut_short(config.data):
         new.rename(store)
         sync_directory(config.data)
-        say("An interrupted salvage had only its last step left. Its store is in place now.")
+        say("An interrupted salvage lacked only its last step. The new store is in place now.")
         return
     if not store.is_dir():
         raise StoreUnavailable(f"{store} is missing; nothing can be salvaged")
@@ -113,7 +113,8 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
         say(f"The store's list of files cannot be read ({wreck.rebuilt}): deleted rows may be back.")
     for family in Family:
         gaps = wreck.gaps[family]
-        line = f"{family.value:>10}: {wreck.rows[family]} rows read, {len(gaps)} ranges unreadable"
+        ranges = "range" if len(gaps) == 1 else "ranges"
+        line = f"{family.value:>10}: {wreck.rows[family]} rows read, {len(gaps)} {ranges} unreadable"
         shown = [
             f"{gap.after.hex() or 'the first'} to {gap.before.hex() if gap.before else 'the last'}"
             for gap in gaps
@@ -129,7 +130,7 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
     for found in rebuilding.crawls:
         say(_line(found))
     for number in rebuilding.nameless:
-        say(f"crawl number {number}: its name and spec cannot be read; it is lost")
+        say(f"crawl number {number} is lost: its name and spec cannot be read")
 
 
 def _line(found: Rebuilt) -> str:

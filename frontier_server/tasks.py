@@ -63,7 +63,7 @@ class Tasks:
             return
         ended = f"the {task.get_name()} ended"
         if problem is not None:
-            _log.error("fatal", task=task.get_name(), exc_info=problem)
+            _log.error("task_failed", task=task.get_name(), exc_info=problem)
             self._fail(message_of(problem, ended), problem)
         elif task.cancelled():
             self._fail(f"{ended}: it was cancelled", None)

@@ -38,7 +38,7 @@ def candidate_of(request: Request, spider: Spider, parent: Held | None, hop: str
     Raises Unserialisable if the frontier cannot keep the request.
     """
     if request.method != "GET" or request.body:
-        raise Unserialisable("it is not a GET request without a body")
+        raise Unserialisable("it has a body, or another method than GET")
     if urlparse_cached(request).scheme not in ("http", "https"):
         raise Unserialisable("it is neither http nor https")
     candidate = Candidate(

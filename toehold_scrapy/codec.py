@@ -58,7 +58,9 @@ def encode(request: Request, spider: Spider, *, without_meta: Collection[str]) -
     except (ValueError, RecursionError) as error:
         raise Unserialisable(str(error)) from None
     if len(packed) > MAX_ANNOTATIONS_BYTES:
-        raise Unserialisable(f"it has {len(packed)} bytes, and at most {MAX_ANNOTATIONS_BYTES} are possible")
+        raise Unserialisable(
+            f"it must have at most {MAX_ANNOTATIONS_BYTES} bytes when packed, got {len(packed)}"
+        )
     return packed
 
 
@@ -72,7 +74,7 @@ def decode(annotations: bytes, uri: str, spider: Spider) -> Request:
     try:
         fields = {name: _value(value) for name, value in json.loads(_unpacked(annotations)).items()}
         if "_class" in fields and not issubclass(_loaded_class(fields["_class"]), Request):
-            raise Unreadable(f"{fields['_class']} is not a class of requests")
+            raise Unreadable(f"{fields['_class']} is not a subclass of Request")
         return request_from_dict({**fields, "url": uri}, spider=spider)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error) as error:
         raise Unreadable(str(error)) from None
@@ -82,7 +84,7 @@ def _unpacked(annotations: bytes) -> bytes:
     unpacking = zlib.decompressobj()
     text = unpacking.decompress(annotations[len(_FORMAT) :], MAX_JSON_BYTES)
     if not unpacking.eof:
-        raise Unreadable(f"its annotations are cut, or have more than {MAX_JSON_BYTES} bytes")
+        raise Unreadable(f"its annotations are incomplete, or have more than {MAX_JSON_BYTES} bytes")
     return text
 
 
@@ -90,7 +92,7 @@ def _plain(value: Any) -> Any:
     """A value in JSON. A value of a kind that JSON lacks becomes an object whose only key names the kind."""
     match value:
         case Enum():
-            raise ValueError(f"{value!r} has no form in JSON")
+            raise ValueError(f"{value!r} cannot be written as JSON")
         case None | bool() | int() | float() | str():
             return value
         case bytes():
@@ -110,7 +112,7 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
         return {"item": [_path(value), _plain(fields)]}
-    raise ValueError(f"a value of type {type(value).__name__} has no form in JSON")
+    raise ValueError(f"a value of type {type(value).__name__} cannot be written as JSON")
 
 
 _GROUPS: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset"}
@@ -139,7 +141,7 @@ def _value(plain: Any) -> Any:
             return {_value(each) for each in content}
         case "frozenset":
             return frozenset(_value(each) for each in content)
-    raise Unreadable(f"no value is of kind {kind!r}")
+    raise Unreadable(f"{kind!r} is not a kind of value that is known here")
 
 
 def _item(path: str, fields: dict[str, Any]) -> Any:
@@ -153,7 +155,7 @@ def _path(value: object) -> str:
     kind = type(value)
     path = f"{kind.__module__}.{kind.__qualname__}"
     if _found(path) is not kind:
-        raise ValueError(f"{path} is not a class of a module")
+        raise ValueError(f"{path} is not a class at the top level of a module")
     return path
 
 

@@ -82,7 +82,7 @@ class Configuration:
         if not found.spec.contact and list(found.spec.allowed_addresses) != ["loopback"]:
             raise Misconfigured(
                 "TOEHOLD_CONTACT must be an http(s) URL or an e-mail address that site owners can turn to, "
-                f"as crawl {self.crawl!r} does not exist yet; got nothing"
+                f"got nothing (crawl {self.crawl!r} does not exist yet, and needs it)"
             )
         return found
 
@@ -127,7 +127,9 @@ def _spec_of(said: Mapping[str, Any]) -> SpecFile:
     try:
         text = "\n".join(f"{json.dumps(key)} = {_toml(value)}" for key, value in said.items())
     except TypeError as error:
-        raise Misconfigured(f"TOEHOLD_SPEC must have only what a spec file can have: {error}") from None
+        raise Misconfigured(
+            f"TOEHOLD_SPEC must consist of keys and values that a spec file can have: {error}"
+        ) from None
     try:
         return parse(text, Path("TOEHOLD_SPEC"))
     except UnicodeEncodeError:

@@ -119,7 +119,7 @@ class Exchange:
         try:
             run()
         except Exception:  # a defect; without this thread the spider would wait for ever
-            logger.exception("The %s failed", name)
+            logger.exception("The %s thread failed", name)
             self._listener.must_end("toehold_failed", "")
 
     def _break_off(self, begun: Sequence[Held]) -> None:

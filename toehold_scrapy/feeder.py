@@ -131,7 +131,7 @@ class Feeder:
             unheeded = [name for name in _UNHEEDED if getattr(policy, name)]
             if unheeded:
                 logger.warning(
-                    "Scrapy does not heed these settings of the crawl: %s. Scrapy's own settings count",
+                    "Scrapy ignores these settings of the crawl: %s. Its own settings apply",
                     ", ".join(f"fetch.{name}" for name in unheeded),
                 )
         if answer.leases:

@@ -71,7 +71,7 @@ class Heartbeat:
         try:
             self._client.heartbeat(node=self._node, session=self._session, tokens=(), leaving=True)
         except ToeholdError as error:  # the frontier will notice
-            logger.debug("The frontier was not told that this process ends: %s", error)
+            logger.debug("The frontier could not be told that this process ends: %s", error)
 
     def _beat(self) -> HeartbeatResponse:
         size = self._book.max_fetches

@@ -151,10 +151,10 @@ class Outbox:
         try:
             verdicts = self._persist(lambda: self._client.schedule(self._configuration.crawl, candidates))
         except (CrawlFinished, UnknownCrawl) as error:
-            logger.info("%d requests dropped: %s", len(offers), error)
+            logger.info("Requests dropped: %d (%s)", len(offers), error)
             self._judged([(offer.request, VERDICT_UNSPECIFIED) for offer in offers])
         except ToeholdError as error:
-            logger.error("The frontier refused %d requests: %s", len(offers), error)
+            logger.error("Requests that the frontier refused: %d (%s)", len(offers), error)
             for offer in offers:
                 if offer.parent is not None:
                     offer.parent.links_refused = True
@@ -175,7 +175,7 @@ class Outbox:
                 ]
             )
         except ToeholdError as error:  # also of another session, of which the feeder hears, too
-            logger.error("The frontier refused %d reports: %s", len(counting), error)
+            logger.error("Reports that the frontier refused: %d (%s)", len(counting), error)
         self._book.settle(each.held for each in done)
         for offer in again:
             force(offer.candidate)

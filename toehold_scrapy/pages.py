@@ -126,7 +126,9 @@ class Pages:
         for held in leases:
             self._robots.add(held)
             fetching = deferred_from_coro(self._fetch_robots(held))
-            fetching.addErrback(lambda failure: logger.error("A robots.txt failed", exc_info=failure.value))
+            fetching.addErrback(
+                lambda failure: logger.error("Fetching a robots.txt failed", exc_info=failure.value)
+            )
 
     def settle(self) -> None:
         """Reports the pages that Scrapy is done with: fetched, their callbacks ended, their items stored."""
@@ -242,7 +244,7 @@ class Pages:
         host = urlparse_cached(request).hostname or ""
         unresolved = isinstance(error, CannotResolveHostError)
         if unresolved and self._resolver.has_refused(host):
-            logger.warning("allowed_addresses of the crawl has no address of %s", host)
+            logger.warning("%s has no address that allowed_addresses of the crawl includes", host)
             return fetches.refused(clock)
         return fetches.failed(error, clock)
 

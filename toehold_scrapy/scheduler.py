@@ -165,7 +165,8 @@ class Scheduler(BaseScheduler):
         except WrongSpider as error:
             crawl = self._crawler.settings["TOEHOLD_CRAWL"]
             self._must_end(
-                MISCONFIGURED, f"Crawl {crawl!r} is of another spider, or of another version of it: {error}"
+                MISCONFIGURED,
+                f"Crawl {crawl!r} belongs to another spider, or to another version of this one: {error}",
             )
             return None
 
@@ -215,7 +216,11 @@ class Scheduler(BaseScheduler):
             for key in LEASED_META:
                 request.meta.pop(key, None)
         log = logger.debug if self._warned else logger.warning
-        log("Kept in this process: %s, since %s (later ones are logged at level DEBUG)", request, why)
+        log(
+            "Request kept in this process: %s, because %s (further ones are logged at level DEBUG)",
+            request,
+            why,
+        )
         self._warned = True
         self._count("toehold/kept")
         return self._local.enqueue_request(request)
@@ -236,7 +241,7 @@ class Scheduler(BaseScheduler):
             if verdict == VERDICT_QUEUED:
                 self._count("scheduler/enqueued")
             elif verdict in (VERDICT_MALFORMED, VERDICT_TOO_LONG):
-                self._keep(request, "the frontier does not take it")
+                self._keep(request, "the frontier refuses it")
             else:
                 if verdict in (VERDICT_ALREADY_SEEN, VERDICT_ALREADY_QUEUED):
                     self._count("dupefilter/filtered")

@@ -59,7 +59,7 @@ class Getting:
         if params.HasField("crawlID"):
             return [normalised(params.crawlID)]
         if params.key:
-            raise Refused("key needs crawlID: a key belongs to one crawl")
+            raise Refused("crawlID must be set when key is: a key belongs to one crawl")
         ids = await self._crawls.recent_ids()
         self._turn += 1
         first = self._turn % max(1, len(ids))

@@ -173,7 +173,7 @@ class Leases:
         try:
             while True:
                 if await self._with_warning(self._beat()):
-                    return "an operator has asked this gateway to end"
+                    return "an operator has asked this gateway to stop"
                 await asyncio.sleep(self._interval_s)
         finally:
             handing_back.cancel()
@@ -191,7 +191,7 @@ class Leases:
         except SessionSuperseded:
             raise
         except ToeholdError as problem:
-            _log.warning("frontier_refuses", problem=str(problem))
+            _log.warning("frontier_refused", problem=str(problem))
             return None
 
     async def leave(self) -> None:

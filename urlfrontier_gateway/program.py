@@ -77,7 +77,7 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
     return Listen(host, int(port))
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--frontier",
     metavar="HOST:PORT",
@@ -92,7 +92,7 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
     default=DEFAULT_LISTEN,
     callback=_checked_listen,
     show_default=True,
-    help="The address to serve URLFrontier's API on; port 0 takes a free one.",
+    help="The address on which to serve URLFrontier's API; port 0 takes a free one.",
 )
 @click.option(
     "--insecure", is_flag=True, help="Allow --listen to take an address beyond loopback, without TLS."
@@ -100,8 +100,8 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
 @click.option(
     "--name",
     callback=_checked_name,
-    help="The gateway's name at the frontier. Only one process has a name at a time: a later one takes it "
-    "over, with its URLs. [default: urlfrontier, host name and process id]",
+    help="The gateway's name at the frontier. If another process starts under the same name, it takes over "
+    "the URLs of this one, which ends. [default: urlfrontier, host name and process id]",
 )
 @click.option(
     "--log-level",
@@ -114,14 +114,15 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
 def main(**given: Any) -> None:
     """Serves URLFrontier's API on a Toehold frontier, until it gets SIGTERM or SIGINT.
 
-    Clients of URLFrontier connect to it as to URLFrontier itself. It keeps no data, so you can run several.
-    At a signal it answers the calls under way, and gives the URLs that clients have back to their queues.
+    Clients connect to it as to URLFrontier itself. It keeps no data, so you can run several gateways.
+    When it stops, it answers the calls under way, and gives the URLs that clients have back to their queues.
 
     \b
     Exit codes:
       0  stopped as asked
-      1  the gateway failed, or could not give its URLs back: they go back by themselves in half a minute
-      2  an argument makes no sense, or the address is taken
+      1  the gateway failed, or could not give its URLs back
+         (the frontier takes them back within half a minute)
+      2  an argument is wrong, or the address is taken
       3  another process has taken over this gateway's name
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
@@ -177,7 +178,7 @@ async def _ended(living: asyncio.Task[str], leases: Leases) -> ExitCode:
     """Gives the leases back, unless they are another process's now."""
     living.cancel()
     try:
-        _log.info("ends", reason=await living)
+        _log.info("stopping", reason=await living)
     except asyncio.CancelledError:
         pass
     except SessionSuperseded as problem:
@@ -186,7 +187,7 @@ async def _ended(living: asyncio.Task[str], leases: Leases) -> ExitCode:
     try:
         await leases.leave()
     except ToeholdError as problem:
-        _say(f"the URLs that clients have are not given back: {problem}")
+        _say(f"could not give the URLs that clients have back to their queues: {problem}")
         return ExitCode.FAILED
     return ExitCode.STOPPED
 

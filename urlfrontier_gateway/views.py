@@ -181,7 +181,7 @@ class Views:
 def queue_key(key: str) -> str:
     """The key of Toehold's queue, or a refusal."""
     if not key:
-        raise Refused("key must have at least one character, got none")
+        raise Refused("key must not be empty")
     encoded = queue_keys.encoded(key)
     if not encoded:
         raise Refused(

@@ -53,11 +53,11 @@ def field_problem(candidate: Candidate) -> tuple[Verdict, str] | None:
         if size > most:
             return Verdict.TOO_LONG, f"{name} must have at most {most} {unit}, got {size}"
     if candidate.via and not candidate.path and not candidate.seed:
-        return Verdict.MALFORMED, "path must have the hops from the seed to the URI when via is set, got none"
+        return Verdict.MALFORMED, "path must give the hops from the seed to the URI when via is set, got none"
     wrong = next((letter for letter in candidate.path if letter not in HOP_LETTERS), None)
     if wrong is not None:
         letters = ", ".join(sorted(HOP_LETTERS))
-        return Verdict.MALFORMED, f"path must have only the letters {letters}, got {wrong!r}"
+        return Verdict.MALFORMED, f"path must consist of the letters {letters}, got {wrong!r}"
     for name, number, least, most in (
         ("precedence", candidate.precedence, 0, MAX_PRECEDENCE),
         ("cost", candidate.cost, 0, MAX_COST),
@@ -66,7 +66,7 @@ def field_problem(candidate: Candidate) -> tuple[Verdict, str] | None:
         if number is not None and not least <= number <= most:
             return Verdict.MALFORMED, f"{name} must be between {least} and {most}, got {number}"
     if not 0 <= candidate.not_before_ms <= LAST_MS:
-        return Verdict.MALFORMED, "not_before_time must be between the years 1970 and 9999"
+        return Verdict.MALFORMED, "not_before_time must be in the years 1970 to 9999"
     if candidate.queue_key and not QUEUE_KEY(candidate.queue_key):
         return (
             Verdict.MALFORMED,

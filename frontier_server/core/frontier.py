@@ -79,7 +79,7 @@ class Frontier:
         crawl = self._shard.registry.named(name) if name else None
         if crawl is not None:
             for key in want.queues:
-                check_few(self._shard.store, crawl, key, "queues", "name hosts")
+                check_few(self._shard.store, crawl, key, "queues", "name hosts instead")
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
         if crawl is not None:
@@ -289,4 +289,4 @@ def _check_want(want: Want, name: str | None) -> None:
             field="queues",
         )
     if want.queues and not name:
-        raise errors.InvalidRequest("crawl must be set with queues, got none", field="crawl")
+        raise errors.InvalidRequest("crawl must be set when queues are named, got none", field="crawl")

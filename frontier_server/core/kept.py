@@ -92,7 +92,7 @@ class Choice:
         if not crawl.settings.identity.keep_uris:
             raise UrisNotKept(
                 f"crawl {crawl.name!r} keeps only fingerprints; "
-                "to list, count or purge its URIs it must be created with identity.keep_uris",
+                "to list, count or purge URIs, create a crawl with identity.keep_uris",
                 crawl=crawl.name,
             )
         self._store, self._crawl, self._wanted = store, crawl, wanted

@@ -184,7 +184,11 @@ class LeaseTable:
             raise _unknown(name)
         presence = self._presence(node, now_ms)
         if node.leases or presence in (Presence.PRESENT, Presence.SILENT):
-            is_there = f"is {presence.value}" if not node.leases else f"holds {len(node.leases)} leases"
+            is_there = (
+                f"is {presence.value}"
+                if not node.leases
+                else f"holds {len(node.leases)} lease{'s' if len(node.leases) > 1 else ''}"
+            )
             raise NodePresent(
                 f"node {name!r} {is_there}; it must be LOST or have LEFT to be forgotten", node=name
             )

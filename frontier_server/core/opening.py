@@ -38,7 +38,9 @@ def read_server_row(store: Store) -> ServerRow | None:
         return None
     row = decode(ServerRow, value)
     if row.format != FORMAT:
-        raise OtherFormat(f"the store must have format {FORMAT}, got {row.format}")
+        raise OtherFormat(
+            f"the store must have format {FORMAT} for this version of Toehold, got {row.format}"
+        )
     return row
 
 

@@ -105,7 +105,9 @@ class Rebuilding:
         server = found.pop(keys.SERVER, {}).get(CrawlRow.SERVER)
         row = decode(ServerRow, server) if server is not None else ServerRow(FORMAT, secret)
         if row.format != FORMAT:
-            raise OtherFormat(f"the store must have format {FORMAT}, got {row.format}")
+            raise OtherFormat(
+                f"the store must have format {FORMAT} for this version of Toehold, got {row.format}"
+            )
         row.time_ms = max(row.time_ms, self._now_ms)
         row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
         yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}
@@ -171,9 +173,9 @@ class Rebuilding:
         told.uris, told.waiting = counters.discovered, counters.queued + counters.future
         waited = before.queued + before.future if before is not None else 0
         if waited > told.waiting:
-            told.lost.append(f"{waited - told.waiting} of {waited} URIs that wait")
+            told.lost.append(f"{waited - told.waiting} of {waited} waiting URIs")
         if before is not None and before.discovered > told.uris:
-            told.lost.append(f"{before.discovered - told.uris} of {before.discovered} URIs of the seen-set")
+            told.lost.append(f"{before.discovered - told.uris} of {before.discovered} URIs in the seen-set")
 
     def _restore(self, number: int) -> int:
         """The number of the job that is restoring a crawl from a checkpoint; 0 if there is none."""

@@ -43,7 +43,7 @@ def problem_of(report: Report, robots: bool) -> str:
             or annotation.split() != [annotation]
             or "," in annotation
         ):
-            right = f"1 to {MAX_ANNOTATION_CHARACTERS} characters, without blanks and commas"
+            right = f"1 to {MAX_ANNOTATION_CHARACTERS} characters, without blanks or commas"
             return f"an annotation must have {right}, got {annotation[:40]!r}"
     if max(len(report.media_type), len(report.digest)) > 256:
         return "media_type and digest must have at most 256 characters each"

@@ -51,7 +51,7 @@ STALE = ReportResult(Disposition.STALE)
 class Lapse(Enum):
     """Why a lease ends without its report."""
 
-    SILENCE = "its node has not named it for a period"
+    SILENCE = "its node did not confirm it within the lease period"
     PAUSE = "the crawl has waited long enough to be paused"
     STOP = "the crawl has waited long enough to stop"
 

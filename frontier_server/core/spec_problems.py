@@ -155,7 +155,7 @@ def _addresses(found: _Problems, addresses: tuple[str, ...]) -> None:
         if network is None:
             found[path] = f"must be loopback, public or a network such as 10.1.0.0/16, got {told!r}"
         elif network != told and "/" in told and _network(told, strict=True) is None:
-            found[path] = f"must be {network}, the network without the bits of a host, got {told!r}"
+            found[path] = f"must be the network {network}, with all host bits 0, got {told!r}"
 
 
 def _network(text: str, strict: bool = False) -> str | None:
@@ -222,7 +222,7 @@ def _credential(found: _Problems, path: str, credential: Credential) -> None:
         found[f"{path}surt_prefix"] = f"{_PREFIX}, got {credential.surt_prefix[:MAX_SHOWN]!r}"
     if not 1 <= len(user) <= 256 or ":" in user or not user.isprintable():
         found[f"{path}user"] = (
-            f"must have 1 to 256 characters, without colons and control characters, got {user[:MAX_SHOWN]!r}"
+            f"must have 1 to 256 characters, without colons or control characters, got {user[:MAX_SHOWN]!r}"
         )
     if len(password) > 256 or not (password.isprintable() or not password):
         found[f"{path}password"] = "must have at most 256 characters, without control characters"

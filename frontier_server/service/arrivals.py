@@ -105,7 +105,11 @@ class Arrivals:
     @contextmanager
     def _open(self) -> Iterator[None]:
         if self._calls >= MAX_CALLS:
-            raise Refused("OVERLOADED", f"too many calls are open: {self._calls}, at most {MAX_CALLS}", 2_000)
+            raise Refused(
+                "OVERLOADED",
+                f"{self._calls} calls are open, the most that can be ({MAX_CALLS}); try later",
+                2_000,
+            )
         self._calls += 1
         try:
             yield
@@ -117,7 +121,7 @@ class Arrivals:
         if len(self._streams) >= MAX_STREAMS:
             silent = min(self._streams, key=lambda stream: stream.silent_since_s)
             if not silent.gives_way():
-                message = f"too many streams of URIs come in: {len(self._streams)}, at most {MAX_STREAMS}"
+                message = f"{MAX_STREAMS} streams of URIs are open, the most that can be; try later"
                 raise Refused("OVERLOADED", message, 2_000)
             self._streams.discard(silent)
         stream = _Stream()
@@ -134,7 +138,7 @@ class Arrivals:
             size = 0
         elif self._bytes + size > MAX_BYTES:
             message = (
-                f"no room for a request of {size} bytes while requests of {self._bytes} bytes are in work"
+                f"no room for a request of {size} bytes while requests of {self._bytes} bytes are processed"
             )
             raise Refused("OVERLOADED", message, 1_000)
         self._bytes += size
@@ -163,7 +167,7 @@ class Arrivals:
             async with asyncio.timeout(RECEIVE_S), self._receiving:
                 data = await context.read()  # an iterator would keep it
         except TimeoutError:
-            message = f"the request did not arrive within {RECEIVE_S:g} s: too many come, or this one is slow"
+            message = f"the request did not arrive within {RECEIVE_S:g} s; it is slow, or too many arrive"
             raise Refused("OVERLOADED", message, 1_000) from None
         if not isinstance(data, bytes):
             raise InvalidRequest("the call ended without a message; it must send one", field="")
@@ -186,7 +190,7 @@ class _Stream:
                 self.silent_since_s = asyncio.get_running_loop().time()
                 data = await context.read()
         except TimeoutError:
-            message = f"the stream was silent for {RECEIVE_S:g} s, and another one needs its place"
+            message = f"the stream was silent for {RECEIVE_S:g} s, and another stream needs its place"
             raise Refused("OVERLOADED", message, 2_000) from None
         finally:
             self._patience, self.silent_since_s = None, math.inf

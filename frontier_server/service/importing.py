@@ -39,7 +39,7 @@ class ImportRpcs(AdminRpcs):
                 complete = request.complete
             if not complete:  # a broken stream just ends
                 raise InvalidRequest(
-                    "the stream ended before its complete message; nothing is taken in", field="complete"
+                    "the stream ended before its complete message; nothing was taken in", field="complete"
                 )
         except BaseException:  # also a caller that leaves
             if number:

@@ -94,7 +94,9 @@ def _let_current_name(store: Path, manifest: Path) -> None:
         os.fsync(file.fileno())
     new.rename(store / "CURRENT")
     sync_directory(store)
-    _log.warning("manifest_named", problem="a power cut has left CURRENT without its file", now=manifest.name)
+    _log.warning(
+        "manifest_replaced", problem="a power cut has left CURRENT without its file", now=manifest.name
+    )
 
 
 def _numbered(store: Path, name: re.Pattern[str]) -> list[Path]:

@@ -39,7 +39,7 @@ def test_crawls_pause_when_the_disk_is_nearly_full_and_go_on_when_asked_once_the
 
         with filled(disk_to_fill):
             assert free_mib(disk_to_fill) < reserve
-            reason = f"less than {reserve} MiB are free on the frontier's disk; make room, then resume"
+            reason = f"less than {reserve} MiB is free on the frontier's disk; make room, then resume"
             empty.wait_for({PAUSED}, TIMEOUT_S)
             busy.wait_for({PAUSING}, TIMEOUT_S)
             assert server.stubs.finish(report(lease)) == [("SUCCEEDED", False)]

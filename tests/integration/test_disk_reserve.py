@@ -191,7 +191,7 @@ def test_crawls_pause_when_the_disk_gets_full_and_are_resumed_only_when_there_is
     stubs.finish(released(lease))
     paused = stubs.describe("t").status
     assert paused.state == crawl_pb2.CRAWL_STATE_PAUSED
-    assert paused.reason == "less than 1 MiB are free on the frontier's disk; make room, then resume"
+    assert paused.reason == "less than 1 MiB is free on the frontier's disk; make room, then resume"
     (problem,) = [event.problem for event in stubs.events_so_far("t") if event.HasField("problem")]
     assert (problem.kind, problem.detail) == ("disk-reserve", paused.reason)
     assert told(stubs) == ["problem", "PAUSING", "PAUSED"]

@@ -208,7 +208,7 @@ def test_a_log_that_cannot_be_kept_aside_keeps_the_server_from_starting(
     monkeypatch.setattr("frontier_server.log_check.keep", full)
     store = RocksStore(data / "store")
     frontier, clock = opened(store, config(data))
-    with pytest.raises(CannotKeep, match=r"crawl\.log cannot be kept aside: .*No space left"):
+    with pytest.raises(CannotKeep, match=r"crawl\.log cannot be copied: .*No space left"):
         check_logs(frontier, store, data, clock.now_ms(), sync=True)
     assert path.read_bytes() == whole and frontier.views.crawl("t").state is CrawlState.RUNNING
     store.close()

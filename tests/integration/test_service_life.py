@@ -145,7 +145,7 @@ def test_why_a_crawl_is_not_faster_is_told_in_one_line_while_it_runs_and_not_oth
     stubs.request("t", RUN)
     assert limited_by(stubs) == "no node has asked for leases since the server started"
     (robots,) = stubs.next("t", wait_s=TIMEOUT_S).leases
-    assert limited_by(stubs) == "max_toes 1 is reached, and 1 queue is ready"
+    assert limited_by(stubs) == "max_toes = 1 is reached, and 1 queue is ready"
     stubs.finish(report(robots))
     (robots,) = stubs.next("t", wait_s=TIMEOUT_S).leases
     stubs.finish(report(robots))

@@ -135,7 +135,7 @@ def test_toe_threads_are_at_work_for_other_crawls_too() -> None:
     shell.launch("other", "http://n/", "http://m/")
     grants += shell.grants("other", most=1)
     beat(shell, grants, FETCHING=3)
-    told = "toes: 3 of 3 toe threads are busy, and 1 queue is ready; 2 URIs of other crawls out"
+    told = "toes: 3 of 3 toe threads are busy, and 1 queue is ready; 2 URIs of other crawls being fetched"
     assert limited_by(shell, "other") == told
 
 
@@ -144,7 +144,7 @@ def test_pages_are_slow() -> None:
     grants = shell.grants(most=2)
     shell.now_ms += 12_000
     beat(shell, grants, FETCHING=2)
-    assert limited_by(shell) == "slow pages: 2 URIs out, for 12 s on average, and 3 queues are ready"
+    assert limited_by(shell) == "slow pages: 2 URIs being fetched for 12 s on average, and 3 queues are ready"
 
 
 def test_max_toes_is_reached() -> None:
@@ -152,14 +152,14 @@ def test_max_toes_is_reached() -> None:
     grants = shell.grants()
     assert len(grants) == 2
     beat(shell, grants, FETCHING=2, ABOUT_TO_GET_URI=6)
-    assert limited_by(shell) == "max_toes 2 is reached, and 3 queues are ready"
+    assert limited_by(shell) == "max_toes = 2 is reached, and 3 queues are ready"
 
 
 def test_the_document_limit_is_filled_by_what_is_out() -> None:
     shell = crawl(*hosts(5), limits=LimitSettings(max_documents=2))
     first, _ = shell.grants()
     shell.finish(Report(first.token, fetch_status=200))
-    assert limited_by(shell) == "limit: 1 document and 1 lease out reach limits.max_documents 2"
+    assert limited_by(shell) == "limit: 1 document fetched and 1 being fetched reach limits.max_documents = 2"
 
 
 def test_what_a_silent_node_did_does_not_count() -> None:
@@ -204,7 +204,10 @@ def test_all_queues_are_fetched_from_and_pages_are_slow() -> None:
     grants = shell.grants()
     shell.now_ms += 40_000
     beat(shell, grants, FETCHING=1, ABOUT_TO_GET_URI=3)
-    told = "slow pages: 1 URI out, for 40 s on average; 1 queue being fetched from, and no other is ready"
+    told = (
+        "slow pages: 1 URI being fetched for 40 s on average; "
+        "1 queue being fetched from, and no other is ready"
+    )
     assert limited_by(shell) == told
 
 
@@ -275,7 +278,7 @@ def test_a_job_is_all_that_is_left() -> None:
     shell.tick()
     shell.next()
     assert shell.state("crawl") is CrawlState.RUNNING
-    assert limited_by(shell) == "jobs: job 2 under way, no URI waits"
+    assert limited_by(shell) == "jobs: job 2 is under way, and no URI waits"
 
 
 def test_the_next_round_of_seeds() -> None:

@@ -131,7 +131,7 @@ def test_the_frontier_wakes_when_the_rest_of_a_queue_with_leases_out_is_over() -
 
 def explained(shell: Shell) -> list[str]:
     found = shell.core.administration.explain("crawl", KEY, "", shell.now_ms)
-    return [reason.message for reason in found if " is out at node " not in reason.message]
+    return [reason.message for reason in found if " is fetching " not in reason.message]
 
 
 def test_explain_tells_why_a_queue_with_leases_out_gives_no_more() -> None:
@@ -282,7 +282,7 @@ def test_a_job_for_a_key_ends_although_the_key_has_come_to_have_many_queues() ->
 
     job = shell.do(start)
     shell.schedule("crawl", *of_one_key(120))
-    with pytest.raises(InvalidRequest, match="name a host, too, or choose URIs by a pattern"):
+    with pytest.raises(InvalidRequest, match="name a host too, or choose URIs by a pattern"):
         shell.do(start)
     shell.work()
     assert shell.core.administration.job("crawl", job.number).changed == 120

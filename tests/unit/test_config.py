@@ -134,13 +134,16 @@ def test_a_file_says_any_of_the_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"lease_seconds = 1\nleese_seconds = 2\n", "leese_seconds must be a setting, one of listen, "),
+        (
+            b"lease_seconds = 1\nleese_seconds = 2\n",
+            "leese_seconds is not a setting; the settings are listen, ",
+        ),
         (b'lease_seconds = "30"\n', 'lease_seconds must be a number, got "30"'),
         (b"insecure = 1\n", "insecure must be true or false, got 1"),
         (b"disk_reserve_mib = 1.5\n", "disk_reserve_mib must be a whole number, got 1.5"),
         (b"cache_mib = true\n", "cache_mib must be a whole number, got true"),
         (b"listen = 7707\n", "listen must be text, got 7707"),
-        (b"[server]\nlisten = 1\n", "server must be a setting"),
+        (b"[server]\nlisten = 1\n", "server is not a setting"),
         (b"lease_seconds 30\n", "line 1"),
         (b"\nlease_seconds = 30 # fine\nx = = 2\n", "line 3"),
         (b"a = 1 # \xff", "must be UTF-8 text, but byte 8 is not"),

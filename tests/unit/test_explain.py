@@ -43,7 +43,7 @@ def test_a_paused_crawl() -> None:
     assert explained(shell) == [
         Reason(
             Why.PAUSED,
-            "the crawl is pausing, with 1 lease still out",
+            "the crawl is pausing, with 1 URI still being fetched",
             shell.now_ms + CrawlSettings().pause_timeout_ms,
         ),
     ]
@@ -82,7 +82,7 @@ def test_a_crawl_that_is_held_and_one_that_will_be() -> None:
 def test_a_crawl_that_may_have_no_more_toes() -> None:
     shell = crawl("a/", "b/", max_toes=1)
     shell.grants()
-    assert explained(shell)[0] == Reason(Why.LIMIT_REACHED, "1 lease out, as many as max_toes allows")
+    assert explained(shell)[0] == Reason(Why.LIMIT_REACHED, "1 URI being fetched, as many as max_toes allows")
 
 
 def test_a_crawl_that_a_problem_paused() -> None:
@@ -99,7 +99,7 @@ def test_a_crawl_that_somebody_stopped() -> None:
     (reason,) = explained(shell)
     assert reason == Reason(
         Why.FINISHED,
-        "the crawl is stopping, with 1 lease still out: it was stopped",
+        "the crawl is stopping, with 1 URI still being fetched: it was stopped",
         shell.now_ms + CrawlSettings().stop_timeout_ms,
     )
     shell.finish(Report(grant.token, fetch_status=200))
@@ -123,8 +123,8 @@ def test_a_crawl_that_has_ended_with_uris_left() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (LimitSettings(max_documents=1), "1 document of limits.max_documents 1"),
-        (LimitSettings(max_bytes=100), "250 bytes of limits.max_bytes 100"),
+        (LimitSettings(max_documents=1), "1 document reached limits.max_documents = 1"),
+        (LimitSettings(max_bytes=100), "250 bytes reached limits.max_bytes = 100"),
         (LimitSettings(max_elapsed_ms=2_000), "limits.max_elapsed of 2 s has passed"),
     ],
     ids=["documents", "bytes", "time"],
@@ -145,7 +145,9 @@ def test_a_document_limit_that_leases_out_fill() -> None:
     shell = crawl("a/", "b/", "c/", limits=LimitSettings(max_documents=2))
     shell.finish(Report(shell.grants(most=1)[0].token, fetch_status=200))
     shell.grants()
-    expected = Reason(Why.LIMIT_REACHED, "1 document and 1 lease out reach limits.max_documents 2")
+    expected = Reason(
+        Why.LIMIT_REACHED, "1 document fetched and 1 being fetched reach limits.max_documents = 2"
+    )
     assert explained(shell)[0] == explained(shell, "c/")[0] == expected
 
 
@@ -218,7 +220,7 @@ def test_a_crawl_whose_leases_are_out_or_whose_uris_are_to_be_fetched_later() ->
     shell = crawl("a/")
     shell.schedule("crawl", candidate("http://a/later", not_before_ms=START_MS + 10**6))
     shell.grants()
-    out = "1 lease out; the first lapses if its node stays silent"
+    out = "1 URI being fetched; the first lease lapses if its node stays silent"
     reasons = [
         Reason(Why.LEASED, out, shell.now_ms + PERIOD_MS),
         Reason(Why.FUTURE, "1 URI to be fetched later", START_MS + 10**6),
@@ -234,7 +236,7 @@ def test_a_crawl_that_another_one_of_the_same_host_holds_up() -> None:
     shell.launch("other", "http://a/")
     assert shell.grants("other")[0].crawl == "other"
     assert shell.grants("crawl") == []
-    words = "1 queue ready, but the hosts or groups are busy with other queues"
+    words = "1 queue ready, but their hosts or groups are busy with other queues"
     assert explained(shell) == [Reason(Why.HOST_BUSY, words)]
     (reason,) = explained(shell, "a/")
     assert reason == Reason(

@@ -111,7 +111,7 @@ def test_a_host_over_its_quota(fails: bool) -> None:
     shell = crawl("a/", "a/2", "b/", limits=limits)
     shell.finish(Report(shell.grants(most=1)[0].token, fetch_status=200))
     shell.now_ms += 1_000
-    then = "fail with -5003" if fails else "retire its queue"
+    then = "fail with fetch status -5003" if fails else "retire its queue"
     quota = "quota limits.host_quota.max_successes 1 of a is spent"
     assert explained(shell, "a/2")[0] == Reason(
         Why.OVER_BUDGET, f"http://a/2 will {then} at its next turn: {quota}"
@@ -139,7 +139,7 @@ def test_a_queue_below_the_floor() -> None:
     shell = crawl("a/", "b/", queues=QueueSettings(precedence_floor=10))
     change(shell, "a,", precedence=12)
     shell.now_ms += 1_000
-    words = "precedence 12 of queue a, must be below queues.precedence_floor 10"
+    words = "queue a, has precedence 12; it must be below queues.precedence_floor = 10"
     assert explained(shell, "a/")[0] == Reason(Why.QUEUE_INELIGIBLE, words)
     shell.grants()
     assert explained(shell, "a/") == explained(shell, queue="a,") == [Reason(Why.QUEUE_INELIGIBLE, words)]
@@ -160,7 +160,7 @@ def test_a_queue_that_is_paused_or_retired_while_its_uri_is_out() -> None:
     assert explained(shell, queue="a,") == [
         Reason(Why.QUEUE_PAUSED, "an operator has paused queue a,"),
         Reason(Why.QUEUE_RETIRED, "queue a, will be retired when its lease ends: an operator has retired it"),
-        Reason(Why.LEASED, "http://a/ is out at node node", shell.now_ms + PERIOD_MS),
+        Reason(Why.LEASED, "node node is fetching http://a/", shell.now_ms + PERIOD_MS),
     ]
 
 
@@ -203,7 +203,7 @@ def test_a_group_that_is_busy() -> None:
     shell = crawl("a/", "b/", "c/", ready=False, groups=(group,))
     shell.grants(most=1, node="north")
     shell.grants(most=1, node="south")
-    words = "group site: 2 of at most 2 requests in flight, at node north, south"
+    words = "group site: 2 of at most 2 requests in flight, at nodes north, south"
     assert explained(shell, "c/")[0] == Reason(Why.GROUP_BUSY, words, EXPIRE_MS)
 
 
@@ -233,7 +233,7 @@ def test_a_robots_txt_that_has_not_been_fetched() -> None:
     )
     shell.grants()
     assert explained(shell, "a:8080/") == [
-        Reason(Why.ROBOTS_PENDING, "http://a:8080/robots.txt is out at node node", EXPIRE_MS)
+        Reason(Why.ROBOTS_PENDING, "node node is fetching http://a:8080/robots.txt", EXPIRE_MS)
     ]
 
 
@@ -256,7 +256,8 @@ def test_a_robots_txt_that_cannot_be_had() -> None:
     shell.now_ms += 1_000
     assert explained(shell, "a/")[0] == Reason(
         Why.ROBOTS_PENDING,
-        "http://a/robots.txt could not be fetched in 2 attempts (connection failed); its URIs fail with -61",
+        "http://a/robots.txt could not be fetched in 2 attempts (connection failed); "
+        "URIs of that host fail with fetch status -61",
     )
     shell.grants()
     words = "FAILED with fetch status -61 (robots.txt could not be fetched: connection failed), 0 s ago"

@@ -16,13 +16,13 @@ def test_a_uri_that_is_out() -> None:
     shell = crawl("a/", "a/2")
     (grant,) = shell.grants(node="north")
     leased_ms = shell.now_ms
-    expected = Reason(Why.LEASED, "it is out at node north", leased_ms + PERIOD_MS)
+    expected = Reason(Why.LEASED, "node north is fetching it", leased_ms + PERIOD_MS)
     assert explained(shell, "a/") == [expected]
     shell.now_ms += 20_000
     shell.do(lambda core, now: core.frontier.heartbeat("north", "1", [grant.token], [], now))
     assert explained(shell, "a/") == [replace(expected, until_ms=shell.now_ms + PERIOD_MS)]
     assert explained(shell, "a/2") == [
-        Reason(Why.LEASED, "http://a/ is out at node north", shell.now_ms + PERIOD_MS),
+        Reason(Why.LEASED, "node north is fetching http://a/", shell.now_ms + PERIOD_MS),
         Reason(Why.BEHIND_OTHERS, "behind 1 URI of queue a,"),
     ]
 
@@ -31,7 +31,7 @@ def test_a_uri_that_waits_for_its_time() -> None:
     """S2.7."""
     shell = crawl("a/")
     shell.schedule("crawl", candidate("http://a/later", not_before_ms=START_MS + 10**6))
-    assert explained(shell, "a/later") == [Reason(Why.FUTURE, "it waits for its time", START_MS + 10**6)]
+    assert explained(shell, "a/later") == [Reason(Why.FUTURE, "it is not due yet", START_MS + 10**6)]
 
 
 def test_a_uri_that_waits_for_its_next_visit() -> None:
@@ -40,7 +40,7 @@ def test_a_uri_that_waits_for_its_next_visit() -> None:
     shell.finish(Report(shell.grants()[0].token, fetch_status=200))
     finish_ms = shell.now_ms
     shell.now_ms += 7_200_000
-    words = "it waits for its time; last visit: SUCCEEDED with fetch status 200, 2 h ago"
+    words = "it is not due yet; last visit: SUCCEEDED with fetch status 200, 2 h ago"
     assert explained(shell, "a/") == [Reason(Why.FUTURE, words, finish_ms + 86_400_000)]
 
 
@@ -72,7 +72,7 @@ def test_a_uri_that_was_seen_already(later_ms: int, ago: str) -> None:
 def test_a_uri_that_somebody_noted_as_seen() -> None:
     shell = crawl("a/")
     shell.do(lambda core, now: core.administration.note_seen("crawl", ["http://a/x"], now))
-    assert explained(shell, "a/x") == [Reason(Why.SEEN_ALREADY, "somebody noted it as seen, 0 s ago")]
+    assert explained(shell, "a/x") == [Reason(Why.SEEN_ALREADY, "it was noted as seen 0 s ago")]
 
 
 SCOPE = ScopeSettings(
@@ -111,7 +111,7 @@ def test_a_scheme_that_is_out_of_scope() -> None:
 
 def test_a_uri_that_nobody_has_offered() -> None:
     shell = crawl("a/")
-    words = "nobody has offered it, or only with more hops than the scope allows"
+    words = "no page or seed led to it, or only with more hops than the scope allows"
     assert explained(shell, "a/x") == [Reason(Why.NEVER_OFFERED, words)]
 
 

@@ -152,7 +152,7 @@ def test_seen_uris_are_chosen_by_host_queue_pattern_and_time() -> None:
 
 def test_a_crawl_that_keeps_only_fingerprints_says_so() -> None:
     shell = crawl(f"{A}/1", settings=replace(SETTINGS, identity=IdentitySettings()))
-    with pytest.raises(UrisNotKept, match=r"must be created with identity\.keep_uris"):
+    with pytest.raises(UrisNotKept, match=r"create a crawl with identity\.keep_uris"):
         listed(shell)
     with pytest.raises(UrisNotKept):
         counted(shell)

@@ -251,7 +251,7 @@ def test_a_crawl_whose_candidates_wait_is_launched_without_seeds() -> None:
     shell.schedule("future", candidate(f"{A}/1", not_before_ms=shell.now_ms + 60 * SECOND))
     shell.do(lambda core, now: core.control.launch("future", now))
     shell.create("empty", SETTINGS)
-    with pytest.raises(NoSeeds, match="has neither seeds nor URIs"):
+    with pytest.raises(NoSeeds, match="has no seeds and no waiting URIs"):
         shell.do(lambda core, now: core.control.launch("empty", now))
 
 

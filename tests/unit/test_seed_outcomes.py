@@ -76,7 +76,7 @@ def test_a_seed_that_waits_says_what_for() -> None:
     shell = launched(f"{HOST}/", robots=IGNORED)
     assert told(shell) == [("not fetched yet", SeedResult.PENDING)]
     (grant,) = shell.grants(NAME)
-    assert told(shell) == [("out at node node", SeedResult.PENDING)]
+    assert told(shell) == [("being fetched by node node", SeedResult.PENDING)]
     shell.finish(Report(grant.token, fetch_status=-1))
     waits = "not fetched yet: queue example,alpha, rests: retry after fetch status -1: name not found"
     assert told(shell) == [(waits, SeedResult.PENDING)]

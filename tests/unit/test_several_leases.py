@@ -180,7 +180,7 @@ def test_a_request_that_makes_no_sense_is_told_what_would(want: Want, told: str)
 
 def test_queues_are_those_of_a_crawl() -> None:
     shell = crawl()
-    with pytest.raises(InvalidRequest, match="crawl must be set with queues, got none"):
+    with pytest.raises(InvalidRequest, match="crawl must be set when queues are named, got none"):
         ask(shell, queues=(KEY,), name="")
 
 

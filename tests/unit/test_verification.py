@@ -196,15 +196,15 @@ def _sum(name: str) -> Callable[[Shell], None]:
 
 
 DAMAGES: dict[str, Callable[[Shell], None]] = {
-    "counts 4 URIs, but has 3": lambda shell: _recount(shell, 1),
-    "counts 2 URIs, but has 3": lambda shell: _recount(shell, -1),
-    "is INACTIVE, but not in that set": _lose_inactive,
+    "must be 3, got 4": lambda shell: _recount(shell, 1),
+    "must be 3, got 2": lambda shell: _recount(shell, -1),
+    "is INACTIVE, but missing from that set": _lose_inactive,
     "set INACTIVE": _add_inactive,
-    "but not in that set": _lose_name,
-    "is not among the future URIs": _lose_future,
-    "is not in its place in the queue": _lose_pending,
-    "the seen-set does not know": _forget_where_it_waits,
-    "its head is after": _hide_the_head,
+    "but missing from that set": _lose_name,
+    "is missing from the future URIs": _lose_future,
+    "is missing from its place in the queue": _lose_pending,
+    "which the seen-set lacks": _forget_where_it_waits,
+    "begins after its URI": _hide_the_head,
     "queued, but has": _sum("queued"),
     "retired_uris, but has": _sum("retired_uris"),
     "ineligible_uris, but has": _sum("ineligible_uris"),

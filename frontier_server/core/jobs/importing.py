@@ -30,7 +30,7 @@ def store_rows(op: Operation, crawl: Crawl, number: int, rows: Sequence[ImportRo
     row = job.get(op.tx, crawl, number)
     if row.state != JobState.RECEIVING.value:
         raise IllegalState(
-            f"import {number} of crawl {crawl.name!r} must be RECEIVING to take in URIs, and is {row.state}"
+            f"import {number} of crawl {crawl.name!r} is {row.state}; it must be RECEIVING to take in URIs"
         )
     for place, entry in enumerate(rows, row.total + 1):
         op.tx.put(Family.IMPORTS, keys.import_key(crawl.number, number, place), encode(entry))

@@ -82,7 +82,7 @@ def check_whole(store: Store, crawl: Crawl) -> None:
         name = copied[1].parameters["checkpoint"]
         raise IllegalState(
             f"crawl {crawl.name!r} was stopped before checkpoint {name} was copied; launch another crawl "
-            "from it",
+            "from that checkpoint",
             crawl=crawl.name,
             state=crawl.state.value,
         )

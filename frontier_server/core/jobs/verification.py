@@ -90,7 +90,7 @@ class Verification:
         """Compare a queue's count with its number of URIs."""
         row = queue.row
         if uris != row.count:
-            self._wrong(f"queue {row.key}: counts {row.count} URIs, but has {uris}")
+            self._wrong(f"the URI count of queue {row.key} must be {uris}, got {row.count}")
             if self.repair:
                 before, more = self.crawl.counters.sum_changes, uris - row.count
                 self.op.add_uris(self.crawl, queue, more)
@@ -115,7 +115,7 @@ class Verification:
                     return current.queue
                 current = self._known(queue_id)
                 if current is None:
-                    self._wrong(f"queue {queue_id.hex()}: has URIs, but no row")
+                    self._wrong(f"queue {queue_id.hex()} has URIs, but its own row is missing")
                     return queue_id + keys.LAST_POSITION
                 counts["counted"], counts["recounts"] = 0, counts.get("recounts", 0)
                 self._note_queue(current)
@@ -151,7 +151,7 @@ class Verification:
     def _uri(self, queue: WorkQueue, position: bytes, value: bytes) -> None:
         level, ordinal, heads = keys.level_of(position), keys.ordinal_of(position), queue.row.heads
         if ordinal < heads.get(level, ordinal + 1):
-            self._wrong(f"queue {queue.row.key}: its head is after {position.hex()}")
+            self._wrong(f"queue {queue.row.key} begins after its URI {position.hex()}")
             if self.repair:
                 self.op.touch(queue)
                 heads[level] = ordinal
@@ -162,7 +162,7 @@ class Verification:
         found = self.op.tx.get(Family.SEEN, key)
         seen = SeenRow(b"") if found is None else decode(SeenRow, found)
         if (seen.position, seen.queue) != (position, queue.queue[8:]):
-            self._wrong(f"queue {queue.row.key}: the seen-set does not know {position.hex()}")
+            self._wrong(f"queue {queue.row.key} has URI {position.hex()}, which the seen-set lacks")
             if self.repair:
                 seen.position, seen.queue = position, queue.queue[8:]
                 self.op.tx.put(Family.SEEN, key, encode(seen))
@@ -179,7 +179,7 @@ class Verification:
     def _membership(self, queue: WorkQueue) -> None:
         for key in expected_index(queue):
             if self.op.tx.get(Family.INDEX, key) is None:
-                self._wrong(f"queue {queue.row.key}: is {queue.state.value}, but not in that set")
+                self._wrong(f"queue {queue.row.key} is {queue.state.value}, but missing from that set")
                 if self.repair:
                     self.op.tx.put(Family.INDEX, key, PRESENT)
                     self.crawl.inactive_heads.clear()
@@ -199,7 +199,9 @@ class Verification:
             if key[4] in _QUEUE_SETS:
                 queue = self.op.queue(self.crawl, key[-16:])
                 if queue is None or key not in expected_index(queue):
-                    self._wrong(f"set {IndexSet(key[4]).name}: {key[-16:].hex()} does not belong there")
+                    self._wrong(
+                        f"set {IndexSet(key[4]).name} has {key[-16:].hex()}, which does not belong there"
+                    )
                     if self.repair:
                         self.op.tx.delete(Family.INDEX, key)
         return read[-1][0][4:] + b"\0" if len(read) == ROWS_PER_SLICE else None
@@ -216,7 +218,9 @@ class Verification:
             if seen.position:
                 place = keys.pending_key(self.crawl.number, partition + seen.queue, seen.position)
                 if self.op.tx.get(Family.PENDING, place) is None:
-                    self._wrong(f"seen-set: {fingerprint.hex()} is not in its place in the queue")
+                    self._wrong(
+                        f"URI {fingerprint.hex()} of the seen-set is missing from its place in the queue"
+                    )
                     seen.position = b""
                     if self.repair:
                         self.op.tx.put(Family.SEEN, key, encode(seen))
@@ -224,7 +228,7 @@ class Verification:
                 member = partition + fingerprint
                 place = keys.timed_key(self.crawl.number, IndexSet.FUTURE, seen.future_ms, member)
                 if self.op.tx.get(Family.INDEX, place) is None:
-                    self._wrong(f"seen-set: {fingerprint.hex()} is not among the future URIs")
+                    self._wrong(f"URI {fingerprint.hex()} of the seen-set is missing from the future URIs")
                     seen.future_ms = 0
                     if self.repair:
                         self.op.tx.put(Family.SEEN, key, encode(seen))

@@ -137,6 +137,14 @@ TABLE: dict[tuple[CrawlState, Input], Move] = {
 
 CLOCK_RUNS = frozenset((_S.PREPARING, _S.RUNNING, _S.EMPTY, _S.PAUSING, _S.STOPPING))
 ENDING = frozenset((_S.STOPPING, _S.FINISHED))
+_REQUESTED = {
+    _I.LAUNCH: "launched",
+    _I.RESUME: "resumed",
+    _I.PAUSE: "paused",
+    _I.HOLD: "held",
+    _I.REOPEN: "reopened",
+    _I.REOPEN_TO_PAUSE: "reopened",
+}
 
 
 def move(state: CrawlState, given: Input, crawl: str) -> Move:
@@ -144,9 +152,11 @@ def move(state: CrawlState, given: Input, crawl: str) -> Move:
     try:
         return TABLE[state, given]
     except KeyError:
-        allowed = " or ".join(sorted({s.value for s, i in TABLE if i is given}))
+        *most, last = sorted({s.value for s, i in TABLE if i is given})
+        allowed = f"{', '.join(most)} or {last}" if most else last
+        purpose = f"to be {_REQUESTED[given]}" if given in _REQUESTED else f"for the input `{given.value}`"
         raise IllegalState(
-            f"crawl {crawl!r} is {state.value}; for {given.value} it must be {allowed}",
+            f"crawl {crawl!r} is {state.value}; it must be {allowed} {purpose}",
             crawl=crawl,
             state=state.value,
         ) from None

@@ -96,7 +96,7 @@ class Administration:
         return [listing.queue_view(op.tx, crawl, queue, hosts) for queue in found], changes
 
     def _queues_of(self, op: Operation, crawl: Crawl, key: str) -> list[WorkQueue]:
-        check_few(self._shard.store, crawl, key, "queue_key", "list them, or change them by a pattern")
+        check_few(self._shard.store, crawl, key, "queue_key", "list the queues, or change them by a pattern")
         ids = queue_ids_of(self._shard.store, crawl, key)
         found = [queue for queue in (op.queue(crawl, queue_id) for queue_id in ids) if queue is not None]
         if not found:
@@ -184,7 +184,7 @@ class Administration:
 
     def _check_filter(self, crawl: Crawl, wanted: SeenFilter) -> None:
         if wanted.queue_key and not wanted.host:
-            instead = "name a host, too, or choose URIs by a pattern"
+            instead = "name a host too, or choose URIs by a pattern"
             check_few(self._shard.store, crawl, wanted.queue_key, "queue_key", instead)
 
     # Jobs.

@@ -120,17 +120,17 @@ def _at(m: Moment, step: str, doing: str) -> str:
 
 
 def _toes(m: Moment) -> str:
-    others = f"; {some(m.others_out, 'URI')} of other crawls out" if m.others_out else ""
+    others = f"; {some(m.others_out, 'URI')} of other crawls being fetched" if m.others_out else ""
     return f"{m.toes - m.steps[_FREE]} of {m.toes} toe threads are busy, and {_ready(m)}{others}"
 
 
 def _max_toes(m: Moment) -> str:
-    return f"max_toes {m.crawl.settings.max_toes} is reached, and {_ready(m)}"
+    return f"max_toes = {m.crawl.settings.max_toes} is reached, and {_ready(m)}"
 
 
 def _filled(m: Moment) -> str:
     most, documents = m.crawl.settings.limits.max_documents, some(m.crawl.counters.succeeded, "document")
-    return f"{documents} and {some(m.crawl.pages_out, 'lease')} out reach limits.max_documents {most}"
+    return f"{documents} fetched and {m.crawl.pages_out} being fetched reach limits.max_documents = {most}"
 
 
 def _asked(m: Moment) -> str:
@@ -142,7 +142,7 @@ def _asked(m: Moment) -> str:
 
 
 def _out(m: Moment) -> str:
-    return f"{some(m.crawl.leases_out, 'URI')} out, for {span(m.out_ms)} on average"
+    return f"{some(m.crawl.leases_out, 'URI')} being fetched for {span(m.out_ms)} on average"
 
 
 def _no_other(m: Moment) -> str:
@@ -200,7 +200,9 @@ def _later(m: Moment) -> str:
 
 def _jobs(m: Moment) -> str:
     numbers = sorted({*m.crawl.jobs, *m.crawl.receiving})
-    return f"{'job' if len(numbers) == 1 else 'jobs'} {', '.join(map(str, numbers))} under way, no URI waits"
+    jobs = "job" if len(numbers) == 1 else "jobs"
+    are = "is" if len(numbers) == 1 else "are"
+    return f"{jobs} {', '.join(map(str, numbers))} {are} under way, and no URI waits"
 
 
 def _round(m: Moment) -> str:

@@ -101,7 +101,7 @@ class Control:
         counters = crawl.counters
         waits = counters.queued or counters.retired_uris or counters.future
         if not checkpoint and crawl.state is CrawlState.NASCENT and counters.next_seed == 1 and not waits:
-            message = f"crawl {name!r} has neither seeds nor URIs that wait; add some first"
+            message = f"crawl {name!r} has no seeds and no waiting URIs; add some first"
             raise errors.NoSeeds(message, crawl=name)
         move(crawl.state, Input.LAUNCH, name)
         op = self._shard.begin(now_ms)

@@ -150,7 +150,7 @@ class Explanations:
             case Obstacle.INELIGIBLE:
                 return Reason(Why.QUEUE_INELIGIBLE, _below_floor(queue, head.settings))
             case Obstacle.FAILS_OVER_QUOTA:
-                return _over_quota(head, found, "fail with -5003")
+                return _over_quota(head, found, "fail with fetch status -5003")
             case Obstacle.RETIRES if found.spent is not None:
                 return _over_quota(head, found, "retire its queue")
             case Obstacle.RETIRES:
@@ -164,7 +164,9 @@ class Explanations:
             case Obstacle.ROBOTS_RESTS:
                 return Reason(Why.ROBOTS_PENDING, _unreachable(turn), found.until_ms)
             case Obstacle.ROBOTS_FAILED:
-                return Reason(Why.ROBOTS_PENDING, f"{_unreachable(turn)}; its URIs fail with -61")
+                return Reason(
+                    Why.ROBOTS_PENDING, f"{_unreachable(turn)}; URIs of that host fail with fetch status -61"
+                )
             case _:
                 return _forbids(head.uri)
 
@@ -180,8 +182,9 @@ class Explanations:
             for lease in self._shard.leases
             if lease.row.host == busy.name or busy.name in lease.row.groups
         ]
-        nodes = ", ".join(sorted({lease.row.node for lease in holding}))
-        message = f"{what}: {busy.in_flight} of at most {most} requests in flight, at node {nodes}"
+        nodes = sorted({lease.row.node for lease in holding})
+        at = f"at node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
+        message = f"{what}: {busy.in_flight} of at most {most} requests in flight, {at}"
         return Reason(why, message, min((lease.deadline_ms for lease in holding), default=0))
 
     def _out(self, op: Operation, crawl: Crawl, lease: Lease) -> Reason:
@@ -193,7 +196,7 @@ class Explanations:
         elif value is not None:
             uri = read_head(crawl, self._shard.codec, row.position, decode_pending(value)).uri.uri
         why = Why.ROBOTS_PENDING if lease.robots else Why.LEASED
-        return Reason(why, f"{uri} is out at node {row.node}", lease.deadline_ms)
+        return Reason(why, f"node {row.node} is fetching {uri}", lease.deadline_ms)
 
     # URIs.
 
@@ -204,7 +207,7 @@ class Explanations:
         found = idle.life(op, crawl)
         match story.state:
             case UriState.LEASED:
-                return [*found, Reason(Why.LEASED, f"it is out at node {story.node}", story.expire_ms)]
+                return [*found, Reason(Why.LEASED, f"node {story.node} is fetching it", story.expire_ms)]
             case UriState.FUTURE:
                 found.append(Reason(Why.FUTURE, _wait(op, story), story.due_ms))
             case UriState.DONE:
@@ -212,7 +215,7 @@ class Explanations:
             case UriState.NEVER_SEEN if story.refused_by:
                 found.append(Reason(Why.OUT_OF_SCOPE, _refusal(crawl, uri, story.refused_by)))
             case UriState.NEVER_SEEN:
-                message = "nobody has offered it, or only with more hops than the scope allows"
+                message = "no page or seed led to it, or only with more hops than the scope allows"
                 found.append(Reason(Why.NEVER_OFFERED, message))
             case _:
                 return [*found, *self._forbidden(op, crawl, uri), *self._queued(op, crawl, told)]
@@ -254,7 +257,7 @@ class Explanations:
             case UriState.NEVER_SEEN:
                 return SeedView(text, story, "not taken in", SeedResult.FAILED)
             case UriState.LEASED if story.disposition not in _FINAL:
-                return SeedView(text, story, f"out at node {story.node}", SeedResult.PENDING)
+                return SeedView(text, story, f"being fetched by node {story.node}", SeedResult.PENDING)
             case UriState.QUEUED | UriState.FUTURE if (
                 story.disposition not in _FINAL and crawl.state is CrawlState.FINISHED
             ):
@@ -293,7 +296,9 @@ def _resting(queue: WorkQueue, reason: str) -> str:
 def _below_floor(queue: WorkQueue, settings: CrawlSettings) -> str:
     row = queue.row
     floor = settings.queues.precedence_floor
-    return f"precedence {row.precedence} of queue {row.key} must be below queues.precedence_floor {floor}"
+    return (
+        f"queue {row.key} has precedence {row.precedence}; it must be below queues.precedence_floor = {floor}"
+    )
 
 
 def _over_quota(head: Head, found: Found, then: str) -> Reason:
@@ -334,14 +339,14 @@ def _wait(op: Operation, story: UriStory) -> str:
     """Why a URI waits outside its queue."""
     if story.disposition == Disposition.DEFERRED.value:
         return f"its answer was not HTTP ({PROTOCOL_ERROR}); it will be tried again, while its queue goes on"
-    return "it waits for its time" + (f"; last visit: {_visit(op, story)}" if story.finish_ms else "")
+    return "it is not due yet" + (f"; last visit: {_visit(op, story)}" if story.finish_ms else "")
 
 
 def _visit(op: Operation, story: UriStory) -> str:
     """The result of a URI's last visit, and its age."""
     ago = f"{span(op.now_ms - story.finish_ms)} ago"
     if not story.disposition:
-        return f"somebody noted it as seen, {ago}"
+        return f"it was noted as seen {ago}"
     return f"{story.disposition} with fetch status {story.fetch_status}{_because(story)}, {ago}"
 
 

@@ -65,7 +65,7 @@ class History:
 def _other_history(what: str, number: int, oldest: int) -> CursorTooOld:
     return CursorTooOld(
         f"{what} {number} is not the one that was read; the frontier may have gone back to a checkpoint, or "
-        f"the crawl may be another one; 'start' begins at the oldest {what} that is kept, {oldest}",
+        f"another crawl may have its name now; 'start' begins at the oldest {what} that is kept, {oldest}",
         oldest=str(oldest),
     )
 

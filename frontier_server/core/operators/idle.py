@@ -40,19 +40,21 @@ def life(op: Operation, crawl: Crawl) -> list[Reason]:
             found.append(Reason(Why.PAUSED, _TO_BE_HELD))
         case _S.PAUSING:
             because = f": {crawl.state_row.reason}" if crawl.state_row.reason else ""
-            message = f"the crawl is pausing, with {some(crawl.leases_out, 'lease')} still out{because}"
+            message = (
+                f"the crawl is pausing, with {some(crawl.leases_out, 'URI')} still being fetched{because}"
+            )
             found.append(Reason(Why.PAUSED, message, _bound_ms(crawl)))
         case _S.PAUSED:
             found.append(Reason(Why.PAUSED, _paused(crawl)))
         case _S.STOPPING | _S.FINISHED:
             found.append(_end(crawl))
         case _ if crawl.full:
-            message = f"{some(crawl.leases_out, 'lease')} out, as many as max_toes allows"
+            message = f"{some(crawl.leases_out, 'URI')} being fetched, as many as max_toes allows"
             found.append(Reason(Why.LIMIT_REACHED, message))
         case _ if crawl.documents_full:
             most, out = crawl.settings.limits.max_documents, crawl.pages_out
-            message = f"{some(crawl.counters.succeeded, 'document')} and {some(out, 'lease')} out"
-            found.append(Reason(Why.LIMIT_REACHED, f"{message} reach limits.max_documents {most}"))
+            message = f"{some(crawl.counters.succeeded, 'document')} fetched and {out} being fetched"
+            found.append(Reason(Why.LIMIT_REACHED, f"{message} reach limits.max_documents = {most}"))
     for number in crawl.jobs:
         found.append(Reason(Why.JOB_RUNS, f"job {number} ({job.get(op.tx, crawl, number).kind}) runs"))
     return found
@@ -77,17 +79,17 @@ def _bound_ms(crawl: Crawl) -> int:
 def _end(crawl: Crawl) -> Reason:
     """Why a crawl has ended, or is about to."""
     limits, counters, status = crawl.settings.limits, crawl.counters, crawl.exit_status
+    documents, size = some(counters.succeeded, "document"), some(counters.bytes, "byte")
     message = {
         _X.FINISHED: "no URI was left to fetch",
         _X.ABORTED: "it was stopped",
-        _X.FINISHED_DOCUMENT_LIMIT: f"{some(counters.succeeded, 'document')} of limits.max_documents "
-        f"{limits.max_documents}",
-        _X.FINISHED_DATA_LIMIT: f"{some(counters.bytes, 'byte')} of limits.max_bytes {limits.max_bytes}",
+        _X.FINISHED_DOCUMENT_LIMIT: f"{documents} reached limits.max_documents = {limits.max_documents}",
+        _X.FINISHED_DATA_LIMIT: f"{size} reached limits.max_bytes = {limits.max_bytes}",
         _X.FINISHED_TIME_LIMIT: f"limits.max_elapsed of {limits.max_elapsed_ms / 1000:g} s has passed",
     }[status]
     ended = "has finished"
     if crawl.state is _S.STOPPING:
-        ended = f"is stopping, with {some(crawl.leases_out, 'lease')} still out"
+        ended = f"is stopping, with {some(crawl.leases_out, 'URI')} still being fetched"
     why = Why.LIMIT_REACHED if status in _LIMITS else Why.FINISHED
     return Reason(why, f"the crawl {ended}: {message}", _bound_ms(crawl))
 
@@ -124,11 +126,13 @@ def _present(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
     if crawl.counters.inactive or woken or any(queue.state is QueueState.READY for queue in crawl.ready):
         found.append(asked(op, crawl, leases))
     elif ready:
-        message = f"{some(ready, 'queue')} ready, but the hosts or groups are busy with other queues"
+        message = f"{some(ready, 'queue')} ready, but their hosts or groups are busy with other queues"
         found.append(Reason(Why.HOST_BUSY, message))
     if crawl.leases_out:
         first_ms = min(lease.deadline_ms for lease in leases if lease.crawl == crawl.number)
-        message = f"{some(crawl.leases_out, 'lease')} out; the first lapses if its node stays silent"
+        message = (
+            f"{some(crawl.leases_out, 'URI')} being fetched; the first lease lapses if its node stays silent"
+        )
         found.append(Reason(Why.LEASED, message, first_ms))
     return found + [reason for reason in resting if reason.until_ms > op.now_ms]
 

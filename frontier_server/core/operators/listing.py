@@ -59,7 +59,9 @@ def queue_page(
 def _check_cursor(cursor: bytes, size: int, what: str) -> None:
     """Raise InvalidRequest for a cursor that no page has."""
     if cursor and len(cursor) != size:
-        raise InvalidRequest(f"page_token does not belong to {what}", field="page_token")
+        raise InvalidRequest(
+            f"page_token does not belong to {what}; leave it out to begin again", field="page_token"
+        )
 
 
 def _queue_ids(
@@ -222,7 +224,9 @@ def statistics_page(
 def seed_page(store: Store, crawl: Crawl, size: int, cursor: int) -> tuple[list[str], int]:
     """Seeds after the first `cursor`, and the next cursor (0 at the end)."""
     if cursor < 0:
-        raise InvalidRequest("page_token does not belong to ListSeeds", field="page_token")
+        raise InvalidRequest(
+            "page_token does not belong to ListSeeds; leave it out to begin again", field="page_token"
+        )
     size = min(size, SEEDS_PER_READ)
     prefix = keys.crawl_prefix(crawl.number)
     rows = store.scan(Family.SEEDS, keys.serial_key(crawl.number, cursor + 1), prefix)

@@ -18,7 +18,9 @@ def seen_page(
 ) -> tuple[list[UriStory], bytes]:
     """Stories of seen URIs, and the next cursor."""
     if cursor and len(cursor) != KEY_BYTES:
-        raise InvalidRequest("page_token does not belong to ListSeenUris", field="page_token")
+        raise InvalidRequest(
+            "page_token does not belong to ListSeenUris; leave it out to begin again", field="page_token"
+        )
     choice = Choice(op.tx, crawl, wanted)
     stories: list[UriStory] = []
     left = ROWS_PER_PAGE

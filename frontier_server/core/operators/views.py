@@ -13,6 +13,7 @@ from ..records import CountersRow, StateRow
 from ..rules.outcome_words import failure
 from ..shard import Shard
 from .bottleneck import limited_by
+from .idle import some
 from .remaining import remaining_ms
 
 
@@ -147,8 +148,8 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
         awaited_then = {
             EmptyReason.NOT_RUNNING: "the seeds' announcement" if crawl.state_row.launch_ms else "launch",
             EmptyReason.PAUSED: f"resumption; {crawl.state_row.reason or 'the crawl pauses'}",
-            EmptyReason.FINISHED: f"{crawl.leases_out} leases to end" if crawl.leases_out else "",
-            EmptyReason.LIMIT_REACHED: f"the last {crawl.pages_out} documents of the limit",
+            EmptyReason.FINISHED: f"{some(crawl.leases_out, 'lease')} to end" if crawl.leases_out else "",
+            EmptyReason.LIMIT_REACHED: f"the last {some(crawl.pages_out, 'document')} of the limit",
         }
         return awaited_then[reason], None
     if crawl.counters.inactive or crawl.ready or crawl.lines:
@@ -163,7 +164,7 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
         return under_way, None
     held = crawl.active_counts[QueueState.READY]
     if held:
-        return f"{held} queues whose hosts or groups answer others", None
+        return f"the hosts or groups of {some(held, 'queue')}, which are busy with others", None
     if crawl.awaits_round:
         return f"round {crawl.state_row.round + 1} of the seeds", crawl.next_round_ms
     return "", None
@@ -184,5 +185,5 @@ def _resting(crawl: Crawl) -> tuple[int, str] | None:
     if crawl.first_far_ms:
         found.append((crawl.first_far_ms, "queues that rest for long"))
     if crawl.counters.future and crawl.first_future_ms:
-        found.append((crawl.first_future_ms, f"{crawl.counters.future} URIs to be fetched later"))
+        found.append((crawl.first_future_ms, f"{some(crawl.counters.future, 'URI')} to be fetched later"))
     return min(found, default=None)
