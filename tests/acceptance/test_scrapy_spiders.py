@@ -140,7 +140,10 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         ("http://refused.test/", "L"): -7,
         ("http://unknown.test/", "L"): -61,
     }
-    assert "WARNING: allowed_addresses of the crawl has no address of refused.test" in features.complaints
+    assert (
+        "WARNING: refused.test has no address that allowed_addresses of the crawl includes"
+        in features.complaints
+    )
     assert "WARNING: No robots.txt from http://unknown.test/robots.txt: DNS lookup" in features.complaints
     assert features.complaints.count("Traceback") == 1, features.complaints  # of `raises`
 
@@ -174,7 +177,10 @@ def test_a_spider_ends_when_it_is_drained_or_replaced_or_cannot_read_its_crawl(
     asked = len(site.requests)
     other = spider(programs, "other", "practice.py", frontier.address, "docs", *start)
     assert other.wait() == 1
-    assert "ERROR: Crawl 'docs' is of another spider, or of another version of it: " in other.complaints
+    assert (
+        "ERROR: Crawl 'docs' belongs to another spider, or to another version of this one: "
+        in other.complaints
+    )
     assert "Spider closed (toehold_misconfigured)" in other.complaints
     assert len(site.requests) == asked
     with FrontierClient(frontier.address) as client:

@@ -66,8 +66,8 @@ def test_too_few_descriptors_are_refused_at_the_start_with_how_many_it_takes(
     flags = ("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
     ended = run_to_end(*flags, program=(limited_program.__file__, str(limit), str(limit)))
     assert ended.returncode == EXIT_USAGE
-    said = f"toehold-frontier: descriptors must be at least {MIN_DESCRIPTORS} (ulimit -n), got {limit}\n"
-    assert ended.stderr == said
+    said = f"the limit of open files (ulimit -n) must be at least {MIN_DESCRIPTORS}, got {limit}"
+    assert ended.stderr == f"toehold-frontier: {said}\n"
 
 
 def test_as_few_descriptors_as_it_takes_are_enough_to_serve(tmp_path: Path) -> None:

@@ -118,8 +118,8 @@ def test_what_exceeds_a_candidates_limits_is_a_verdict_in_its_place(
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"path": "LZL"}, "path must have only the letters E, I, L, M, P, R, S, X, got 'Z'"),
-        ({"via": "http://a.example/"}, "path must have the hops from the seed to the URI when via is set"),
+        ({"path": "LZL"}, "path must consist of the letters E, I, L, M, P, R, S, X, got 'Z'"),
+        ({"via": "http://a.example/"}, "path must give the hops from the seed to the URI when via is set"),
         ({"cost": 256}, "cost must be between 0 and 255, got 256"),
         ({"annotations": b"x" * 20_000}, "annotations must have at most 16384 bytes, got 20000"),
         ({"uri": "x"}, "uri must be an absolute URI with a host, got 'x'"),

@@ -35,11 +35,11 @@ PROGRAM = ("-m", "urlfrontier_gateway")
 @pytest.mark.parametrize(
     ("rpc", "request_", "code", "message"),
     [
-        ("GetURLs", GetParams(key="k"), INVALID, "key needs crawlID"),
+        ("GetURLs", GetParams(key="k"), INVALID, "crawlID must be set when key is"),
         ("GetURLs", GetParams(key=LONG_KEY, crawlID=""), INVALID, "key must have at most 255 characters"),
         ("GetStats", QueueWithinCrawlParams(key=LONG_KEY), INVALID, "key must have at most 255 characters"),
-        ("DeleteQueue", QueueWithinCrawlParams(), INVALID, "key must have at least one character"),
-        ("BlockQueueUntil", BlockQueueParams(time=1), INVALID, "key must have at least one character"),
+        ("DeleteQueue", QueueWithinCrawlParams(), INVALID, "key must not be empty"),
+        ("BlockQueueUntil", BlockQueueParams(time=1), INVALID, "key must not be empty"),
         (
             "SetDelay",
             QueueDelayParams(delay_requestable=86_401),
@@ -49,7 +49,7 @@ PROGRAM = ("-m", "urlfrontier_gateway")
         ("SetCrawlLimit", CrawlLimitParams(key="none", limit=1), NOT_FOUND, "no queue with the key 'none'"),
         ("GetURLStatus", URLStatusRequest(url="http://none.example/"), NOT_FOUND, "the URL is unknown"),
         ("GetURLStatus", URLStatusRequest(url="mailto:a@b", key="k"), NOT_FOUND, "the URL is unknown"),
-        ("GetURLStatus", URLStatusRequest(), INVALID, "key must have at least one character"),
+        ("GetURLStatus", URLStatusRequest(), INVALID, "key must not be empty"),
         ("ListURLs", ListUrlParams(filter="." * 3000), INVALID, "filter must have at most 4096"),
         ("CountURLs", CountUrlParams(key=LONG_KEY), INVALID, "key must have at most 255 characters"),
         ("PurgeURLs", PurgeUrlParams(key=LONG_KEY), INVALID, "key must have at most 255 characters"),
