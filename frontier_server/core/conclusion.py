@@ -167,6 +167,9 @@ def _count(op: Operation, crawl: Crawl, final: Final, changed: bool) -> None:
             counters.disregarded += 1
         case _:
             counters.failed += 1
+    if final.candidate.seed:
+        seeds = counters.seed_statuses
+        seeds[final.fetch_status] = seeds.get(final.fetch_status, 0) + 1
     for name in {remark.partition(":")[0] for remark in report.annotations}:
         _count_remark(counters.annotations, name)
     happened = statistics.Happened(final.fetch_status, final.disposition, report.body_bytes, changed)

@@ -121,6 +121,7 @@ class CountersRow(Record):
     noted: int = 0  # URIs noted as seen without a lease
     refused: dict[str, int] = {}  # rule → candidates that it refused
     annotations: dict[str, int] = {}  # remark of a node → outcomes that have it
+    seed_statuses: dict[int, int] = {}  # fetch status → final dispositions of seeds
 
 
 class QueueRow(Record):

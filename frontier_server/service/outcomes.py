@@ -33,7 +33,8 @@ class OutcomeRpcs(AdminRpcs):
         place = wire.outcome_place(request.cursor) if request.cursor else last
         if place is None:
             raise InvalidRequest(
-                f"{request.cursor[:40]!r} is not a cursor of StreamOutcomes; 'start' begins at the oldest one",
+                f"{request.cursor[:40]!r} is not a cursor of StreamOutcomes; 'start' begins at the oldest "
+                "outcome",
                 field="cursor",
             )
         if request.cursor == wire.START_CURSOR:

@@ -46,4 +46,17 @@ def test_words_are_those_of_known_statuses() -> None:
     ],
 )
 def test_a_crawl_without_a_page_has_failed(statuses: dict[int, int], seeds: int, told: str) -> None:
-    assert failure(statuses, seeds) == told
+    assert failure(statuses, {}, seeds) == told
+
+
+@pytest.mark.parametrize(
+    ("of_seeds", "told"),
+    [
+        ({200: 1, 404: 5}, ""),
+        ({301: 1}, ""),
+        ({404: 1}, "no seed was fetched: answered with an error (404)"),
+        ({-1: 2, 503: 1}, "no seed was fetched: name not found (2 times), answered with an error (503)"),
+    ],
+)
+def test_a_crawl_that_fetched_none_of_its_seeds_has_failed(of_seeds: dict[int, int], told: str) -> None:
+    assert failure({200: 9, **of_seeds}, of_seeds, 9) == told

@@ -54,6 +54,19 @@ def test_a_crawl_that_fetched_no_page_has_failed(status: int, failed: bool) -> N
     assert not failed or failure(shell).startswith("no page was fetched: ")
 
 
+def test_a_crawl_whose_seed_is_an_error_page_with_links_has_failed() -> None:
+    shell = launched(f"{HOST}/", robots=IGNORED)
+    shell.finish(Report(shell.grants(NAME)[0].token, fetch_status=404))
+    shell.do(lambda core, now: core.control.reopen(NAME, lambda spec: (spec, ()), True, now))
+    shell.schedule(NAME, f"{HOST}/linked")
+    shell.request(NAME, Input.RESUME)
+    shell.now_ms += 60_000
+    shell.tick()
+    shell.finish(Report(shell.grants(NAME)[0].token, fetch_status=200))
+    assert shell.state(NAME) is CrawlState.FINISHED
+    assert failure(shell) == "no seed was fetched: answered with an error (404)"
+
+
 def test_a_crawl_that_goes_on_has_not_failed() -> None:
     shell = launched(f"{HOST}/")
     assert failure(shell) == ""

@@ -54,7 +54,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed for a reason not in this list",
     ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
     ExitCode.NO_FRONTIER: "no frontier or node answered in time",
-    ExitCode.CRAWL_FAILED: "crawl, run: no page was fetched, nothing but errors came",
+    ExitCode.CRAWL_FAILED: "crawl, run: no seed was fetched, or nothing but errors came",
     ExitCode.REFUSED: "the state of the crawl or node does not allow it",
     ExitCode.TIMED_OUT: "--wait ran out",
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",

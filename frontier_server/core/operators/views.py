@@ -75,10 +75,10 @@ def rows_view(rows: CrawlRows, held: bool = False) -> CrawlView:
 
 
 def _failure(row: StateRow, counters: CountersRow) -> str:
-    """Why a crawl counts as failed; empty if it goes on, was stopped by a request, or has a page."""
+    """Why a crawl counts as failed; empty if it goes on, was stopped by a request, or has not."""
     if row.state != CrawlState.FINISHED.value or row.exit_status == ExitStatus.ABORTED.value:
         return ""
-    return failure(counters.fetch_statuses, counters.next_seed - 1)
+    return failure(counters.fetch_statuses, counters.seed_statuses, counters.next_seed - 1)
 
 
 def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:

@@ -54,20 +54,25 @@ def is_page(fetch_status: int) -> bool:
     return 200 <= fetch_status < 300 or fetch_status == NOT_MODIFIED
 
 
-def failure(fetch_statuses: Mapping[int, int], seeds: int) -> str:
-    """Why a crawl that has ended counts as failed, by the statuses of its outcomes; empty if it has pages."""
-    if any(is_page(status) for status in fetch_statuses):
-        return ""
-    if not fetch_statuses:
-        return (
-            f"no page was fetched: none of {seeds} seeds was taken in"
-            if seeds != 1
-            else ("no page was fetched: the seed was not taken in")
-        )
-    most = sorted(fetch_statuses.items(), key=lambda item: -item[1])
+def failure(fetch_statuses: Mapping[int, int], seed_statuses: Mapping[int, int], seeds: int) -> str:
+    """Why a crawl that has ended counts as failed: no page, or none of its seeds, was fetched. Empty if it
+    does not. The statuses are those of all outcomes, and of seeds alone, with their numbers."""
+    if not any(is_page(status) for status in fetch_statuses):
+        if fetch_statuses:
+            return f"no page was fetched: {_summary(fetch_statuses)}"
+        told = "the seed was not" if seeds == 1 else f"none of {seeds} seeds was"
+        return f"no page was fetched: {told} taken in"
+    if seed_statuses and not any(0 < status < 400 for status in seed_statuses):
+        return f"no seed was fetched: {_summary(seed_statuses)}"
+    return ""
+
+
+def _summary(statuses: Mapping[int, int]) -> str:
+    """The commonest statuses in words."""
+    most = sorted(statuses.items(), key=lambda item: -item[1])
     told = [
         f"{words(status)}{f' ({count} times)' if count > 1 else ''}" for status, count in most[:MOST_TOLD]
     ]
     if len(most) > MOST_TOLD:
         told.append(f"and {sum(count for _, count in most[MOST_TOLD:])} others")
-    return f"no page was fetched: {', '.join(told)}"
+    return ", ".join(told)

@@ -159,7 +159,7 @@ def test_failures_are_reported_by_host_and_reason_with_an_example(
         ["a.com", "1", "500", "http://a.com/broken"],
         ["b.com:81", "1", "-2 connect failed: connection refused", "http://b.com:81/robots.txt"],
     ]
-    assert summary == "4 URIs of 2 hosts failed or got an error for an answer."
+    assert summary == "4 URIs of 2 hosts failed or were answered with an error."
 
 
 def test_failures_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> None:
@@ -190,7 +190,7 @@ def test_the_report_of_failures_says_if_earlier_outcomes_are_not_kept(
 ) -> None:
     has_outcomes(frontier, 5, *FAILURES)
     _, output, errors = toehold_at("report", "failures", "--crawl", "c")
-    assert output.endswith("4 URIs of 2 hosts failed or got an error for an answer.\n")
+    assert output.endswith("4 URIs of 2 hosts failed or were answered with an error.\n")
     assert errors == "This covers only the latest 4 outcomes (outcomes_kept). crawl.log has all.\n"
 
 

@@ -185,15 +185,15 @@ def crawl(
 
     The crawl includes the hosts of the URLs, and the hosts that the URLs redirect to.
 
-    All options may change each time, and URLs may be added. A crawl that ended at a limit continues when the
-    limit is raised.
+    Options may change each time, and URLs may be added; a setting that cannot change is refused. A crawl that
+    ended at a limit continues when the limit is raised.
 
     \b
     Exit codes:
       0    the crawl finished, or ended at a limit
       1    it was stopped from elsewhere, or a program failed
       2    wrong usage, a bad seed, a bad spec or an unusable directory
-      4    the crawl failed: nothing was fetched
+      4    no seed was fetched, or nothing but errors came
       5    DIR holds another crawl, one that has finished, or one that runs now
       130  paused or interrupted
     """

@@ -45,7 +45,7 @@ def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
     \b
     crawl      the crawl as a whole
     seeds      the outcome of each seed
-    failures   the URIs that failed or got an error for an answer, by host
+    failures   the URIs that failed or were answered with an error, by host
     changes    the URIs that had changed when they were fetched again
     refusals   the rules that refused URIs, with examples
     hosts      the results of each host

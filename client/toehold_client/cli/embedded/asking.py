@@ -21,6 +21,7 @@ from toehold_client.cli.interruptions import Interruptions
 from toehold_client.errors import FrontierUnavailable, ToeholdError
 
 from .children import Child, Program
+from .directory import is_finished
 
 PATIENCE_S = 5.0
 """How long to wait for a frontier that is starting or ending."""
@@ -135,4 +136,6 @@ def _program(data: Path) -> Program:
 def _how_to_continue(directory: Path, crawl: _Crawl) -> str:
     seeds = crawl.seeds if len(crawl.seeds) <= _MOST_SEEDS_NAMED else [*crawl.seeds[:1], "…"]
     command = shlex.join(["toehold", "crawl", *seeds, "--dir", str(directory)]).replace("'…'", "…")
+    if is_finished(directory):
+        return f"the crawl in {directory} has ended; to fetch its pages again: {command} --recrawl"
     return f"the crawl in {directory} is not running; continue it with: {command}"

@@ -2680,8 +2680,8 @@ class CrawlStatus(_message.Message):
     """It is torn down: its last event has happened."""
     failure: _builtins.str
     """Why the crawl counts as failed, for people to read: it has FINISHED, and no page
-    was fetched (no answer of 2xx, nor a 304). Empty otherwise, and if it was stopped
-    by a request.
+    was fetched (no answer of 2xx, nor a 304), or no seed (no answer of a seed below
+    400). Empty otherwise, and if it was stopped by a request.
     """
     @_builtins.property
     def reach_time(self) -> _timestamp_pb2.Timestamp:
