@@ -27,8 +27,8 @@ def toehold() -> None:
     """Crawl the web with a Toehold frontier.
 
     --frontier HOST:PORT names the frontier. --dir DIR selects the crawl of a `toehold crawl` in DIR, which
-    may run, be paused or have ended. With --json, commands print one JSON object, or one object per line for listings and events. Errors
-    go to standard error.
+    may run, be paused or have ended. With --json, commands print one JSON object, or one object per line for
+    listings and events. Errors go to standard error.
 
     `toehold COMMAND --help` explains a command.
     """
