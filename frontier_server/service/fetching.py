@@ -142,7 +142,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         place = wire.event_place(request.cursor) if request.cursor else last
         if place is None:
             raise InvalidRequest(
-                f"{request.cursor[:40]!r} is not a cursor of StateEvents; 'start' begins at the oldest one",
+                f"{request.cursor[:40]!r} is not a cursor of StateEvents; 'start' begins at the oldest",
                 field="cursor",
             )
         if request.cursor == wire.START_CURSOR:
