@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from .core.core import Core
+from .core.operators.idle import some
 from .core.store import WritableStore
 from .cut_logs import LogAhead, first_unknown, keep, keep_whole
 from .job_log import number_of
@@ -34,7 +35,7 @@ def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: 
     told: dict[str, str] = {}
     for crawl, ahead in found:
         what = "outcomes" if ahead.path.name == "crawl.log" else "events"
-        lines = f"{ahead.lines} {'line' if ahead.lines == 1 else 'lines'} of {ahead.path.name}"
+        lines = f"{some(ahead.lines, 'line')} of {ahead.path.name}"
         if sync:
             try:
                 aside = keep(ahead)  # first: it is the evidence

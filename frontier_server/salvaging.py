@@ -17,6 +17,7 @@ from .clock import Clock, wall_ms
 from .config import Config
 from .core import opening
 from .core.core import Core
+from .core.operators.idle import some
 from .core.rebuilding import Rebuilding, Rebuilt
 from .core.shard import Shard
 from .core.store import Family
@@ -105,7 +106,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
 
 def _message(wreck: Wreck) -> str:
     gaps = sum(len(found) for found in wreck.gaps.values())
-    return f"the store was damaged, and was salvaged with {gaps} {'gap' if gaps == 1 else 'gaps'}"
+    return f"the store was damaged, and was salvaged with {some(gaps, 'gap')}"
 
 
 def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> None:
@@ -113,8 +114,8 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
         say(f"The store's list of files cannot be read ({wreck.rebuilt}): deleted rows may be back.")
     for family in Family:
         gaps = wreck.gaps[family]
-        ranges = "range" if len(gaps) == 1 else "ranges"
-        line = f"{family.value:>10}: {wreck.rows[family]} rows read, {len(gaps)} {ranges} unreadable"
+        rows, ranges = some(wreck.rows[family], "row"), some(len(gaps), "range")
+        line = f"{family.value:>10}: {rows} read, {ranges} unreadable"
         shown = [
             f"{gap.after.hex() or 'the first'} to {gap.before.hex() if gap.before else 'the last'}"
             for gap in gaps
@@ -135,4 +136,4 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
 
 def _line(found: Rebuilt) -> str:
     lost = ", ".join(found.lost) or "none"
-    return f"crawl {found.name}: {found.uris} URIs, {found.waiting} of them waiting; known losses: {lost}"
+    return f"crawl {found.name}: {some(found.uris, 'URI')}, {found.waiting} of them waiting; known losses: {lost}"

@@ -182,7 +182,7 @@ async def _ended(living: asyncio.Task[str], leases: Leases) -> ExitCode:
     except asyncio.CancelledError:
         pass
     except SessionSuperseded as problem:
-        _say(f"another process has taken over the name {leases.node}: {problem}")
+        _say(str(problem))
         return ExitCode.SUPERSEDED
     try:
         await leases.leave()

@@ -93,19 +93,19 @@ def test_nodes_without_toe_threads() -> None:
         ),
         (
             {"FETCHING": 17, "ABOUT_TO_GET_URI": 3},
-            "leasing: 3 of 20 toe threads wait for a URI, and 3 queues are ready",
+            "leasing: 3 of 20 toe threads are waiting for a URI, and 3 queues are ready",
         ),
         (
             {"WRITING": 2, "FETCHING": 1},
-            "writing: 2 of 3 toe threads write what they fetched, and 3 queues are ready",
+            "writing: 2 of 3 toe threads are writing pages, and 3 queues are ready",
         ),
         (
             {"FINISHING": 2, "FETCHING": 1},
-            "reports: 2 of 3 toe threads wait to hand pages over, and 3 queues are ready",
+            "reports: 2 of 3 toe threads are waiting to hand pages over, and 3 queues are ready",
         ),
         (
             {"EXTRACTING": 2, "FETCHING": 1},
-            "links: 2 of 3 toe threads look for links, and 3 queues are ready",
+            "links: 2 of 3 toe threads are looking for links, and 3 queues are ready",
         ),
         (
             {"EXTRACTING": 1, "WRITING": 1, "FETCHING": 1},
@@ -124,7 +124,7 @@ def test_toe_threads_are_at_work(steps: dict[str, int], told: str) -> None:
 def test_one_queue_is_ready() -> None:
     shell = crawl(*hosts(2))
     beat(shell, shell.grants(most=1), FETCHING=1)
-    assert limited_by(shell) == "toes: 1 of 1 toe threads are busy, and 1 queue is ready"
+    assert limited_by(shell) == "toes: 1 of 1 toe thread is busy, and 1 queue is ready"
 
 
 def test_toe_threads_are_at_work_for_other_crawls_too() -> None:
@@ -169,7 +169,7 @@ def test_what_a_silent_node_did_does_not_count() -> None:
     beat(shell, shell.grants(most=1), WRITING=1)
     assert limited_by(shell).startswith("writing: 3 of 3 toe threads")
     shell.now_ms += PERIOD_MS // 2 + 1
-    assert limited_by(shell).startswith("writing: 1 of 1 toe threads")
+    assert limited_by(shell).startswith("writing: 1 of 1 toe thread")
 
 
 # No queue is ready.

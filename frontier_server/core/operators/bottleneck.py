@@ -115,13 +115,17 @@ def _ready(m: Moment) -> str:
     return f"{some(m.ready, 'queue')} {'is' if m.ready == 1 else 'are'} ready"
 
 
+def _toes_are(m: Moment, number: int) -> str:
+    return f"{number} of {some(m.toes, 'toe thread')} {'is' if number == 1 else 'are'}"
+
+
 def _at(m: Moment, step: str, doing: str) -> str:
-    return f"{m.steps[step]} of {m.toes} toe threads {doing}, and {_ready(m)}"
+    return f"{_toes_are(m, m.steps[step])} {doing}, and {_ready(m)}"
 
 
 def _toes(m: Moment) -> str:
     others = f"; {some(m.others_out, 'URI')} of other crawls being fetched" if m.others_out else ""
-    return f"{m.toes - m.steps[_FREE]} of {m.toes} toe threads are busy, and {_ready(m)}{others}"
+    return f"{_toes_are(m, m.toes - m.steps[_FREE])} busy, and {_ready(m)}{others}"
 
 
 def _max_toes(m: Moment) -> str:
@@ -217,12 +221,15 @@ TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
     (lambda m: not m.asked and not m.all_busy, _asked),
     # Queues are ready, and wait for nodes.
     (lambda m: m.ready > 0 and m.crawl.full, _max_toes),
-    (lambda m: m.mostly(_WRITING), lambda m: f"writing: {_at(m, _WRITING, 'write what they fetched')}"),
-    (lambda m: m.mostly(_FINISHING), lambda m: f"reports: {_at(m, _FINISHING, 'wait to hand pages over')}"),
-    (lambda m: m.mostly(_EXTRACTING), lambda m: f"links: {_at(m, _EXTRACTING, 'look for links')}"),
+    (lambda m: m.mostly(_WRITING), lambda m: f"writing: {_at(m, _WRITING, 'writing pages')}"),
+    (
+        lambda m: m.mostly(_FINISHING),
+        lambda m: f"reports: {_at(m, _FINISHING, 'waiting to hand pages over')}",
+    ),
+    (lambda m: m.mostly(_EXTRACTING), lambda m: f"links: {_at(m, _EXTRACTING, 'looking for links')}"),
     (lambda m: m.mostly(_FETCHING) and m.slow, lambda m: f"slow pages: {_out(m)}, and {_ready(m)}"),
     (lambda m: m.ready > 0 and m.all_busy, lambda m: f"toes: {_toes(m)}"),
-    (lambda m: m.ready > 0 and m.toes > 0, lambda m: f"leasing: {_at(m, _FREE, 'wait for a URI')}"),
+    (lambda m: m.ready > 0 and m.toes > 0, lambda m: f"leasing: {_at(m, _FREE, 'waiting for a URI')}"),
     (lambda m: m.ready > 0, lambda m: f"leasing: {_ready(m)}, and nodes ask for leases"),
     # No queue is ready.
     (lambda m: m.blocked > m.resting, lambda m: f"same host: {_blocked(m)}"),

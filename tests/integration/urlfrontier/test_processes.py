@@ -163,7 +163,7 @@ def test_a_name_belongs_to_the_last_gateway_that_took_it(server: ServerProcess, 
         with gateway(server, tmp_path, "--name", "g") as two:
             assert eventually(two.client.get, "the URL again") == ["http://name.example/"]
             assert one.child.wait(PATIENCE_S) == 3
-            assert "another process has taken over the name g" in one.errors.read_text()
+            assert "another process now has the node name 'g'" in one.errors.read_text()
 
 
 def test_a_crawl_deleted_by_one_gateway_is_made_anew_by_another(
