@@ -135,5 +135,5 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
 
 
 def _line(found: Rebuilt) -> str:
-    lost = ", ".join(found.lost) or "none"
-    return f"crawl {found.name}: {some(found.uris, 'URI')}, {found.waiting} of them waiting; known losses: {lost}"
+    uris, lost = some(found.uris, "URI"), ", ".join(found.lost) or "none"
+    return f"crawl {found.name}: {uris}, {found.waiting} of them waiting; known losses: {lost}"
