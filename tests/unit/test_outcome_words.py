@@ -49,6 +49,10 @@ def test_a_crawl_without_a_page_has_failed(statuses: dict[int, int], seeds: int,
     assert failure(statuses, {}, seeds) == told
 
 
+def test_a_crawl_that_ended_before_the_first_answer_says_so() -> None:
+    assert failure({}, {}, 1, 1) == "no page was fetched: the crawl ended before the first answer"
+
+
 @pytest.mark.parametrize(
     ("of_seeds", "told"),
     [

@@ -58,6 +58,12 @@ def test_a_crawl_that_does_not_run_has_none() -> None:
     assert remaining_s(shell) is None
 
 
+def test_nobody_fetches_and_so_there_is_none() -> None:
+    shell = crawl(100)
+    shell.now_ms += 3_600_000
+    assert remaining_s(shell) is None
+
+
 def test_what_limits_a_polite_crawl_says_how_long_it_takes() -> None:
     shell = crawl(100)
     fetch(shell, *shell.grants(NAME))

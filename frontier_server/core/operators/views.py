@@ -13,7 +13,7 @@ from ..records import CountersRow, StateRow
 from ..rules.outcome_words import failure
 from ..shard import Shard
 from .bottleneck import limited_by
-from .idle import some
+from .idle import asked_lately, some
 from .remaining import remaining_ms
 
 
@@ -78,7 +78,8 @@ def _failure(row: StateRow, counters: CountersRow) -> str:
     """Why a crawl counts as failed; empty if it goes on, was stopped by a request, or has not."""
     if row.state != CrawlState.FINISHED.value or row.exit_status == ExitStatus.ABORTED.value:
         return ""
-    return failure(counters.fetch_statuses, counters.seed_statuses, counters.next_seed - 1)
+    seeds = counters.next_seed - 1
+    return failure(counters.fetch_statuses, counters.seed_statuses, seeds, counters.discovered)
 
 
 def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:
@@ -86,6 +87,7 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
     counters = crawl.counters
     waiting_for, next_due_ms = awaited(crawl)
     per_second, bytes_per_second = crawl.pace.rates(now_ms)
+    fetches = crawl.leases_out > 0 or asked_lately(crawl, now_ms, leases)
     return StatisticsView(
         now_ms,
         {
@@ -121,7 +123,7 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
         round=crawl.state_row.round,
         limited_by=limited_by(crawl, now_ms, leases),
         annotations=dict(counters.annotations),
-        remaining_ms=remaining_ms(crawl, now_ms),
+        remaining_ms=remaining_ms(crawl, now_ms) if fetches else None,
     )
 
 

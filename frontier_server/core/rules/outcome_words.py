@@ -54,12 +54,17 @@ def is_page(fetch_status: int) -> bool:
     return 200 <= fetch_status < 300 or fetch_status == NOT_MODIFIED
 
 
-def failure(fetch_statuses: Mapping[int, int], seed_statuses: Mapping[int, int], seeds: int) -> str:
+def failure(
+    fetch_statuses: Mapping[int, int], seed_statuses: Mapping[int, int], seeds: int, taken_in: int = 0
+) -> str:
     """Why a crawl that has ended counts as failed: no page, or none of its seeds, was fetched. Empty if it
-    does not. The statuses are those of all outcomes, and of seeds alone, with their numbers."""
+    does not. The statuses are those of all outcomes, and of seeds alone, with their numbers; `taken_in` is how
+    many URIs the crawl has taken in."""
     if not any(is_page(status) for status in fetch_statuses):
         if fetch_statuses:
             return f"no page was fetched: {_summary(fetch_statuses)}"
+        if taken_in:
+            return "no page was fetched: the crawl ended before the first answer"
         told = "the seed was not" if seeds == 1 else f"none of {seeds} seeds was"
         return f"no page was fetched: {told} taken in"
     if seed_statuses and not any(0 < status < 400 for status in seed_statuses):
