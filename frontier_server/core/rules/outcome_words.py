@@ -58,8 +58,8 @@ def failure(
     fetch_statuses: Mapping[int, int], seed_statuses: Mapping[int, int], seeds: int, taken_in: int = 0
 ) -> str:
     """Why a crawl that has ended counts as failed: no page, or none of its seeds, was fetched. Empty if it
-    does not. The statuses are those of all outcomes, and of seeds alone, with their numbers; `taken_in` is how
-    many URIs the crawl has taken in."""
+    does not. The statuses are those of all outcomes, and of seeds alone, with their numbers; `taken_in`
+    counts the URIs that the crawl has taken in."""
     if not any(is_page(status) for status in fetch_statuses):
         if fetch_statuses:
             return f"no page was fetched: {_summary(fetch_statuses)}"
