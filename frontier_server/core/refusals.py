@@ -32,7 +32,7 @@ OTHER_RULES = {
     "unsupported-scheme": "neither http nor https",
     ROBOTS: "robots.txt forbids it",
     OTHER: f"rules beyond the first {MAX_RULES}",
-    "scope.required_patterns": "none of scope.required_patterns matches it",
+    "scope.required_patterns": "none of the required patterns matches it",
     "scope.hosts": "its host is not in scope, and no prefix or pattern of the scope lets it in",
 }
 

@@ -55,7 +55,7 @@ def test_an_event_is_read_like_its_message() -> None:
         ),
         (
             {"problem": Problem(kind="store", detail="no\nspace \x1b[31m")},
-            r"problem: store, no\nspace \x1b[31m",
+            r"problem: no\nspace \x1b[31m (store)",
         ),
         ({}, "an event that this version does not know"),
     ],

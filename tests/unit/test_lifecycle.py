@@ -1,6 +1,7 @@
 """The crawl machine: every state with every input, and the whole lives that follow."""
 
 import itertools
+import re
 
 import pytest
 from core_doubles.lives import SEEDS, created, fetch, fetch_all, fetching, in_state, launched
@@ -76,7 +77,8 @@ def test_every_state_hears_every_input(state: CrawlState, heard: Input) -> None:
     with pytest.raises(IllegalState) as caught:
         move(state, heard, "the-crawl")
     assert "the-crawl" in str(caught.value) and state.value in str(caught.value)
-    assert heard.value in str(caught.value)
+    legal = {allowed.value for allowed, given in LEGAL if given is heard}
+    assert legal == set(re.findall(r"\b[A-Z]{5,}\b", str(caught.value).partition("; ")[2]))
     assert caught.value.metadata == {"crawl": "the-crawl", "state": state.value}
 
 

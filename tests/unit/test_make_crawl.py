@@ -11,7 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 def make_crawl(*given: str) -> subprocess.CompletedProcess[str]:
     """Only shows what would run."""
     return subprocess.run(
-        ["make", "--dry-run", "crawl", *given], cwd=ROOT, capture_output=True, text=True, check=False
+        ["make", "--no-print-directory", "--dry-run", "crawl", *given],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
