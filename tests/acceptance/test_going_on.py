@@ -137,14 +137,9 @@ def test_a_recrawl_asks_with_validators_and_counts_what_has_not_changed(story: S
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("status", r"state FINISHED "),
-        ("explain", r"FINISHED the crawl has finished: no URI was left to fetch"),
         ("explain {page}", r"SEEN_ALREADY SUCCEEDED with fetch status 304"),
         ("explain http://elsewhere.invalid/", r"OUT_OF_SCOPE no host, prefix or pattern of the scope"),
-        ("queues", r"127\.0\.0\.1#\d+ EXHAUSTED"),
-        ("uris show {page}", r"SUCCEEDED"),
         ("outcomes", r"SUCCEEDED 304"),
-        ("report hosts", r"127\.0\.0\.1 \d+ 0 0"),
         (
             "refusals",
             r"1 URI refused by scope\.reject_patterns\[0\] = .*/private/.* http://127\.0\.0\.1:\d+/p",

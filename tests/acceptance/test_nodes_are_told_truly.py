@@ -150,26 +150,6 @@ def test_after_a_restart_of_the_frontier_a_lost_node_was_seen_when_it_was_seen(s
     assert slow.known()["north"]["last_seen_time"] <= before
 
 
-def test_two_processes_under_one_name_are_told_and_the_later_one_stays(slow: Slow) -> None:
-    piped = slow.programs.toehold("watch", *slow.there, "--interval", "0.3")
-    first = slow.node("west")
-    eventually(lambda: slow.known().get("west", {}).get("presence") == "PRESENT", "the first process")
-    second = slow.rival("west")
-    assert first.wait() == TAKEN_OVER
-    assert "another process has taken the node name 'west', so this one ends" in first.complaints
-    eventually(lambda: "another process also uses the node name 'west'" in second.complaints, "a warning")
-    until_told(lambda: piped.said, "node west: two processes use this name; give each its own")
-    eventually(lambda: slow.summary() == "1 node works, with 3 toe threads.", "the second process alone")
-
-    winner = slow.known()["west"]["session"]
-    slow.restart()
-    asked = len(slow.site.asked)
-    eventually(lambda: len(slow.site.asked) > asked + 2, "the second process to go on")
-    assert second.runs
-    known = slow.known()
-    assert list(known) == ["west"] and known["west"]["session"] == winner
-
-
 def test_why_not_faster_names_the_setting_its_value_and_the_time_left(begun: Slow) -> None:
     piped = begun.programs.toehold("watch", *begun.there, "--interval", "0.5")
     why = r"min_delay_seconds = 0\.8 on 2 hosts; at this rate about \d+ (s|min) for (\d )?\d+ URIs"

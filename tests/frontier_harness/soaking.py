@@ -29,6 +29,7 @@ PARTS = {
     "fuzz": "requests and foreign text that make no sense",
     "languages": "the code generated from the contract for other languages: whether it compiles",
     "installs": "the wheel, installed with each extra into a clean environment",
+    "resuming": "`toehold crawl` again in its directory: other options, limits and seeds, and recrawls",
     "size": "a crawl of a million URIs",
     "conformance": "fetchers that break one rule of the contract each; violated counts wrong judgements",
     "mutants": "deliberate defects; violated counts those that nothing noticed",

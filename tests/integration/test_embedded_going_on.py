@@ -51,6 +51,7 @@ def asked_for(tmp_path: Path) -> dict[str, object]:
     return content
 
 
+@pytest.mark.soak("resuming")
 def test_changed_options_and_further_seeds_are_applied_to_a_paused_crawl_and_told(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_settings_that_another_command_has_changed_stay(
     assert "Changed" not in stdout
 
 
+@pytest.mark.soak("resuming")
 def test_a_setting_that_is_fixed_is_refused_with_the_reason_and_the_crawl_can_still_go_on(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_seed_is_not_taken_away(crawl: Callable[..., Run], site: Site, tmp_pat
     assert f"also has:\n  {site.url}more\n" in stderr and "--fresh" in stderr
 
 
+@pytest.mark.soak("resuming")
 def test_a_crawl_that_ended_at_a_limit_says_so_and_goes_on_when_the_limit_is_raised(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
@@ -141,6 +144,7 @@ def test_a_crawl_that_has_nothing_left_to_fetch_takes_further_seeds_but_no_other
     once_each(site)
 
 
+@pytest.mark.soak("resuming")
 def test_a_recrawl_asks_for_each_page_once_more_and_gets_those_that_have_changed(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
@@ -160,7 +164,9 @@ def test_a_recrawl_asks_for_each_page_once_more_and_gets_those_that_have_changed
     assert {site.asked[path] for path in ALL_PATHS} == {3}
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.soak("kills"))]
+)
 def test_a_recrawl_that_is_interrupted_goes_on_with_the_same_command(
     crawl: Callable[..., Run], site: Site, tmp_path: Path, how: signal.Signals
 ) -> None:
@@ -180,6 +186,7 @@ def test_a_recrawl_that_is_interrupted_goes_on_with_the_same_command(
     assert repeated <= {"/page/5"} and all(again[path] <= site.asked[path] for path in ALL_PATHS)
 
 
+@pytest.mark.soak("kills")
 def test_a_recrawl_that_is_killed_again_and_again_fetches_every_page_anew(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
@@ -195,6 +202,7 @@ def test_a_recrawl_that_is_killed_again_and_again_fetches_every_page_anew(
     assert "recrawl_before" not in asked_for(tmp_path)
 
 
+@pytest.mark.soak("kills")
 def test_a_limit_that_is_raised_in_a_run_that_is_killed_is_raised_by_the_next_one(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
@@ -257,6 +265,7 @@ def test_only_what_is_included_is_fetched_and_the_seeds(
     assert "by scope.required_patterns" in stdout
 
 
+@pytest.mark.soak("resuming")
 def test_seeds_come_from_standard_input(site: Site, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.write(writing, f"{site.url}more\n".encode())
@@ -269,6 +278,7 @@ def test_seeds_come_from_standard_input(site: Site, tmp_path: Path) -> None:
     assert site.asked["/more"] == 1
 
 
+@pytest.mark.soak("resuming")
 def test_a_time_limit_ends_the_crawl(crawl: Callable[..., Run], site: Site, tmp_path: Path) -> None:
     site.answer_s = 0.5
     code, stdout, _ = crawl("--max-time", "5s").end()
