@@ -49,10 +49,10 @@ crawl: $(RUN_SETUP) $(PAGES)
 endif
 
 ## make test     run every check and every test except the long ones; NATIVE=1 tests the compiled core
-# Runs four files at a time, the longest first (tests/conftest.py). Most tests wait for processes, so two cores
+# Runs five files at a time, the longest first (tests/conftest.py). Many tests wait for processes, so two cores
 # are enough.
 test: check $(PAGES) $(COMPILED) $(NATIVE_CORE)
-	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 ## make check    check style, types, import rules, contract, generated code, diagrams
 check: $(SETUP)

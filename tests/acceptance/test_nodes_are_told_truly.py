@@ -137,6 +137,7 @@ def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow)
         check_fits(terminal.shown)
 
 
+@pytest.mark.soak("kills")
 def test_after_a_restart_of_the_frontier_a_lost_node_was_seen_when_it_was_seen(slow: Slow) -> None:
     north = slow.node("north")
     eventually(lambda: "north" in slow.known(), "a node that has called")
