@@ -105,6 +105,7 @@ def interrupt(crawl: Program) -> None:
     assert crawl.wait() == 130
 
 
+@pytest.mark.soak("resuming")
 def test_a_watch_that_begins_while_the_crawl_is_paused_waits_for_it(
     web: PracticeWeb, programs: Programs, tmp_path: Path
 ) -> None:

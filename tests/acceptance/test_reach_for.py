@@ -235,10 +235,8 @@ def test_keys_of_queues_names_of_settings_and_nodes_are_completed(running: str) 
     assert "politeness.min_delay_seconds=" in completed(running, "set", "politeness.min_d")
 
 
-HELP = (
-    *("", "crawl", "init", "watch", "run", "explain", "queues show", "nodes forget", "refusals", "report"),
-    *("set", "seeds add", "conformance", "checkpoints"),
-)
+HELP = ("", "crawl", "queues show", "set")
+"""At a terminal; tests/integration/client/test_help.py reads the help of every command."""
 
 
 def test_help_fits_is_grouped_by_purpose_and_has_no_endless_numbers(programs: Programs) -> None:

@@ -76,6 +76,7 @@ def test_both_of_two_nodes_with_one_name_are_told_and_the_later_one_keeps_it(loa
     assert later.wait() == NodeExitCode.DRAINED
 
 
+@pytest.mark.soak("time")
 def test_a_node_that_stood_still_does_not_oust_the_later_one_after_a_restart_of_the_frontier(
     load: Load,
 ) -> None:

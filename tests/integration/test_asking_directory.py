@@ -188,7 +188,11 @@ def runs(pid: int) -> bool:
     ("question", "directory"),
     [
         *((question, "ended") for question in QUESTIONS),
-        *((question, "paused") for question in ("status", "queues", "uris", "explain", "events --follow")),
+        ("status", "paused"),
+        *(
+            pytest.param(question, "paused", marks=pytest.mark.soak("resuming"))
+            for question in ("queues", "uris", "explain", "events --follow")
+        ),
     ],
 )
 def test_everything_can_be_asked_and_nothing_changes(
