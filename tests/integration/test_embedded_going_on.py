@@ -68,6 +68,7 @@ def test_changed_options_and_further_seeds_are_applied_to_a_paused_crawl_and_tol
     assert [seed["url"] for seed in report_in(tmp_path)["seeds"]] == asked["seeds"]
 
 
+@pytest.mark.soak("resuming")
 def test_settings_that_another_command_has_changed_stay(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_crawl_that_ended_at_a_limit_says_so_and_goes_on_when_the_limit_is_rai
     once_each(site)
 
 
+@pytest.mark.soak("resuming")
 def test_a_crawl_that_has_nothing_left_to_fetch_takes_further_seeds_but_no_other_settings(
     crawl: Callable[..., Run], site: Site, tmp_path: Path
 ) -> None:
