@@ -380,6 +380,19 @@ def test_a_page_of_seeds_or_queues_is_no_longer_than_what_one_read_may_cost() ->
     assert len(keys) == len(set(keys)) == 600
 
 
+@pytest.mark.parametrize("busy", [False, True])
+def test_seeds_of_one_host_are_told_without_a_walk_through_their_queue(busy: bool) -> None:
+    """A display asks for a thousand seeds every few seconds."""
+    store = CountingStore()
+    shell = crawl([f"{HOST}/{number}" for number in range(100)], store=store)
+    if busy:
+        shell.grants("crawl", most=1)
+    store.forget()
+    page, _ = shell.core.administration.seeds("crawl", 100, 0, START_MS)
+    assert len(page) == 100
+    assert store.read(Family.PENDING) <= 200, "each seed's own row, and the head of its queue"
+
+
 def test_crawls_that_were_torn_down_are_listed_without_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     shell = Shell()
     settings = CrawlSettings(allowed_addresses=("loopback",))

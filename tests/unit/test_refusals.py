@@ -6,9 +6,12 @@ from core_doubles.codec import candidate
 from core_doubles.lives import NAME, launched, quick
 from core_doubles.shell import Shell
 
+from frontier_server.core.job import Kind
+from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import RuleView
 from frontier_server.core.refusals import EXAMPLES_KEPT, EXAMPLES_PER_CALL, EXAMPLES_SHOWN, MAX_RULES, OTHER
 from frontier_server.core.spec.settings import ScopeSettings
+from frontier_server.core.store import Family
 
 HOST = "http://alpha.example"
 
@@ -89,3 +92,15 @@ def test_requisites_of_pages_are_in_scope_on_any_host_if_the_crawl_wants_them() 
     for path in ("L", "LR", "LEL", "X", "R"):
         shell.schedule(NAME, candidate(f"http://other.example/{path}", via=f"{HOST}/", path=f"L{path}"))
     assert rules(shell)["scope.hosts"].refused == 5
+
+
+def test_examples_are_no_fault_for_a_verification_and_go_with_their_crawl() -> None:
+    shell = launched(f"{HOST}/")
+    shell.schedule(NAME, "http://elsewhere.example/")
+    job = shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    shell.work()
+    assert shell.core.administration.job(NAME, job.number).changed == 0
+    shell.request(NAME, Input.STOP)
+    shell.do(lambda core, now: core.control.delete_crawl(NAME, now))
+    shell.work()
+    assert not list(shell.store.scan(Family.INDEX, b"", b""))

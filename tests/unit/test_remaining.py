@@ -52,9 +52,18 @@ def test_limits_shorten_it(limits: LimitSettings, most_s: int) -> None:
     assert estimate is not None and estimate[1] <= most_s
 
 
-def test_a_crawl_that_does_not_run_has_none() -> None:
+def test_a_paused_crawl_has_the_estimate_of_its_average_rate_however_long_it_is_paused() -> None:
     shell = crawl(100)
     shell.request(NAME, Input.PAUSE)
+    estimate = remaining_s(shell)
+    assert estimate is not None and estimate[0] == estimate[1] and 490 <= estimate[0] <= 510
+    shell.now_ms += 3_600_000
+    assert remaining_s(shell) == estimate
+
+
+def test_a_crawl_that_has_ended_has_none() -> None:
+    shell = crawl(100)
+    shell.request(NAME, Input.STOP)
     assert remaining_s(shell) is None
 
 

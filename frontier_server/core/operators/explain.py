@@ -272,9 +272,13 @@ class Explanations:
         return SeedView(text, story, outcome, SeedResult.FETCHED if status < 400 else SeedResult.ERROR)
 
     def _not_yet(self, op: Operation, crawl: Crawl, told: Located) -> str:
-        """Why a seed that waits in its queue has not been fetched."""
-        telling = (each for each in self._queued(op, crawl, told) if each.why in _TROUBLES)
-        reason = next(telling, None)
+        """Why a seed that waits in its queue has not been fetched. Many seeds are asked for at once, so this
+        reads only values of the queue, and walks neither its URIs nor leases."""
+        assert told.queue is not None
+        if told.queue.leases_out:
+            return "not fetched yet"
+        found = self._queue(op, crawl, told.queue)
+        reason = next((each for each in found if each.why in _TROUBLES), None)
         return f"not fetched yet: {reason.message}" if reason is not None else "not fetched yet"
 
     def story(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> UriStory:

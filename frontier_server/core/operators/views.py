@@ -87,7 +87,7 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
     counters = crawl.counters
     waiting_for, next_due_ms = awaited(crawl)
     per_second, bytes_per_second = crawl.pace.rates(now_ms)
-    fetches = crawl.leases_out > 0 or asked_lately(crawl, now_ms, leases)
+    fetches = not crawl.running or crawl.leases_out > 0 or asked_lately(crawl, now_ms, leases)
     return StatisticsView(
         now_ms,
         {

@@ -3527,7 +3527,8 @@ class Statistics(_message.Message):
     def remaining_min_duration(self) -> _duration_pb2.Duration:
         """An estimate of the time that the crawl still needs, at its best rate: the
         shortest. URIs that are found later come on top. Unset, as the next one, if
-        nothing allows an estimate: the crawl does not run, or has fetched too little.
+        nothing allows an estimate: no node fetches for the crawl, it has fetched fewer
+        than five pages, or has ended. A paused crawl has one, from when it runs again.
         """
 
     @_builtins.property
