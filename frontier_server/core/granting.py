@@ -96,7 +96,7 @@ class Granting:
         crawl_delay_ms = self._shard.robots.crawl_delay_ms(op.tx, turn.site.robots_key, settings)
         row.start_ms = op.now_ms
         rest = rest_after(row.duration_ms, crawl_delay_ms, settings.politeness, row.strain)
-        row.next_allowed_ms, row.rest_reason = op.now_ms + rest.ms, f"politeness, {rest.setting}"
+        row.next_allowed_ms, row.rest_reason = op.now_ms + rest.ms, rest.reason
         self._shard.hosts.put(op.tx, turn.host)
 
 

@@ -1,10 +1,10 @@
 """Rebuilds a store from the readable rows of another one.
 
 Rows that follow from no others are copied: specs, seeds, overrides, the seen-set, events, outcomes,
-statistics. The operations of the core make all others again: they put each waiting URI into its queue, in the
-old order, so that places, sets and counts agree. URIs restore a queue whose row is lost. Leases are dropped;
-their URIs wait in their queues again. A URI of the seen-set that was not visited and no longer waits is
-forgotten, so that it is new when it is found again.
+statistics, examples of refused URIs. The operations of the core make all others again: they put each
+waiting URI into its queue, in the old order, so that places, sets and counts agree. URIs restore a queue
+whose row is lost. Leases are dropped; their URIs wait in their queues again. A URI of the seen-set that was
+not visited and no longer waits is forgotten, so that it is new when it is found again.
 """
 
 from collections import Counter
@@ -194,10 +194,11 @@ class Rebuilding:
     # Queues and their URIs.
 
     def _places(self, crawl: Crawl) -> Iterator[Changes]:
-        """Rebuild hosts in scope, future URIs, queues, and waiting URIs."""
+        """Rebuild hosts in scope, examples of refused URIs, future URIs, queues, and waiting URIs."""
         prefix = keys.crawl_prefix(crawl.number)
         steps = (
-            (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.SCOPE), self._in_scope),
+            (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.SCOPE), self._as_it_was),
+            (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.REFUSED), self._as_it_was),
             (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.FUTURE), self._future),
             (Family.SEEDS, prefix, self._seed),
             (Family.QUEUES, prefix, self._queue),
@@ -212,7 +213,7 @@ class Rebuilding:
                     step(op, crawl, key, value)
                 yield _closed(op)
 
-    def _in_scope(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
+    def _as_it_was(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
         op.tx.put(Family.INDEX, key, value)
 
     def _future(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:

@@ -51,7 +51,7 @@ class Settling:
                 host.row.strain, host.row.usual_ms, status, report.duration_ms
             )
         rest = rest_after(report.duration_ms, crawl_delay_ms, politeness, host.row.strain)
-        until_ms, reason = begin_ms + rest.ms, f"politeness, {rest.setting}"
+        until_ms, reason = begin_ms + rest.ms, rest.reason
         host.row.overloads = overloads_after(status, host.row.overloads)
         if status in OVERLOADED:
             overload_rest = overload_rest_ms(host.row.overloads, report.retry_after_ms, politeness)

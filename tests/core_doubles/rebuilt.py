@@ -4,7 +4,7 @@ from core_doubles.codec import PlainCodec
 from core_doubles.rows import rows
 from core_doubles.shell import Shell
 
-from frontier_server.core import keys
+from frontier_server.core import keys, refusals
 from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl
 from frontier_server.core.head import queue_settings
@@ -44,6 +44,9 @@ def as_rebuilt(shell: Shell) -> None:
         assert {*crawl.jobs, *crawl.receiving} == set(again.jobs)  # a restart ends what waits for more
         assert (crawl.leases_out, crawl.pages_out) == (again.leases_out, again.pages_out)
         _queues(shell, crawl, again)
+        for rule, examples in crawl.refused.items():
+            stored = [view.uri for view in refusals.rules(shell.store, crawl, rule)[0].examples]
+            assert list(reversed(examples)) == stored, "as stored: examples of refused URIs"
         _read_before(shell, crawl)
     of_live, of_fresh = ({(o.crawl, o.serial): o.row for o in each.shard.leases} for each in (live, fresh))
     assert of_live == of_fresh, "as stored: leases"

@@ -42,6 +42,7 @@ def lived() -> Shell:
     fetch(shell, *shell.grants(most=4))
     steer(shell, "example,c,", QueueChange(paused=True))
     steer(shell, "example,d,", QueueChange(retired=True))
+    shell.schedule("one", "http://elsewhere.example/", "ftp://a.example/")  # refused
     shell.grants(most=2)  # out
     shell.create("two", quick())
     shell.launch("two", "http://e.example/")
@@ -98,6 +99,8 @@ def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:
         assert {**told, "leased_count": 0} == {**was, "leased_count": 0}
         assert shell.events(crawl) == before.events(crawl) and shell.outcomes(crawl) == before.outcomes(crawl)
         assert shell.state(crawl) is before.state(crawl)
+    refused = [each.core.administration.refusals("one", "") for each in (shell, before)]
+    assert refused[0] == refused[1] and len(refused[0]) == 2
     old, _ = before.core.administration.queues("one", None, 100, b"")
     new, _ = shell.core.administration.queues("one", None, 100, b"")
     same = ("key", "queued", "enqueued", "expenditure", "precedence")

@@ -14,11 +14,11 @@ from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState
 from ..model import Presence
 from ..queue import QueueState, WorkQueue
+from ..rules.politeness import setting_in
 from .idle import READ_ONLY, asked_lately, some, span
 from .remaining import eligible, remaining_ms
 
 SLOW_PAGE_MS = 5_000  # URIs that are out for longer, on average, are slow
-POLITENESS = "politeness"  # rests after fetches begin with it; the setting follows
 ONE_BETWEEN = 10  # all toe threads count as busy if at most one in so many is between two URIs
 _FREE, _FETCHING = "ABOUT_TO_GET_URI", "FETCHING"
 _EXTRACTING, _WRITING, _FINISHING = "EXTRACTING", "WRITING", "FINISHING"
@@ -64,7 +64,7 @@ class Moment:
     @property
     def unusual(self) -> bool:
         """Whether the first queue to wake rests for another reason than politeness."""
-        return self.first is not None and not self.first.rest_reason.startswith(POLITENESS)
+        return self.first is not None and not setting_in(self.first.rest_reason)
 
     def mostly(self, step: str) -> bool:
         """Whether URIs are ready, all toe threads are at work, and most of them are at this step."""
@@ -171,8 +171,7 @@ def _setting(m: Moment) -> str:
     assert m.first is not None
     if m.unusual:
         return _rest(m)
-    setting = m.first.rest_reason.removeprefix(f"{POLITENESS}, ")
-    queues = m.crawl.settings.queues
+    setting, queues = setting_in(m.first.rest_reason), m.crawl.settings.queues
     by_host = queues.assignment in ("surt-authority", "host") and queues.parallel_queues == 1
     told = f"{setting} on {some(m.resting, 'host' if by_host else 'queue')}"
     remaining = remaining_ms(m.crawl, m.now_ms)

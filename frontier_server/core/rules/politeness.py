@@ -9,6 +9,7 @@ USUAL_STRAIN = 100  # percent of the usual rest
 MAX_STRAIN = 6_400
 LEAST_STRAINED_MS = 250  # what a strained host's rest counts as, at least, before it is multiplied
 SLOW = 4  # times the usual duration
+_POLITENESS = "politeness, "
 _FAILED = frozenset((-2, -3, -4))  # the host did not answer
 
 
@@ -17,6 +18,16 @@ class Rest(NamedTuple):
 
     ms: int
     setting: str  # `min_delay_seconds = 3`
+
+    @property
+    def reason(self) -> str:
+        """Why a host rests, as it is stored and told."""
+        return f"{_POLITENESS}{self.setting}"
+
+
+def setting_in(reason: str) -> str:
+    """The setting in the reason of a rest; empty if it is a rest for another reason than politeness."""
+    return reason.removeprefix(_POLITENESS) if reason.startswith(_POLITENESS) else ""
 
 
 def rest_after(
