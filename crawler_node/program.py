@@ -15,6 +15,7 @@ import structlog
 from structlog.typing import EventDict
 
 from toehold.extras import advice, lacking, packages_of
+from toehold.starting import fast_imports
 
 from .control.multi_process import MultiProcessControl
 from .control.service import CannotListen, NodeServer, listen_address
@@ -257,7 +258,7 @@ def main(**given: Any) -> None:
 
 def _fetch(options: NodeOptions, server: NodeServer) -> int:
     """Runs a node of one process, or a worker process; its exit code."""
-    with packages_of("node", "toehold-node"):
+    with packages_of("node", "toehold-node"), fast_imports():
         from .assembly import Unusable, assembled  # a supervisor needs none of what these import
 
     give_back_large_blocks()

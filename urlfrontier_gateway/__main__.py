@@ -1,11 +1,12 @@
 """`toehold-urlfrontier` and `python -m urlfrontier_gateway` start here."""
 
 from toehold.extras import packages_of
+from toehold.starting import fast_imports
 
 
 def main() -> None:
     """Imports the program, and runs it."""
-    with packages_of("urlfrontier", "toehold-urlfrontier"):
+    with packages_of("urlfrontier", "toehold-urlfrontier"), fast_imports():
         from .program import main as serve
 
     serve()
