@@ -32,7 +32,7 @@ from .outcome import Status, Truncation, note, reason_of, status_of
 from .proxy import Proxy
 from .references import resolve
 from .throttle import Throttle
-from .transport import Target, Transport, trust
+from .transport import Target, Transport
 
 MAX_HEAD_BYTES = 300 * 1024
 """The most bytes of an answer's head, interim answers included; curl takes as many."""
@@ -85,7 +85,7 @@ class HttpFetcher:
     ) -> None:
         self._resolver = resolver
         self._spool_directory = None if spool_directory is None else str(spool_directory)
-        self._transport = Transport(trust(ca_file))
+        self._transport = Transport(ca_file)
         self._throttles = (Throttle(max_bytes_per_second),) if max_bytes_per_second else ()
         self._jars = CookieJars()
 

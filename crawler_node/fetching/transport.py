@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import can_ada
@@ -78,8 +78,15 @@ class Transport(httpx.BaseTransport):
     errors of `connection` and `exchange`. Thread-safe.
     """
 
-    def __init__(self, trusted: ssl.SSLContext) -> None:
-        self._trusted = trusted
+    def __init__(self, ca_file: Path | None) -> None:
+        """`ca_file` names trusted certificates (PEM). Raises ValueError when it cannot be read."""
+        if ca_file is not None:
+            self._trusted = trust(ca_file)
+
+    @cached_property
+    def _trusted(self) -> ssl.SSLContext:
+        # Only when the first page is fetched over TLS: reading all certificates takes a sixth of a start.
+        return trust(None)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         target: Target = request.extensions["target"]
