@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 
-import re2  # type: ignore[import-untyped]  # has no stubs
+import re2
 from grpc import StatusCode
 
 from toehold.frontier.v1.admin_pb2 import (

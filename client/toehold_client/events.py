@@ -54,7 +54,7 @@ EventKind: TypeAlias = Literal[
 class Event:
     """An event of a crawl: the contract's `message`, with a sentence for people as its `str()`.
 
-    It has the fields of the message. Of those from `status_changed` on, exactly one is set: its `kind`.
+    It has the fields of the message. Its `kind` names the one that is set, from `status_changed` on.
     """
 
     __slots__ = ("message",)

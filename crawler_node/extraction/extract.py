@@ -86,8 +86,7 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
     The notes: `sniffed:<kind>` if it was read as another kind of document than its media type says;
     `xmlError:<why>` for a sitemap or feed that is broken XML; `nofollow` if such a rule left links out;
     `extractorFailed:<name>` for each extractor that it broke (`kind`: the search for the right one), which is
-    logged as well; `linksCut` if there
-    are more bytes of links than MAX_LINK_BYTES.
+    logged as well; `linksCut` if there are more bytes of links than MAX_LINK_BYTES.
     """
     try:
         document = Document(fetch, settings, product_token, is_listed)

@@ -70,9 +70,7 @@ class NodeLogs:
         # The trace goes to runtime-errors.log; if there is none, to the program's log.
         trace_here = error if self._runtime_errors is None else None
         said = f"{type(error).__name__}: {str(error)[:1000]}"
-        log.error(
-            "an error was raised at a page, by the node or the hook", uri=uri, error=said, exc_info=trace_here
-        )
+        log.error("the node or the hook raised an error at a page", uri=uri, error=said, exc_info=trace_here)
         if self._runtime_errors is not None:
             trace = "".join(traceback.format_exception(error))[-MAX_TRACE_CHARS:]
             block = "".join(f"\n    {line}" for line in trace.splitlines())

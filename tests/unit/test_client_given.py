@@ -84,6 +84,7 @@ def test_a_wrong_spec_is_refused_with_the_place_and_the_right_name(given: Any, m
 
 
 def test_the_type_checker_knows_the_names() -> None:
+    # If mypy accepted one of these, it would report that its `ignore` is unused.
     with pytest.raises(InvalidSpec):
         crawl_spec(contcat="x")  # type: ignore[call-arg]
     with pytest.raises(InvalidSpec):

@@ -1,7 +1,7 @@
 """URL patterns on the command line of `toehold crawl`, as the frontier's own engine matches them."""
 
 import pytest
-import re2  # type: ignore[import-untyped]
+import re2
 
 from toehold_client.cli.embedded.url_patterns import expression
 from toehold_client.cli.exits import BadPlan

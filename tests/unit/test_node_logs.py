@@ -182,7 +182,7 @@ def test_without_a_directory_errors_are_told_of_all_the_same() -> None:
         NodeLogs().runtime_error("http://h/", ValueError("x"))
         NodeLogs().visited(Visit(lease("http://h/"), page("http://h/", -2)))
     assert [(entry["event"], entry["error"]) for entry in said] == [
-        ("an error was raised at a page, by the node or the hook", "ValueError: x")
+        ("the node or the hook raised an error at a page", "ValueError: x")
     ]
 
 

@@ -244,7 +244,7 @@ def test_a_robots_txt_that_breaks_the_search_for_sitemaps_is_obeyed_all_the_same
         raise ZeroDivisionError("by zero")
 
     work.logs = NodeLogs(tmp_path)
-    work.sitemaps = fail  # type: ignore[method-assign]
+    work.sitemaps = fail  # type: ignore[method-assign]  # a stage of the test's own
     work.answer = lambda uri: page(uri, body=b"Disallow: /x")
     done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
     assert (done.report.fetch_status, done.report.robots_body) == (200, b"Disallow: /x")

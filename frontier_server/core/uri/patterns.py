@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
-import re2  # type: ignore[import-untyped]
+import re2
 
 MAX_PATTERN_CHARACTERS = 4096
 MAX_REPLACEMENT_CHARACTERS = 1000

@@ -196,6 +196,7 @@ def test_a_name_that_is_no_state_is_refused_by_the_type_checker_and_at_run_time(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
     with pytest.raises(InvalidArgument, match=r"got 'PASUED'; did you mean PAUSED\?"):
+        # If mypy accepted it, it would report that its `ignore` is unused.
         controller.wait_for("PASUED")  # type: ignore[arg-type]
     assert not frontier.asked["StateEvents"]
 
