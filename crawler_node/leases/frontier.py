@@ -275,7 +275,7 @@ def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
         except NotNow as error:
             if isinstance(error, Busy) and not told:
                 log.warning(
-                    "the frontier refused a call for the time being; the node repeats it until the frontier takes it",
+                    "the frontier cannot take a call now; the node repeats the call until it can",
                     error=str(error),
                 )
                 told = True
