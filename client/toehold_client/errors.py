@@ -124,7 +124,7 @@ class ReadOnly(ToeholdError):
 
 
 class NodePresent(ToeholdError):
-    """The node is present, so it cannot be forgotten."""
+    """The node is PRESENT or SILENT, so it cannot be forgotten."""
 
 
 class IllegalState(ToeholdError):
