@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
+from OpenSSL import SSL
 from scrapy.exceptions import (
     CannotResolveHostError,
     DownloadCancelledError,
@@ -82,6 +83,7 @@ class Fetch:
     duration_ms: int
     response: Response | None = None
     notes: tuple[str, ...] = ()
+    reason: str = ""  # why there is no answer, for people; empty if the status says it all
 
 
 def answered(response: Response, clock: Clock) -> Fetch:
@@ -94,12 +96,14 @@ def failed(error: BaseException, clock: Clock) -> Fetch:
     if isinstance(error, StopDownload) and error.response is not None:
         return answered(error.response, clock)
     status, note = status_of(error)
-    return Fetch(status, clock.start_time_ms, clock.duration_ms(), notes=(note,) if note else ())
+    notes = (note,) if note else ()
+    return Fetch(status, clock.start_time_ms, clock.duration_ms(), notes=notes, reason=_reason_of(error))
 
 
-def refused(clock: Clock) -> Fetch:
+def refused(host: str, clock: Clock) -> Fetch:
     """A fetch that was not begun: the crawl may not connect to any address of the host."""
-    return Fetch(REFUSED, clock.start_time_ms, clock.duration_ms(), notes=("addressRefused",))
+    reason = f"{host} has no address that allowed_addresses includes"
+    return Fetch(REFUSED, clock.start_time_ms, clock.duration_ms(), notes=("addressRefused",), reason=reason)
 
 
 def status_of(error: BaseException) -> tuple[int, str]:
@@ -127,14 +131,38 @@ def status_of(error: BaseException) -> tuple[int, str]:
 
 
 def _status_of_failure(error: DownloadFailedError) -> int:
-    """The status of a failure that Twisted gives several reasons for."""
-    for reason in getattr(error.__cause__, "reasons", ()):
-        found = getattr(reason, "value", reason)
-        if isinstance(found, ParseError):
+    for cause in _causes(error):
+        if isinstance(cause, ParseError):
             return FetchStatus.FETCH_STATUS_PROTOCOL_ERROR
-        if isinstance(found, SSLError) or type(found).__module__.startswith("OpenSSL"):
+        if isinstance(cause, (SSLError, SSL.Error)):
             return FetchStatus.FETCH_STATUS_CONNECT_FAILED
     return FetchStatus.FETCH_STATUS_CONNECT_LOST
+
+
+def _reason_of(error: BaseException) -> str:
+    match error:
+        case CannotResolveHostError():
+            return ""
+        case DownloadFailedError():
+            return "; ".join(filter(None, map(_cause_text, _causes(error))))
+        case IgnoreRequest():
+            return f"a downloader middleware ignored the request: {error}".removesuffix(": ")
+    if status_of(error)[0] == FAILED:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    return str(error)
+
+
+def _causes(error: DownloadFailedError) -> list[BaseException]:
+    """The errors that Twisted gives for a failure."""
+    return [getattr(cause, "value", cause) for cause in getattr(error.__cause__, "reasons", ())]
+
+
+def _cause_text(cause: BaseException) -> str:
+    if isinstance(cause, ParseError):
+        return ""  # its text is the data
+    if isinstance(cause, SSL.Error):  # its text is a list of tuples, each with library, function and reason
+        return ", ".join(each[-1] for each in cause.args[0]) if cause.args else ""
+    return str(cause)
 
 
 def is_retried(status: int, attempt: int, retry: RetrySpec) -> bool:
@@ -155,6 +183,7 @@ def report(lease: Lease, fetch: Fetch) -> Report:
     made.start_time.FromMilliseconds(fetch.start_time_ms)
     made.fetch_duration.FromMilliseconds(fetch.duration_ms)
     annotate(made, fetch.notes)
+    made.reason = " ".join(fetch.reason.split())
     response = fetch.response
     if response is None:
         return made
@@ -176,9 +205,9 @@ def report(lease: Lease, fetch: Fetch) -> Report:
     return made
 
 
-def bare_report(lease: Lease, status: int, *notes: str) -> Report:
+def bare_report(lease: Lease, status: int, *notes: str, reason: str = "") -> Report:
     """The report of a lease whose fetch has nothing to tell."""
-    made = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status)
+    made = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status, reason=reason)
     annotate(made, notes)
     return made
 

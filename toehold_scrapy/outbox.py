@@ -169,7 +169,12 @@ class Outbox:
             results = self._finished([each.report for each in counting])
             self._finished(
                 [
-                    bare_report(each.held.lease, FAILED, "reportRefused")
+                    bare_report(
+                        each.held.lease,
+                        FAILED,
+                        "reportRefused",
+                        reason=f"the frontier refused the report: {result.problem}",
+                    )
                     for each, result in zip(counting, results, strict=True)
                     if result.disposition == DISPOSITION_INVALID_REPORT
                 ]

@@ -144,7 +144,9 @@ class Pages:
                 continue
             del self._held[mark]
             if held.fetch is None:
-                made = fetches.bare_report(held.lease, fetches.FAILED, "notFetched")
+                made = fetches.bare_report(
+                    held.lease, fetches.FAILED, "notFetched", reason="Scrapy dropped the request"
+                )
             else:
                 made = fetches.report(held.lease, held.fetch)
             self._exchange.finish(held, made)
@@ -244,8 +246,9 @@ class Pages:
         host = urlparse_cached(request).hostname or ""
         unresolved = isinstance(error, CannotResolveHostError)
         if unresolved and self._resolver.has_refused(host):
-            logger.warning("%s has no address that allowed_addresses of the crawl includes", host)
-            return fetches.refused(clock)
+            fetch = fetches.refused(host, clock)
+            logger.warning("%s", fetch.reason)
+            return fetch
         return fetches.failed(error, clock)
 
     def _fetched(self, held: Held, fetch: fetches.Fetch) -> None:

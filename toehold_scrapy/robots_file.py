@@ -52,10 +52,10 @@ async def robots_report(
             break
         url = _target(request, response)
         if not url:
-            made = _missing(lease, clock)
+            made = _missing(lease, clock, f"status {response.status} without a target")
             break
     else:
-        made = _missing(lease, clock)
+        made = _missing(lease, clock, f"more than {MAX_REDIRECTS} redirects")
     made.peer_address = own_address
     return made
 
@@ -71,5 +71,5 @@ def _target(request: Request, response: Response) -> str:
     return target if target.startswith(("http://", "https://")) else ""
 
 
-def _missing(lease: Lease, clock: Clock) -> Report:
-    return report(lease, Fetch(NOT_FOUND, clock.start_time_ms, clock.duration_ms()))
+def _missing(lease: Lease, clock: Clock, reason: str) -> Report:
+    return report(lease, Fetch(NOT_FOUND, clock.start_time_ms, clock.duration_ms(), reason=reason))

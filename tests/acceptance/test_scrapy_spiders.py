@@ -140,10 +140,11 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         ("http://refused.test/", "L"): -7,
         ("http://unknown.test/", "L"): -61,
     }
-    assert (
-        "WARNING: refused.test has no address that allowed_addresses of the crawl includes"
-        in features.complaints
-    )
+    refusal = "refused.test has no address that allowed_addresses includes"
+    assert f"WARNING: {refusal}" in features.complaints
+    with FrontierClient(frontier.address) as client:
+        outcomes = CrawlController(client, "docs").outcomes()
+        assert {each.reason for each in outcomes if each.fetch_status == -7} == {refusal}
     assert "WARNING: No robots.txt from http://unknown.test/robots.txt: DNS lookup" in features.complaints
     assert features.complaints.count("Traceback") == 1, features.complaints  # of `raises`
 

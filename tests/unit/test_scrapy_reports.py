@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
+from OpenSSL import SSL
 from scrapy import Request
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -50,6 +51,7 @@ from toehold_scrapy.outbox import Done, Offer, Outbox
 
 URL = "http://a.test/"
 LEASE = Lease(token=b"t", uri=URL, last_digest="sha1:LAST")
+CERTIFICATE = SSL.Error([("SSL routines", "", "certificate verify failed")])
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -76,6 +78,24 @@ def caused(error: Exception, cause: Exception) -> Exception:
 )
 def test_each_error_has_its_fetch_status(error: Exception, status: int) -> None:
     assert fetches.failed(error, fetches.Clock()).status == status
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (CannotResolveHostError("DNS lookup failed"), ""),
+        (DownloadConnectionRefusedError("Connection was\nrefused."), "Connection was refused."),
+        (caused(DownloadFailedError(), ResponseFailed([Failure(CERTIFICATE)])), "certificate verify failed"),
+        (caused(DownloadFailedError(), ResponseFailed([Failure(ConnectionLost())])), str(ConnectionLost())),
+        (IgnoreRequest("not today"), "a downloader middleware ignored the request: not today"),
+        (IgnoreRequest(), "a downloader middleware ignored the request"),
+        (RuntimeError("no luck"), "RuntimeError: no luck"),
+        (RuntimeError(), "RuntimeError"),
+    ],
+    ids=repr,
+)
+def test_a_report_without_an_answer_tells_people_why(error: Exception, reason: str) -> None:
+    assert fetches.report(LEASE, fetches.failed(error, fetches.Clock())).reason == reason
 
 
 def test_a_download_that_the_spider_stops_counts_as_cut() -> None:
