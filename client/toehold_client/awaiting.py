@@ -41,7 +41,7 @@ class AwaitedState:
         self._last = state_name(status.state)
         if status.state == FINISHED:
             raise CrawlFinished(
-                f"{self._crawl} has ended ({self._last}), so it cannot become {self._wanted()}",
+                f"crawl {self._crawl!r} has ended ({self._last}), so it cannot become {self._wanted()}",
                 reason="CRAWL_FINISHED",
             )
         return None
@@ -49,13 +49,16 @@ class AwaitedState:
     def late(self, timeout_s: float | None, error: ToeholdError) -> WaitTimedOut:
         """The error for the end of the time limit, which ended the stream with `error`."""
         return WaitTimedOut(
-            f"{self._crawl} has not become {self._wanted()} within {timeout_s} s; its state is {self._last}",
+            f"crawl {self._crawl!r} has not become {self._wanted()} within {timeout_s} s; "
+            f"its state is {self._last}",
             reason=error.reason,
         )
 
     def broken_off(self) -> UnexpectedAnswer:
         """The error for events that end before the crawl does."""
-        return UnexpectedAnswer(f"the events of {self._crawl} ended before the crawl, which was {self._last}")
+        return UnexpectedAnswer(
+            f"the events of crawl {self._crawl!r} ended before the crawl, which was {self._last}"
+        )
 
     def _wanted(self) -> str:
         return " or ".join(state_name(state) for state in sorted(self._states))
@@ -85,7 +88,8 @@ class AwaitedJob:
         if left_s <= 0:
             done = f"{job.done_count} of {job.total_count or 'an unknown number of'} rows"
             raise WaitTimedOut(
-                f"job {job.job} of {self._crawl} has not ended within {self._timeout_s} s; it has done {done}"
+                f"job {job.job} of crawl {self._crawl!r} has not ended within {self._timeout_s} s; "
+                f"it has done {done}"
             )
         return min(rest_s, left_s)
 

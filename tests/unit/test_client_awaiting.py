@@ -36,7 +36,7 @@ def test_a_state_that_did_not_come_in_time_is_told_with_the_last_one() -> None:
     assert str(awaited.late(0.2, DeadlineExceeded("late"))).endswith("within 0.2 s; its state is unknown")
     pausing = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSING)
     assert awaited.reached(StateEventsResponse(present=pausing)) is None
-    words = "c has not become PAUSED within 0.2 s; its state is PAUSING"
+    words = "crawl 'c' has not become PAUSED within 0.2 s; its state is PAUSING"
     assert str(awaited.late(0.2, DeadlineExceeded("late"))) == words
 
 

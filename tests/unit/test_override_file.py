@@ -130,9 +130,13 @@ def test_false_zero_and_empty_arrive_and_are_told_again(tmp_path: Path) -> None:
             "must be one of politeness, retry, fetch, queues, host_quota",
         ),
         ("name = 'x'\n", "name", "no such field"),
-        ("politeness = 5\n", "politeness", "expected `object`, got `int`"),
-        ("[queues]\nsession_budget = 'much'\n", "queues.session_budget", "expected `int`, got `str`"),
-        ("[retry]\ndelay_seconds = -1\n", "retry.delay_seconds", ">= 0"),
+        ("politeness = 5\n", "politeness", "must be a table, got 5"),
+        (
+            "[queues]\nsession_budget = 'much'\n",
+            "queues.session_budget",
+            'must be a whole number, got "much"',
+        ),
+        ("[retry]\ndelay_seconds = -1\n", "retry.delay_seconds", "must be at least 0, got -1"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, place: str, problem: str) -> None:

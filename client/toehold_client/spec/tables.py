@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -16,6 +14,7 @@ from toehold_client.errors import InvalidSpec
 
 from .fields import LISTS, Override
 from .plain import fields_of, key_of
+from .problems import explained
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 
@@ -28,7 +27,7 @@ def read(said: Any, kind: type[_S], *, source: str = "", beside: Iterable[str] =
     try:
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as error:
-        place, problem = _explained(str(error), kind(), beside)
+        place, problem = explained(str(error), said, kind(), beside)
         told = ": ".join(filter(None, (source, place, problem)))
         raise InvalidSpec(told, metadata={place: problem}) from None
 
@@ -90,29 +89,3 @@ def _number_of(field: FieldDescriptor, value: Any) -> Any:
     if field.enum_type is None:
         return value
     return next(each.number for each in field.enum_type.values if each.name.endswith(f"_{value.upper()}"))
-
-
-_PROBLEM = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
-_UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
-
-
-def _explained(error: str, root: msgspec.Struct, beside: Iterable[str]) -> tuple[str, str]:
-    """The place and the problem in an error of msgspec about a table with the fields of `root`."""
-    match = _PROBLEM.fullmatch(error)
-    assert match is not None  # it matches any text
-    place, problem = match["place"] or "", match["problem"]
-    unknown = _UNKNOWN.fullmatch(problem)
-    if unknown is None:
-        return place, problem[:1].lower() + problem[1:]
-    known = _known_fields(place, root, beside)
-    near = difflib.get_close_matches(unknown["field"][:200], known, n=1)
-    there_are = f"did you mean {near[0]}?" if near else f"must be one of {', '.join(known)}"
-    return f"{place}.{unknown['field']:.200}".lstrip("."), f"no such field; {there_are}"
-
-
-def _known_fields(place: str, root: msgspec.Struct, beside: Iterable[str]) -> list[str]:
-    table: Any = root
-    for name in re.sub(r"\[\d+\]", "", place).split(".") if place else ():
-        table = LISTS.get(name) or getattr(table, name)
-    own: list[str] = list(table.__struct_fields__)
-    return own if place else [*beside, *own]

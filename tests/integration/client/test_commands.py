@@ -428,7 +428,7 @@ def test_a_wait_that_takes_too_long_is_exit_code_6(frontier: FakeFrontier, toeho
     frontier.will("StateEvents", *[line] * 20)
     code, output, errors = toehold_at("pause", "--crawl", "c", "--wait", "0.2")
     assert (code, output) == (6, "")
-    assert errors.startswith("Error: c has not become PAUSED within 0.2 s; its state is ")
+    assert errors.startswith("Error: crawl 'c' has not become PAUSED within 0.2 s; its state is ")
 
 
 @pytest.mark.parametrize("command", ["pause", "resume"])

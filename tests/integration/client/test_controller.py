@@ -236,7 +236,7 @@ def test_waiting_ends_when_its_time_is_over(frontier: FakeFrontier, controller: 
     """D19: Heritrix compares the time-out of such a wait the wrong way round."""
     silent: list[Answer] = [present(PAUSING), SILENCE]
     frontier.will("StateEvents", *[silent] * 20)
-    with pytest.raises(WaitTimedOut, match=r"c has not become PAUSED within 0\.2 s; its state is "):
+    with pytest.raises(WaitTimedOut, match=r"crawl 'c' has not become PAUSED within 0\.2 s; its state is "):
         controller.wait_for({PAUSED}, 0.2)
 
 
@@ -244,7 +244,7 @@ def test_nothing_is_waited_for_that_can_no_longer_come(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
     frontier.will("StateEvents", [present(PAUSING), became(1, STOPPING), became(2, FINISHED)])
-    with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it cannot become PAUSED"):
+    with pytest.raises(CrawlFinished, match=r"crawl 'c' has ended \(FINISHED\), so it cannot become PAUSED"):
         controller.wait_for({PAUSED}, PATIENCE_S)
 
 
@@ -253,7 +253,7 @@ def test_what_can_no_longer_come_is_told_although_a_teardown_goes_on(
 ) -> None:
     """The events go on after FINISHED then, to the end of the teardown."""
     frontier.will("StateEvents", [present(STOPPING), became(1, FINISHED), SILENCE])
-    with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it cannot become PAUSED"):
+    with pytest.raises(CrawlFinished, match=r"crawl 'c' has ended \(FINISHED\), so it cannot become PAUSED"):
         controller.wait_for({PAUSED})
 
 
@@ -354,7 +354,9 @@ def test_a_wait_for_a_job_that_takes_too_long_tells_how_far_it_is(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
     frontier.will("GetJob", *[job(JobState.JOB_STATE_RUNNING, 4)] * 100)
-    with pytest.raises(WaitTimedOut, match=r"job 3 of c has not ended within 0.1 s; it has done 4 of 9 rows"):
+    with pytest.raises(
+        WaitTimedOut, match=r"job 3 of crawl 'c' has not ended within 0.1 s; it has done 4 of 9 rows"
+    ):
         controller.wait_for_job(3, 0.1)
 
 
