@@ -23,7 +23,7 @@ _FAULTS: Mapping[Verdict.ValueType, str] = {
     Verdict.VERDICT_TOO_LONG: "is too long",
 }
 
-_HOST = re.compile(r"(?:[\w-]+\.)+[A-Za-z][\w-]+(?::\d+)?(?:[/?#].*)?")
+_HOST = re.compile(r"(?:(?:[\w-]+\.)+[A-Za-z][\w-]+|(?:\d+\.){3}\d+|localhost)(?::\d+)?(?:[/?#].*)?")
 
 
 def check_on_refused(asked: OnRefused) -> None:

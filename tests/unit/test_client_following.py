@@ -91,7 +91,7 @@ def test_a_limit_cuts_connections_and_rests_short() -> None:
     assert reader.following.connection_s() == 10.0
     reader.now_s += 9.95
     assert reader.breaks() == pytest.approx(0.05)
-    with pytest.raises(DeadlineExceeded, match="the events of c did not end within 10 s"):
+    with pytest.raises(DeadlineExceeded, match="the events of crawl 'c' did not end within 10 s"):
         reader.breaks()
 
 

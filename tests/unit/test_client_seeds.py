@@ -30,6 +30,8 @@ def refused(*uris: str, stored: int = 0, count: int = 0) -> AddSeedsResponse:
         ("htttp://docs.example/", "http://docs.example/"),
         ("docs.example/a", "https://docs.example/a"),
         ("docs.example:8080", "https://docs.example:8080"),
+        ("localhost:8080/a", "https://localhost:8080/a"),
+        ("127.0.0.1:8080/a", "https://127.0.0.1:8080/a"),
         ("https://docs.example/", ""),
         ("ftp://docs.example/", ""),
         ("mailto:me@docs.example", ""),

@@ -98,7 +98,7 @@ class Following(Generic[Q, R]):
         if left_s <= 0:
             crawl, limit_s = self.request.crawl, self._timeout_s
             raise DeadlineExceeded(
-                f"the {self._what} of {crawl} did not end within {limit_s:g} s", reason=error.reason
+                f"the {self._what} of crawl {crawl!r} did not end within {limit_s:g} s", reason=error.reason
             )
         return min(rest_s, left_s)
 
