@@ -29,7 +29,7 @@ from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.embedded.watch import Ending
 from toehold_client.cli.exits import BadPlan, CommandFailed, ExitCode, Interrupted
 from toehold_client.cli.interruptions import Interruptions
-from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen
+from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen, new_console
 from toehold_client.cli.numbers import Whole
 from toehold_client.spec import file as spec_file
 
@@ -199,7 +199,7 @@ def crawl(
     """
     if lacking("frontier", "node"):
         raise CommandFailed(advice("all", "toehold crawl"))
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = new_console()
     with Interruptions() as interruptions:
         display = WhileSeen(_display(console, as_json=as_json), interruptions.interrupt_once)
         try:

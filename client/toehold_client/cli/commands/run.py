@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import click
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.console import Console
 
 from toehold.frontier.v1.admin_pb2 import GetStatisticsResponse
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus
 from toehold_client.cli import output
 from toehold_client.cli.exits import ExitCode, exit_code_of_end
-from toehold_client.cli.live.displays import following
+from toehold_client.cli.live.displays import LINE_S, following, new_console
 from toehold_client.cli.live.observer import AWAY, Beat, Observer
 from toehold_client.cli.text import bytes_text, count_text, duration_text
 from toehold_client.client import FrontierClient
@@ -38,9 +37,6 @@ FINISHED = CrawlState.CRAWL_STATE_FINISHED
 
 _LOOK_S = 1.0
 """Between two looks at the crawl."""
-
-_LINE_S = 5.0
-"""Between two lines that say how it goes, where nothing is drawn over."""
 
 
 @click.command()
@@ -106,9 +102,9 @@ def _follow(crawl: CrawlController, from_its_start: bool, as_json: bool) -> None
         for event in crawl.follow(cursor):
             output.record(to_plain(event.message))
         return
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = new_console()
     display = following(console, events=False)
-    observer, story, beat = Observer(crawl), _Story(crawl, display.say), Beat(_LINE_S)
+    observer, story, beat = Observer(crawl), _Story(crawl, display.say), Beat(LINE_S)
 
     def tell(event: Event) -> None:
         observer.hear(event)

@@ -7,22 +7,32 @@ from functools import partial
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
-from rich.console import Console
 
 from toehold_client.cli import output
 from toehold_client.cli.embedded.outside import OutsideObserver
 from toehold_client.cli.exits import ExitCode
 from toehold_client.cli.interruptions import Bell, Interruptions
-from toehold_client.cli.live.displays import Display, FullScreen, Lines, Objects, is_screen, show_once
+from toehold_client.cli.live.displays import (
+    LINE_S,
+    Display,
+    FullScreen,
+    Lines,
+    Objects,
+    is_screen,
+    new_console,
+    show_once,
+)
 from toehold_client.cli.live.look import Look, to_record
 from toehold_client.cli.live.observer import Looks, Observer, Observing
 from toehold_client.cli.numbers import Real
 from toehold_client.controller import CrawlController
 
 from .options import crawl_options, json_option, with_crawl
+from .which_frontier import check_only_one
 
-SCREEN_INTERVAL_S, LINES_INTERVAL_S = 1.0, 5.0
+SCREEN_S = 1.0
+"""Between two pictures on a terminal."""
+
 _LONG_S = 3_600.0
 
 
@@ -33,7 +43,7 @@ _LONG_S = 3_600.0
     type=Real(0.1, 86_400),
     metavar="SECONDS",
     help="Update this often, and at once when the state changes or a problem occurs.  "
-    f"[default: {SCREEN_INTERVAL_S:g} on a terminal, {LINES_INTERVAL_S:g} otherwise]",
+    f"[default: {SCREEN_S:g} on a terminal, {LINE_S:g} otherwise]",
 )
 @click.option("--once", is_flag=True, help="Show the crawl once and end.")
 @json_option
@@ -59,8 +69,7 @@ def watch(
     elif directory is None:
         _watch_frontier(frontier=frontier, directory=None, name=name, interval_s=interval_s, as_json=as_json)
     else:
-        if click.get_current_context().get_parameter_source("frontier") is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--frontier and --dir both name a frontier. Give only one of them.")
+        check_only_one(directory)
         _watch(partial(OutsideObserver, directory, name), interval_s, as_json=as_json)
 
 
@@ -72,7 +81,7 @@ def _look_once(crawl: CrawlController, *, as_json: bool) -> None:
     if as_json:
         output.record(to_record(look))
     else:
-        console = _console()
+        console = new_console()
         show_once(look, console if is_screen(console) else None)
 
 
@@ -84,9 +93,9 @@ def _watch_frontier(crawl: CrawlController, *, interval_s: float | None, as_json
 def _watch(
     observing: Callable[[Callable[[], None]], Observing], interval_s: float | None, *, as_json: bool
 ) -> None:
-    console = _console()
+    console = new_console()
     on_screen = is_screen(console)
-    interval_s = interval_s or (SCREEN_INTERVAL_S if on_screen and not as_json else LINES_INTERVAL_S)
+    interval_s = interval_s or (SCREEN_S if on_screen and not as_json else LINE_S)
     with Interruptions() as interruptions, Bell() as bell, Looks(observing, interval_s, bell) as looks:
         display: Display = Lines()
         if as_json:
@@ -121,7 +130,3 @@ def _next(looks: Looks, bell: Bell, interruptions: Interruptions) -> Look | None
             bell.silence()
             return looks.take()
     return None
-
-
-def _console() -> Console:
-    return Console(markup=False, emoji=False, highlight=False)

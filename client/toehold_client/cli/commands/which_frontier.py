@@ -19,7 +19,7 @@ _MOST_NAMED = 10
 
 def find_frontier(frontier: str, directory: Path | None) -> tuple[str, str]:
     """A running frontier's address, and the crawl if `directory` names it. UsageError if both were given."""
-    _check_only_one(directory)
+    check_only_one(directory)
     if directory is None:
         return frontier, ""
     found = frontier_file.find(directory)
@@ -32,7 +32,7 @@ def reached(frontier: str, directory: Path | None) -> Iterator[tuple[str, str]]:
 
     If no frontier runs in `directory`, it is one that only answers questions. UsageError if both were given.
     """
-    _check_only_one(directory)
+    check_only_one(directory)
     if directory is None:
         yield frontier, ""
         return
@@ -40,7 +40,8 @@ def reached(frontier: str, directory: Path | None) -> Iterator[tuple[str, str]]:
         yield found.address, found.crawl
 
 
-def _check_only_one(directory: Path | None) -> None:
+def check_only_one(directory: Path | None) -> None:
+    """UsageError if both --frontier and --dir were given."""
     source = click.get_current_context().get_parameter_source("frontier")
     if directory is not None and source is ParameterSource.COMMANDLINE:
         raise click.UsageError("--frontier and --dir both name a frontier. Give only one of them.")

@@ -10,7 +10,7 @@ from enum import Enum
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlState, TargetState
 from toehold_client.cli.interruptions import Bell, Interruptions
-from toehold_client.cli.live.displays import Display
+from toehold_client.cli.live.displays import LINE_S, Display
 from toehold_client.cli.live.observer import AWAY, Beat, Observer
 from toehold_client.cli.text import duration_text
 from toehold_client.client import FrontierClient
@@ -27,9 +27,6 @@ MOST_PREPARING_S = 600.0
 
 MOST_SILENCE_S = 60.0
 """Longest time to wait for a frontier that runs but does not answer."""
-
-LINE_S = 5.0
-"""Between two looks that are due: each has a line where nothing is drawn over."""
 
 _TICK_S = 0.5
 

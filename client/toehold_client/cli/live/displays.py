@@ -21,6 +21,9 @@ from .look import Look, to_record
 from .screen import TakenScreen, fit
 from .trouble import absences, seed_troubles, troubles
 
+LINE_S = 5.0
+"""Between two lines that say how a crawl goes, where nothing is drawn over."""
+
 PANEL_LINES = 21
 """With a blank line above and the cursor below, it fills a terminal of 24 lines."""
 
@@ -210,6 +213,11 @@ class WhileSeen(Display):
         except (OSError, SystemExit):  # rich leaves by SystemExit when a pipe is broken
             self.seen = False
             self._lost()
+
+
+def new_console() -> Console:
+    """Standard output, for text as it is."""
+    return Console(markup=False, emoji=False, highlight=False)
 
 
 def show_once(look: Look, console: Console | None) -> None:
