@@ -109,7 +109,7 @@ def test_a_crawl_of_which_nothing_was_fetched_ends_with_4_and_says_why(failed: F
     for shown in (plain(failed.shown), failed.piped):
         report = squeezed(shown[shown.rindex("\ncrawl ") :])
         assert f"failed {WHY} time" in report
-        assert "seeds 0 fetched, 3 failed, 1 answered with an error" in report
+        assert "seeds 0 fetched, 1 answered with an error, 3 failed" in report
         for seed in failed.seeds:
             assert seed in report
     check_fits(failed.shown)
@@ -158,7 +158,7 @@ def test_afterwards_explain_names_the_nodes_reason(failed: Failed) -> None:
 
 def test_the_outcomes_of_its_seeds_are_listed_and_counted(failed: Failed) -> None:
     told = toehold("report", "seeds", "--dir", str(failed.directory)).stdout
-    assert told.splitlines()[-1] == "4 seeds: 1 answered with an error, 3 failed"
+    assert told.splitlines()[-1] == "4 seeds: 0 fetched, 1 answered with an error, 3 failed"
     assert "192.168.0.1 is not among allowed_addresses" in told
 
 

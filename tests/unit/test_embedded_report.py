@@ -160,7 +160,7 @@ def test_seeds_that_were_not_fetched_come_first_and_many_are_summed_up(tmp_path:
     text = shown(build(tmp_path, seeds=[*fetched, pending, error, *SEEDS]), tmp_path)
     lines = [line.strip() for line in text.split("\n")]
     start = next(number for number, line in enumerate(lines) if line.startswith("seeds"))
-    told = "31 fetched, 1 failed, 1 answered with an error, 1 pending"
+    told = "31 fetched, 1 answered with an error, 1 failed, 1 pending"
     assert lines[start].removeprefix("seeds").strip() == told
     assert lines[start + 1 : start + 5] == [
         "http://b.example/: name not found",

@@ -8,6 +8,7 @@ import grpc
 import pytest
 from client_doubles.command_line import RUNNING, TIME, Toehold, said, status
 from client_doubles.fake_frontier import FakeFrontier, Refusal
+from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1.admin_pb2 import (
     Crawl,
@@ -48,6 +49,32 @@ HOPS = RefusalRule(
 ROBOTS = RefusalRule(rule="robots", refused_count=1, examples=[Refused(uri="http://a.com/private")])
 
 
+# report crawl
+
+
+@pytest.mark.parametrize("command", [("report",), ("report", "crawl")])
+def test_without_a_kind_the_report_is_that_of_the_crawl_with_its_failure_and_its_time_left(
+    frontier: FakeFrontier, toehold_at: Toehold, command: tuple[str, ...]
+) -> None:
+    statistics = Statistics(
+        queued_count=9,
+        remaining_min_duration=Duration(seconds=3_600),
+        remaining_max_duration=Duration(seconds=10_800),
+    )
+    failed = status("FINISHED", failure="no page was fetched: 2 timed out", reason="the disk is full")
+    answer = GetStatisticsResponse(status=failed, statistics=statistics)
+    frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(crawl="c"))] * 2)
+    frontier.will("GetStatistics", *[answer] * 2)
+    code, output, errors = toehold_at(*command, "--crawl", "c")
+    assert (code, errors) == (0, "")
+    told = dict(re.split(r"  +", line) for line in output.splitlines())
+    assert (told["crawl"], told["status"], told["still queued"]) == ("c", "FINISHED", "9")
+    assert (told["failure"], told["reason"]) == ("no page was fetched: 2 timed out", "the disk is full")
+    assert told["estimate"] == "1 to 3 h left"
+    (plain,) = said(toehold_at(*command, "--crawl", "c", "--json")[1])
+    assert (plain["remaining_min_seconds"], plain["remaining_max_seconds"]) == (3_600, 10_800)
+
+
 # report seeds
 
 
@@ -57,12 +84,16 @@ def test_seeds_are_reported_with_their_outcomes_in_words(frontier: FakeFrontier,
     heading, *rows, summary = output.splitlines()
     assert (code, heading.split()) == (0, ["seed", "outcome"])
     assert [row.split(None, 1) for row in rows] == [[seed.uri, seed.outcome] for seed in SEEDS]
-    assert summary == "5 seeds: 1 fetched, 1 not fetched yet, 1 answered with an error, 2 failed"
+    assert summary == "5 seeds: 1 fetched, 1 answered with an error, 2 failed, 1 pending"
 
 
 @pytest.mark.parametrize(
     ("seeds", "summary"),
-    [(SEEDS[:1], "1 seed: 1 fetched"), (SEEDS[2:4], "2 seeds: 2 failed"), ([], "0 seeds")],
+    [
+        (SEEDS[:1], "1 seed: 1 fetched"),
+        (SEEDS[2:4], "2 seeds: 0 fetched, 2 failed"),
+        ([], "0 seeds: 0 fetched"),
+    ],
 )
 def test_seeds_are_counted(
     frontier: FakeFrontier, toehold_at: Toehold, seeds: list[Seed], summary: str
@@ -192,6 +223,12 @@ def test_the_report_of_failures_says_if_earlier_outcomes_are_not_kept(
     _, output, errors = toehold_at("report", "failures", "--crawl", "c")
     assert output.endswith("4 URIs of 2 hosts failed or were answered with an error.\n")
     assert errors == "This covers only the latest 4 outcomes (outcomes_kept). crawl.log has all.\n"
+
+
+def test_one_failure_is_told_in_the_singular(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    has_outcomes(frontier, 1, outcome("http://a.com/", 500))
+    summary = toehold_at("report", "failures", "--crawl", "c")[1].splitlines()[-1]
+    assert summary == "1 URI of 1 host failed or was answered with an error."
 
 
 # report changes

@@ -44,7 +44,8 @@ def tell_failures(crawl: CrawlController, as_json: bool) -> None:
         rows = ((each.host, count_text(numbers[each]), _why(each), examples[each]) for each in order)
         output.table(_COLUMNS, rows)
         hosts = counted(len({each.host for each in order}), "host")
-        output.line(f"{counted(len(failures), 'URI')} of {hosts} failed or were answered with an error.")
+        were = "was" if len(failures) == 1 else "were"
+        output.line(f"{counted(len(failures), 'URI')} of {hosts} failed or {were} answered with an error.")
     kept.tell_gap()
 
 

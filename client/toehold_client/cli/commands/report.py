@@ -11,6 +11,8 @@ import click
 from toehold.frontier.v1.admin_pb2 import FetchStatistics, SeedResult, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.cli import output
+from toehold_client.cli.live.look import time_left
+from toehold_client.cli.live.seeds import results_text
 from toehold_client.cli.text import bytes_text, count_text, counted, duration_text, fetch_status_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import enum_word, seconds_of, to_plain
@@ -27,7 +29,8 @@ Row = tuple[Sequence[str], Mapping[str, Any]]
 @click.command()
 @click.argument(
     "kind",
-    metavar="KIND",
+    metavar="[KIND]",
+    default="crawl",
     type=click.Choice(
         [
             *("crawl", "seeds", "failures", "changes", "refusals", "hosts"),
@@ -40,7 +43,7 @@ Row = tuple[Sequence[str], Mapping[str, Any]]
 def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
     """Print a report of a crawl.
 
-    KIND is one of these:
+    Without KIND it is the report of the crawl as a whole. KIND is one of these:
 
     \b
     crawl      the crawl as a whole
@@ -91,6 +94,8 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
             [
                 ("crawl", described.crawl),
                 ("status", output.status_text(answer.status)),
+                ("failure", answer.status.failure),
+                ("reason", answer.status.reason),
                 ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
                 ("seeds announced", seeds),
                 ("URIs processed", count_text(processed)),
@@ -98,6 +103,7 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
                 ("failed", count_text(statistics.failed_count)),
                 ("disregarded", count_text(statistics.disregarded_count)),
                 ("still queued", count_text(statistics.queued_count)),
+                ("estimate", time_left(statistics)),
                 ("URIs a second", f"{statistics.average_succeeded_per_second:.2f}"),
                 ("bandwidth", f"{bytes_text(round(statistics.average_bytes_per_second))}/s"),
                 ("data", bytes_text(statistics.bytes_count)),
@@ -105,6 +111,7 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
             ]
         )
         return
+    estimate = to_plain(statistics)
     plain = {
         "crawl": described.crawl,
         "status": to_plain(answer.status),
@@ -116,6 +123,8 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
         "failed_count": statistics.failed_count,
         "disregarded_count": statistics.disregarded_count,
         "queued_count": statistics.queued_count,
+        "remaining_min_seconds": estimate["remaining_min_seconds"],
+        "remaining_max_seconds": estimate["remaining_max_seconds"],
         "bytes_count": statistics.bytes_count,
         "novel_count": statistics.novel_count,
         "novel_bytes_count": statistics.novel_bytes_count,
@@ -135,14 +144,7 @@ def _seeds(crawl: CrawlController, as_json: bool) -> None:
 
     _tell(("seed", "outcome"), rows(), as_json)
     if not as_json:
-        output.line(_summary(results))
-
-
-def _summary(results: Mapping[SeedResult.ValueType, int]) -> str:
-    """`3 seeds: 1 fetched, 1 answered with an error, 1 failed`."""
-    parts = [f"{count_text(results[each])} {word}" for each, word in _RESULTS if results.get(each)]
-    total = counted(sum(results.values()), "seed")
-    return f"{total}: {', '.join(parts)}" if parts else total
+        output.line(f"{counted(results.total(), 'seed')}: {results_text(results)}")
 
 
 def _statistics(statistics: Iterable[FetchStatistics]) -> Iterator[Row]:
@@ -209,12 +211,6 @@ def _queue_row(queue: WorkQueue) -> Row:
     return cells, to_plain(queue)
 
 
-_RESULTS = (
-    (SeedResult.SEED_RESULT_FETCHED, "fetched"),
-    (SeedResult.SEED_RESULT_PENDING, "not fetched yet"),
-    (SeedResult.SEED_RESULT_ERROR, "answered with an error"),
-    (SeedResult.SEED_RESULT_FAILED, "failed"),
-)
 _OF_STATISTICS = (
     "succeeded",
     "failed",

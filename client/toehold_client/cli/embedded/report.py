@@ -18,6 +18,7 @@ from rich.text import Text
 
 from toehold.frontier.v1.admin_pb2 import Crawl, RefusalRule, Seed, SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
+from toehold_client.cli.live.seeds import results_text
 from toehold_client.cli.output import harmless, status_names
 from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text, rule_text
 from toehold_client.spec import file as spec_file
@@ -31,8 +32,8 @@ Report = Mapping[str, Any]
 _MOST_STATUSES_SHOWN = 12
 _MOST_SEEDS_SHOWN = 20
 _UNFINISHED = (".open", ".torn")  # being written, or without a whole record
-_SEED_RESULTS = {"FAILED": "failed", "ERROR": "answered with an error", "PENDING": "pending"}
-"""Results of seeds that are no success, the worst first, in words."""
+_WORST_FIRST = ("FAILED", "ERROR", "PENDING", "FETCHED", None)
+"""The results of seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +168,11 @@ def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
 
 def _seeds_text(seeds: Sequence[Mapping[str, Any]]) -> str:
     """How many seeds came to what; then those that were not fetched, and then others, up to a number."""
-    results = Counter(seed["result"] for seed in seeds)
-    counts = [f"{count_text(results['FETCHED'])} fetched"]
-    counts += [
-        f"{count_text(results[result])} {text}" for result, text in _SEED_RESULTS.items() if results[result]
-    ]
-    order = [*_SEED_RESULTS, "FETCHED", None]
-    first = sorted(seeds, key=lambda seed: order.index(seed["result"]))[:_MOST_SEEDS_SHOWN]
+    counts = Counter(SeedResult.Value(f"SEED_RESULT_{seed['result'] or 'UNSPECIFIED'}") for seed in seeds)
+    first = sorted(seeds, key=lambda seed: _WORST_FIRST.index(seed["result"]))[:_MOST_SEEDS_SHOWN]
     lines = [f"{seed['url']}: {seed['outcome']}" if seed["outcome"] else seed["url"] for seed in first]
     more = len(seeds) - len(first)
-    return "\n".join([", ".join(counts), *lines, *([f"and {count_text(more)} more"] if more else [])])
+    return "\n".join([results_text(counts), *lines, *([f"and {count_text(more)} more"] if more else [])])
 
 
 def _rule_text(rule: Mapping[str, Any]) -> str:

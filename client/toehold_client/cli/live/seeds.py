@@ -12,6 +12,11 @@ from toehold_client.cli.text import count_text
 MOST_SEEDS = 1_000
 """How many seeds of a crawl are asked for, the first ones."""
 
+_OTHER_RESULTS = (
+    (SeedResult.SEED_RESULT_ERROR, "answered with an error"),
+    (SeedResult.SEED_RESULT_FAILED, "failed"),
+    (SeedResult.SEED_RESULT_PENDING, "pending"),
+)
 _TROUBLED = (SeedResult.SEED_RESULT_ERROR, SeedResult.SEED_RESULT_FAILED)
 
 
@@ -40,13 +45,10 @@ def seed_text(seed: Seed) -> str:
 
 def seeds_text(seeds: Seeds) -> str:
     """`1 of 3 fetched, 1 answered with an error, 1 failed`."""
-    fetched, all_of_them = seeds.counts.get(SeedResult.SEED_RESULT_FETCHED, 0), sum(seeds.counts.values())
-    told = [f"{count_text(fetched)} of {count_text(all_of_them)} fetched"]
-    for result, words in (
-        (SeedResult.SEED_RESULT_ERROR, "answered with an error"),
-        (SeedResult.SEED_RESULT_FAILED, "failed"),
-        (SeedResult.SEED_RESULT_PENDING, "pending"),
-    ):
-        if seeds.counts.get(result):
-            told.append(f"{count_text(seeds.counts[result])} {words}")
-    return ", ".join(told)
+    return results_text(seeds.counts, f"of {count_text(sum(seeds.counts.values()))} fetched")
+
+
+def results_text(counts: Mapping[SeedResult.ValueType, int], fetched: str = "fetched") -> str:
+    """`1 fetched, 1 answered with an error, 1 failed`. `fetched` may say more about the first number."""
+    others = [f"{count_text(counts[each])} {word}" for each, word in _OTHER_RESULTS if counts.get(each)]
+    return ", ".join([f"{count_text(counts.get(SeedResult.SEED_RESULT_FETCHED, 0))} {fetched}", *others])
