@@ -57,7 +57,7 @@ def check_it_tells_all(shown: Callable[[], str]) -> None:
         r"^URIs     \d+ queued",
         r"^seeds    1 of 2 fetched, 1 failed",
         r"^         http://nowhere\.invalid: .*name not found",
-        r"^nodes .* toes: .* out",
+        r"^nodes .* toes: .* leases?",
         r"^largest  \S+ +\d+ queued",
     ):
         until_shown(shown, words)

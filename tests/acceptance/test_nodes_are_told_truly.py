@@ -106,12 +106,12 @@ def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow)
     north, south = slow.node("north"), slow.node("south")
     with terminal_of(slow.programs) as terminal:
         terminal.toehold("watch", *slow.there, "--interval", "0.3")
-        until_told(lambda: plain(terminal.shown), r"nodes 2 present, 4 toes: .* out north 2 toes")
+        until_told(lambda: plain(terminal.shown), r"nodes 2 present, 4 toes: .* leases? north 2 toes")
         south.kill()
         until_told(
             lambda: plain(terminal.shown),
-            r"nodes 1 of 2 present, 2 toes: .* out south silent for \d s",
-            r"nodes 1 of 2 present, 2 toes: .* out south lost \d s ago",
+            r"nodes 1 of 2 present, 2 toes: .* leases? south silent for \d s",
+            r"nodes 1 of 2 present, 2 toes: .* leases? south lost \d s ago",
         )
         until_told(lambda: piped.said, r"problem: node south: silent for \d s")
         until_told(lambda: piped.said, r"problem: node south: lost \d s ago")
@@ -124,7 +124,7 @@ def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow)
             lambda: plain(terminal.shown)[-4_000:],
             r"why no node asks for leases \(last asked \d+ s ago\)",
             r"problems no node is there, so nothing is fetched",
-            r"nodes 0 of 2 present, 0 toes; 0 out north lost \d s ago south lost \d+ s ago",
+            r"nodes 0 of 2 present, 0 toes; 0 leases north lost \d s ago south lost \d+ s ago",
         )
         eventually(lambda: slow.summary() == "No node works; 2 are lost.", "both to be lost")
         why = toehold("explain", *slow.there).stdout

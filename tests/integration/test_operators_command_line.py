@@ -144,7 +144,7 @@ def test_queues_are_listed_with_and_without_the_word(at: At) -> None:
 def test_a_queue_shows_all_statistics_of_it(at: At) -> None:
     shown = facts(at.output("queues", "show", at.key()))
     assert shown["queue"] == at.key() and shown["state"] == "INACTIVE"
-    assert shown["queued"] == "4, 0 out at nodes"
+    assert shown["queued"] == "4, 0 being fetched"
     assert shown["spent in session"] == "0 of 3 000" and shown["spent in all"] == "0, no limit"
     (told,) = at.json("queues", "show", at.key())
     assert (told["queued_count"], told["precedence"], told["lease_time"]) == (4, 3, None)
@@ -249,7 +249,7 @@ def test_a_uri_shows_its_story(at: At, stubs: Stubs) -> None:
     stubs.request(at.crawl, RUN)
     lease = next(lease for lease in stubs.pages(at.crawl) if lease.uri.startswith("http"))
     shown = facts(at.output("uris", "show", lease.uri))
-    assert shown["state"] == "LEASED" and shown["out at"].startswith("node, since ") and shown["until"]
+    assert shown["state"] == "LEASED" and shown["leased by"].startswith("node, since ") and shown["until"]
     stubs.finish(report(lease, etag='"e"'))
     shown = facts(at.output("uris", "show", lease.uri))
     assert (shown["state"], shown["result"], shown["fetch status"]) == ("DONE", "SUCCEEDED", "200")

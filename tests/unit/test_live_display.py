@@ -238,7 +238,7 @@ def test_the_picture_tells_all_there_is() -> None:
         WHY,
         "1 234 succeeded, 12.3 MB; 17 disregarded",
         "7.5 pages/s, 92.1 kB/s; 12.3 pages/s on average  ▁▃█▅▁▃█▅",
-        "5 678 queued, 3 of them out, 12 for later; 9 999 discovered",
+        "5 678 queued (3 being fetched), 12 for later; 9 999 discovered",
         "1 ready, 3 busy, 5 snoozed, 2 retired",
         "6 failed; -2 connect failed: 6; 404: 4",
         "1 234 of 5 000 pages, 12.3 MB of 1.0 GB, 1 min 40 s of 2 h 00 min, 3 of 8 toes",
@@ -246,7 +246,7 @@ def test_the_picture_tells_all_there_is() -> None:
         "60 s ago: 500 MB are free (disk-reserve)",
         "seeds    0 of 1 fetched, 1 failed",
         "s0.example: no",
-        "north0  8 toes: 6 fetching, 1 writing, 1 waiting; 3 out",
+        "north0  8 toes: 6 fetching, 1 writing, 1 idle; 3 leases",
         "3 delete-uris, running: 450 of 1 000 rows, 0 changed",
         "com,slow0,  for 1 min 30 s: retry; 45 queued",
         "com,large0,  61 queued, busy",
@@ -346,12 +346,12 @@ def test_several_nodes_are_also_told_together_and_those_that_are_missed_come_fir
     ]
     nodes[1].pool_size = 4
     lines = [text[9:] for text in drawn(look(nodes=nodes), 80, 40)]
-    begin = lines.index("2 of 5 present, 12 toes: 9 fetching, 1 writing, 2 waiting; 6 out")
+    begin = lines.index("2 of 5 present, 12 toes: 9 fetching, 1 writing, 2 idle; 6 leases")
     assert lines[begin + 1 : begin + 6] == [
         "gone   lost 3 min ago",
         "tired  silent for 12 s",
-        "north  8 toes: 6 fetching, 2 waiting; 3 out",
-        "south  4 toes: 3 fetching, 1 writing; 3 out; 4 asked for",
+        "north  8 toes: 6 fetching, 2 idle; 3 leases",
+        "south  4 toes: 3 fetching, 1 writing; 3 leases; 4 asked for",
         "home   left 2 h ago",
     ]
 
@@ -359,13 +359,13 @@ def test_several_nodes_are_also_told_together_and_those_that_are_missed_come_fir
 def test_of_a_frontier_that_does_not_tell_the_time_of_the_last_call_tells_who_is_lost() -> None:
     nodes = [node("north", -29, "UNSPECIFIED", FETCHING=1), node("south", -31, "UNSPECIFIED", FETCHING=1)]
     text = "\n".join(drawn(look(nodes=nodes), 80, 40))
-    assert "1 of 2 present, 1 toe: 1 fetching; 3 out" in text and "south  lost 1 s ago" in text
+    assert "1 of 2 present, 1 toe: 1 fetching; 3 leases" in text and "south  lost 1 s ago" in text
 
 
 def test_a_node_that_drains_says_so_first() -> None:
     draining = node("north", FETCHING=6)
     draining.draining = True
-    assert "nodes    north  drains: 6 toes: 6 fetching; 3 out" in drawn(look(nodes=[draining]))
+    assert "nodes    north  drains: 6 toes: 6 fetching; 3 leases" in drawn(look(nodes=[draining]))
 
 
 # Trouble.

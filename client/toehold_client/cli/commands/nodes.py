@@ -29,7 +29,7 @@ from .options import CALL_TIMEOUT_S, Listing, json_option, limit_option, tell, w
 from .which_node import WhichNode, all_named, at_option, named, with_which_node
 
 _COLUMNS = (
-    *("node", "presence", "out", "toes", "wanted", "died/killed/left", "last seen", "address"),
+    *("node", "presence", "leases", "toes", "wanted", "died/killed/left", "last seen", "address"),
     "toes by step",
 )
 _WORKER_COLUMNS = (

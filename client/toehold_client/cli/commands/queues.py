@@ -37,7 +37,7 @@ def _queue_argument(*, required: bool) -> Callable[[Callable[..., None]], Callab
     return click.argument("subject", metavar=metavar, required=required, shell_complete=queue_names)
 
 
-_COLUMNS = ("queue", "state", "queued", "out", "failed", "wakes", "reason")
+_COLUMNS = ("queue", "state", "queued", "leases", "failed", "wakes", "reason")
 
 
 @click.group(cls=Listing)
@@ -62,7 +62,7 @@ def list_queues(crawl: CrawlController, state: str | None, limit: int | None, as
     """List a crawl's work queues."""
     wanted = QueueState.QUEUE_STATE_UNSPECIFIED if state is None else _STATES[state]
     found = crawl.frontier.list_queues(crawl.crawl, wanted)
-    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json, spare=("out", "wakes"))
+    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json, spare=("leases", "wakes"))
 
 
 @queues.command("show")
@@ -251,7 +251,7 @@ def _facts(queue: WorkQueue) -> list[tuple[str, str]]:
         ("state", enum_word(QueueState.DESCRIPTOR, queue.state)),
         ("reason", queue.reason),
         ("wakes", output.moment(queue.wake_time)),
-        ("queued", f"{count_text(queue.queued_count)}, {count_text(queue.leased_count)} out at nodes"),
+        ("queued", f"{count_text(queue.queued_count)}, {count_text(queue.leased_count)} being fetched"),
         ("ever queued", count_text(queue.enqueued_count)),
         ("succeeded", count_text(queue.succeeded_count)),
         ("failed", count_text(queue.failed_count)),

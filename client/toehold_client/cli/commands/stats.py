@@ -36,7 +36,7 @@ def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, s
     yield "elapsed", duration_text(seconds_of(statistics.elapsed_duration))
     yield "discovered", count_text(statistics.discovered_count)
     yield "queued", count_text(statistics.queued_count)
-    yield "out at nodes", count_text(statistics.leased_count)
+    yield "being fetched", count_text(statistics.leased_count)
     yield "future", count_text(statistics.future_count)
     yield "in retired queues", count_text(statistics.retired_uri_count)
     yield "in ineligible queues", count_text(statistics.ineligible_uri_count)

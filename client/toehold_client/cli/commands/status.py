@@ -55,7 +55,7 @@ def _facts(
         ("discovered", count_text(statistics.discovered_count)),
         (
             "queued",
-            f"{count_text(statistics.queued_count)}, {count_text(statistics.leased_count)} out at nodes",
+            f"{count_text(statistics.queued_count)}, {count_text(statistics.leased_count)} being fetched",
         ),
         ("succeeded", f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}"),
         ("failed", count_text(statistics.failed_count)),

@@ -260,6 +260,6 @@ def _facts(story: UriStory) -> list[tuple[str, str]]:
         ("via", waiting.candidate.via),
         ("path", waiting.candidate.path),
         ("tries", str(waiting.attempt_count) if story.HasField("waiting") else ""),
-        ("out at", f"{lease.node}, since {output.moment(lease.lease_time)}" if lease.node else ""),
+        ("leased by", f"{lease.node}, since {output.moment(lease.lease_time)}" if lease.node else ""),
         ("until", output.moment(lease.expire_time)),
     ]

@@ -179,11 +179,10 @@ def _statistics(look: Look, width: int, *, ascii_only: bool) -> Iterator[Item]:
     pages = f"{count_text(statistics.succeeded_count)} succeeded, {bytes_text(statistics.bytes_count)}"
     yield row("pages", width, f"{pages}; {count_text(statistics.disregarded_count)} disregarded")
     yield row("rate", width, *_rate(look, width - LABEL_CELLS, ascii_only=ascii_only))
-    waiting = (
-        f"{count_text(statistics.queued_count)} queued, {count_text(statistics.leased_count)} of them out"
-    )
+    queued, fetched = count_text(statistics.queued_count), count_text(statistics.leased_count)
     future = f", {count_text(statistics.future_count)} for later" if statistics.future_count else ""
-    yield row("URIs", width, f"{waiting}{future}; {count_text(statistics.discovered_count)} discovered")
+    found = f"{count_text(statistics.discovered_count)} discovered"
+    yield row("URIs", width, f"{queued} queued ({fetched} being fetched){future}; {found}")
     yield row("queues", width, _queues(statistics))
     if statistics.failed_count or any(map(_is_error, statistics.fetch_status_counts)):
         yield row("errors", width, (_errors(statistics), "red" if statistics.failed_count else ""))

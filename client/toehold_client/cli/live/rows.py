@@ -24,7 +24,7 @@ from .presence import LEFT, PRESENT, absence_text, presence
 from .seeds import seed_text, seeds_text
 from .trouble import troubles
 
-_WAITING = "ABOUT_TO_GET_URI"
+_IDLE = "ABOUT_TO_GET_URI"
 
 
 def problems(look: Look, width: int) -> Iterator[Item]:
@@ -73,16 +73,16 @@ def _node(look: Look, node: Node) -> Text:
 
 
 def _at_work(nodes: Sequence[Node]) -> str:
-    """`8 toes: 6 fetching, 1 writing, 1 waiting; 9 out`, of nodes together."""
+    """`8 toes: 6 fetching, 1 writing, 1 idle; 9 leases`, of nodes together."""
     steps: Counter[str] = Counter()
     for node in nodes:
         for told in node.toe_steps:
             steps[told.step] += told.count
-    waiting = steps.pop(_WAITING, 0)
+    idle = steps.pop(_IDLE, 0)
     at = [f"{count_text(count)} {step.lower()}" for step, count in steps.most_common() if count]
-    at += [f"{count_text(waiting)} waiting"] if waiting else []
-    toes = f"{counted(steps.total() + waiting, 'toe')}{': ' if at else ''}{', '.join(at)}"
-    return f"{toes}; {count_text(sum(node.leased_count for node in nodes))} out"
+    at += [f"{count_text(idle)} idle"] if idle else []
+    toes = f"{counted(steps.total() + idle, 'toe')}{': ' if at else ''}{', '.join(at)}"
+    return f"{toes}; {counted(sum(node.leased_count for node in nodes), 'lease')}"
 
 
 def jobs(look: Look, width: int) -> Iterator[Item]:
