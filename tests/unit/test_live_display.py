@@ -43,7 +43,7 @@ from toehold.frontier.v1.frontier_pb2 import ToeStepCount
 from toehold_client.cli.live.crawl_log import LoggedPage
 from toehold_client.cli.live.displays import Display, Lines, Objects, Panel, WhileSeen, show_once
 from toehold_client.cli.live.layout import WHOLE, line, picture, share
-from toehold_client.cli.live.look import Look, is_problem, to_record, waiting_text
+from toehold_client.cli.live.look import Look, is_problem, to_record
 from toehold_client.cli.live.seeds import Seeds, seeds_text
 from toehold_client.cli.live.trouble import NEWS_S, NODES_START_S, absences, seed_troubles, troubles
 from toehold_client.events import Event
@@ -113,7 +113,6 @@ def look(text: str = "", many: int = 1, **parts: Any) -> Look:
         average_succeeded_per_second=12.34,
         bytes_per_second=92_100,
         average_bytes_per_second=123_456,
-        waiting_for=text and f"a resting queue{text}",
         remaining_min_duration=Duration(seconds=4_000),
         remaining_max_duration=Duration(seconds=10_000),
         annotation_counts={"hookFailed": many},
@@ -273,19 +272,6 @@ def test_a_long_name_loses_its_middle_and_a_setting_is_named_once() -> None:
     assert slowest.endswith(",www,  for 3.0 s: politeness; 45 queued") and len(slowest) == 80
     assert lines[-1].endswith("/last.html") and "https://www.example.com/l" in lines[-1]
     assert len(lines[-1]) == 80
-
-
-def test_while_nothing_is_due_it_tells_what_is_awaited_and_for_how_long() -> None:
-    statistics = Statistics(
-        snapshot_time=at(0), waiting_for="3 resting queues (politeness)", next_due_time=at(42)
-    )
-    told = "(in 42 s): 3 resting queues (politeness)"
-    shown = look(statistics=statistics)
-    assert [text for text in drawn(shown) if text.startswith("waiting  until ") and text.endswith(told)]
-    assert line(replace(shown, why="")).endswith(told)
-    assert waiting_text(Statistics(waiting_for="launch", snapshot_time=at(0))) == "launch"
-    assert waiting_text(Statistics(next_due_time=at(42), snapshot_time=at(0))) == ""
-    assert waiting_text(Statistics(waiting_for="a rest", next_due_time=at(2), snapshot_time=at(0))) == ""
 
 
 def test_what_there_is_nothing_to_say_of_is_left_out() -> None:
@@ -534,7 +520,7 @@ def test_a_line_tells_one_reason_and_has_no_plural_for_one() -> None:
         exit_status=ExitStatus.EXIT_STATUS_FINISHED,
         failure="no page was fetched: name not found",
     )
-    statistics = Statistics(succeeded_count=1, waiting_for="resumption")
+    statistics = Statistics(succeeded_count=1)
     told = line(look(status=failed, statistics=statistics, nodes=[]))
     assert told == (
         "FINISHED  1 page  0.0 pages/s  0 B/s  0 queued  0 failed  0 B  no page was fetched: name not found"

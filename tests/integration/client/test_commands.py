@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import click
@@ -477,7 +478,7 @@ def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     assert told["fetch status"] == "-2 connect failed: 345, 200: 12 000"
     assert told["queues"] == "READY: 3"
     assert told["elapsed"] == "1 min 15 s"
-    assert (told["waiting for"], told["limited by"]) == ("every host rests", "one host")
+    assert told["limited by"] == "one host" and "waiting for" not in told, "that says the same"
     assert told["estimate"] == "1 to 3 h left"
     assert told["seeds"] == "0 of 2 announced"
     assert told["seed"] == "https://b.example/: name not found"
@@ -487,10 +488,13 @@ def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
 def test_the_status_of_a_crawl_that_failed_says_why(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     failure = "no page was fetched: of 30 URIs, 30 name not found"
     frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
-    frontier.will("GetStatistics", GetStatisticsResponse(status=status("FINISHED", failure=failure)))
+    ended = Statistics(waiting_for="1 lease to end")
+    answer = GetStatisticsResponse(status=status("FINISHED", failure=failure), statistics=ended)
+    frontier.will("GetStatistics", answer)
     frontier.will("ListSeeds", ListSeedsResponse(seeds=[SEEDS.seeds[1]] * 23))
     lines = toehold_at("status", "--crawl", "c")[1].splitlines()
     assert [line.split(None, 1)[1] for line in lines if line.startswith("failure ")] == [failure]
+    assert any(re.fullmatch("waiting for +1 lease to end", line) for line in lines)
     assert lines[-1].endswith("  3 more; to see all: toehold report seeds --crawl c")
 
 

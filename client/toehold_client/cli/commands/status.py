@@ -72,7 +72,7 @@ def _facts(
         ("queues", counts_text(statistics.queue_state_counts)),
         ("limited by", statistics.limited_by),
         ("estimate", time_left(statistics)),
-        ("waiting for", statistics.waiting_for),
+        ("waiting for", "" if statistics.limited_by else statistics.waiting_for),  # else twice the same
         ("next due", output.moment(statistics.next_due_time)),
     ]
     for seed in seeds.troubled[:_MOST_TOLD]:

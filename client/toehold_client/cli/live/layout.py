@@ -19,7 +19,7 @@ from toehold_client.spec.plain import seconds_of
 from . import rows
 from .cells import LABEL_CELLS, Item, labelled, row
 from .history import sparkline
-from .look import Look, time_left, waiting_text
+from .look import Look, time_left
 from .trouble import absences, troubles
 
 WHOLE = 100_000
@@ -133,7 +133,7 @@ def line(look: Look) -> str:
         f"{count_text(statistics.failed_count)} failed",
         bytes_text(statistics.bytes_count),
         time_left(statistics),
-        _absence(look) or look.status.failure or look.why or waiting_text(statistics),
+        _absence(look) or look.status.failure or look.why,
         "; ".join(wrong),
     ]
     return "  ".join(part for part in parts if part)
@@ -156,7 +156,6 @@ def _standing(look: Look, width: int) -> Iterator[Item]:
         ("failed", look.status.failure, "bold red"),
         ("reason", look.status.reason, "red"),
         ("why", look.why, "yellow"),
-        ("waiting", "" if look.waiting_in else waiting_text(look.statistics), "yellow"),
     ):
         if text:
             yield row(label, width, (text, colour))

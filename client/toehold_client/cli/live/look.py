@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -19,9 +18,6 @@ from .crawl_log import LoggedPage
 from .seeds import Seeds
 
 _PROBLEMS = frozenset(("problem", "flights_cancelled", "limit_reached", "uris_left"))
-
-SOON_S = 10.0
-"""A wait that ends sooner is not worth telling: politeness has one after each page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +83,6 @@ def time_left(statistics: Statistics) -> str:
         return ""
     least, most = statistics.remaining_min_duration, statistics.remaining_max_duration
     return remaining_text(seconds_of(least), seconds_of(most))
-
-
-def waiting_text(statistics: Statistics) -> str:
-    """While nothing can be leased for some time: the reason, and until when. Empty otherwise."""
-    if not statistics.waiting_for or not statistics.HasField("next_due_time"):
-        return statistics.waiting_for
-    left_s = max(seconds_until(statistics, statistics.next_due_time), 0.0)
-    if left_s < SOON_S:
-        return ""
-    # Shown by this machine's clock: the frontier's may be another.
-    until = datetime.now(UTC).astimezone() + timedelta(seconds=left_s)
-    return f"until {until:%H:%M:%S} (in {left_s:.0f} s): {statistics.waiting_for}"
 
 
 def to_record(look: Look) -> dict[str, Any]:
