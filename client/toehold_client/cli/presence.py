@@ -7,8 +7,9 @@ import time
 from collections.abc import Sequence
 
 from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node, NodePresence
+from toehold_client.spec.plain import seconds_of
 
-from .text import counted, duration_text
+from .text import counted, rough_text
 
 PRESENT = NodePresence.NODE_PRESENCE_PRESENT
 SILENT = NodePresence.NODE_PRESENCE_SILENT
@@ -34,16 +35,24 @@ def is_working(node: Node) -> bool:
 
 
 def presence_text(node: Node, answer: GetFrontierResponse, now_s: float | None = None) -> str:
-    """`present`, `present, drains`, `silent for 25 s`, `lost 3 min ago`, `left`."""
-    seen_s = node.last_seen_time.ToNanoseconds() / 1e9
-    ago_s = max((time.time() if now_s is None else now_s) - seen_s, 0.0)
+    """`present`, `present, drains`, or its absence; `-` if the frontier is too old to say."""
     if node.presence == PRESENT:
         return "present, drains" if node.draining else "present"
-    if node.presence == SILENT:
-        return f"silent for {_about(ago_s)}"
-    if node.presence == LOST:
-        return f"lost {_about(max(ago_s - answer.lease_duration.ToNanoseconds() / 1e9, 0.0))} ago"
-    return "left" if node.presence == LEFT else "-"
+    seen_s = node.last_seen_time.ToNanoseconds() / 1e9
+    ago_s = max((time.time() if now_s is None else now_s) - seen_s, 0.0)
+    return absence_text(node.presence, ago_s, seconds_of(answer.lease_duration)) or "-"
+
+
+def absence_text(presence: NodePresence.ValueType, silent_s: float, lease_s: float) -> str:
+    """`silent for 12 s`, `lost 3 min ago`, `left 2 h ago`; empty for a node that is there.
+
+    A node is lost once its leases have lapsed, a lease period after its last call.
+    """
+    if presence == SILENT:
+        return f"silent for {rough_text(silent_s)}"
+    if presence == LOST:
+        return f"lost {rough_text(max(silent_s - lease_s, 0.0))} ago"
+    return f"left {rough_text(silent_s)} ago" if presence == LEFT else ""
 
 
 def summary(nodes: Sequence[Node]) -> str:
@@ -75,12 +84,3 @@ def rival_warning(node: Node) -> str:
         f"Warning: two processes use the name {node.node!r}, so the frontier refuses one of them (session "
         f"{node.rival_session}). End one, or restart it with another --name."
     )
-
-
-def _about(seconds: float) -> str:
-    """`25 s`, `3 min`, `2 h 03 min`: a rough time."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min"
-    return duration_text(seconds)

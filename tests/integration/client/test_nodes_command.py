@@ -127,8 +127,8 @@ def test_list_says_it_all_to_programs(toehold_at: Toehold, frontier: FakeFrontie
     [
         (SILENT, 25, "silent for 25 s"),
         (LOST, 30 + 185, "lost 3 min ago"),
-        (LOST, 30 + 7_500, "lost 2 h 05 min ago"),
-        (LEFT, 5, "left"),
+        (LOST, 30 + 7_500, "lost 2 h ago"),
+        (LEFT, 5, "left 5 s ago"),
     ],
 )
 def test_toe_threads_of_a_node_that_is_not_present_do_not_count(

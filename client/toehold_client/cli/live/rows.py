@@ -14,13 +14,14 @@ from rich.text import Text
 from toehold.frontier.v1.admin_pb2 import Job, JobState, Node, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.cli import output
+from toehold_client.cli.presence import LEFT, PRESENT
 from toehold_client.cli.text import bytes_text, count_text, counted, duration_text, rough_text
 from toehold_client.events import Event
 from toehold_client.spec.plain import enum_word
 
 from .cells import LABEL_CELLS, Item, beside, shortened, text_of, wrapped
 from .look import Look, seconds_until
-from .presence import LEFT, PRESENT, absence_text, presence
+from .presence import absence, presence
 from .seeds import seed_text, seeds_text
 from .trouble import troubles
 
@@ -65,9 +66,9 @@ def nodes(look: Look, width: int) -> Iterator[Item]:
 
 
 def _node(look: Look, node: Node) -> Text:
-    absence = absence_text(look, node)
-    if absence:
-        return text_of((absence, "dim" if presence(look, node) == LEFT else "red"))
+    absent = absence(look, node)
+    if absent:
+        return text_of((absent, "dim" if presence(look, node) == LEFT else "red"))
     asked = f"; {node.pool_size} asked for" if node.HasField("pool_size") else ""
     return text_of(("drains: ", "yellow") if node.draining else "", _at_work([node]), asked)
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState
+from toehold_client.cli.presence import LOST, SILENT
 from toehold_client.cli.text import counted
 
 from .look import Look, seconds_until
-from .presence import LOST, SILENT, absence_text, is_present, presence, silent_s
+from .presence import absence, is_present, presence, silent_s
 from .seeds import seed_text
 
 NODES_START_S = 5.0
@@ -57,9 +58,9 @@ def troubles(look: Look) -> Iterator[Trouble]:
 def absences(look: Look) -> Iterator[Trouble]:
     """The nodes that should be there."""
     for node in look.nodes:
-        absence = presence(look, node)
-        if absence in (SILENT, LOST) and silent_s(look, node) < NEWS_S:
-            yield Trouble(f"node {node.node} {absence}", f"node {node.node}: {absence_text(look, node)}")
+        found = presence(look, node)
+        if found in (SILENT, LOST) and silent_s(look, node) < NEWS_S:
+            yield Trouble(f"node {node.node} {found}", f"node {node.node}: {absence(look, node)}")
 
 
 def seed_troubles(look: Look) -> Iterator[Trouble]:
