@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from acceptance.at_terminal import check_fits, plain, terminal_of
 from acceptance.judging import BRISK, ONE, crawl_arguments, slow_spec
 from acceptance.parts import Parts
 from acceptance.programs import Program, Programs, json_of, toehold
 from acceptance.terminal import CTRL_C, Terminal
 from frontier_harness.waiting import eventually
-from rich.cells import cell_len
 
 from practice_web.practice import PracticeWeb
 
 NOWHERE = "http://nowhere.invalid/"
-LABELS = ("crawl", "why", "pages", "rate", "URIs", "seeds", "nodes", "largest")
 NO_NODE = "no node is there, so nothing is fetched"
 
 
 @pytest.fixture
 def terminal(programs: Programs) -> Iterator[Terminal]:
-    with Terminal(programs) as opened:
-        opened.resize(80, 24)
+    with terminal_of(programs) as opened:
         yield opened
-
-
-def plain(terminal: Terminal) -> str:
-    """All that was written to it, without what moves the cursor or colours text."""
-    lines = terminal.shown.replace("\x1b[H", "\n").replace("\r", "\n")
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", lines)
 
 
 def slow_crawl(web: PracticeWeb, folder: Path) -> list[str]:
@@ -43,11 +35,11 @@ def slow_crawl(web: PracticeWeb, folder: Path) -> list[str]:
     return ["crawl", "--spec", str(spec), *arguments[3:], NOWHERE]
 
 
-def until_shown(shown: Callable[[], str], pattern: str) -> None:
-    eventually(lambda: re.search(pattern, shown(), re.MULTILINE), pattern)
+def until_shown(terminal: Terminal, pattern: str) -> None:
+    eventually(lambda: re.search(pattern, plain(terminal.shown), re.MULTILINE), pattern)
 
 
-def check_it_tells_all(shown: Callable[[], str]) -> None:
+def check_it_tells_all(terminal: Terminal) -> None:
     """Asserts that a picture on 80 columns has all that somebody wants to know, and nothing that is cut."""
     for words in (
         r"^crawl    RUNNING  \S+, for .*left",
@@ -60,15 +52,15 @@ def check_it_tells_all(shown: Callable[[], str]) -> None:
         r"^nodes .* toes: .* leases?",
         r"^largest  \S+ +\d+ queued",
     ):
-        until_shown(shown, words)
-    assert max(cell_len(line) for line in shown().splitlines() if line[:9].strip() in LABELS) <= 80
+        until_shown(terminal, words)
+    check_fits(terminal.shown)
 
 
 def test_a_crawl_at_a_terminal_tells_all_there_is(
     web: PracticeWeb, terminal: Terminal, tmp_path: Path
 ) -> None:
     crawl = terminal.toehold(*slow_crawl(web, tmp_path))
-    check_it_tells_all(lambda: plain(terminal))
+    check_it_tells_all(terminal)
     terminal.type(CTRL_C)
     assert crawl.wait() == 130
 
@@ -81,17 +73,17 @@ def test_a_watch_of_a_directory_tells_the_same_and_goes_on_with_a_crawl_that_was
     eventually(lambda: (directory / "frontier.json").is_file(), "a frontier")
     watch = terminal.toehold("watch", "--dir", str(directory), "--interval", "0.3")
     piped = programs.toehold("watch", "--dir", str(directory), "--interval", "0.3")
-    until_shown(lambda: plain(terminal), r"^pages    [1-9]\d* succeeded")
+    until_shown(terminal, r"^pages    [1-9]\d* succeeded")
     first = json_of("status", "--dir", str(directory))["statistics"]["succeeded_count"]
 
     interrupt(crawl)
     waiting = "paused; waiting for it to go on in"
-    eventually(lambda: waiting in plain(terminal) and waiting in piped.said, "a crawl that is paused")
+    eventually(lambda: waiting in plain(terminal.shown) and waiting in piped.said, "a crawl that is paused")
     assert watch.runs and piped.runs
 
-    seen = len(plain(terminal))
+    seen = len(terminal.shown)
     programs.toehold(*slow_crawl(web, tmp_path))
-    eventually(lambda: "RUNNING" in plain(terminal)[seen:], "a crawl that goes on")
+    eventually(lambda: "RUNNING" in terminal.shown[seen:], "a crawl that goes on")
     assert toehold("set", "--dir", str(directory), BRISK, "politeness.delay_factor=0").returncode == 0
     assert (watch.wait(), piped.wait()) == (0, 0)
     last = piped.said.splitlines()[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -20,8 +21,8 @@ class Group(click.Group):
 class Sections(Group):
     """Commands under headings."""
 
-    def __init__(self, *arguments: object, **settings: object) -> None:
-        super().__init__(*arguments, **settings)  # type: ignore[arg-type]
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         self.sections: dict[str, Sequence[click.Command]] = {}
 
     def add_sections(self, sections: Mapping[str, Sequence[click.Command]]) -> None:

@@ -17,10 +17,13 @@ class Whole(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The number; wrong usage if it is out of bounds."""
-        number = click.INT(value, param, ctx)
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"must be a whole number, got {value!r:.80}", param, ctx)
         if not within(self, number):
             self.fail(f"must be {_demand(self)}, got {number}", param, ctx)
-        return int(number)
+        return number
 
     def _describe_range(self) -> str:
         return bounds_text(self)
@@ -33,10 +36,13 @@ class Real(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number; wrong usage if it is out of bounds."""
-        number = click.FLOAT(value, param, ctx)
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"must be a number, got {value!r:.80}", param, ctx)
         if not within(self, number):
             self.fail(f"must be {_demand(self)}, got {number:g}", param, ctx)
-        return float(number)
+        return number
 
     def _describe_range(self) -> str:
         return bounds_text(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -126,7 +125,6 @@ def test_names_of_settings_are_completed_with_an_equals_sign(command: str) -> No
     assert all(name.endswith("=") for name in names)
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize(
     ("told", "reply"),
     [

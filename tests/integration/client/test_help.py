@@ -98,7 +98,8 @@ def test_bounds_are_told_in_words(bounds: Whole | Real, text: str) -> None:
         ),
         (("pause", "--wait", "-1"), "'--wait': must be between 0 and 31536000, got -1"),
         (("pause", "--wait", "nan"), "'--wait': must be between 0 and 31536000, got nan"),
-        (("pause", "--wait", "soon"), "'--wait': 'soon' is not a valid float"),
+        (("pause", "--wait", "soon"), "'--wait': must be a number, got 'soon'"),
+        (("queues", "--limit", "1.5"), "'--limit': must be a whole number, got '1.5'"),
     ],
 )
 def test_a_number_out_of_bounds_is_refused_with_its_bounds(
