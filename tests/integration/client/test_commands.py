@@ -1,4 +1,4 @@
-"""The commands of `toehold`: what they print for people and for programs, and how they end."""
+"""The commands of `toehold`: which crawl they mean, what they print, and how they end."""
 
 from __future__ import annotations
 
@@ -11,67 +11,43 @@ import click
 import grpc
 import pytest
 from client_doubles.command_line import (
-    NASCENT,
     PAUSED,
     PAUSING,
     RUNNING,
     STOPPED,
     TIME,
-    WHEN,
     Toehold,
     message,
     present,
     said,
     status,
 )
-from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
+from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier, Refusal, serving
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1.admin_pb2 import (
-    AddSeedsResponse,
     Crawl,
-    CreateCrawlResponse,
     DeleteCrawlResponse,
     GetCrawlResponse,
     GetStatisticsResponse,
-    LaunchCrawlResponse,
     ListCrawlsResponse,
     ListQueuesResponse,
     ListSeedsResponse,
-    RejectedSeed,
     Seed,
     SeedResult,
     WorkQueue,
 )
 from toehold.frontier.v1.crawl_pb2 import (
-    Checkpointed,
-    CrawlSpec,
     CrawlState,
     CrawlStatus,
     Event,
-    FlightsCancelled,
-    Held,
-    IntervalStatistics,
-    JobEnded,
-    LimitReached,
-    NodeJoined,
-    NodeLeft,
-    OperatorActed,
-    Problem,
     QueueState,
-    Released,
-    RoundBegun,
-    SeedsConcluded,
     Statistics,
     TargetState,
-    TornDown,
-    UrisLeft,
-    Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import RequestStateResponse
 from toehold_client.cli.exits import MEANINGS
 from toehold_client.cli.main import toehold
-from toehold_client.spec import file as spec_file
 
 ILLEGAL = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is FINISHED", "ILLEGAL_STATE", {"state": "FINISHED"}
@@ -195,196 +171,6 @@ def test_the_exit_codes_are_in_the_help_and_in_the_manual(toehold_at: Toehold) -
     for code, meaning in MEANINGS.items():
         assert f"{code.value:>3}  {meaning}" in output
         assert f"| {code.value} | {meaning} |" in manual.read_text()
-
-
-# init and launch
-
-
-def test_init_writes_a_spec_that_can_be_loaded(toehold_at: Toehold, tmp_path: Path) -> None:
-    file = tmp_path / "crawl.toml"
-    code, output, _ = toehold_at("init", str(file))
-    assert (code, str(file) in output) == (0, True)
-    assert spec_file.load(file).spec == CrawlSpec()
-
-
-def test_init_overwrites_nothing(toehold_at: Toehold, tmp_path: Path) -> None:
-    file = tmp_path / "crawl.toml"
-    file.write_text("mine")
-    code, _, errors = toehold_at("init", str(file))
-    assert code == 2
-    assert "exists already" in errors
-    assert file.read_text() == "mine"
-
-
-def test_init_where_nothing_can_be_written_is_told(toehold_at: Toehold, tmp_path: Path) -> None:
-    code, _, errors = toehold_at("init", str(tmp_path / "missing" / "crawl.toml"))
-    assert (code, "cannot be written: No such file" in errors) == (2, True)
-
-
-def test_init_writes_what_its_options_say_as_crawl_understands_them(
-    toehold_at: Toehold, tmp_path: Path
-) -> None:
-    file = tmp_path / "specs" / "crawl.toml"
-    file.parent.mkdir()
-    seeds_file = tmp_path / "seeds.txt"
-    seeds_file.write_text("www.b.example\n")
-    given = [
-        *("--seeds-file", str(seeds_file), "--exclude", "*.pdf", "--exclude", '/"a"/', "--subdomains"),
-        *("--page-requisites", "--max-hops", "2", "--max-pages", "9", "--max-time", "1h30m"),
-        *("--min-delay", "60", "--delay-factor", "0", "--parallel", "2", "--adaptive"),
-        *("--contact", "me@a.example"),
-        *("--user-agent", "my-bot", "--max-attempts", "3", "--retry-delay", "0.5", "--fetch-timeout", "7"),
-    ]
-    code, output, errors = toehold_at("init", str(file), "a.example/x", *given)
-    assert (code, errors) == (0, "")
-    assert output == f"Wrote {file}. To start the crawl, run: toehold launch {file}\n"
-    found = spec_file.load(file)
-    assert list(found.seeds()) == ["https://a.example/x", "https://www.b.example"]
-    spec = found.spec
-    assert list(spec.scope.reject_patterns) == [r".*\.pdf", 'https?://[^/]*/"a"/.*']
-    assert list(spec.scope.surt_prefixes) == ["+a.example", "+b.example"]
-    assert (spec.scope.page_requisites, spec.scope.max_link_hops, spec.limits.max_documents) == (True, 2, 9)
-    assert (spec.limits.max_elapsed.seconds, spec.politeness.min_delay.seconds) == (5400, 60)
-    assert spec.politeness.max_delay.seconds == 60, "it would contradict the shortest rest"
-    politeness = spec.politeness
-    assert (politeness.delay_factor, politeness.adaptive, politeness.max_parallel) == (0, True, 2)
-    assert (spec.contact, spec.fetch.product_token, spec.retry.max_attempts) == ("me@a.example", "my-bot", 3)
-    assert (spec.retry.delay.ToMilliseconds(), spec.fetch.timeout.seconds) == (500, 7)
-    assert "# Most links between a seed and a URI." in file.read_text(), "with its comments"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            ("https://a.example/",),
-            "Name the file before the URLs: toehold init crawl.toml URL",
-        ),
-        (("f.toml", "htp://a.example"), "did you mean http://a.example?"),
-        (("f.toml", "--subdomains"), "--subdomains needs URLs"),
-        (("f.toml", "--seeds-file", "-"), "it cannot be -"),
-        (("f.toml", "--exclude", "docs"), "did you mean /docs/"),
-    ],
-)
-def test_init_with_options_that_make_no_sense_writes_nothing(
-    toehold_at: Toehold,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    told: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, _, errors = toehold_at("init", *arguments)
-    assert (code, list(tmp_path.iterdir())) == (2, [])
-    assert told in " ".join(errors.split())
-
-
-def spec_at(folder: Path, text: str = 'name = "c"\nseeds = ["www.example.com", "mailto:x"]') -> str:
-    file = folder / "crawl.toml"
-    file.write_text(text)
-    return str(file)
-
-
-def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path) -> None:
-    mail = RejectedSeed(uri="mailto:x", number=2, verdict=Verdict.VERDICT_UNSUPPORTED_SCHEME)
-    seeds = AddSeedsResponse(added_count=1, rejected_count=1, rejected=[mail])
-    for _ in range(2):
-        frontier.will("CreateCrawl", CreateCrawlResponse())
-        frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(status=NASCENT))] * 2)
-        frontier.will("AddSeeds", seeds)
-        frontier.will("LaunchCrawl", LaunchCrawlResponse(status=RUNNING))
-    left_out = "Refused: seed 2 (mailto:x) has a scheme other than http and https\n"
-    skipping = toehold_at("launch", spec_at(tmp_path), "--skip-bad-seeds")
-    assert skipping == (0, "c: RUNNING, 1 seed\n", left_out)
-    assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://www.example.com", "mailto:x"]
-    code, output, errors = toehold_at(
-        "launch", spec_at(tmp_path), "--crawl", "d", "--skip-bad-seeds", "--json"
-    )
-    assert (code, errors) == (0, left_out)
-    (told,) = said(output)
-    assert (told["crawl"], told["status"]["state"], told["seeds"]["added_count"]) == ("d", "RUNNING", 1)
-
-
-@pytest.mark.parametrize("command", ["create", "launch", "run"])
-def test_a_refused_seed_ends_the_command_before_the_launch(
-    command: str, frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
-) -> None:
-    typo = RejectedSeed(uri="https//b.example", number=2, verdict=Verdict.VERDICT_MALFORMED)
-    frontier.will("CreateCrawl", CreateCrawlResponse())
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(status=NASCENT)))
-    frontier.will("AddSeeds", AddSeedsResponse(added_count=1, rejected_count=1, rejected=[typo]))
-    code, output, errors = toehold_at(command, spec_at(tmp_path))
-    assert (code, output) == (2, "")
-    assert (
-        "Refused: seed 2 (https//b.example) is not a valid URL; did you mean https://b.example?\n" in errors
-    )
-    assert "1 seed was refused; correct it, or add --skip-bad-seeds" in errors
-    assert not frontier.asked["LaunchCrawl"]
-
-
-def test_a_spec_without_seeds_is_refused_before_anything_is_created(
-    frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
-) -> None:
-    code, output, errors = toehold_at("launch", spec_at(tmp_path, 'name = "c"'))
-    assert (code, output) == (2, "")
-    assert "has no seeds; list some in `seeds` or in a `seeds_file`" in errors
-    assert "CreateCrawl" not in frontier.asked
-
-
-def test_a_spec_that_the_frontier_refuses_is_told_with_all_its_problems(
-    frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
-) -> None:
-    problems = {"contact": "is needed", "fetch.timeout": "0 is too short"}
-    refusal = Refusal(
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "contact: is needed; fetch.timeout: 0 is too short",
-        "INVALID_SPEC",
-        problems,
-    )
-    frontier.will("CreateCrawl", refusal)
-    code, _, errors = toehold_at("launch", spec_at(tmp_path))
-    assert code == 2
-    assert errors.splitlines() == [
-        "Error: the frontier refuses the spec:",
-        "  contact: is needed",
-        "  fetch.timeout: 0 is too short",
-    ]
-
-
-def test_a_surt_prefix_that_the_frontier_refuses_is_told_with_its_line(
-    frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
-) -> None:
-    (tmp_path / "surts.txt").write_text("# ours\n+http://(com,example,\n\n-a!b\n")
-    text = 'name = "c"\nseeds = ["www.example.com"]\nsurt_prefixes_file = "surts.txt"'
-    scope = '\n[scope]\nsurt_prefixes = ["example.org"]'
-    problems = {"scope.surt_prefixes[0]": "is wrong", "scope.surt_prefixes[2]": "is no host"}
-    refusal = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "both", "INVALID_SPEC", problems)
-    frontier.will("CreateCrawl", refusal)
-    code, _, errors = toehold_at("launch", spec_at(tmp_path, text + scope))
-    assert code == 2
-    assert errors.splitlines() == [
-        "Error: the frontier refuses the spec:",
-        f"  {tmp_path / 'surts.txt'}, line 4: is no host",
-        "  scope.surt_prefixes[0]: is wrong",
-    ]
-    (asked,) = frontier.asked["CreateCrawl"]
-    assert list(asked.spec.scope.surt_prefixes) == ["example.org", "+http://(com,example,", "-a!b"]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "has no name for the crawl"),
-        ("name = 'c'\nseeds_file = 'missing.txt'", "missing.txt cannot be read"),
-        ("[fetch]\ntimeout = 3", "fetch.timeout: no such field; did you mean timeout_seconds?"),
-    ],
-)
-def test_a_bad_spec_file_asks_nothing_of_the_frontier(
-    frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path, text: str, told: str
-) -> None:
-    code, _, errors = toehold_at("launch", spec_at(tmp_path, text))
-    assert (code, told in errors) == (2, True)
-    assert not frontier.asked
 
 
 # pause, resume, stop
@@ -519,114 +305,6 @@ def test_what_comes_from_the_web_cannot_command_the_terminal(
     assert r"\x1b[2Jq\n" in output
     assert r"bücher\u202e" in output
     assert "\x1b" not in output
-
-
-WORDS = [
-    (
-        Event(seeds_concluded=SeedsConcluded(seed_count=3, queued_count=2)),
-        "3 seeds announced, 2 queued",
-    ),
-    (
-        Event(limit_reached=LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4)),
-        "limit reached: max_bytes = 9; the crawl has 12, and 4 URIs at nodes",
-    ),
-    (
-        Event(limit_reached=LimitReached(limit="max_elapsed", value=60_000, reached=61_000)),
-        "limit reached: max_elapsed = 1 min 00 s; the crawl has run for 1 min 01 s",
-    ),
-    (Event(round_begun=RoundBegun(round=2)), "round 2 begins with the seeds"),
-    (
-        Event(uris_left=UrisLeft(retired_count=5, ineligible_count=6)),
-        "URIs left: 5 in retired queues, 6 in ineligible queues",
-    ),
-    (Event(job_ended=JobEnded(job=7, kind="deletion", outcome="done")), "job 7 (deletion): done"),
-    (
-        Event(
-            statistics=IntervalStatistics(
-                interval_duration=Duration(seconds=20),
-                succeeded_count=1200,
-                failed_count=3,
-                bytes_count=2_000_000,
-                queued_count=40,
-            )
-        ),
-        "in 20.0 s: 1 200 succeeded, 2.0 MB, 3 failed, 40 queued",
-    ),
-    (Event(node_joined=NodeJoined(node="n1", session="s")), "node n1 joined"),
-    (
-        Event(node_left=NodeLeft(node="n1", session="s", reason="silent")),
-        "node n1 is lost: it does not call any more",
-    ),
-    (Event(node_left=NodeLeft(node="n1", session="s", reason="left")), "node n1 left"),
-    (
-        Event(node_left=NodeLeft(node="n1", session="s", reason="replaced")),
-        "node n1 is replaced by another process of its name",
-    ),
-    (Event(operator_acted=OperatorActed(operator="ann@desk", action="pause")), "ann@desk requested: pause"),
-    (
-        Event(operator_acted=OperatorActed(operator="a", action="update", detail="weight")),
-        "a requested: update, weight",
-    ),
-    (Event(problem=Problem(kind="disk-reserve", detail="1 MB left")), "problem: 1 MB left (disk-reserve)"),
-    (Event(held=Held()), "held: the frontier writes nothing about the crawl until its release"),
-    (Event(released=Released()), "released"),
-    (Event(checkpointed=Checkpointed(checkpoint="cp1")), "saved in checkpoint cp1"),
-    (
-        Event(flights_cancelled=FlightsCancelled(leased_count=4, bound="stop_timeout")),
-        "stop_timeout is over: 4 leases cancelled",
-    ),
-    (
-        Event(flights_cancelled=FlightsCancelled(leased_count=1, bound="interrupt")),
-        "interrupted: 1 lease cancelled",
-    ),
-    (Event(status_changed=status("PAUSED", reason="1 MB left")), "PAUSED: 1 MB left"),
-    (Event(status_changed=STOPPED), "FINISHED (ABORTED)"),
-    (Event(torn_down=TornDown()), "torn down"),
-    (Event(), "an event that this version does not know"),
-]
-EVENTS: list[Event] = []
-for number, (unnumbered, _) in enumerate(WORDS, 1):
-    EVENTS.append(Event(sequence=number, cursor=f"e{number}", event_time=TIME))
-    EVENTS[-1].MergeFrom(unnumbered)
-
-
-def test_events_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    last = EVENTS[-1].cursor
-    frontier.will("StateEvents", [present(STOPPED, last)], [present(STOPPED, "e0"), *map(message, EVENTS)])
-    code, output, _ = toehold_at("events", "--crawl", "c")
-    assert code == 0
-    assert output.splitlines() == [
-        f"{WHEN}  {event.cursor}  {words}" for event, (_, words) in zip(EVENTS, WORDS, strict=True)
-    ]
-    assert frontier.asked["StateEvents"][1].cursor == "start"
-
-
-def test_every_kind_of_event_has_words_for_people() -> None:
-    kinds = {field.name for field in Event.DESCRIPTOR.oneofs_by_name["kind"].fields}
-    assert {event.WhichOneof("kind") for event in EVENTS} == kinds | {None}
-
-
-def test_events_for_programs_are_followed_through_a_restart(
-    frontier: FakeFrontier, toehold_at: Toehold
-) -> None:
-    first, *rest = map(message, EVENTS)
-    frontier.will(
-        "StateEvents", [present(RUNNING, "e0"), first, UNAVAILABLE], [present(RUNNING, "e1"), *rest]
-    )
-    code, output, _ = toehold_at("events", "--crawl", "c", "--follow", "--from", "e0", "--json")
-    assert code == 0
-    told = said(output)
-    assert [event["cursor"] for event in told] == [event.cursor for event in EVENTS]
-    assert "ABORTED" in [
-        event["status_changed"]["exit_status"] for event in told if "status_changed" in event
-    ]
-    assert [request.cursor for request in frontier.asked["StateEvents"]] == ["e0", "e1"]
-
-
-def test_events_from_now_on(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("StateEvents", [present(STOPPED, "e3")])
-    assert toehold_at("events", "--crawl", "c", "--follow", "--from", "now") == (0, "", "")
-    assert frontier.asked["StateEvents"][0].cursor == ""
 
 
 def queue_pages(count: int) -> list[ListQueuesResponse]:
