@@ -178,7 +178,7 @@ def _limit(limit: LimitReached) -> str:
     value, reached = count_text(limit.value), count_text(limit.reached)
     if limit.limit == "max_elapsed":
         value, reached = duration_text(limit.value / 1000), f"run for {duration_text(limit.reached / 1000)}"
-    out = f", and {counted(limit.leased_count, 'URI')} at nodes" if limit.leased_count else ""
+    out = f", and {counted(limit.leased_count, 'URI')} being fetched" if limit.leased_count else ""
     return f"limit reached: {limit.limit} = {value}; the crawl has {reached}{out}"
 
 

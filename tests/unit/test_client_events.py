@@ -52,7 +52,7 @@ def test_an_event_is_read_like_its_message() -> None:
         ({"node_joined": NodeJoined(node="north")}, "node north joined"),
         (
             {"limit_reached": LimitReached(limit="max_documents", value=9, reached=9, leased_count=2)},
-            "limit reached: max_documents = 9; the crawl has 9, and 2 URIs at nodes",
+            "limit reached: max_documents = 9; the crawl has 9, and 2 URIs being fetched",
         ),
         (
             {"problem": Problem(kind="store", detail="no\nspace \x1b[31m")},

@@ -42,7 +42,7 @@ WORDS = [
     ),
     (
         Event(limit_reached=LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4)),
-        "limit reached: max_bytes = 9; the crawl has 12, and 4 URIs at nodes",
+        "limit reached: max_bytes = 9; the crawl has 12, and 4 URIs being fetched",
     ),
     (
         Event(limit_reached=LimitReached(limit="max_elapsed", value=60_000, reached=61_000)),
