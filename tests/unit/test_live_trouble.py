@@ -1,0 +1,122 @@
+"""Trouble of a crawl that is shown live: what is wrong now, and which events are problems."""
+
+from __future__ import annotations
+
+import pytest
+from client_doubles.looks import (
+    PAUSED,
+    RUNNING,
+    at,
+    look,
+    node,
+    problem,
+    quiet,
+    seed,
+    told,
+)
+
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlState,
+    CrawlStatus,
+    FlightsCancelled,
+    JobEnded,
+    LimitReached,
+    NodeLeft,
+    Statistics,
+    UrisLeft,
+)
+from toehold_client.cli.live.look import Look, is_problem
+from toehold_client.cli.live.seeds import Seeds, seeds_text
+from toehold_client.cli.live.trouble import NEWS_S, NODES_START_S, absences, seed_troubles, troubles
+from toehold_client.events import Event
+
+
+def wrong(shown: Look) -> list[str]:
+    return [trouble.text for trouble in (*troubles(shown), *absences(shown), *seed_troubles(shown))]
+
+
+def test_a_crawl_that_goes_well_has_no_trouble() -> None:
+    assert wrong(quiet()) == []
+
+
+def test_a_crawl_without_nodes_has_trouble_as_soon_as_they_had_time_to_begin() -> None:
+    told = ["no node is there, so nothing is fetched"]
+    assert wrong(quiet(nodes=[])) == told
+    assert wrong(quiet(nodes=[node("north", -7_200, "LOST")])) == told
+    begun = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING, reach_time=at(-NODES_START_S / 2))
+    assert wrong(quiet(nodes=[], status=begun)) == []
+    assert wrong(quiet(nodes=[], status=PAUSED)) == []
+    assert wrong(quiet(nodes=[], away="no frontier answers")) == []
+
+
+def test_nodes_that_are_missed_or_share_a_name_or_lose_toe_threads_are_trouble() -> None:
+    nodes = [node("north", FETCHING=1), node("south", -12, "SILENT"), node("gone", -200, "LOST")]
+    nodes += [node("home", -60, "LEFT"), node("old", -NEWS_S - 1, "LOST")]
+    nodes[0].rival_session = "another"
+    nodes[0].pool.died_count, nodes[0].pool.abandoned_count = 1, 2
+    assert wrong(quiet(nodes=nodes)) == [
+        "node north: two processes use this name; give each its own",
+        "node north: 1 toe thread died",
+        "node north: 2 toe threads left behind",
+        "node south: silent for 12 s",
+        "node gone: lost 3 min ago",
+    ]
+
+
+def test_hooks_and_extractors_that_fail_and_leases_that_lapse_are_trouble() -> None:
+    remarks = {"hookFailed": 1, "extractorFailed": 1_200, "truncated": 7}
+    statistics = Statistics(snapshot_time=at(0), annotation_counts=remarks, lapsed_count=3)
+    assert wrong(quiet(statistics=statistics)) == [
+        "the hook failed on 1 page",
+        "an extractor failed on 1 200 pages",
+        "3 leases lapsed, because nodes fell silent; the URIs are fetched again",
+    ]
+
+
+def test_seeds_that_failed_or_were_answered_with_an_error_are_trouble() -> None:
+    seeds = Seeds.of(
+        [
+            seed("https://a.example/", "FETCHED", "fetched (200)"),
+            seed("https://b.example/", "FAILED", "name not found"),
+            seed("http://c.example/x", "ERROR", "answered with an error (404)"),
+            seed("https://d.example/", "PENDING", "not fetched yet"),
+        ]
+    )
+    assert wrong(quiet(seeds=seeds)) == [
+        "seed b.example: name not found",
+        "seed http://c.example/x: answered with an error (404)",
+    ]
+    assert seeds_text(seeds) == "1 of 4 fetched, 1 answered with an error, 1 failed, 1 pending"
+
+
+@pytest.mark.parametrize(
+    ("event", "wanted"),
+    [
+        (problem(1), True),
+        (told(flights_cancelled=FlightsCancelled(leased_count=3, bound="pause_timeout")), True),
+        (told(limit_reached=LimitReached(limit="max_bytes")), True),
+        (told(uris_left=UrisLeft(retired_count=1)), True),
+        (told(node_left=NodeLeft(node="north", reason="silent")), True),
+        (told(node_left=NodeLeft(node="north", reason="left")), False),
+        (told(status_changed=RUNNING), False),
+        (told(job_ended=JobEnded(job=1)), False),
+    ],
+)
+def test_which_events_are_problems(event: Event, wanted: bool) -> None:
+    assert is_problem(event) is wanted
+
+
+@pytest.mark.parametrize(
+    ("state", "tearing_down", "torn_down", "ended"),
+    [
+        (CrawlState.CRAWL_STATE_STOPPING, False, False, False),
+        (CrawlState.CRAWL_STATE_FINISHED, False, False, True),
+        (CrawlState.CRAWL_STATE_FINISHED, True, False, False),
+        (CrawlState.CRAWL_STATE_FINISHED, True, True, True),
+    ],
+)
+def test_a_crawl_has_ended_with_its_last_event(
+    state: CrawlState.ValueType, tearing_down: bool, torn_down: bool, ended: bool
+) -> None:
+    status = CrawlStatus(state=state, tearing_down=tearing_down, torn_down=torn_down)
+    assert look(status=status).ended is ended
