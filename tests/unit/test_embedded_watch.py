@@ -182,6 +182,7 @@ def test_a_crawl_paused_from_elsewhere_is_waited_for_and_a_signal_leaves_it_paus
     play = stage(RUNNING, PAUSED, signals=(50,))
     assert play.watch().until_end() is Ending.PAUSED
     assert play.ticks > 50
+    assert play.requests == [TargetState.TARGET_STATE_PAUSE], "so that nothing resumes it meanwhile"
     assert [text for text in play.said if "toehold resume --dir" in text] == play.said[:1]
 
 

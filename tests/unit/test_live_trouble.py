@@ -54,6 +54,7 @@ def test_nodes_that_are_missed_or_share_a_name_or_lose_toe_threads_are_trouble()
     nodes += [node("home", -60, "LEFT"), node("old", -NEWS_S - 1, "LOST")]
     nodes[0].rival_session = "another"
     nodes[0].pool.died_count, nodes[0].pool.abandoned_count = 1, 2
+    nodes[1].pool.died_count = 7  # it is not there, with its toe threads
     assert wrong(quiet(nodes=nodes)) == [
         "node north: two processes use this name; give each its own",
         "node north: 1 toe thread died",

@@ -271,6 +271,21 @@ def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     assert "finished" not in told and "failure" not in told
 
 
+def test_on_a_terminal_long_facts_are_wrapped_and_nothing_is_lost(
+    frontier: FakeFrontier, toehold_at: Toehold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "politeness: min_delay_seconds = 3 on 2 hosts; at this rate about 2 h for 3433 URIs; and so on"
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
+    answer = GetStatisticsResponse(status=RUNNING, statistics=Statistics(limited_by=why))
+    frontier.will("GetStatistics", answer)
+    frontier.will("ListSeeds", SEEDS)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = toehold_at("status", "--crawl", "c")[1].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert why in " ".join(" ".join(lines).split())
+
+
 def test_the_status_of_a_crawl_that_failed_says_why(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     failure = "no page was fetched: of 30 URIs, 30 name not found"
     frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))

@@ -172,6 +172,23 @@ def test_the_command_waits_and_ends_with_the_crawl(
     assert "UTC  FINISHED" in last
 
 
+def test_for_programs_a_crawl_that_stays_paused_is_told_once_an_interval(
+    directory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def last_report(_: Path) -> dict[str, str]:
+        nonlocal looks
+        looks += 1
+        return {"crawl": "c", "state": "FINISHED" if looks == 4 else "PAUSED"}
+
+    monkeypatch.setattr("toehold_client.cli.live.observer._AWAY_LOOK_S", 0.01)
+    monkeypatch.setattr("toehold_client.cli.embedded.outside._last_report", last_report)
+    assert run(("watch", "--dir", str(directory), "--interval", "86400", "--json")) == 0
+    told = [json.loads(line)["status"]["state"] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["PAUSED", "FINISHED"]
+
+
 def test_two_frontiers_are_wrong_usage(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(("watch", "--dir", str(directory), "--frontier", "127.0.0.1:1")) == 2
     assert "Give only one of them" in capsys.readouterr().err
