@@ -30,7 +30,7 @@ OTHER_RULES = {
     "malformed": "not a valid URI, or another field of the candidate is out of its bounds",
     "too-long": "the URI, or another field of the candidate, is too long",
     "unsupported-scheme": "neither http nor https",
-    ROBOTS: "robots.txt forbids it",
+    ROBOTS: "robots.txt",
     OTHER: f"rules beyond the first {MAX_RULES}",
     "scope.required_patterns": "none of the required patterns matches it",
     "scope.hosts": "its host is not in scope, and no prefix or pattern of the scope lets it in",

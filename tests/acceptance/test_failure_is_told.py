@@ -124,7 +124,7 @@ def test_its_report_in_a_pipe_has_no_blanks_at_the_end_of_lines(failed: Failed) 
 
 def test_while_it_runs_the_display_tells_which_seeds_failed(failed: Failed) -> None:
     shown = squeezed(plain(failed.shown).partition("FINISHED")[0])
-    assert re.search(r"seeds 0 of 4 fetched, 1 answered with an error, \d failed, 1 pending", shown)
+    assert re.search(r"seeds 0 of 4 fetched, 1 answered with an error, \d failed, 1 not fetched yet", shown)
     assert "http://nowhere.invalid: robots.txt could not be fetched: name not found" in shown
     problems = [line.partition("problem: seed ")[2] for line in failed.piped.splitlines()]
     assert "http://nowhere.invalid: robots.txt could not be fetched: name not found" in problems

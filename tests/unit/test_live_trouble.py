@@ -87,7 +87,7 @@ def test_seeds_that_failed_or_were_answered_with_an_error_are_trouble() -> None:
         "seed b.example: name not found",
         "seed http://c.example/x: answered with an error (404)",
     ]
-    assert seeds_text(seeds) == "1 of 4 fetched, 1 answered with an error, 1 failed, 1 pending"
+    assert seeds_text(seeds) == "1 of 4 fetched, 1 answered with an error, 1 failed, 1 not fetched yet"
 
 
 @pytest.mark.parametrize(

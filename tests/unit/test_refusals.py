@@ -8,7 +8,7 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import RuleView
+from frontier_server.core.model import Report, RuleView
 from frontier_server.core.refusals import EXAMPLES_KEPT, EXAMPLES_PER_CALL, EXAMPLES_SHOWN, MAX_RULES, OTHER
 from frontier_server.core.spec.settings import ScopeSettings
 from frontier_server.core.store import Family
@@ -46,6 +46,15 @@ def test_each_rule_is_counted_with_its_value() -> None:
     assert found["scope.max_link_hops"].message == "scope.max_link_hops = 1"
     (example,) = found["scope.hosts"].examples
     assert (example.uri, example.via, example.path) == ("http://elsewhere.example/", f"{HOST}/", "L")
+
+
+def test_robots_txt_is_a_rule_too() -> None:
+    shell = launched(f"{HOST}/")
+    (robots,) = shell.grants()
+    body = b"User-agent: *\nDisallow: /private/\n"
+    shell.finish(Report(robots.token, fetch_status=200, robots_body=body))
+    shell.schedule(NAME, f"{HOST}/private/1")
+    assert rules(shell)["robots"].message == "robots.txt"
 
 
 def test_the_last_hundred_examples_of_a_rule_are_kept_also_after_a_restart() -> None:

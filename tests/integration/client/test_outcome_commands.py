@@ -46,7 +46,9 @@ HOPS = RefusalRule(
         Refused(uri="http://a.com/\x1b[2J"),
     ],
 )
-ROBOTS = RefusalRule(rule="robots", refused_count=1, examples=[Refused(uri="http://a.com/private")])
+ROBOTS = RefusalRule(
+    rule="robots", message="robots.txt", refused_count=1, examples=[Refused(uri="http://a.com/private")]
+)
 
 
 # report crawl
@@ -84,7 +86,7 @@ def test_seeds_are_reported_with_their_outcomes_in_words(frontier: FakeFrontier,
     heading, *rows, summary = output.splitlines()
     assert (code, heading.split()) == (0, ["seed", "outcome"])
     assert [row.split(None, 1) for row in rows] == [[seed.uri, seed.outcome] for seed in SEEDS]
-    assert summary == "5 seeds: 1 fetched, 1 answered with an error, 2 failed, 1 pending"
+    assert summary == "5 seeds: 1 fetched, 1 answered with an error, 2 failed, 1 not fetched yet"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_refusals_are_shown_by_rule_with_counts_and_examples(
         "  http://a.com/deep  from http://a.com/",
         r"  http://a.com/\x1b[2J",
         "",
-        "1 URI refused by robots",
+        "1 URI refused by robots.txt",
         "  http://a.com/private",
     ]
     assert frontier.asked["ListRefusals"] == [ListRefusalsRequest(crawl="c")]

@@ -149,8 +149,8 @@ def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
     yield "fetch statuses", _counts_text(report["fetch_statuses"], fetch_status_text)
     yield "verdicts", _counts_text(report["verdicts"], lambda name: name.lower().replace("_", " "))
     if report["refusals"]:
-        told = (f"{count_text(rule['count'])} by {_rule_text(rule)}" for rule in report["refusals"])
-        yield "refused", "\n".join(told)
+        rules = ((rule["count"], rule_text(rule["rule"], rule["message"])) for rule in report["refusals"])
+        yield "refused", "\n".join(f"{count_text(count)} by {rule}" for count, rule in rules)
     if report["annotations"]:
         yield "remarks", _counts_text(report["annotations"], str)
     yield "WARC files", _files_text(report["warc_files"], report["warc_bytes"])
@@ -173,10 +173,6 @@ def _seeds_text(seeds: Sequence[Mapping[str, Any]]) -> str:
     lines = [f"{seed['url']}: {seed['outcome']}" if seed["outcome"] else seed["url"] for seed in first]
     more = len(seeds) - len(first)
     return "\n".join([results_text(counts), *lines, *([f"and {count_text(more)} more"] if more else [])])
-
-
-def _rule_text(rule: Mapping[str, Any]) -> str:
-    return rule_text(rule["rule"], rule["message"])
 
 
 def _limit(crawl: Crawl, exit_status: str) -> dict[str, Any] | None:

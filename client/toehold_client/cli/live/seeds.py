@@ -15,7 +15,7 @@ MOST_SEEDS = 1_000
 _OTHER_RESULTS = (
     (SeedResult.SEED_RESULT_ERROR, "answered with an error"),
     (SeedResult.SEED_RESULT_FAILED, "failed"),
-    (SeedResult.SEED_RESULT_PENDING, "pending"),
+    (SeedResult.SEED_RESULT_PENDING, "not fetched yet"),
 )
 _TROUBLED = (SeedResult.SEED_RESULT_ERROR, SeedResult.SEED_RESULT_FAILED)
 
