@@ -20,6 +20,7 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 from frontier_server.core import opening
 from frontier_server.core.records import FORMAT
 from frontier_server.stores.rocks import RocksStore
+from toehold_client.cli.embedded.asking import how_to_continue
 
 TOEHOLD = (sys.executable, "-m", "toehold_client")
 SPEC = """
@@ -223,14 +224,62 @@ def test_while_it_ran_the_running_frontier_answered(
     assert (code, json.loads(stdout)["status"]["state"]) == (0, "RUNNING")
 
 
+def command_of(folder: Path, directory: str) -> str:
+    """The last command of a crawl, which is the only one that changes nothing if it is repeated."""
+    command = json.loads((folder / directory / "crawl.json").read_text())["command"]
+    assert isinstance(command, str)
+    return command
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_told_how_to_continue_the_crawl(folder: Path, site: Site, change: str) -> None:
     before = state_of(folder)
     code, stdout, stderr = toehold(folder, *change.split(), "--dir", "paused")
     assert (code, stdout) == (5, "")
-    command = f"toehold crawl {site.url} --dir paused"
+    command = command_of(folder, "paused")
+    assert command.endswith(f"crawl {site.url} --dir paused --toes 1 {' '.join(BRISK)}")
     assert stderr == f"Error: the crawl in paused is not running; continue it with: {command}\n"
     assert state_of(folder) == before
+
+
+def test_a_change_from_elsewhere_is_told_where_to_continue_the_crawl(folder: Path, tmp_path: Path) -> None:
+    paused = folder / "paused"
+    _, _, stderr = toehold(tmp_path, "resume", "--dir", str(paused))
+    assert stderr.endswith(f"continue it with: cd {folder} && {command_of(folder, 'paused')}\n")
+
+
+@pytest.mark.parametrize(
+    ("report", "command", "told"),
+    [
+        ({}, "crawl URL", "is not running; continue it with: crawl URL"),
+        ({}, "", "is not running; continue it with: the `toehold crawl` command that began it"),
+        (
+            {"state": "FINISHED", "exit_status": "FINISHED"},
+            "crawl URL",
+            "has finished: nothing was left to fetch\nTo fetch its pages again, add --recrawl to: crawl URL",
+        ),
+        (
+            {"state": "FINISHED", "exit_status": "ABORTED"},
+            "crawl URL --recrawl",
+            "was stopped\nTo fetch its pages again: crawl URL --recrawl",
+        ),
+        (
+            {
+                "state": "FINISHED",
+                "exit_status": "FINISHED_DOCUMENT_LIMIT",
+                "limit": {"setting": "limits.max_documents", "value": 7},
+            },
+            "crawl URL",
+            "ended at its limit, limits.max_documents = 7\nTo fetch more, run the same command with a higher "
+            "--max-pages. It was: crawl URL",
+        ),
+    ],
+)
+def test_the_advice_suits_how_the_crawl_ended(
+    tmp_path: Path, report: dict[str, object], command: str, told: str
+) -> None:
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    assert how_to_continue(tmp_path, command, "") == f"the crawl in {tmp_path} {told}"
 
 
 def test_several_may_ask_at_once(folder: Path) -> None:

@@ -16,8 +16,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, LimitSpec
 from toehold_client.cli import frontier_file
 from toehold_client.cli.embedded import directory as directory_module
-from toehold_client.cli.embedded.crawl_file import Asked, write_json
-from toehold_client.cli.embedded.directory import CrawlDirectory, is_finished, open_directory
+from toehold_client.cli.embedded.crawl_file import write_json
+from toehold_client.cli.embedded.directory import CrawlDirectory, open_directory
+from toehold_client.cli.embedded.files import is_finished
 from toehold_client.cli.embedded.node_plan import NodePlan
 from toehold_client.cli.embedded.plan import Plan
 from toehold_client.cli.exits import BadDirectory, DirectoryRefused, Interrupted
@@ -181,11 +182,11 @@ def test_a_crawl_goes_on_with_other_settings_or_more_seeds_even_if_it_has_ended(
         if has_ended:
             finish(tmp_path)
         with opened(tmp_path, plan) as directory:
-            assert directory.asked == Asked(PLAN.crawl, PLAN.spec, PLAN.seeds)
+            assert directory.asked == PLAN.asked
 
 
 def test_a_recrawl_that_was_killed_while_it_was_prepared_goes_on(opened: Opener, tmp_path: Path) -> None:
-    asked = Asked(PLAN.crawl, PLAN.spec, PLAN.seeds, Timestamp(seconds=1_900_000_000))
+    asked = replace(PLAN.asked, recrawl_before=Timestamp(seconds=1_900_000_000), command="toehold crawl")
     with opened(tmp_path) as directory:
         directory.remember(asked)
     finish(tmp_path)

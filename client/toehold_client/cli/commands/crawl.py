@@ -29,7 +29,7 @@ from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.embedded.watch import Ending
 from toehold_client.cli.exits import BadPlan, CommandFailed, ExitCode, Interrupted
 from toehold_client.cli.interruptions import Interruptions
-from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen, new_console
+from toehold_client.cli.live.displays import Display, WhileSeen, following, new_console
 from toehold_client.cli.numbers import Whole
 from toehold_client.spec import file as spec_file
 
@@ -38,8 +38,6 @@ from .sections import SectionedCommand, section
 
 _MOST_TOES = 1000  # the node's own limit
 _LAST_PORT = 65_535
-
-_PANEL_LINES = 21
 
 _output = section("Where pages go")
 _load = section("How fast")
@@ -200,8 +198,9 @@ def crawl(
     if lacking("frontier", "node"):
         raise CommandFailed(advice("all", "toehold crawl"))
     console = new_console()
+    command = resume_with or _this_command()
     with Interruptions() as interruptions:
-        display = WhileSeen(_display(console, as_json=as_json), interruptions.interrupt_once)
+        display = WhileSeen(Display() if as_json else following(console), interruptions.interrupt_once)
         try:
             node = NodePlan(
                 toes=toes,
@@ -233,15 +232,16 @@ def crawl(
                 skip_bad_seeds=skip_bad_seeds,
                 recrawl=recrawl,
                 frontier_port=frontier_port or 0,
+                command=command,
             )
             for line in seeds.bad:
                 display.say(f"Skipped: {line}")
             path = directory or Path(f"crawl-{seeds.hosts[0]}")
             with open_directory(path, plan, interruptions, fresh=fresh, say=display.say) as opened:
                 ending, report = _run(plan, opened, display, interruptions)
-            code = _tell(ending, report, opened.path, display, None if as_json else console, resume_with)
+            code = _tell(ending, report, opened.path, display, None if as_json else console, command)
         except Interrupted:
-            display.say(f"Interrupted before the crawl began. To continue: {resume_with or _this_command()}")
+            display.say(f"Interrupted before the crawl began. To continue: {command}")
             code = ExitCode.INTERRUPTED
     return code
 
@@ -264,7 +264,7 @@ def _tell(
     path: Path,
     display: WhileSeen,
     console: Console | None,
-    resume_with: str | None,
+    command: str,
 ) -> ExitCode:
     """Shows what came of the crawl; the exit code."""
     if console is None:
@@ -276,14 +276,8 @@ def _tell(
             return ExitCode.CRAWL_FAILED
         return ExitCode.FAILED if report["exit_status"] == "ABORTED" else ExitCode.DONE
     done = "Paused." if ending is Ending.PAUSED else "Stopped. The next run repeats interrupted fetches."
-    display.say(f"{done} To continue: {resume_with or _this_command()}")
+    display.say(f"{done} To continue: {command}")
     return ExitCode.INTERRUPTED
-
-
-def _display(console: Console, *, as_json: bool) -> Display:
-    if as_json:
-        return Display()
-    return Panel(console, _PANEL_LINES) if is_screen(console) else Lines()
 
 
 def _this_command() -> str:

@@ -21,7 +21,8 @@ from toehold_client.cli.interruptions import Interruptions
 from toehold_client.errors import FrontierUnavailable, ToeholdError
 
 from .children import Child, Program
-from .directory import is_finished
+from .endings import how_it_ended, how_to_extend
+from .files import crawl_file_of, frontier_data_of, last_report
 
 PATIENCE_S = 5.0
 """How long to wait for a frontier that is starting or ending."""
@@ -29,14 +30,14 @@ PATIENCE_S = 5.0
 _RETRY_S = 0.2
 _END_S = 5.0
 _DATA_UNUSABLE, _IN_USE = 4, 7  # exit codes of the frontier
-_MOST_SEEDS_NAMED = 3
 
 
 class _Crawl(msgspec.Struct):
     """A part of crawl.json."""
 
     crawl: str
-    seeds: list[str]
+    command: str = ""
+    folder: str = ""
 
 
 class _InUse(Exception):
@@ -77,13 +78,13 @@ def frontier_in(directory: Path) -> Iterator[EmbeddedFrontier]:
     except ToeholdError as error:
         if error.reason != "READ_ONLY":
             raise
-        raise DirectoryRefused(_how_to_continue(directory, crawl)) from None
+        raise DirectoryRefused(how_to_continue(directory, crawl.command, crawl.folder)) from None
     finally:
         child.end(_END_S)
 
 
 def _crawl_in(directory: Path) -> _Crawl:
-    file = directory / "crawl.json"
+    file = crawl_file_of(directory)
     try:
         return msgspec.json.decode(file.read_bytes(), type=_Crawl)
     except FileNotFoundError:
@@ -96,7 +97,7 @@ def _crawl_in(directory: Path) -> _Crawl:
 
 def _opened(directory: Path) -> tuple[Child, str]:
     """A frontier that was opened read-only, and its address. Raises _InUse, BadDirectory or ChildFailed."""
-    data = directory / "frontier"
+    data = frontier_data_of(directory)
     with Interruptions() as interruptions:
         child = Child(_program(data))
         try:
@@ -133,9 +134,21 @@ def _program(data: Path) -> Program:
     )
 
 
-def _how_to_continue(directory: Path, crawl: _Crawl) -> str:
-    seeds = crawl.seeds if len(crawl.seeds) <= _MOST_SEEDS_NAMED else [*crawl.seeds[:1], "…"]
-    command = shlex.join(["toehold", "crawl", *seeds, "--dir", str(directory)]).replace("'…'", "…")
-    if is_finished(directory):
-        return f"the crawl in {directory} has ended; to fetch its pages again: {command} --recrawl"
-    return f"the crawl in {directory} is not running; continue it with: {command}"
+def how_to_continue(directory: Path, last: str, folder: str) -> str:
+    """Why a crawl that does not run cannot be changed, and what to do. `last` is its last command, which was
+    typed in `folder`: another one would change its settings.
+    """
+    command = last or "the `toehold crawl` command that began it"
+    if folder and Path(folder) != Path.cwd():
+        command = f"cd {shlex.quote(folder)} && {command}"
+    report = last_report(directory)
+    if report.get("state") != "FINISHED":
+        return f"the crawl in {directory} is not running; continue it with: {command}"
+    extend = how_to_extend(str(report.get("exit_status", "")))
+    if extend:
+        advice = f"{extend} It was: {command}"
+    elif "--recrawl" in last.split():
+        advice = f"To fetch its pages again: {command}"
+    else:
+        advice = f"To fetch its pages again, add --recrawl to: {command}"
+    return f"the crawl in {directory} {how_it_ended(report)}\n{advice}"

@@ -15,7 +15,7 @@ from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client.cli.exits import DirectoryRefused
 from toehold_client.durable import sync_directory
 
-NAME = "crawl.json"
+from .files import crawl_file_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +27,28 @@ class Asked:
     seeds: tuple[str, ...]
     recrawl_before: Timestamp | None = None
     """Set while a recrawl is being prepared: its URIs are those that were last fetched before this time."""
+    command: str = ""
+    """The command line of the last run, for people; and where it was typed."""
+    folder: str = ""
 
 
 def load(path: Path) -> Asked:
     """The content of a directory's crawl.json. DirectoryRefused if it is damaged."""
-    file = path / NAME
+    file = crawl_file_of(path)
     try:
         said = json.loads(file.read_bytes())
         before = None
         if said.get("recrawl_before"):
             before = Timestamp()
             before.FromJsonString(said["recrawl_before"])
-        return Asked(said["crawl"], ParseDict(said["spec"], CrawlSpec()), tuple(said["seeds"]), before)
+        return Asked(
+            said["crawl"],
+            ParseDict(said["spec"], CrawlSpec()),
+            tuple(said["seeds"]),
+            before,
+            said.get("command", ""),
+            said.get("folder", ""),
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MessageParseError) as problem:
         raise DirectoryRefused(
             f"{file} is damaged ({problem}); --fresh moves the crawl aside and starts a new one"
@@ -47,10 +57,16 @@ def load(path: Path) -> Asked:
 
 def store(path: Path, asked: Asked) -> None:
     """Replaces a directory's crawl.json."""
-    content = {"crawl": asked.crawl, "spec": MessageToDict(asked.spec), "seeds": asked.seeds}
+    content = {
+        "crawl": asked.crawl,
+        "command": asked.command,
+        "folder": asked.folder,
+        "spec": MessageToDict(asked.spec),
+        "seeds": asked.seeds,
+    }
     if asked.recrawl_before is not None:
         content["recrawl_before"] = asked.recrawl_before.ToJsonString()
-    write_json(path / NAME, content)
+    write_json(crawl_file_of(path), content)
 
 
 def write_json(path: Path, content: object) -> None:

@@ -5,7 +5,7 @@ warcs/          the fetched pages in WARC files
 pages/          the fetched pages as JSON Lines, with --pages
 mirror/         the fetched pages as plain files, with --mirror
 logs/           the logs of the programs, and the node's uri-errors and runtime-errors
-crawl.json      the name, spec and seeds of the crawl (crawl_file)
+crawl.json      the name, spec, seeds and last command of the crawl (crawl_file)
 frontier.json   the address of the frontier while it runs
 report.json     the state of the crawl when `toehold crawl` last ended
 """
@@ -13,7 +13,6 @@ report.json     the state of the crawl when `toehold crawl` last ended
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +30,7 @@ from toehold_client.durable import make_directory, sync_directory
 from . import crawl_file
 from .crawl_file import Asked, write_json
 from .endings import how_it_ended, how_to_extend
+from .files import crawl_file_of, crawl_log_of, frontier_data_of, last_report, report_of
 from .plan import Plan
 
 PATIENCE_S = 60.0
@@ -80,7 +80,7 @@ class CrawlDirectory:
     @property
     def frontier(self) -> Path:
         """The frontier server's data directory."""
-        return self.path / "frontier"
+        return frontier_data_of(self.path)
 
     @property
     def warcs(self) -> Path:
@@ -115,11 +115,11 @@ class CrawlDirectory:
     @property
     def report(self) -> Path:
         """The last report."""
-        return _report(self.path)
+        return report_of(self.path)
 
     def crawl_log(self, crawl: str) -> Path:
         """The crawl's log of final dispositions."""
-        return self.frontier / "crawls" / crawl / "crawl.log"
+        return crawl_log_of(self.path, crawl)
 
     def announce_frontier(self, address: str, pid: int, crawl: str) -> None:
         """Lets commands in other shells find the frontier."""
@@ -197,7 +197,7 @@ def open_directory(
                 directory.mirror.mkdir(exist_ok=True)
             sync_directory(path)
             if directory.new:
-                directory.remember(Asked(plan.crawl, plan.spec, plan.seeds))
+                directory.remember(plan.asked)
         except BaseException:
             locks.release()
             raise
@@ -211,12 +211,7 @@ def open_directory(
         locks.release()
 
 
-def is_finished(path: Path) -> bool:
-    """Whether the crawl in this directory has finished, according to its report."""
-    return _last_report(path).get("state") == "FINISHED"
-
-
-def nothing_to_do(path: Path, report: Mapping[str, Any]) -> DirectoryRefused:
+def _nothing_to_do(path: Path, report: Mapping[str, Any]) -> DirectoryRefused:
     """The refusal to run a crawl that has finished and is asked for nothing new; says what one can do."""
     remedies = [
         how_to_extend(str(report.get("exit_status", ""))),
@@ -226,20 +221,8 @@ def nothing_to_do(path: Path, report: Mapping[str, Any]) -> DirectoryRefused:
     return DirectoryRefused(f"the crawl in {path} {how_it_ended(report)}\n{told}")
 
 
-def _last_report(path: Path) -> Mapping[str, Any]:
-    try:
-        report = json.loads(_report(path).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return report if isinstance(report, dict) else {}
-
-
 def _frontier_file(path: Path) -> Path:
     return path / frontier_file.NAME
-
-
-def _report(path: Path) -> Path:
-    return path / "report.json"
 
 
 def _is_crawl(path: Path) -> bool:
@@ -248,7 +231,7 @@ def _is_crawl(path: Path) -> bool:
         return False
     if not path.is_dir():
         raise BadDirectory(f"{path} is not a directory; choose one with --dir")
-    if (path / crawl_file.NAME).is_file():
+    if crawl_file_of(path).is_file():
         return True
     # A run that was killed before it wrote crawl.json may have left these behind.
     leftovers = {_LOCK, _PROGRAMS_LOCK, "warcs", "pages", "mirror", "logs", "crawl.json.tmp"}
@@ -316,7 +299,7 @@ def _check_going_on(path: Path, asked: Asked, plan: Plan) -> None:
             "Give them too, or choose another directory with --dir. --fresh moves the old crawl aside and "
             "starts a new one."
         )
-    report = _last_report(path)
+    report = last_report(path)
     unchanged = not changed_paths(asked.spec, plan.spec) and set(plan.seeds) == set(asked.seeds)
     if report.get("state") == "FINISHED" and unchanged and not plan.recrawl and not asked.recrawl_before:
-        raise nothing_to_do(path, report)
+        raise _nothing_to_do(path, report)

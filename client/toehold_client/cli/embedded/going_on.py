@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlState, Verdict
 from toehold_client.awaiting import AwaitedJob
@@ -55,7 +53,7 @@ class GoingOn:
         self._directory = directory
         self._say = say
         self._interruptions = interruptions
-        self._asked = directory.asked or Asked(plan.crawl, plan.spec, plan.seeds)
+        self._asked = directory.asked or plan.asked
         self._changed = changed_paths(self._asked.spec, plan.spec)
         self._new_seeds = tuple(seed for seed in plan.seeds if seed not in set(self._asked.seeds))
 
@@ -73,7 +71,8 @@ class GoingOn:
         elif self._changed:
             update = partial(self._crawl.update, self._plan.spec, self._changed)
             self._tell_changes(found, self._accepted(update))
-        self._remember(spec=self._plan.spec)
+        now = self._plan.asked
+        self._remember(replace(self._asked, spec=now.spec, command=now.command, folder=now.folder))
         self._add_seeds(found.status.state == NASCENT)
         self._fetch_again()
         return self._run(found)
@@ -85,7 +84,7 @@ class GoingOn:
     def _reopen(self, found: Crawl) -> None:
         counts = self._crawl.statistics().statistics
         if self._plan.recrawl and self._asked.recrawl_before is None:
-            self._remember(recrawl_before=counts.snapshot_time)
+            self._remember(replace(self._asked, recrawl_before=counts.snapshot_time))
         waiting = counts.queued_count + counts.future_count
         held_back = counts.retired_uri_count + counts.ineligible_uri_count
         if not (waiting or held_back or self._new_seeds or self._asked.recrawl_before):
@@ -99,7 +98,7 @@ class GoingOn:
             try:
                 reopened = self._accepted(reopen)
             except IllegalState as problem:  # a limit is still reached
-                self._remember(recrawl_before=None)
+                self._remember(replace(self._asked, recrawl_before=None))
                 advice = how_to_extend(status_names(found.status)[1])
                 if advice and self._plan.recrawl:
                     advice += " A limit counts all runs together."
@@ -133,7 +132,7 @@ class GoingOn:
             self._say(f"Added: {counted(len(wanted), 'seed')}.")
         elif self._crawl.describe().seed_count == 0:
             raise BadPlan("no seed is left, so there is nothing to crawl")
-        self._remember(seeds=self._plan.seeds)
+        self._remember(replace(self._asked, seeds=self._plan.seeds))
 
     def _fetch_again(self) -> None:
         """Schedules the URIs of the crawl's log again, if a recrawl is being prepared."""
@@ -150,7 +149,7 @@ class GoingOn:
             self._interruptions.wait(rest_s)
             self._raise_if_interrupted()
             job = self._crawl.frontier.get_job(self._crawl.crawl, job.job)
-        self._remember(recrawl_before=None)
+        self._remember(replace(self._asked, recrawl_before=None))
         self._say(f"Fetching again: {counted(job.changed_count, 'page')}.")
 
     def _await_lines(self, log: Path) -> None:
@@ -174,8 +173,7 @@ class GoingOn:
                 self._crawl.resume()
         return self._crawl.describe()
 
-    def _remember(self, **changes: Timestamp | object) -> None:
-        asked = replace(self._asked, **changes)  # type: ignore[arg-type]
+    def _remember(self, asked: Asked) -> None:
         if asked != self._asked:
             self._asked = asked
             self._directory.remember(asked)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,6 +19,8 @@ from toehold_client.cli.live.observer import AWAY, Observer
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.errors import ClientClosed, UnknownCrawl
+
+from .files import crawl_file_of, crawl_log_of, last_report
 
 _CALL_S = 10.0
 _PAUSED = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSED, exit_status=ExitStatus.EXIT_STATUS_PAUSED)
@@ -81,7 +82,7 @@ class OutsideObserver:
             self._observer.end()
             self._observer.close()
         crawl = self._name or found.crawl
-        log = self._directory / "frontier" / "crawls" / crawl / "crawl.log"
+        log = crawl_log_of(self._directory, crawl)
         with self._lock:
             self._check_goes_on()
             controller = CrawlController(FrontierClient(found.address, timeout_s=_CALL_S), crawl)
@@ -93,9 +94,9 @@ class OutsideObserver:
             raise ClientClosed("the watch has ended")
 
     def _without_frontier(self, error: Exception) -> Look:
-        if not (self._directory / "crawl.json").is_file():
+        if not crawl_file_of(self._directory).is_file():
             raise error
-        report = _last_report(self._directory)
+        report = last_report(self._directory)
         seen = self._seen or _reported(report, self._directory, self._name)
         if report.get("state") == "FINISHED":
             return replace(seen, status=_end(report), why="", away="", away_s=0.0)
@@ -103,15 +104,6 @@ class OutsideObserver:
         return replace(
             seen, status=status, why="", away="", away_s=0.0, waiting_in=str(self._directory), nodes=()
         )
-
-
-def _last_report(directory: Path) -> Mapping[str, Any]:
-    """The report that the last run wrote; empty if there is none."""
-    try:
-        report = json.loads((directory / "report.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return report if isinstance(report, dict) else {}
 
 
 def _end(report: Mapping[str, Any]) -> CrawlStatus:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 
 import can_ada
 
@@ -18,6 +19,7 @@ from toehold_client.errors import InvalidArgument
 from toehold_client.rpc.contract import duration
 from toehold_client.spec.file import SpecFile, normalise_seed
 
+from .crawl_file import Asked
 from .node_plan import NodePlan
 from .spec_options import SpecOptions, apply
 from .url_patterns import expression
@@ -53,6 +55,13 @@ class Plan:
     """Whether a crawl that has finished is fetched again."""
     frontier_port: int = 0
     """Where its frontier listens, on loopback; 0 takes a free port."""
+    command: str = ""
+    """The command line that runs it, for people."""
+
+    @property
+    def asked(self) -> Asked:
+        """The same for the directory: what the crawl is asked to be, and by which command."""
+        return Asked(self.crawl, self.spec, self.seeds, command=self.command, folder=str(Path.cwd()))
 
 
 @dataclass(frozen=True, slots=True)
