@@ -134,6 +134,13 @@ def test_a_recrawl_asks_with_validators_and_counts_what_has_not_changed(story: S
     assert f"304: {PAGES}" in story.report("recrawled")
 
 
+def test_another_command_names_the_last_one_that_ran(story: Story) -> None:
+    told = toehold("resume", "--dir", str(story.directory)).stderr
+    again = story.command(*FAST, "--max-pages", "100", "--exclude", "/private/", "--recrawl")
+    assert "has finished: nothing was left to fetch\nTo fetch its pages again: " in told
+    assert told.endswith(f" {shlex.join(again)}\n")
+
+
 @pytest.mark.parametrize(
     ("question", "answer"),
     [

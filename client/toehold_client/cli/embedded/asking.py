@@ -4,9 +4,7 @@ questions, as long as the command takes.
 
 from __future__ import annotations
 
-import re
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,16 +18,16 @@ from toehold_client.cli.frontier_file import EmbeddedFrontier
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.errors import FrontierUnavailable, ToeholdError
 
-from .children import Child, Program
+from .children import Child
 from .endings import how_it_ended, how_to_extend
 from .files import crawl_file_of, frontier_data_of, last_report
+from .frontier_program import DATA_UNUSABLE, IN_USE, frontier_program
 
 PATIENCE_S = 5.0
 """How long to wait for a frontier that is starting or ending."""
 
 _RETRY_S = 0.2
 _END_S = 5.0
-_DATA_UNUSABLE, _IN_USE = 4, 7  # exit codes of the frontier
 
 
 class _Crawl(msgspec.Struct):
@@ -99,7 +97,7 @@ def _opened(directory: Path) -> tuple[Child, str]:
     """A frontier that was opened read-only, and its address. Raises _InUse, BadDirectory or ChildFailed."""
     data = frontier_data_of(directory)
     with Interruptions() as interruptions:
-        child = Child(_program(data))
+        child = Child(frontier_program(data, read_only=True))
         try:
             return child, child.wait_ready(interruptions)
         except Interrupted:
@@ -108,30 +106,17 @@ def _opened(directory: Path) -> tuple[Child, str]:
         except ChildFailed:
             code, lines = child.exit_code, child.last_lines()
             child.close()
-            if code == _IN_USE:
+            if code == IN_USE:
                 raise _InUse from None
             beginning = f"toehold-frontier: data directory {data}: "
             for line in lines:
                 if line.startswith(beginning):
-                    kind = BadDirectory if code == _DATA_UNUSABLE else ChildFailed
+                    kind = BadDirectory if code == DATA_UNUSABLE else ChildFailed
                     raise kind(f"{data}: {line.removeprefix(beginning)}") from None
             raise
         except BaseException:
             child.end(_END_S)
             raise
-
-
-def _program(data: Path) -> Program:
-    return Program(
-        name="frontier server",
-        command=(
-            *(sys.executable, "-P", "-m", "frontier_server"),
-            *("--data", str(data), "--listen", "127.0.0.1:0", "--read-only", "--until-stdin-ends"),
-        ),
-        log=None,
-        ready=re.compile(r"toehold-frontier serving on (\S+)"),
-        exit_codes={},
-    )
 
 
 def how_to_continue(directory: Path, last: str, folder: str) -> str:

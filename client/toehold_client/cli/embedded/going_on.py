@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, Crawl
-from toehold.frontier.v1.crawl_pb2 import CrawlState, Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlState
 from toehold_client.awaiting import AwaitedJob
 from toehold_client.cli.exits import BadPlan, DirectoryRefused, Interrupted
 from toehold_client.cli.import_file import Format, ImportFile
@@ -22,8 +22,8 @@ from toehold_client.cli.setting_changes import change_text, changed_paths
 from toehold_client.cli.text import count_text, counted
 from toehold_client.controller import CrawlController
 from toehold_client.errors import IllegalState, InvalidSpec
+from toehold_client.seeds import refusal_text
 from toehold_client.spec import file as spec_file
-from toehold_client.spec.plain import enum_word
 
 from .crawl_file import Asked
 from .directory import CrawlDirectory
@@ -194,10 +194,7 @@ def tell_refused(answer: AddSeedsResponse, plan: Plan, say: Callable[[str], None
     """Tells which seeds the frontier has refused. BadPlan unless they are to be skipped."""
     if not answer.rejected_count:
         return
-    lines = [
-        f"{seed.uri}: {enum_word(Verdict.DESCRIPTOR, seed.verdict).lower().replace('_', ' ')}"
-        for seed in answer.rejected[:_MOST_SEEDS_TOLD]
-    ]
+    lines = [refusal_text(seed) for seed in answer.rejected[:_MOST_SEEDS_TOLD]]
     more = answer.rejected_count - len(lines)
     if more > 0:
         lines.append(f"and {count_text(more)} more")

@@ -33,6 +33,7 @@ from toehold_client.spec.file import located
 from .children import Child, Program
 from .crawl_file import write_json
 from .directory import CrawlDirectory
+from .frontier_program import frontier_program
 from .going_on import GoingOn
 from .plan import Plan
 from .report import Outcome, Report
@@ -100,9 +101,10 @@ class EmbeddedCrawl:
         The report is in the directory too. Raises CommandFailed if it cannot start or go on, and Interrupted
         if a signal came before it was under way.
         """
-        self._frontier = Child(
-            _frontier_program(self._plan, self._directory), (self._directory.locks.programs,)
+        program = frontier_program(
+            self._directory.frontier, port=self._plan.frontier_port, log=self._directory.frontier_log
         )
+        self._frontier = Child(program, (self._directory.locks.programs,))
         address = self._frontier.wait_ready(self._interruptions)
         self._directory.announce_frontier(address, self._frontier.pid, self._plan.crawl)
         self._client = FrontierClient(address, timeout_s=_CALL_S)
@@ -228,26 +230,6 @@ class EmbeddedCrawl:
         if not self._frontier.ends_within(_LAST_WORDS_S):
             return problem
         return ChildFailed(self._frontier.obituary())
-
-
-def _frontier_program(plan: Plan, directory: CrawlDirectory) -> Program:
-    return Program(
-        name="frontier server",
-        command=(
-            *(sys.executable, "-P", "-m", "frontier_server"),
-            *("--data", str(directory.frontier), "--listen", f"127.0.0.1:{plan.frontier_port}"),
-            "--until-stdin-ends",
-        ),
-        log=directory.frontier_log,
-        ready=re.compile(r"toehold-frontier serving on (\S+)"),
-        exit_codes={
-            2: "its arguments are wrong",
-            3: "it cannot listen",
-            4: "its data directory is unusable, or in use",
-            5: "its store failed",
-            6: "its store is damaged; `toehold-frontier --salvage --data DIR` keeps the readable part",
-        },
-    )
 
 
 def _node_program(plan: Plan, directory: CrawlDirectory, address: str) -> Program:
