@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
 from acceptance.programs import Programs, json_of, toehold
-from acceptance.small_site import SmallSite, small_site
+from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import eventually
 
 FAILED, BAD_INPUT = 4, 2

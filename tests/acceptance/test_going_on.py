@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
 from acceptance.programs import Programs, json_of, toehold
-from acceptance.small_site import SmallSite, small_site
 from acceptance.terminal import CTRL_C
+from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import eventually
 
 PAGES = 30
@@ -32,7 +32,7 @@ class Story:
     """How many requests the site had had after each command."""
 
     def command(self, *options: str) -> list[str]:
-        return ["crawl", self.site.url("127.0.0.1"), "--dir", str(self.directory), *options]
+        return ["crawl", self.site.url(), "--dir", str(self.directory), *options]
 
     def run(self, name: str, *arguments: str) -> None:
         done = toehold(*arguments)
@@ -40,7 +40,7 @@ class Story:
 
     def note(self, name: str, code: int, said: str) -> None:
         self.codes[name], self.said[name] = code, said
-        self.asked[name] = len(self.site.asked)
+        self.asked[name] = len(self.site.requests)
 
     def report(self, name: str) -> str:
         """The report that a command printed, on one line."""
@@ -55,7 +55,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         told = Story(site, folder / "crawl")
         with terminal_of(programs) as terminal:
             crawl = terminal.toehold(*told.command("--min-delay", "1"))
-            eventually(lambda: len(site.asked) >= 4, "pages requested")
+            eventually(lambda: len(site.requests) >= 4, "pages requested")
             terminal.type(CTRL_C)
             code = crawl.wait()
             told.note("paused", code, plain(terminal.all_shown()))
@@ -130,7 +130,7 @@ def test_one_with_nothing_left_says_what_can_be_done(story: Story) -> None:
 def test_a_recrawl_asks_with_validators_and_counts_what_has_not_changed(story: Story) -> None:
     assert story.codes["recrawled"] == 0
     assert f"Fetching again: {PAGES + 1} pages." in story.said["recrawled"]
-    assert story.site.not_modified == PAGES
+    assert story.site.answered[304] == PAGES
     assert f"304: {PAGES}" in story.report("recrawled")
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
 from acceptance.programs import Program, Programs, script, toehold
-from acceptance.small_site import SmallSite, small_site
 from frontier_harness.ports import KeptPort
+from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import eventually
 
 HOSTS = ("one.example", "two.example")

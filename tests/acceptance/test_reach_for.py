@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
 from acceptance.programs import Program, Programs, json_of, script, toehold
-from acceptance.small_site import SmallSite, small_site
+from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 FAST = ("--min-delay", "0.05", "--delay-factor", "0")
@@ -47,7 +47,7 @@ class Options:
 
     @property
     def fetched(self) -> set[tuple[str, str]]:
-        return set(self.site.asked)
+        return set(self.site.requests)
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def test_the_user_agent_has_its_name_and_the_contact(crawled: Options) -> None:
 def test_a_mirror_has_each_page_as_a_plain_file(crawled: Options) -> None:
     hosts = {folder.name.partition(":")[0]: folder for folder in crawled.directory.glob("mirror/[!.]*")}
     assert set(hosts) == {SITE, SUBDOMAIN, IMAGES}
-    assert "<title>/</title>" in (hosts[SITE] / "index.html").read_text()
-    assert "<title>/docs/7</title>" in (hosts[SITE] / "docs" / "7").read_text()
+    assert "<title>/ old</title>" in (hosts[SITE] / "index.html").read_text()
+    assert "<title>/docs/7 old</title>" in (hosts[SITE] / "docs" / "7").read_text()
     assert re.search(r"mirror \d+ in mirror, ", squeezed(crawled.said))
 
 
@@ -130,16 +130,16 @@ def test_include_restricts_a_crawl_to_a_part_of_the_site(tmp_path: Path) -> None
     with small_site(0) as site:
         build(site)
         site.answer_s = 0.0
-        crawl = ("crawl", site.url("127.0.0.1"), "--dir", str(tmp_path / "crawl"), *FAST)
+        crawl = ("crawl", site.url(), "--dir", str(tmp_path / "crawl"), *FAST)
         done = toehold(*crawl, "--include", "/docs/")
         assert done.returncode == 0, done.stdout + done.stderr
-        paths = set(site.count) - {"/", "/robots.txt"}
+        paths = set(site.asked) - {"/", "/robots.txt"}
         assert "/docs/13" in paths and all(path.startswith("/docs/") for path in paths)
 
 
 def test_max_time_ends_a_crawl_and_says_how_to_go_on(programs: Programs, tmp_path: Path) -> None:
     with small_site(50) as site, terminal_of(programs) as terminal:
-        crawl = ("crawl", site.url("127.0.0.1"), "--dir", str(tmp_path / "crawl"), "--min-delay", "0.5")
+        crawl = ("crawl", site.url(), "--dir", str(tmp_path / "crawl"), "--min-delay", "0.5")
         assert terminal.toehold(*crawl, "--max-time", "4s").wait() == 0
         shown = terminal.all_shown()
     check_fits(shown.replace(str(tmp_path), ""))
@@ -155,7 +155,7 @@ def test_adaptive_rests_longer_while_a_host_fails_and_says_so(programs: Programs
     with small_site(60) as site, terminal_of(programs) as terminal:
         site.statuses.update({f"/page/{number}": 500 for number in range(2, 60)})
         directory = tmp_path / "crawl"
-        crawl = ("crawl", site.url("127.0.0.1"), "--dir", str(directory), "--min-delay", "0.2", "--adaptive")
+        crawl = ("crawl", site.url(), "--dir", str(directory), "--min-delay", "0.2", "--adaptive")
         terminal.toehold(*crawl)
         until_told(lambda: plain(terminal.shown), r"why .*adaptive, \d+\.\d times the usual rest on 1 host")
         told = toehold("explain", "127.0.0.1", "--dir", str(directory)).stdout
@@ -198,7 +198,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )
         assert toehold("launch", str(spec), "--frontier", frontier.address).returncode == 0
         node: Program = programs.node("north", frontier.address, folder / "w", *site.resolve([SITE]))
-        eventually(lambda: len(site.asked) > 3, "pages requested")
+        eventually(lambda: len(site.requests) > 3, "pages requested")
         assert node.runs
         yield frontier.address
 

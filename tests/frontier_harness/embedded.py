@@ -1,4 +1,4 @@
-"""A small site, and `toehold crawl` runs on it, with the real programs."""
+"""Runs of `toehold crawl` on a small site, with the real programs."""
 
 import fcntl
 import json
@@ -9,16 +9,15 @@ import struct
 import subprocess
 import sys
 import termios
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 PAGES = 24
@@ -33,89 +32,6 @@ ON_TERMINAL = (
     "os.execv(sys.argv[1], sys.argv[1:])",
 )
 BRISK = ("--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
-
-
-class Site(ThreadingHTTPServer):
-    """One host: `/` links to pages, which link to each other. One in `held` is answered once let go."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
-        self.answered: Counter[int] = Counter()
-        self.agents: set[str] = set()
-        self.changed: set[str] = set()
-        self.answer_s = 0.0
-        self.at_once = self.most_at_once = 0
-        self.held: dict[str, threading.Event] = {}
-        super().__init__(("127.0.0.1", 0), _Answers)
-
-    @property
-    def url(self) -> str:
-        """Of its first page."""
-        return f"http://127.0.0.1:{self.server_port}/"
-
-    def changes(self, path: str) -> None:
-        """From now on `path` has another content, and another ETag."""
-        self.changed.add(path)
-
-    def hold(self, path: str) -> threading.Event:
-        """From now on `path` is answered only once the event is set."""
-        return self.held.setdefault(path, threading.Event())
-
-
-class _Answers(BaseHTTPRequestHandler):
-    server: Site
-
-    def do_GET(self) -> None:
-        self.server.asked[self.path] += 1
-        self.server.agents.add(self.headers["User-Agent"])
-        self.server.at_once += 1
-        self.server.most_at_once = max(self.server.most_at_once, self.server.at_once)
-        time.sleep(self.server.answer_s)
-        try:
-            self._answer()
-        finally:
-            self.server.at_once -= 1
-
-    def _answer(self) -> None:
-        if self.path in self.server.held:
-            self.server.held[self.path].wait(PATIENCE_S)
-        if self.path == "/robots.txt":
-            self.send_error(404)
-            return
-        links = "".join(f'<a href="/page/{n}">{n}</a>' for n in range(PAGES))
-        etag = '"new"' if self.path in self.server.changed else '"old"'
-        body = f"<!DOCTYPE html><title>{self.path} {etag[1:-1]}</title>{links}".encode()
-        status = 304 if self.headers["If-None-Match"] == etag else 200
-        if status == 304:
-            body = b""
-        self.server.answered[status] += 1
-        try:
-            self.send_response(status)
-            self.send_header("ETag", etag)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-        except OSError:
-            self.close_connection = True  # the node broke off
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Says nothing."""
-
-
-@contextmanager
-def serving() -> Iterator[Site]:
-    """A site that is served inside the context."""
-    with Site() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield server
-        for event in server.held.values():
-            event.set()
-        server.shutdown()
-        thread.join()
 
 
 ALL_PATHS = {"/", *(f"/page/{n}" for n in range(PAGES))}
@@ -201,13 +117,27 @@ class Run:
         return self.end()[2] or self.shown
 
 
+@pytest.fixture
+def site() -> Iterator[SmallSite]:
+    """The site; import it to use it."""
+    with small_site(PAGES) as served:
+        yield served
+
+
+@pytest.fixture
+def crawl(tmp_path: Path, site: SmallSite) -> Iterator[Callable[..., Run]]:
+    """Starts `toehold crawl` on the site; import it to use it. See `crawling`."""
+    with crawling(tmp_path, site) as start:
+        yield start
+
+
 @contextmanager
-def crawling(directory: Path, site: Site) -> Iterator[Callable[..., Run]]:
+def crawling(directory: Path, site: SmallSite) -> Iterator[Callable[..., Run]]:
     """Starts `toehold crawl` on the site, in ./it; always the same command unless arguments are added."""
     started: list[Run] = []
 
     def start(*further: str, terminal: bool = False, fakes: Path | None = None) -> Run:
-        arguments = (site.url, "--dir", "it", *BRISK, *further)
+        arguments = (site.url(), "--dir", "it", *BRISK, *further)
         started.append(Run(*arguments, cwd=directory, terminal=terminal, fakes=fakes))
         return started[-1]
 
@@ -256,8 +186,9 @@ def lines_of_pages(tmp_path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def once_each(site: Site) -> None:
-    assert {path: site.asked[path] for path in ALL_PATHS} == dict.fromkeys(ALL_PATHS, 1)
+def once_each(site: SmallSite) -> None:
+    asked = site.asked
+    assert {path: asked[path] for path in ALL_PATHS} == dict.fromkeys(ALL_PATHS, 1)
 
 
 def children_of(parent: int) -> list[int]:

@@ -9,19 +9,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from frontier_server.core import opening
 from frontier_server.core.records import FORMAT
 from frontier_server.stores.rocks import RocksStore
-from toehold_client.cli.embedded.asking import how_to_continue
+from toehold_client.cli.embedded.asking import frontier_in, how_to_continue
+from toehold_client.cli.main import run
 
+PAGES = 6
 TOEHOLD = (sys.executable, "-m", "toehold_client")
 SPEC = """
 name = "crawl"
@@ -51,6 +52,9 @@ QUESTIONS = (
     "events --follow",
     "report crawl",
     "report seeds",
+    "report failures",
+    "report changes",
+    "refusals",
     "report hosts",
     "report sources",
     "report mimetypes",
@@ -78,49 +82,10 @@ CHANGES = (
 )
 
 
-class Site(ThreadingHTTPServer):
-    """Its first page links to some pages; `/held` is answered once it is let go."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        self.let_go = threading.Event()
-        self.holds = threading.Event()
-        super().__init__(("127.0.0.1", 0), _Answers)
-
-    @property
-    def url(self) -> str:
-        """Of its first page."""
-        return f"http://127.0.0.1:{self.server_port}/"
-
-
-class _Answers(BaseHTTPRequestHandler):
-    server: Site
-
-    def do_GET(self) -> None:
-        if self.path == "/held":
-            self.server.holds.set()
-            self.server.let_go.wait(PATIENCE_S)
-        body = b"".join(b'<a href="/%d">' % number for number in range(5)) + b'<a href="/held">'
-        self.send_response(404 if self.path == "/robots.txt" else 200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with Site() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield server
-        server.let_go.set()
-        server.shutdown()
-        thread.join()
+def site() -> Iterator[SmallSite]:
+    with small_site(PAGES) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -131,25 +96,26 @@ def asked_while_it_ran() -> list[tuple[int, str, str]]:
 
 @pytest.fixture(scope="module")
 def folder(
-    tmp_path_factory: pytest.TempPathFactory, site: Site, asked_while_it_ran: list[tuple[int, str, str]]
+    tmp_path_factory: pytest.TempPathFactory, site: SmallSite, asked_while_it_ran: list[tuple[int, str, str]]
 ) -> Path:
     """A folder with two crawls: `ended`, and `paused`, of which a page was left."""
     folder = tmp_path_factory.mktemp("asking")
+    let_go = site.hold(f"/page/{PAGES - 1}")
     (folder / "spec.toml").write_text(SPEC)
     paused = subprocess.Popen(
-        [*TOEHOLD, "crawl", site.url, "--dir", "paused", "--toes", "1", *BRISK],
+        [*TOEHOLD, "crawl", site.url(), "--dir", "paused", "--toes", "1", *BRISK],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    assert site.holds.wait(PATIENCE_S)
+    eventually(lambda: site.asked[f"/page/{PAGES - 1}"], "the page that is held")
     asked_while_it_ran.append(toehold(folder, "stats", "--json", "--dir", "paused"))
     paused.send_signal(signal.SIGINT)
     eventually(lambda: "PAUSING" in toehold(folder, "status", "--dir", "paused")[1], "the pause")
-    site.let_go.set()
+    let_go.set()
     assert paused.wait(PATIENCE_S) == 130
-    assert toehold(folder, "crawl", site.url, "--dir", "ended", *BRISK)[0] == 0
+    assert toehold(folder, "crawl", site.url(), "--dir", "ended", *BRISK)[0] == 0
     return folder
 
 
@@ -185,36 +151,54 @@ def runs(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"  # an orphan stays a zombie until it is reaped
 
 
+@pytest.fixture(scope="module")
+def read_only(folder: Path) -> Iterator[str]:
+    """The address of a frontier that answers questions about the crawl that has ended."""
+    with frontier_in(folder / "ended") as found:
+        yield found.address
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_everything_can_be_asked_and_nothing_changes(
+    folder: Path, site: SmallSite, read_only: str, capsys: pytest.CaptureFixture[str], question: str
+) -> None:
+    before = state_of(folder)
+    words = question.replace("KEY", f"127.0.0.1#{site.server_port}").split()
+    code = run([*words, "--frontier", read_only])
+    told = capsys.readouterr()
+    assert (code, told.err) == (0, "")
+    assert told.out
+    assert state_of(folder) == before
+
+
 @pytest.mark.parametrize(
     ("question", "directory"),
     [
-        *((question, "ended") for question in QUESTIONS),
-        ("status", "paused"),
+        *(("status", "ended"), ("explain", "ended"), ("events --follow", "ended"), ("status", "paused")),
         *(
             pytest.param(question, "paused", marks=pytest.mark.soak("resuming"))
             for question in ("queues", "uris", "explain", "events --follow")
         ),
     ],
 )
-def test_everything_can_be_asked_and_nothing_changes(
-    folder: Path, site: Site, temporary: Path, question: str, directory: str
+def test_a_command_opens_the_frontier_by_itself_and_leaves_nothing_behind(
+    folder: Path, temporary: Path, question: str, directory: str
 ) -> None:
     before = state_of(folder)
-    words = question.replace("KEY", f"127.0.0.1#{site.server_port}").split()
-    code, stdout, stderr = toehold(folder, *words, "--dir", directory)
+    code, stdout, stderr = toehold(folder, *question.split(), "--dir", directory)
     assert (code, stderr) == (0, "")
     assert stdout
     assert state_of(folder) == before
     assert not list(temporary.iterdir())
 
 
-def test_the_answers_are_about_the_crawl_as_it_ended(folder: Path, site: Site) -> None:
+def test_the_answers_are_about_the_crawl_as_it_ended(folder: Path, site: SmallSite) -> None:
     told = json.loads(toehold(folder, "stats", "--json", "--dir", "ended")[1])
-    assert (told["status"]["state"], told["statistics"]["succeeded_count"]) == ("FINISHED", 7)
+    assert (told["status"]["state"], told["statistics"]["succeeded_count"]) == ("FINISHED", PAGES + 1)
     told = json.loads(toehold(folder, "stats", "--json", "--dir", "paused")[1])
     assert told["status"]["state"] == "PAUSED"
     assert "PAUSED" in toehold(folder, "explain", "--dir", "paused")[1].upper()
-    assert site.url in toehold(folder, "report", "seeds", "--dir", "ended")[1]
+    assert site.url() in toehold(folder, "report", "seeds", "--dir", "ended")[1]
 
 
 def test_while_it_ran_the_running_frontier_answered(
@@ -232,12 +216,18 @@ def command_of(folder: Path, directory: str) -> str:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_is_told_how_to_continue_the_crawl(folder: Path, site: Site, change: str) -> None:
+def test_no_change_is_accepted(read_only: str, capsys: pytest.CaptureFixture[str], change: str) -> None:
+    assert run([*change.split(), "--frontier", read_only]) == 5
+    assert "the frontier was opened read-only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", ["pause", "nodes drain embedded"])
+def test_a_change_is_told_how_to_continue_the_crawl(folder: Path, site: SmallSite, change: str) -> None:
     before = state_of(folder)
     code, stdout, stderr = toehold(folder, *change.split(), "--dir", "paused")
     assert (code, stdout) == (5, "")
     command = command_of(folder, "paused")
-    assert command.endswith(f"crawl {site.url} --dir paused --toes 1 {' '.join(BRISK)}")
+    assert command.endswith(f"crawl {site.url()} --dir paused --toes 1 {' '.join(BRISK)}")
     assert stderr == f"Error: the crawl in paused is not running; continue it with: {command}\n"
     assert state_of(folder) == before
 

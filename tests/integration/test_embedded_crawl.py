@@ -6,28 +6,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 import pytest
+from frontier_harness import embedded
 from frontier_harness.embedded import (
     ALL_PATHS,
     PAGES,
     Run,
-    Site,
     all_gone,
     archived,
     children_of,
-    crawling,
     lines_of_pages,
     once_each,
     report_in,
-    serving,
     toehold,
     until_pausing,
 )
 from frontier_harness.ports import KeptPort
+from frontier_harness.small_site import SmallSite
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_client.cli.embedded.directory import open_directory
@@ -36,21 +35,11 @@ from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.client import FrontierClient
 
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    with serving() as site:
-        yield site
-
-
-@pytest.fixture
-def crawl(tmp_path: Path, site: Site) -> Iterator[Callable[..., Run]]:
-    with crawling(tmp_path, site) as start:
-        yield start
+site, crawl = embedded.site, embedded.crawl  # fixtures
 
 
 def test_it_crawls_to_the_end_reports_leaves_no_program_and_starts_anew_only_if_told(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     run = crawl("--json")
     code, stdout, stderr = run.end()
@@ -87,7 +76,7 @@ def page(page):
 
 
 def test_pages_go_wherever_they_are_wanted_from_several_processes(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(HOOK)
     dead = "http://127.0.0.1:1/"
@@ -100,10 +89,10 @@ def test_pages_go_wherever_they_are_wanted_from_several_processes(
     once_each(site)
     report = json.loads(stdout)
     pages = {line["url"]: line for line in lines_of_pages(tmp_path)}
-    root = site.url.rstrip("/")
+    root = site.url().rstrip("/")
     assert {f"{root}{path}" for path in ALL_PATHS} <= pages.keys()
     assert pages[f"{root}/page/1"]["html"].startswith("<!DOCTYPE html><title>/page/1 old</title>")
-    assert pages[f"{root}/page/1"]["extra"] == {"links": PAGES}
+    assert pages[f"{root}/"]["extra"] == {"links": PAGES}
     assert archived(tmp_path) >= {f"{root}{path}" for path in ALL_PATHS}
     it = tmp_path / "it"
     assert report["page_files"] == [str(file.relative_to(it)) for file in sorted(it.glob("pages/*"))]
@@ -113,7 +102,7 @@ def test_pages_go_wherever_they_are_wanted_from_several_processes(
 
 
 def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl()
@@ -127,7 +116,7 @@ def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(
     it = tmp_path / "it"
     assert f"Earlier runs wrote to {it / 'warcs'}; this one does not." in stdout
     assert f"{it / 'pages'} begins with this run; it lacks the pages so far." in stdout
-    root = site.url.rstrip("/")
+    root = site.url().rstrip("/")
     first, then = archived(tmp_path), {line["url"] for line in lines_of_pages(tmp_path)}
     assert {f"{root}{path}" for path in ALL_PATHS} <= first | then
     files = list((it / "pages").iterdir())
@@ -136,7 +125,7 @@ def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(
 
 
 def test_ctrl_c_on_a_terminal_pauses_and_the_same_command_finishes(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl(terminal=True)
@@ -164,7 +153,7 @@ def test_ctrl_c_on_a_terminal_pauses_and_the_same_command_finishes(
 
 
 def test_sigterm_pauses_too_and_the_same_crawl_goes_on(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl("--json")
@@ -181,7 +170,7 @@ def test_sigterm_pauses_too_and_the_same_crawl_goes_on(
 
 
 def test_the_second_ctrl_c_does_not_wait_and_what_was_under_way_is_fetched_again(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl("--fetch-timeout", "600", terminal=True)
@@ -197,13 +186,14 @@ def test_the_second_ctrl_c_does_not_wait_and_what_was_under_way_is_fetched_again
     let_go.set()
     assert report_in(tmp_path)["state"] in ("RUNNING", "PAUSING", "PAUSED")
     assert crawl("--fetch-timeout", "600").end()[0] == 0
-    assert site.asked.pop("/page/5") == 2
-    assert set(site.asked.values()) == {1}
+    asked = site.asked
+    assert asked.pop("/page/5") == 2
+    assert set(asked.values()) == {1}
     assert report_in(tmp_path)["dispositions"]["FAILED"] == 0
 
 
 def test_killing_it_leaves_no_program_and_the_same_command_finishes(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl()
@@ -218,13 +208,14 @@ def test_killing_it_leaves_no_program_and_the_same_command_finishes(
     let_go.set()
     assert again.end()[0] == 0
     eventually(lambda: all_gone(children), "the children to end")
-    assert site.asked.pop("/page/5") <= 2
-    assert set(site.asked.values()) <= {1, 2}, "only what was in flight is asked for again"
+    asked = site.asked
+    assert asked.pop("/page/5") <= 2
+    assert set(asked.values()) <= {1, 2}, "only what was in flight is asked for again"
     assert report_in(tmp_path)["pages"] == PAGES + 1
 
 
 def test_killing_it_leaves_none_of_the_nodes_processes(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl("--processes", "2")
@@ -241,7 +232,7 @@ def test_killing_it_leaves_none_of_the_nodes_processes(
 
 
 def test_a_frontier_that_dies_is_told_with_the_end_of_its_log(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl()
@@ -261,7 +252,9 @@ def test_a_frontier_that_dies_is_told_with_the_end_of_its_log(
     assert report_in(tmp_path)["pages"] == PAGES + 1
 
 
-def test_a_node_that_dies_is_started_again(crawl: Callable[..., Run], site: Site, tmp_path: Path) -> None:
+def test_a_node_that_dies_is_started_again(
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
+) -> None:
     let_go = site.hold("/page/5")
     run = crawl("--toes", "4")  # one process: of several the first fetches before all are there
     run.until(lambda: site.asked["/page/5"])
@@ -275,15 +268,15 @@ def test_a_node_that_dies_is_started_again(crawl: Callable[..., Run], site: Site
     report = report_in(tmp_path)
     assert report["pages"] == PAGES + 1
     assert report["unfinished_warc_files"] == [], "the dead node's file has been repaired"
-    assert archived(tmp_path) >= {site.url.rstrip("/") + path for path in ALL_PATHS}
+    assert archived(tmp_path) >= {site.url().rstrip("/") + path for path in ALL_PATHS}
 
 
 def test_killed_between_any_two_steps_it_goes_on_from_there(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
-    seeds = sort_out([site.url], skip_bad=False)
+    seeds = sort_out([site.url()], skip_bad=False)
     spec = make_spec(None, SpecOptions(min_delay=0, delay_factor=0, fetch_timeout=20), seeds)
-    plan = Plan("crawl", spec, (site.url,))
+    plan = Plan("crawl", spec, (site.url(),))
     with Interruptions() as none, open_directory(tmp_path / "it", plan, none, fresh=False, say=print) as it:
         data = str(it.frontier)
     server = subprocess.Popen(
@@ -292,7 +285,8 @@ def test_killed_between_any_two_steps_it_goes_on_from_there(
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    with server, FrontierClient(server.stdout.readline().split()[-1]) as client:  # type: ignore[union-attr]
+    assert server.stdout is not None
+    with server, FrontierClient(server.stdout.readline().split()[-1]) as client:
         client.create_crawl("crawl", spec)
         server.kill()
     assert crawl().end()[0] == 0, "created, but neither seeded nor launched"
@@ -349,7 +343,7 @@ def test_a_node_that_dies_again_and_again_ends_the_run(crawl: Callable[..., Run]
     assert crawl().end()[0] == 0, "the crawl itself is unharmed"
 
 
-def test_other_shells_see_and_steer_it(crawl: Callable[..., Run], site: Site, tmp_path: Path) -> None:
+def test_other_shells_see_and_steer_it(crawl: Callable[..., Run], site: SmallSite, tmp_path: Path) -> None:
     let_go = site.hold("/page/5")
     run = crawl()
     run.until(lambda: site.asked["/page/5"])
@@ -367,7 +361,7 @@ def test_other_shells_see_and_steer_it(crawl: Callable[..., Run], site: Site, tm
 
 
 def test_its_frontier_listens_where_it_is_told_so_that_others_can_be_told_too(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     with KeptPort() as kept:
         let_go = site.hold("/page/5")
@@ -379,14 +373,14 @@ def test_its_frontier_listens_where_it_is_told_so_that_others_can_be_told_too(
         assert run.end()[0] == 0
 
 
-def test_a_port_that_is_taken_is_told(crawl: Callable[..., Run], site: Site) -> None:
+def test_a_port_that_is_taken_is_told(crawl: Callable[..., Run], site: SmallSite) -> None:
     code, _, stderr = crawl("--frontier-port", str(site.server_port)).end()
     assert code == 1
     assert f"cannot listen on 127.0.0.1:{site.server_port}: the port is taken" in stderr
 
 
 def test_a_crawl_stopped_from_elsewhere_did_not_succeed(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl()
@@ -398,7 +392,7 @@ def test_a_crawl_stopped_from_elsewhere_did_not_succeed(
     assert "FINISHED (ABORTED)" in stdout
 
 
-def test_a_second_crawl_in_the_same_directory_is_refused(crawl: Callable[..., Run], site: Site) -> None:
+def test_a_second_crawl_in_the_same_directory_is_refused(crawl: Callable[..., Run], site: SmallSite) -> None:
     let_go = site.hold("/page/5")
     run = crawl()
     run.until(lambda: site.asked["/page/5"])
@@ -411,7 +405,7 @@ def test_a_second_crawl_in_the_same_directory_is_refused(crawl: Callable[..., Ru
 
 
 def test_the_page_limit_is_an_end_like_any_other(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     assert crawl("--max-pages", "7").end()[0] == 0
     report = report_in(tmp_path)
@@ -420,7 +414,7 @@ def test_the_page_limit_is_an_end_like_any_other(
 
 
 def test_an_output_that_nobody_reads_any_more_pauses_the_crawl(
-    crawl: Callable[..., Run], site: Site, tmp_path: Path
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
     run = crawl()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.core import ParameterSource
 
 from crawler_node.program import main as node
 from toehold_client.cli.embedded.node_plan import NodePlan, usual_processes
@@ -32,8 +33,12 @@ def parsed(plan: NodePlan) -> dict[str, object]:
     """The node's options from its command line, without defaults."""
     arguments = list(plan.arguments(WARCS, PAGES, MIRROR, LOGS))
     with node.make_context("toehold-node", arguments) as context:
-        said = context.get_parameter_source
-        return {name: value for name, value in context.params.items() if said(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
+        source = context.get_parameter_source
+        return {
+            name: value
+            for name, value in context.params.items()
+            if source(name) is ParameterSource.COMMANDLINE
+        }
 
 
 def test_by_itself_it_writes_warc_files_and_always_logs() -> None:

@@ -20,10 +20,10 @@ def parsed(text: str) -> spec_file.SpecFile:
     return spec_file.parse(text, Path("crawl.toml"))
 
 
-def spec_of(text: str | None = None, hosts: tuple[str, ...] = LOOPBACK, **overrides: object) -> CrawlSpec:
+def spec_of(text: str | None = None, hosts: tuple[str, ...] = LOOPBACK, **overrides: Any) -> CrawlSpec:
     file = None if text is None else parsed(text)
     seeds = Seeds(tuple(f"https://{host}/" for host in hosts), (), hosts)
-    return make_spec(file, SpecOptions(**overrides), seeds)  # type: ignore[arg-type]
+    return make_spec(file, SpecOptions(**overrides), seeds)
 
 
 def test_a_seed_without_a_scheme_is_https() -> None:

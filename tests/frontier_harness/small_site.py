@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from frontier_harness.waiting import PATIENCE_S
+
 
 class SmallSite(ThreadingHTTPServer):
     """Answers `/` with links to pages, which have no links. All its names share the answers.
 
     `statuses` has the paths whose answer is not 200 OK, `links` what a page shows besides text. A page has
-    an ETag, and is answered with 304 to whoever knows it.
+    an ETag, another one if it is in `changed`, and is answered with 304 to whoever knows it.
     """
 
     daemon_threads = True
@@ -24,19 +26,21 @@ class SmallSite(ThreadingHTTPServer):
         self.links: dict[str, str] = {"/": "".join(f'<a href="/page/{n}">{n}</a> ' for n in range(pages))}
         self.changed: set[str] = set()
         self.answer_s = 0.0
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         """Host name and path of each request so far."""
         self.agents: set[str] = set()
-        self.not_modified = 0
         self.at_once = self.most_at_once = 0
+        self.answered: Counter[int] = Counter()
+        """How often a page was answered with each status."""
+        self._held: dict[str, threading.Event] = {}
         super().__init__(("127.0.0.1", 0), _Answers)
 
     @property
-    def count(self) -> Counter[str]:
+    def asked(self) -> Counter[str]:
         """How often each path was asked for."""
-        return Counter(path for _, path in self.asked)
+        return Counter(path for _, path in self.requests)
 
-    def url(self, host: str, path: str = "/") -> str:
+    def url(self, host: str = "127.0.0.1", path: str = "/") -> str:
         """The URL of a path under one of the site's names."""
         return f"http://{host}:{self.server_port}{path}"
 
@@ -45,6 +49,20 @@ class SmallSite(ThreadingHTTPServer):
         entries = (f"{host}:{self.server_port}:127.0.0.1" for host in hosts)
         return [argument for entry in entries for argument in ("--resolve", entry)]
 
+    def hold(self, path: str) -> threading.Event:
+        """From now on `path` is answered only once the event is set."""
+        return self._held.setdefault(path, threading.Event())
+
+    def await_release(self, path: str) -> None:
+        """Waits while a path is held."""
+        if path in self._held:
+            self._held[path].wait(PATIENCE_S)
+
+    def let_all_go(self) -> None:
+        """Answers whatever is held."""
+        for event in self._held.values():
+            event.set()
+
 
 class _Answers(BaseHTTPRequestHandler):
     server: SmallSite
@@ -52,18 +70,27 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         site = self.server
-        site.asked.append((self.headers["Host"].partition(":")[0], self.path))
+        site.requests.append((self.headers["Host"].partition(":")[0], self.path))
         site.agents.add(self.headers["User-Agent"])
         site.at_once += 1
         site.most_at_once = max(site.most_at_once, site.at_once)
         time.sleep(site.answer_s)
+        site.await_release(self.path)
         site.at_once -= 1
-        etag = '"new"' if self.path in site.changed else '"old"'
+        try:
+            self._answer(site)
+        except OSError:
+            self.close_connection = True  # the node broke off
+
+    def _answer(self, site: SmallSite) -> None:
+        version = "new" if self.path in site.changed else "old"
+        etag = f'"{version}"'
         status = site.statuses.get(self.path, 200)
         if status == 200 and self.headers["If-None-Match"] == etag:
             status = 304
-            site.not_modified += 1
-        body = f"<!DOCTYPE html><title>{self.path}</title>{site.links.get(self.path, '')}".encode()
+        if self.path != "/robots.txt":
+            site.answered[status] += 1
+        body = f"<!DOCTYPE html><title>{self.path} {version}</title>{site.links.get(self.path, '')}".encode()
         self.send_response(status)
         self.send_header("ETag", etag)
         self.send_header("Content-Type", "text/html")
@@ -73,7 +100,7 @@ class _Answers(BaseHTTPRequestHandler):
         if status != 304:
             self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, *_: object) -> None:
         """Says nothing."""
 
 
@@ -84,5 +111,6 @@ def small_site(pages: int = 8) -> Iterator[SmallSite]:
         thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         yield site
+        site.let_all_go()
         site.shutdown()
         thread.join()
