@@ -14,6 +14,7 @@ import pytest
 from frontier_server.core.spec import table
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
 from frontier_server.core.spec.table import Setting, Within, rows_of
+from tools.setting_texts import client, contract, names, words
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,13 +42,21 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     for name in ("protos/toehold/frontier/v1", "client/toehold_client/spec", "docs"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("PROTO", "PAGE"):
-        shutil.copy(getattr(module, name), tmp_path / getattr(module, name).relative_to(ROOT))
-        monkeypatch.setattr(module, name, tmp_path / getattr(module, name).relative_to(ROOT))
-    for file in ("dicts.py", "fields.py", "template.toml"):
-        shutil.copy(module.CLIENT / file, tmp_path / "client/toehold_client/spec" / file)
+        file: Path = getattr(module, name)
+        shutil.copy(file, tmp_path / file.relative_to(ROOT))
+        set_everywhere(monkeypatch, module, name, tmp_path / file.relative_to(ROOT))
+    for part in ("dicts.py", "fields.py", "template.toml"):
+        shutil.copy(module.CLIENT / part, tmp_path / "client/toehold_client/spec" / part)
     monkeypatch.setattr(module, "CLIENT", tmp_path / "client/toehold_client/spec")
-    monkeypatch.setattr(module, "ROOT", tmp_path)
+    set_everywhere(monkeypatch, module, "ROOT", tmp_path)
     return module
+
+
+def set_everywhere(monkeypatch: pytest.MonkeyPatch, settings: ModuleType, name: str, value: object) -> None:
+    """Let a name mean something else in the command, and in all of its modules that import it."""
+    for module in (settings, client, contract, names, words):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, value)
 
 
 def with_rows(settings: ModuleType, monkeypatch: pytest.MonkeyPatch, part: type, *others: Setting) -> None:
@@ -59,7 +68,7 @@ def with_rows(settings: ModuleType, monkeypatch: pytest.MonkeyPatch, part: type,
         mine = {row.name: row for row in (*rows_of(part), *others)}
         return tuple(mine.values())
 
-    monkeypatch.setattr(settings, "rows_of", changed)
+    set_everywhere(monkeypatch, settings, "rows_of", changed)
 
 
 def row(part: type, name: str) -> Setting:
@@ -151,33 +160,33 @@ def test_lengths_and_sizes_are_told_in_their_units(settings: ModuleType) -> None
         count: int
 
     size, time, count = table.rows_of(Part)
-    assert [settings.amount(ms, time) for ms in (0, 1, 1_500, 14_400_000)] == [
+    assert [words.amount(ms, time) for ms in (0, 1, 1_500, 14_400_000)] == [
         "0 s",
         "1 ms",
         "1.5 s",
         "14 400 s",
     ]
-    assert [settings.amount(days * 86_400_000, time) for days in (1, 7, 365, 3_650)] == [
+    assert [words.amount(days * 86_400_000, time) for days in (1, 7, 365, 3_650)] == [
         "1 day",
         "7 days",
         "1 year",
         "10 years",
     ]
-    assert [settings.amount(number, count) for number in (1000, 10_000, 1 << 62, (1 << 31) - 1)] == [
+    assert [words.amount(number, count) for number in (1000, 10_000, 1 << 62, (1 << 31) - 1)] == [
         "1000",
         "10 000",
         "2^62",
         "2^31 - 1",
     ]
-    assert settings.amount(100 << 20, replace(size, name="max_bytes")) == "100 MiB"
-    assert settings.amount(1 << 40, replace(size, name="max_bytes")) == "1 TiB"
+    assert words.amount(100 << 20, replace(size, name="max_bytes")) == "100 MiB"
+    assert words.amount(1 << 40, replace(size, name="max_bytes")) == "1 TiB"
 
 
 def test_every_setting_is_in_the_reference(settings: ModuleType) -> None:
     page = settings.PAGE.read_text()
-    for part in settings.Contract().parts():
+    for part in contract.Contract().parts():
         for found in rows_of(part.kind):
-            assert found.is_part or f"| `{settings.key_of(found)}` |" in page, (part.path, found.name)
+            assert found.is_part or f"| `{client.key_of(found)}` |" in page, (part.path, found.name)
     assert len(rows_of(CrawlSettings)) > 20
 
 

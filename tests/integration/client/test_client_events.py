@@ -153,7 +153,7 @@ def test_a_stream_with_a_limit_ends_at_it(
 ) -> None:
     frontier.will("StateEvents", *[line] * 20)
     began_s = time.monotonic()
-    with pytest.raises(DeadlineExceeded, match=r"events of c did not end within 0\.3 s"):
+    with pytest.raises(DeadlineExceeded, match=r"events of crawl 'c' did not end within 0\.3 s"):
         list(connect(address).state_events("c", timeout_s=0.3))
     assert 0.3 <= time.monotonic() - began_s < PATIENCE_S
 

@@ -183,7 +183,7 @@ def test_for_programs_a_crawl_that_stays_paused_is_told_once_an_interval(
         return {"crawl": "c", "state": "FINISHED" if looks == 4 else "PAUSED"}
 
     monkeypatch.setattr("toehold_client.cli.live.observer._AWAY_LOOK_S", 0.01)
-    monkeypatch.setattr("toehold_client.cli.embedded.outside._last_report", last_report)
+    monkeypatch.setattr("toehold_client.cli.embedded.outside.last_report", last_report)
     assert run(("watch", "--dir", str(directory), "--interval", "86400", "--json")) == 0
     told = [json.loads(line)["status"]["state"] for line in capsys.readouterr().out.splitlines()]
     assert told == ["PAUSED", "FINISHED"]
