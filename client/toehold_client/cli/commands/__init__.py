@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from .callers import callers
+from .certs import certs
 from .checkpoints import checkpoints
 from .completion import completion
 from .conformance import conformance
@@ -29,6 +31,7 @@ from .settings import set_settings, update
 from .stats import stats
 from .status import status
 from .steer import hold, pause, resume, stop, teardown
+from .tokens import tokens
 from .uris import uris
 from .verify import verify
 from .watch import watch
@@ -39,5 +42,6 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Ask": (explain, report, refusals, queues, uris, seen),
     "Steer": (pause, resume, hold, stop, reopen, set_settings, update, overrides, seeds, jobs),
     "Nodes": (nodes, conformance),
+    "Access": (callers, tokens, certs),
     "Upkeep": (crawls, checkpoints, verify, teardown, delete, completion),
 }

@@ -1,0 +1,80 @@
+"""The table of roles: each RPC of each service is for somebody, and each role for what its name says."""
+
+import pytest
+from frontier_harness.every_rpc import RPCS
+
+from toehold.access.callers import Caller
+from toehold.access.denials import PermissionDenied
+from toehold.access.roles import ROLES, Role, all_of, is_question
+from toehold.node.v1 import node_pb2
+
+NODE = node_pb2.DESCRIPTOR.services_by_name["NodeService"]
+METHODS = {f"{method.containing_service.full_name}/{name}" for name, method in RPCS.items()} | {
+    f"{NODE.full_name}/{method.name}" for method in NODE.methods
+}
+FRONTIER, ADMIN = "toehold.frontier.v1.FrontierService", "toehold.frontier.v1.FrontierAdminService"
+
+
+def test_every_rpc_has_its_roles_and_no_role_is_for_an_rpc_that_there_is_not() -> None:
+    assert set(ROLES) == METHODS
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_rpc_is_for_admins(method: str) -> None:
+    assert Role.ADMIN in ROLES[method]
+
+
+def test_whoever_operates_may_also_watch_and_feed() -> None:
+    for roles in ROLES.values():
+        if roles & {Role.WATCH, Role.FEED}:
+            assert Role.OPERATE in roles
+
+
+def test_a_fetcher_may_do_what_a_node_does_and_nothing_else() -> None:
+    its = {method for method, roles in ROLES.items() if Role.FETCH in roles}
+    assert its == {f"{FRONTIER}/{name}" for name in ("Schedule", "Next", "Finished", "Heartbeat")}
+
+
+def test_a_feeder_may_offer_candidates_and_seeds_and_nothing_else() -> None:
+    its = {method for method, roles in ROLES.items() if Role.FEED in roles}
+    assert its == {f"{FRONTIER}/Schedule", f"{ADMIN}/AddSeeds", f"{ADMIN}/AddSeedBatch"}
+
+
+def test_whoever_watches_changes_nothing() -> None:
+    for method, roles in ROLES.items():
+        assert is_question(method) == (Role.WATCH in roles)
+        name = method.rpartition("/")[2]
+        if Role.WATCH in roles:
+            assert name.startswith(("Get", "List", "Count", "Export", "Explain", "Stream", "StateEvents"))
+
+
+def test_only_admins_destroy_crawls_and_checkpoints() -> None:
+    its = {method.rpartition("/")[2] for method, roles in ROLES.items() if roles == {Role.ADMIN}}
+    assert its == {"DeleteCrawl", "CreateCheckpoint", "DeleteCheckpoint"}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_caller_may_call_what_its_role_is_for(method: str, role: Role) -> None:
+    caller = Caller("somebody", frozenset({role}))
+    if role in ROLES[method]:
+        caller.check_role(method)
+        return
+    with pytest.raises(PermissionDenied, match=f"'somebody' has {role.value}") as denied:
+        caller.check_role(method)
+    assert denied.value.reason == "ROLE_MISSING"
+    assert str(denied.value).startswith(f"{method.rpartition('/')[2]} is for callers with the role ")
+
+
+def test_several_roles_add_up() -> None:
+    caller = Caller("both", frozenset({Role.WATCH, Role.FETCH}))
+    caller.check_role(f"{FRONTIER}/Next")
+    caller.check_role(f"{ADMIN}/GetCrawl")
+    with pytest.raises(PermissionDenied, match="has fetch, watch"):
+        caller.check_role(f"{ADMIN}/UpdateCrawl")
+
+
+def test_roles_are_named_for_people() -> None:
+    assert all_of(frozenset({Role.ADMIN})) == "admin"
+    assert all_of(frozenset({Role.ADMIN, Role.WATCH})) == "watch or admin"
+    assert all_of(frozenset({Role.ADMIN, Role.WATCH, Role.OPERATE})) == "watch, operate or admin"
