@@ -1,6 +1,5 @@
 """The server's settings, from a TOML file and flags."""
 
-import ipaddress
 import json
 import re
 from dataclasses import dataclass, field
@@ -8,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 import tomli
+
+from toehold.access.addresses import is_loopback
 
 from .machine import memory_bytes
 
@@ -34,6 +35,10 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
 
     listen: str = DEFAULT_LISTEN
     insecure: bool = False
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_ca: str = ""
+    callers: str = ""
     lease_seconds: float = 30.0
     heartbeat_seconds: float = 3.0
     disk_reserve_mib: int = 512
@@ -55,6 +60,10 @@ class Config:
     until_stdin_ends: bool = field(default=False)
     set_clock: bool = False  # set the frontier's time to the machine's
     read_only: bool = False  # answer questions; change nothing in the data directory
+    tls_cert: Path | None = None  # of the server, and its key
+    tls_key: Path | None = None
+    tls_ca: Path | None = None  # of the authority of clients' certificates, which are required then
+    callers: Path | None = None  # the file of the callers; without it everybody may do everything
     cache_bytes: int = LEAST_CACHE_MIB * MIB  # for reads of the store
 
 
@@ -102,11 +111,7 @@ def usable(
     if read_only and set_clock:
         raise ConfigError("--set-clock changes the data directory; use it without --read-only")
     host, port = parse_listen(settings.listen)
-    if not settings.insecure and not _is_loopback(host):
-        raise ConfigError(
-            f"{host} is not a loopback address, and the frontier has neither TLS nor passwords; "
-            "use a loopback address such as 127.0.0.1, or --insecure on a network that you trust"
-        )
+    _check_access(settings, host)
     if not 1 <= settings.lease_seconds <= 86_400:
         raise ConfigError(f"lease_seconds must be between 1 and 86400, got {settings.lease_seconds}")
     if not 0.1 <= settings.heartbeat_seconds <= settings.lease_seconds / 2:
@@ -132,8 +137,32 @@ def usable(
         until_stdin_ends=until_stdin_ends,
         set_clock=set_clock,
         read_only=read_only,
+        tls_cert=_path(settings.tls_cert),
+        tls_key=_path(settings.tls_key),
+        tls_ca=_path(settings.tls_ca),
+        callers=_path(settings.callers),
         cache_bytes=cache_mib * MIB,
     )
+
+
+def _check_access(settings: ServerFile, host: str) -> None:
+    """Raise ConfigError unless it is known who may call, or only this machine can."""
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        given, missing = ("tls_cert", "tls_key") if settings.tls_cert else ("tls_key", "tls_cert")
+        raise ConfigError(f"{given} needs {missing}: give a certificate and its key, or neither")
+    if settings.tls_ca and not settings.tls_cert:
+        raise ConfigError("tls_ca needs tls_cert and tls_key: clients present certificates over TLS only")
+    if settings.insecure or is_loopback(host) or (settings.tls_cert and settings.callers):
+        return
+    lacks = "callers" if settings.tls_cert else "TLS" if settings.callers else "TLS and callers"
+    raise ConfigError(
+        f"{host} is not a loopback address, so the frontier needs {lacks} (docs/network.md); or use a "
+        "loopback address such as 127.0.0.1, or --insecure on a network that you trust"
+    )
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
 
 
 def default_cache_mib() -> int:
@@ -147,12 +176,3 @@ def parse_listen(text: str) -> tuple[str, int]:
     if not (colon and host and _PORT.fullmatch(port)) or int(port) > 65535:
         raise ConfigError(f"listen must be HOST:PORT, such as {DEFAULT_LISTEN}, got {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

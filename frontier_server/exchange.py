@@ -1,11 +1,12 @@
 """Requests of nodes and feeders that take several operations: batches in slices, and waits."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .core.core import Core
 from .core.dispatch import Want
 from .core.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
+from .core.reports import anybody
 from .core.store import Changes
 from .following import Following
 from .runner import Refused, Runner
@@ -52,8 +53,10 @@ class Exchange:
         finally:
             self._schedules -= 1
 
-    async def finished(self, reports: Sequence[Report], node: str, session: str) -> list[ReportResult]:
-        """Apply a batch of reports, in slices."""
+    async def finished(
+        self, reports: Sequence[Report], node: str, session: str, speaks_for: Callable[[str], bool] = anybody
+    ) -> list[ReportResult]:
+        """Apply a batch of reports, in slices. Its caller may end the leases of the nodes it `speaks_for`."""
         results: list[ReportResult] = []
         mark = 0
         for part in _report_slices(reports):
@@ -61,7 +64,7 @@ class Exchange:
             def operation(
                 core: Core, now_ms: int, part: Sequence[Report] = part
             ) -> tuple[list[ReportResult], Changes]:
-                return core.frontier.finished(part, node, session, now_ms)
+                return core.frontier.finished(part, node, session, now_ms, speaks_for)
 
             answer, mark = await self.runner.apply(operation)
             results.extend(answer)

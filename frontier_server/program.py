@@ -24,6 +24,11 @@ import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from toehold.access.callers import Callers
+from toehold.access.callers_file import CallersInvalid
+from toehold.access.pem import TlsUnusable
+from toehold.access.server_tls import ServerTls
+
 from . import salvaging, wire
 from .checkpoints import Checkpoints
 from .clock import Clock, iso, wall_ms
@@ -45,6 +50,7 @@ from .runner import CLOSE_S, Runner
 from .service import (
     MAX_CALLS,
     MAX_RECEIVED_BYTES,
+    Gate,
     Guarded,
     add_reflection,
     core_kind,
@@ -88,7 +94,22 @@ class CannotListen(Exception):
     type=click.Path(path_type=Path),
     help="Settings file (TOML). Options given here override it.",
 )
-@click.option("--insecure", is_flag=True, default=None, help="Allow an address beyond loopback, without TLS.")
+@click.option("--tls-cert", metavar="FILE", help="The frontier's certificate (PEM). Callers then use TLS.")
+@click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")
+@click.option(
+    "--tls-ca",
+    metavar="FILE",
+    help="Take only callers whose certificates an authority in FILE (PEM) has issued (mutual TLS).",
+)
+@click.option(
+    "--callers", metavar="FILE", help="Take only the callers in FILE, each with its roles ('toehold tokens')."
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    default=None,
+    help="Allow an address beyond loopback without TLS and callers.",
+)
 @click.option(
     "--lease-seconds",
     type=float,
@@ -178,6 +199,10 @@ def main(
     if salvage:
         _salvage(config)
         return
+    try:
+        access = _access(config)
+    except (TlsUnusable, CallersInvalid) as problem:
+        _exit(EXIT_USAGE, str(problem))
     _raise_descriptor_limit()
     try:
         store, clock = _open_unchanged(config) if read_only else _open(config)
@@ -192,7 +217,7 @@ def main(
     except StoreFailed as problem:
         _exit(EXIT_STORE, f"data directory {data}: {problem}")
     try:
-        failure = _run(config, store, clock)
+        failure = _run(config, store, clock, *access)
     except CannotListen as problem:
         store.close()
         _exit(EXIT_LISTEN, str(problem))
@@ -210,6 +235,21 @@ def main(
     if failure:
         _exit(EXIT_STORE, f"{failure}; the frontier stopped, so that it acknowledges only stored changes")
     store.close()
+
+
+def _access(config: Config) -> tuple[ServerTls | None, Callers | None]:
+    """TLS and the callers, or None. Raises TlsUnusable, CallersInvalid."""
+    tls = None
+    if config.tls_cert is not None and config.tls_key is not None:
+        tls = ServerTls(config.tls_cert, config.tls_key, config.tls_ca, _note_certificates)
+    return tls, None if config.callers is None else Callers(config.callers)
+
+
+def _note_certificates(problem: str) -> None:
+    if problem:
+        _log.error("certificates_unusable", problem=problem, advice="those in use stay")
+    else:
+        _log.info("certificates_reloaded")
 
 
 def _salvage(config: Config) -> None:
@@ -311,12 +351,14 @@ def _recover(
     return core, feed
 
 
-def _run(config: Config, store: RocksStore, clock: Clock) -> str:
+def _run(
+    config: Config, store: RocksStore, clock: Clock, tls: ServerTls | None, callers: Callers | None
+) -> str:
     """Serve until the end; returns the failure, or "". Ending takes a thread, which may be refused."""
     failure = ""
     try:
         with asyncio.Runner() as runner:
-            failure = runner.run(_serve(config, store, clock))
+            failure = runner.run(_serve(config, store, clock, tls, callers))
     except MemoryError:
         failure = failure or "memory has run out"
     except RuntimeError as problem:
@@ -326,7 +368,9 @@ def _run(config: Config, store: RocksStore, clock: Clock) -> str:
     return failure
 
 
-async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
+async def _serve(
+    config: Config, store: RocksStore, clock: Clock, tls: ServerTls | None, callers: Callers | None
+) -> str:
     """Serve until asked to stop; returns the failure that ended it, or ""."""
     checkpoints = Checkpoints(config.data, store)
     core, feed = _recover(config, store, clock, checkpoints)
@@ -344,11 +388,17 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     )
     logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()
-    register(server, Exchange(runner), config, logs, checkpoints, clock.now_ms())
+    gate = Gate(callers)
+    register(server, Exchange(runner), config, logs, checkpoints, clock.now_ms(), gate)
     host = f"[{config.host}]" if ":" in config.host else config.host
     try:
         _check_free(config)  # first: gRPC's own error comes with lines for its developers
-        port = server.add_insecure_port(f"{host}:{config.port}")
+        address = f"{host}:{config.port}"
+        port = (
+            server.add_insecure_port(address)
+            if tls is None
+            else server.add_secure_port(address, tls.credentials())
+        )
     except (RuntimeError, OSError) as problem:
         await runner.close()
         raise CannotListen(
@@ -358,6 +408,8 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     await server.start()
     logging_task = None if config.read_only else runner.tasks.keep("crawl log", logs.run())
     runner.tasks.keep("watch of the clock", _watch_clock(clock))
+    if callers is not None:
+        runner.tasks.keep("watch of the callers", gate.watch())
     print(f"toehold-frontier serving on {host}:{port}", flush=True)
     _log.info("serving", listen=f"{host}:{port}", data=str(config.data), version=version(), core=core_kind())
     stopping = asyncio.create_task(stop.wait())

@@ -5,6 +5,8 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 
+from toehold.access.denials import AccessDenied, PermissionDenied
+
 from .core import errors
 
 DOMAIN = "toehold"
@@ -46,6 +48,13 @@ MAX_VALUE_BYTES = 160
 def of_error(error: errors.FrontierError) -> tuple[grpc.StatusCode, str, Trailer]:
     """Code, message and details of a refusal of the core."""
     return status(CODES[type(error)], error.reason, str(error), dict(error.metadata), error.retry_ms)
+
+
+def of_denial(denial: AccessDenied) -> tuple[grpc.StatusCode, str, Trailer]:
+    """Code, message and details of a refusal because of the caller."""
+    known = isinstance(denial, PermissionDenied)
+    code = grpc.StatusCode.PERMISSION_DENIED if known else grpc.StatusCode.UNAUTHENTICATED
+    return status(code, denial.reason, str(denial), dict(denial.metadata))
 
 
 def status(

@@ -3,7 +3,7 @@
 Every operation returns *(answer, changes)*; `shard` says what the caller must do with the changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from . import errors, life
 from .agenda import empty_reason
@@ -27,7 +27,7 @@ from .model import (
 )
 from .naming import check_few
 from .operation import Operation
-from .reports import Reports
+from .reports import Reports, anybody
 from .shard import Shard
 from .store import Changes
 from .withdrawal import Withdrawal
@@ -134,13 +134,21 @@ class Frontier:
         return sorted(crawls, key=lambda crawl: (crawl.passed, crawl.number))
 
     def finished(
-        self, received: Sequence[Report], node: str, session: str, now_ms: int
+        self,
+        received: Sequence[Report],
+        node: str,
+        session: str,
+        now_ms: int,
+        speaks_for: Callable[[str], bool] = anybody,
     ) -> tuple[list[ReportResult], Changes]:
-        """Apply reports. The caller slices batches."""
+        """Apply reports, if their caller `speaks_for` the nodes whose leases they end.
+
+        The caller slices batches.
+        """
         self._check_node(node, session)
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
-        return [self._reports.finished(op, report) for report in received], self._shard.end(op)
+        return [self._reports.finished(op, report, speaks_for) for report in received], self._shard.end(op)
 
     def take_back(self, tokens: Sequence[bytes], now_ms: int) -> tuple[None, Changes]:
         """Release leases whose caller disconnected before it received them."""
@@ -162,8 +170,12 @@ class Frontier:
         pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
+        speaks_for: Callable[[str], bool] = anybody,
     ) -> tuple[HeartbeatAnswer, Changes]:
-        """Extend the leases that a node names; tell it which of them have ended, and which to give up."""
+        """Extend the leases that a node names; tell it which of them have ended, and which to give up.
+
+        Leases of nodes that the caller doesn't speak for count as ended.
+        """
         self._check_node(node, session)
         if len(tokens) > MAX_TOKENS:
             raise errors.BatchTooLarge(
@@ -178,7 +190,7 @@ class Frontier:
         answer = HeartbeatAnswer([], [], [], self._shard.pool_size_of(node), drain, rival)
         for token in tokens:
             lease = self._shard.leases.out(token)
-            if lease is None:
+            if lease is None or not speaks_for(lease.row.node):
                 answer.ended.append(token)
                 continue
             self._shard.leases.extend(lease, op.now_ms)

@@ -4,6 +4,7 @@ A lease for a page ends in one of three ways: a report counts (a final dispositi
 deferral), the node releases it unstarted, or it lapses. A lease for a robots.txt ends likewise.
 """
 
+from collections.abc import Callable
 from copy import copy
 from enum import Enum
 
@@ -56,6 +57,11 @@ class Lapse(Enum):
     STOP = "the crawl has waited long enough to stop"
 
 
+def anybody(node: str) -> bool:
+    """Callers without names speak for every node."""
+    return True
+
+
 class Reports:
     """Ends the leases of a shard."""
 
@@ -63,11 +69,15 @@ class Reports:
         self._shard = shard
         self._settling = Settling(shard)
 
-    def finished(self, op: Operation, report: Report) -> ReportResult:
-        """Apply one report. Idempotent by token."""
+    def finished(
+        self, op: Operation, report: Report, speaks_for: Callable[[str], bool] = anybody
+    ) -> ReportResult:
+        """Apply one report. Idempotent by token. To others than the lease's node, its token is unknown."""
         lease = self._shard.leases.out(report.token)
         if lease is None:
             return self._repeated(op, report.token)
+        if not speaks_for(lease.row.node):
+            return ReportResult(Disposition.UNKNOWN_TOKEN)
         crawl = self._shard.crawls[lease.crawl]
         problem = "" if report.released else report.problem or problem_of(report, lease.robots)
         if problem:

@@ -14,6 +14,7 @@ from .arrivals import MAX_CALLS, MAX_RECEIVED_BYTES, Arrivals
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
 from .fetching import FrontierService
+from .gate import Gate
 from .guarded import Guarded
 from .importing import ImportRpcs
 from .jobs import JobRpcs
@@ -29,6 +30,7 @@ __all__ = [
     "Arrivals",
     "FrontierAdminService",
     "FrontierService",
+    "Gate",
     "Guarded",
     "add_reflection",
     "core_kind",
@@ -62,9 +64,10 @@ def register(
     logs: CrawlLogs,
     checkpoints: Checkpoints,
     start_ms: int,
+    gate: Gate | None = None,
 ) -> Arrivals:
     """Let a server serve both services; the count of their requests."""
-    arrivals = Arrivals()
+    arrivals = Arrivals(gate or Gate(None))
     frontier, admin = (file.services_by_name for file in _FILES)
     nodes = FrontierService(exchange, config)
     arrivals.register(server, nodes, frontier["FrontierService"], config.read_only)

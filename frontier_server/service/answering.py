@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import grpc
 from google.protobuf.message import Message
 
+from toehold.access.denials import AccessDenied
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
 
 from .. import status, wire
@@ -24,6 +25,7 @@ from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
 from ..priority_lock import go_first
 from ..runner import Closing, Refused, Runner
+from .gate import present_visit
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # of a request
 PAGE_BYTES = 3 * 1024 * 1024  # of a listing: by default a client takes 4 MiB
@@ -90,7 +92,9 @@ OPERATOR_KEY = "toehold-operator"
 
 
 def operator_of(context: Context) -> str:
-    """The operator that the caller names, or else the caller's address."""
+    """The caller's name. If callers have none, the operator that this one names, or else its address."""
+    if (caller := present_visit().caller) is not None:
+        return caller.name
     metadata = context.invocation_metadata() or ()
     said = next((str(value) for key, value in metadata if key == OPERATOR_KEY), "")
     told = "".join(letter for letter in said if letter.isprintable()).strip()
@@ -131,9 +135,11 @@ def streamed(handler: Stream) -> Stream:
     return wrapper  # type: ignore[return-value]  # same signature
 
 
-async def abort(context: Context, problem: FrontierError | Refused | Closing) -> NoReturn:
+async def abort(context: Context, problem: FrontierError | Refused | Closing | AccessDenied) -> NoReturn:
     """End an RPC with the status of a refusal."""
-    if isinstance(problem, FrontierError):
+    if isinstance(problem, AccessDenied):
+        code, message, trailer = status.of_denial(problem)
+    elif isinstance(problem, FrontierError):
         code, message, trailer = status.of_error(problem)
     elif isinstance(problem, Refused):
         code, message, trailer = status.status(

@@ -9,7 +9,7 @@ limit never refuses small messages, such as heartbeats.
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any
 
 import grpc
@@ -18,10 +18,14 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from toehold.access.denials import AccessDenied
+from toehold.access.roles import ROLES, Role, is_question
+
 from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
 from ..runner import Refused
-from .answering import MAX_MESSAGE_BYTES, Context, abort
-from .questions import QUESTIONS, REFUSED
+from .answering import MAX_MESSAGE_BYTES, Context, abort, operator_of
+from .gate import Gate, Visit
+from .questions import REFUSED
 
 MIB = 1024 * 1024
 # gRPC refuses larger messages unread; those between the two limits are refused here, with a reason.
@@ -42,7 +46,8 @@ _WAITING = ("Next",)  # beside streams
 class Arrivals:
     """The requests of a server that are not answered yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
         self._receiving = asyncio.Semaphore(MAX_RECEIVING)
         self._bytes = self._kept_bytes = self._calls = 0
         self._streams: set[_Stream] = set()
@@ -53,7 +58,7 @@ class Arrivals:
         """Let a server serve a service. With `read_only` it refuses all calls except questions."""
         handlers = {
             method.name: REFUSED
-            if read_only and method.name not in QUESTIONS
+            if read_only and not is_question(f"{service.full_name}/{method.name}")
             else self._handler(getattr(servicer, method.name), method)
             for method in service.methods
         }
@@ -63,35 +68,53 @@ class Arrivals:
     def _handler(self, answer: Callable[..., Any], method: MethodDescriptor) -> Any:
         """gRPC's handler of a method; it gets bytes."""
         request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+        name = f"{method.containing_service.full_name}/{method.name}"
         waits = method.name in _WAITING
+        acts = not (is_question(name) or Role.FETCH in ROLES[name])
+        lasts = waits or method.client_streaming or method.server_streaming
+
+        def entered(context: Context) -> AbstractContextManager[Visit]:
+            return self._gate.entered(name, context, lasts)
 
         async def one(data: bytes, context: Context) -> Any:
-            with self._open(), self._kept(len(data)) if waits else self._room(len(data)):
-                return await answer(_decoded(request, data), context)
+            room = self._kept if waits else self._room
+            with self._open(), entered(context) as visit, room(len(data)):
+                message = _checked(visit, request, data)
+                shown = visit.shown(await answer(message, context))
+                if acts:
+                    _note_act(method.name, getattr(message, "crawl", ""), context)
+                return shown
 
         async def batch(_: AsyncIterator[bytes], context: Context) -> Any:
-            with self._open():
+            with self._open(), entered(context) as visit:
                 data = [await self._received(context)]
                 try:
                     with self._room(len(data[0])):
                         # Popped: otherwise the bytes would stay as long as the message.
-                        return await answer(_decoded(request, data.pop()), context)
+                        return await answer(_checked(visit, request, data.pop()), context)
                 finally:
                     data.clear()  # a refusal's traceback keeps this frame for long
 
         async def many(_: AsyncIterator[bytes], context: Context) -> Any:
-            async def decoded(stream: _Stream) -> AsyncIterator[Message]:
-                while data := await stream.received(context):
-                    yield _decoded(request, data.pop())
+            crawl = ""
 
-            with self._open(), self._stream() as stream:
-                return await answer(decoded(stream), context)
+            async def decoded(stream: _Stream, visit: Visit) -> AsyncIterator[Message]:
+                nonlocal crawl
+                while data := await stream.received(context):
+                    message = _checked(visit, request, data.pop())
+                    crawl = crawl or getattr(message, "crawl", "")
+                    yield message
+
+            with self._open(), entered(context) as visit, self._stream() as stream:
+                shown = visit.shown(await answer(decoded(stream, visit), context))
+                _note_act(method.name, crawl, context)
+                return shown
 
         async def streamed(data: bytes, context: Context) -> AsyncIterator[Any]:
             async with _failures_told(context):
-                with self._open(), self._kept(len(data)):
-                    async for message in answer(_decoded(request, data), context):
-                        yield message
+                with self._open(), entered(context) as visit, self._kept(len(data)):
+                    async for message in answer(_checked(visit, request, data), context):
+                        yield visit.shown(message)
 
         serializer = response.SerializeToString
         if method.server_streaming:
@@ -220,7 +243,7 @@ async def _failures_told(context: Context) -> AsyncIterator[None]:
     """End the call with a status if it fails. A defect goes to the log: gRPC would send its exception."""
     try:
         yield
-    except (FrontierError, Refused) as problem:
+    except (FrontierError, Refused, AccessDenied) as problem:
         await abort(context, problem)
     except (grpc.aio.AbortError, grpc.aio.InternalError):  # the latter: the caller has left
         raise
@@ -229,6 +252,18 @@ async def _failures_told(context: Context) -> AsyncIterator[None]:
         await context.abort(
             grpc.StatusCode.INTERNAL, "the frontier failed at this call; the frontier's log has the reason"
         )
+
+
+def _note_act(rpc: str, crawl: str, context: Context) -> None:
+    """Log who asked for a change, and was not refused."""
+    _log.info("operator_acted", operator=operator_of(context), rpc=rpc, crawl=crawl)
+
+
+def _checked(visit: Visit, kind: type[Message], data: bytes) -> Message:
+    """The decoded message, if its caller may send it."""
+    message = _decoded(kind, data)
+    visit.check(message)
+    return message
 
 
 def _decoded(kind: type[Message], data: bytes) -> Message:

@@ -4,7 +4,7 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Sequence
 
-from toehold.frontier.v1 import admin_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from .. import wire
 from ..core.core import Core
@@ -25,6 +25,7 @@ from .answering import (
     page_size,
     version,
 )
+from .secrets import restore_secrets
 
 MAX_REJECTED_SHOWN = 100
 CRAWLS_AT_ONCE = 20  # of a page
@@ -41,6 +42,7 @@ class CrawlRpcs(AdminRpcs):
     async def CreateCrawl(
         self, request: admin_pb2.CreateCrawlRequest, context: Context
     ) -> admin_pb2.CreateCrawlResponse:
+        restore_secrets(request.spec, crawl_pb2.FetchSpec())  # a copy of another crawl may lack them
         settings = wire.settings_of(request.spec)
         await asyncio.to_thread(read_ahead, settings)  # a large one takes a while
         if found := wire.spec_problems(request.spec):
@@ -157,8 +159,11 @@ class CrawlRpcs(AdminRpcs):
             check_batch(len(paths), "paths")
 
         def amended(spec: bytes) -> tuple[bytes, Sequence[str]]:
+            change = crawl_pb2.CrawlSpec()
+            change.CopyFrom(request.spec)
+            restore_secrets(change, crawl_pb2.CrawlSpec.FromString(spec).fetch)
             try:
-                return wire.amended(spec, request.spec, paths)
+                return wire.amended(spec, change, paths)
             except ValueError as problem:
                 raise InvalidRequest(str(problem), field="update_mask") from None
 

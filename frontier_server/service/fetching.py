@@ -14,6 +14,7 @@ from ..core.model import CrawlView, check_batch
 from ..exchange import Exchange
 from ..priority_lock import go_first
 from .answering import Context, answered, limits, operator_of, streamed
+from .gate import present_visit
 
 MAX_WAIT_S = 60.0
 MAX_TOKEN_BYTES = 128
@@ -71,7 +72,9 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     ) -> frontier_pb2.FinishedResponse:
         check_batch(len(request.reports), "reports")
         reports = [wire.report(message) for message in request.reports]
-        results = await self._exchange.finished(reports, request.node, request.session)
+        results = await self._exchange.finished(
+            reports, request.node, request.session, present_visit().speaks_for
+        )
         return wire.results(results)
 
     @answered
@@ -86,6 +89,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                     field="tokens",
                 )
         pool = wire.pool_statistics(request.pool) if request.HasField("pool") else None
+        speaks_for = present_visit().speaks_for
         answer = await self._runner.run(
             lambda core, now_ms: core.frontier.heartbeat(
                 request.node,
@@ -97,6 +101,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 pool=pool,
                 service_address=request.service_address,
                 trouble=request.trouble,
+                speaks_for=speaks_for,
             )
         )
         return frontier_pb2.HeartbeatResponse(

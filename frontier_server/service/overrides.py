@@ -10,6 +10,7 @@ from ..core.errors import InvalidRequest, invalid_spec
 from ..core.spec_problems import override_problems
 from ..core.store import Changes
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
+from .secrets import restore_secrets
 
 _LISTING = "overrides"
 MAX_OVERRIDE_BYTES = 64 * 1024  # all overrides are in memory
@@ -43,12 +44,15 @@ class OverrideRpcs(AdminRpcs):
                 asked.ClearField("empty_lists")
                 sane = asked.SerializeToString()
                 raise invalid_spec(override_problems(registry.settings_of(spec, (sane,))) | found)
+            prefix = request.override.surt_prefix
+            kept = dict(core.administration.overrides(request.crawl)).get(prefix, b"")
+            restore_secrets(asked, crawl_pb2.OverrideSettings.FromString(kept).fetch)
             return core.administration.put_override(
-                request.crawl, request.override.surt_prefix, settings, now_ms, by
+                request.crawl, prefix, asked.SerializeToString(), now_ms, by
             )
 
         surt_prefix = await self._runner.run(operation)
-        return admin_pb2.PutOverrideResponse(override=wire.override(surt_prefix, settings))
+        return admin_pb2.PutOverrideResponse(override=wire.override(surt_prefix, asked.SerializeToString()))
 
     @answered
     async def DeleteOverride(

@@ -1,4 +1,4 @@
-"""The calls that change nothing, and the refusal of all others by a frontier that was opened read-only."""
+"""The refusal of all calls but questions by a frontier that was opened read-only."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,35 +7,6 @@ import grpc
 
 from ..core.errors import ReadOnly
 from .answering import Context, abort
-
-QUESTIONS = frozenset(
-    (
-        "StateEvents",
-        "GetCrawl",
-        "ListCrawls",
-        "GetStatistics",
-        "ListQueues",
-        "GetQueue",
-        "ListLargestQueues",
-        "ListSlowestQueues",
-        "ListUris",
-        "GetUri",
-        "ListSeenUris",
-        "CountSeenUris",
-        "ExportUris",
-        "ListJobs",
-        "GetJob",
-        "ListOverrides",
-        "ListHosts",
-        "ListSources",
-        "ListSeeds",
-        "ListRefusals",
-        "Explain",
-        "StreamOutcomes",
-        "GetFrontier",
-        "ListCheckpoints",
-    )
-)
 
 
 async def _refuse(_: AsyncIterator[bytes], context: Context) -> Any:

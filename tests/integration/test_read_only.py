@@ -13,13 +13,16 @@ from frontier_harness.process import ServerProcess, run_to_end
 from google.protobuf import message_factory
 
 from frontier_server.core.store import Family
-from frontier_server.service.questions import QUESTIONS
 from frontier_server.stores.rocks import RocksStore
+from toehold.access.roles import is_question
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 CRAWL = "crawl"
 URI = "http://a.example/"
 USAGE, DATA, IN_USE = 2, 4, 7
+QUESTIONS = {
+    rpc for rpc, method in RPCS.items() if is_question(f"{method.containing_service.full_name}/{rpc}")
+}
 
 
 def state_of(path: Path) -> dict[str, tuple[int, int, str]]:

@@ -77,6 +77,30 @@ def test_what_is_not_loopback_needs_consent(host: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "so the frontier needs TLS and callers"),
+        ({"tls_cert": "c", "tls_key": "k"}, "so the frontier needs callers"),
+        ({"tls_cert": "c", "tls_key": "k", "tls_ca": "a"}, "so the frontier needs callers"),
+        ({"callers": "f"}, "so the frontier needs TLS"),
+        ({"tls_cert": "c"}, "tls_cert needs tls_key: give a certificate and its key, or neither"),
+        ({"tls_key": "k"}, "tls_key needs tls_cert: give a certificate and its key, or neither"),
+        ({"tls_ca": "a"}, "tls_ca needs tls_cert and tls_key"),
+    ],
+)
+def test_beyond_loopback_it_must_be_known_who_calls(given: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        usable(DATA, ServerFile(listen="0.0.0.0:7707", **given))  # type: ignore[arg-type]  # texts, all of them
+
+
+def test_with_tls_and_callers_or_with_consent_any_address_will_do() -> None:
+    safe = ServerFile(listen="0.0.0.0:1", tls_cert="c", tls_key="k", callers="f")
+    config = usable(DATA, safe)
+    assert (config.tls_cert, config.tls_key, config.tls_ca) == (Path("c"), Path("k"), None)
+    assert usable(DATA, ServerFile(listen="0.0.0.0:1", insecure=True)).callers is None
+
+
+@pytest.mark.parametrize(
     ("setting", "values"),
     [
         ("lease_seconds", [0.0, 0.99, -1.0, 86_401.0, float("nan"), float("inf")]),
@@ -125,8 +149,21 @@ def test_a_file_says_any_of_the_settings(tmp_path: Path) -> None:
     path.write_text(
         'listen = "127.0.0.1:1"\ninsecure = true\nlease_seconds = 20\nheartbeat_seconds = 1.5\n'
         'disk_reserve_mib = 7\ndurability = "process"\ncache_mib = 9\n'
+        'tls_cert = "a.crt"\ntls_key = "a.key"\ntls_ca = "ca.crt"\ncallers = "callers.toml"\n'
     )
-    assert read_file(path) == ServerFile("127.0.0.1:1", True, 20, 1.5, 7, "process", 9)
+    assert read_file(path) == ServerFile(
+        listen="127.0.0.1:1",
+        insecure=True,
+        lease_seconds=20,
+        heartbeat_seconds=1.5,
+        disk_reserve_mib=7,
+        durability="process",
+        cache_mib=9,
+        tls_cert="a.crt",
+        tls_key="a.key",
+        tls_ca="ca.crt",
+        callers="callers.toml",
+    )
     path.write_text("")
     assert read_file(path) == ServerFile()
 

@@ -1,0 +1,211 @@
+"""The gate of a server that knows its callers: who calls, what they may do, and how much of it.
+
+A frontier without a file of callers has an open gate: everybody may do everything.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import structlog
+from google.protobuf.message import Message
+
+from toehold.access.callers import Caller, Callers
+from toehold.access.callers_file import CallersInvalid
+from toehold.access.denials import AccessDenied, Unauthenticated
+from toehold.access.shown import Shown, shown_by
+
+from ..runner import Refused
+from .secrets import hide_secrets
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+RELOAD_S = 1.0
+RECHECK_S = 10.0  # of calls that stay open: credentials may expire meanwhile
+CALLS_RETRY_MS = 1_000
+
+_log = structlog.get_logger()
+_NODE_CALLS = ("Next", "Finished", "Heartbeat")
+_CRAWL_FIELDS = ("crawl", "checkpoint_crawl")
+_ITEM_FIELDS = ("candidates", "uris")
+_ANY_CRAWL = ("Finished", "Heartbeat")  # about leases, which are bound to a node
+
+
+class Visit:
+    """A call of somebody. Without a caller, everything is allowed."""
+
+    def __init__(
+        self, method: str = "", caller: Caller | None = None, budget: "Budget | None" = None
+    ) -> None:
+        self.method = method
+        self.caller = caller
+        self.denied: AccessDenied | None = None
+        """Why the call ends, if its caller lost the right to it meanwhile."""
+        self._budget = budget
+
+    def check(self, message: Message) -> None:
+        """Raise PermissionDenied, or Refused, for a request that the caller may not make (now)."""
+        if self.caller is None:
+            return
+        fields: Mapping[str, Any] = message.DESCRIPTOR.fields_by_name
+        name = self.method.rpartition("/")[2]
+        if name in _NODE_CALLS:
+            self.caller.check_node(getattr(message, "node"))  # noqa: B009  # only these have it
+        if self.caller.crawls is not None and name not in _ANY_CRAWL:
+            named = [getattr(message, field) for field in _CRAWL_FIELDS if field in fields]
+            self.caller.check_crawls(self.method, named)
+        items = [len(getattr(message, field)) for field in _ITEM_FIELDS if field in fields]
+        if self._budget is not None and items:
+            self._budget.spend(sum(items))
+
+    def shown(self, answer: Message) -> Message:
+        """An answer as the caller may see it."""
+        if self.caller is not None and not self.caller.sees_secrets:
+            hide_secrets(answer)
+        return answer
+
+    def speaks_for(self, node: str) -> bool:
+        """Whether the caller may act in the name of a node."""
+        return self.caller is None or self.caller.speaks_for(node)
+
+
+class Budget:
+    """A caller's candidates: so many a second, a second's worth at once."""
+
+    def __init__(self, caller: Caller, per_second: int) -> None:
+        self._name = caller.name
+        self._per_second = per_second
+        self._left = float(per_second)
+        self._at_s = asyncio.get_running_loop().time()
+
+    def spend(self, items: int) -> None:
+        """Take from the budget, which may go below zero with a large batch. Raises Refused if it is below."""
+        now_s = asyncio.get_running_loop().time()
+        self._left = min(self._left + (now_s - self._at_s) * self._per_second, self._per_second)
+        self._at_s = now_s
+        if self._left <= 0:
+            wait_ms = round(-self._left / self._per_second * 1000) + 100
+            raise Refused(
+                "CALLER_LIMIT",
+                f"caller {self._name!r} may send {self._per_second} candidates a second; try again in"
+                f" {wait_ms} ms",
+                wait_ms,
+            )
+        self._left -= items
+
+
+_ANYBODY = Visit()
+_visit: ContextVar[Visit] = ContextVar("visit", default=_ANYBODY)
+
+
+def present_visit() -> Visit:
+    """The call that is being answered."""
+    return _visit.get()
+
+
+class Gate:
+    """Lets calls in."""
+
+    def __init__(self, callers: Callers | None) -> None:
+        self._callers = callers
+        self._open: Counter[str] = Counter()  # calls by caller
+        self._budgets: dict[str, tuple[int, Budget]] = {}
+        self._lasting: dict[Visit, tuple[asyncio.Task[Any], Shown]] = {}
+
+    @contextmanager
+    def entered(self, method: str, context: Context, lasting: bool) -> Iterator[Visit]:
+        """The visit of a call, by the RPC's full name. Raises AccessDenied, Refused.
+
+        A `lasting` call is broken off if its caller loses the right to it; then the visit is `denied`.
+        """
+        if self._callers is None:
+            yield _ANYBODY
+            return
+        shown = shown_by(context.invocation_metadata(), context.auth_context())
+        try:
+            caller = self._callers.identified(shown, datetime.now(UTC))
+            caller.check_role(method)
+        except AccessDenied as denial:
+            _log_denial(denial, method, context)
+            raise
+        if caller.max_calls is not None and self._open[caller.name] >= caller.max_calls:
+            raise Refused(
+                "CALLER_LIMIT",
+                f"caller {caller.name!r} may have {caller.max_calls} calls open at once; try later",
+                CALLS_RETRY_MS,
+            )
+        visit = Visit(method, caller, self._budget(caller))
+        self._open[caller.name] += 1
+        token = _visit.set(visit)
+        if lasting and (task := asyncio.current_task()) is not None:
+            self._lasting[visit] = task, shown
+        try:
+            yield visit
+        except asyncio.CancelledError:
+            if visit.denied is None:
+                raise
+            self._lasting[visit][0].uncancel()
+            raise visit.denied from None
+        except AccessDenied as denial:
+            _log_denial(denial, method, context)
+            raise
+        finally:
+            self._lasting.pop(visit, None)
+            self._open[caller.name] -= 1
+            if not self._open[caller.name]:
+                del self._open[caller.name]
+            _visit.reset(token)
+
+    async def watch(self) -> None:
+        """Read the callers anew when their file changes, and end calls whose callers have lost the right."""
+        callers = self._callers
+        assert callers is not None, "an open gate has nothing to watch"
+        checked_s = 0.0
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(RELOAD_S)
+            try:
+                changed = await asyncio.to_thread(callers.reload_if_changed)
+            except CallersInvalid as problem:
+                _log.error("callers_unusable", problem=str(problem), advice="the callers stay as they were")
+                continue
+            if changed:
+                _log.info("callers_reloaded", callers=len(callers))
+            if changed or loop.time() - checked_s >= RECHECK_S:
+                checked_s = loop.time()
+                self._end_denied(callers)
+
+    def _end_denied(self, callers: Callers) -> None:
+        now = datetime.now(UTC)
+        for visit, (task, shown) in list(self._lasting.items()):
+            try:
+                caller = callers.identified(shown, now)
+                caller.check_role(visit.method)
+            except AccessDenied as denial:
+                visit.denied = denial
+                task.cancel()
+
+    def _budget(self, caller: Caller) -> Budget | None:
+        per_second = caller.max_candidates_per_second
+        if per_second is None:
+            return None
+        known = self._budgets.get(caller.name)
+        if known is None or known[0] != per_second:
+            known = self._budgets[caller.name] = per_second, Budget(caller, per_second)
+        return known[1]
+
+
+def _log_denial(denial: AccessDenied, method: str, context: Context) -> None:
+    _log.warning(
+        "call_denied",
+        reason=denial.reason,
+        problem=str(denial),
+        method=method.rpartition("/")[2],
+        peer=context.peer(),
+        known=not isinstance(denial, Unauthenticated),
+    )

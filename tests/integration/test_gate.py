@@ -1,0 +1,327 @@
+"""A frontier with callers: who may call what, on which crawls, for which nodes, and how much."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+from frontier_harness.access import Installation, stubs_of
+from frontier_harness.calls import (
+    TIMEOUT_S,
+    Refusal,
+    Stubs,
+    candidates,
+    refused,
+    released,
+    report,
+    spec,
+)
+from frontier_harness.every_rpc import RPCS
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import eventually
+from google.protobuf import message_factory
+
+from toehold.access.roles import ROLES, Role
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+CRAWL, URI = "crawl", "http://a.example/"
+SECRET = "open sesame"
+DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
+EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class Guarded:
+    """A frontier with a caller for each role, and callers with bounds."""
+
+    def __init__(self, tmp_path: Path, stack: ExitStack) -> None:
+        self._stack = stack
+        self.installation = Installation(tmp_path)
+        tokens = {role.value: self.installation.caller(role.value, role.value) for role in Role}
+        tokens["node"] = self.installation.caller("node", "fetch")
+        tokens["other"] = self.installation.caller("other", "fetch")
+        tokens["mine"] = self.installation.caller("mine", "operate", "fetch", crawls=["mine"])
+        tokens["slow"] = self.installation.caller("slow", "feed", max_candidates_per_second=10)
+        tokens["busy"] = self.installation.caller("busy", "watch", max_calls=1)
+        self.server = stack.enter_context(
+            ServerProcess(tmp_path / "data", "--callers", str(self.installation.callers))
+        )
+        self.of: Mapping[str, Stubs] = {name: self.stubs(token) for name, token in tokens.items()}
+
+    def stubs(self, token: str) -> Stubs:
+        return self._stack.enter_context(stubs_of(self.server.address, token))
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    with ExitStack() as stack:
+        guarded = Guarded(tmp_path_factory.mktemp("gate"), stack)
+        admin = guarded.of["admin"]
+        credentials = [crawl_pb2.CredentialSpec(surt_prefix=URI, user="me", password=SECRET)]
+        fetch = crawl_pb2.FetchSpec(credentials=credentials, proxy=f"http://me:{SECRET[:4]}@192.0.2.1:3128")
+        admin.create(CRAWL, spec(fetch=fetch))
+        admin.launch("leased", *(f"http://h{n}.example/" for n in range(9)))
+        admin.create("mine")
+        yield guarded
+
+
+def outcome(stubs: Stubs, rpc: str) -> Refusal | None:
+    """How a call of an RPC with an empty request is refused."""
+    method = RPCS[rpc]
+    empty = message_factory.GetMessageClass(method.input_type)()
+    services = stubs.frontier if method.containing_service.name == "FrontierService" else stubs.admin
+    call = getattr(services, rpc)
+    try:
+        answer = call(iter((empty,)) if method.client_streaming else empty, timeout=TIMEOUT_S)
+        if method.server_streaming:
+            list(answer)
+    except grpc.RpcError as error:
+        return Refusal.of(error)
+    return None
+
+
+@pytest.mark.parametrize("rpc", RPCS)
+def test_each_rpc_is_for_its_roles(guarded: Guarded, rpc: str) -> None:
+    roles = ROLES[f"{RPCS[rpc].containing_service.full_name}/{rpc}"]
+    for role in Role:
+        refusal = outcome(guarded.of[role.value], rpc)
+        if role in roles:
+            assert refusal is None or refusal.reason != "ROLE_MISSING"
+        else:
+            assert refusal is not None
+            assert (refusal.code, refusal.reason) == (DENIED, "ROLE_MISSING")
+            assert f"caller '{role.value}' has {role.value}" in refusal.message
+
+
+@pytest.mark.parametrize("rpc", RPCS)
+def test_no_rpc_is_for_callers_without_credentials(guarded: Guarded, rpc: str) -> None:
+    refusal = outcome(guarded.server.stubs, rpc)
+    assert refusal is not None
+    assert (refusal.code, refusal.reason) == (UNKNOWN, "CREDENTIALS_MISSING")
+
+
+def test_a_wrong_token_is_refused(guarded: Guarded) -> None:
+    refused(
+        lambda: guarded.stubs("wrong").describe(CRAWL), UNKNOWN, "TOKEN_UNKNOWN", "does not know the token"
+    )
+
+
+def test_events_name_the_caller_whatever_the_call_says(guarded: Guarded) -> None:
+    guarded.of["operate"].admin.UpdateCrawl(
+        admin_pb2.UpdateCrawlRequest(crawl=CRAWL, spec=crawl_pb2.CrawlSpec(weight=3)),
+        timeout=TIMEOUT_S,
+        metadata=(("toehold-operator", "somebody else"),),
+    )
+    acts = [event.operator_acted for event in guarded.of["watch"].events_so_far(CRAWL)]
+    assert [(act.operator, act.action) for act in acts if act.action] == [
+        ("admin", "create"),
+        ("operate", "update"),
+    ]
+
+
+# Nodes and leases.
+
+
+@pytest.mark.parametrize("name", ["node", "node/3"])
+def test_a_caller_speaks_for_its_own_node(guarded: Guarded, name: str) -> None:
+    guarded.of["node"].heartbeat(node=name)
+    words = f"caller 'other' may speak for the nodes 'other', not for '{name}'"
+    for call in (
+        lambda: guarded.of["other"].heartbeat(node=name),
+        lambda: guarded.of["other"].next(node=name),
+        lambda: guarded.of["other"].finish(node=name),
+    ):
+        refused(call, DENIED, "NODE_NOT_ALLOWED", words)
+
+
+def test_nobody_ends_the_lease_of_another_callers_node(guarded: Guarded) -> None:
+    mine, others = guarded.of["node"], guarded.of["other"]
+    (lease,) = mine.next("leased", most=1, node="node").leases
+    assert others.finish(report(lease, 404), node="other") == [("UNKNOWN_TOKEN", False)]
+    assert others.finish(released(lease), node="other") == [("UNKNOWN_TOKEN", False)]
+    assert list(others.heartbeat([lease.token], node="other").ended_tokens) == [lease.token]
+    assert list(mine.heartbeat([lease.token], node="node").ended_tokens) == []
+    assert mine.finish(report(lease, 404), node="node") == [("SUCCEEDED", False)]
+
+
+# Crawls.
+
+
+def test_a_caller_acts_on_its_own_crawls(guarded: Guarded) -> None:
+    mine = guarded.of["mine"]
+    assert mine.describe("mine").crawl == "mine"
+    mine.seed("mine", URI)
+    words = "caller 'mine' may act on the crawls 'mine', not on 'leased'"
+    refused(lambda: mine.describe("leased"), DENIED, "CRAWL_NOT_ALLOWED", words)
+    refused(lambda: mine.seed("leased", URI), DENIED, "CRAWL_NOT_ALLOWED", words)
+    refused(lambda: mine.next("leased", node="mine"), DENIED, "CRAWL_NOT_ALLOWED", words)
+    refused(lambda: mine.next(node="mine"), DENIED, "CRAWL_NOT_ALLOWED", "and Next is about all crawls")
+    refused(
+        lambda: mine.admin.ListCrawls(admin_pb2.ListCrawlsRequest(), timeout=TIMEOUT_S),
+        DENIED,
+        "CRAWL_NOT_ALLOWED",
+        "and ListCrawls is about all crawls",
+    )
+    launch = admin_pb2.LaunchCrawlRequest(crawl="mine", checkpoint="cp", checkpoint_crawl="leased")
+    refused(lambda: mine.admin.LaunchCrawl(launch, timeout=TIMEOUT_S), DENIED, "CRAWL_NOT_ALLOWED", words)
+    mine.heartbeat(node="mine")
+
+
+# Secrets.
+
+
+def test_only_an_admin_reads_the_passwords_in_a_spec(guarded: Guarded) -> None:
+    fetch = guarded.of["admin"].describe(CRAWL).spec.fetch
+    assert (fetch.credentials[0].password, fetch.proxy) == (SECRET, "http://me:open@192.0.2.1:3128")
+    for name in ("watch", "operate"):
+        for crawl in (
+            guarded.of[name].describe(CRAWL),
+            guarded.of[name].admin.ListCrawls(admin_pb2.ListCrawlsRequest(), timeout=TIMEOUT_S).crawls[0],
+        ):
+            fetch = crawl.spec.fetch
+            assert (fetch.credentials[0].user, fetch.credentials[0].password) == ("me", "(hidden)")
+            assert fetch.proxy == "http://me:(hidden)@192.0.2.1:3128"
+
+
+def test_a_hidden_password_that_is_sent_back_stays_and_another_replaces_it(guarded: Guarded) -> None:
+    operate, admin = guarded.of["operate"], guarded.of["admin"]
+    seen = operate.describe(CRAWL).spec
+    seen.fetch.credentials.add(surt_prefix="http://b.example/", user="you", password="new")
+    operate.update(CRAWL, "fetch", fetch=seen.fetch)
+    fetch = admin.describe(CRAWL).spec.fetch
+    assert [each.password for each in fetch.credentials] == [SECRET, "new"]
+    assert fetch.proxy == "http://me:open@192.0.2.1:3128"
+    seen.fetch.credentials[0].user = "somebody else"
+    refused(
+        lambda: operate.update(CRAWL, "fetch", fetch=seen.fetch),
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "INVALID_ARGUMENT_VALUE",
+        "fetch.credentials[0].password must be given",
+    )
+    refused(
+        lambda: operate.create("copy", operate.describe(CRAWL).spec),
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "INVALID_ARGUMENT_VALUE",
+        "password must be given",
+    )
+    assert admin.describe(CRAWL).spec.fetch == fetch
+
+
+def test_the_passwords_in_an_override_are_hidden_too(guarded: Guarded) -> None:
+    operate, admin = guarded.of["operate"], guarded.of["admin"]
+    settings = {"fetch": {"proxy": f"http://me:{SECRET[:4]}@192.0.2.9:1"}}
+    put = operate.ask("PutOverride", CRAWL, override={"surt_prefix": "a.example", "settings": settings})
+    (seen,) = operate.ask("ListOverrides", CRAWL).overrides
+    assert put.override == seen
+    assert seen.settings.fetch.proxy == "http://me:(hidden)@192.0.2.9:1"
+    seen.settings.fetch.max_bytes = 7
+    operate.ask("PutOverride", CRAWL, override=seen)
+    (kept,) = admin.ask("ListOverrides", CRAWL).overrides
+    assert (kept.settings.fetch.proxy, kept.settings.fetch.max_bytes) == ("http://me:open@192.0.2.9:1", 7)
+
+
+def test_a_node_gets_the_passwords_that_it_fetches_with(guarded: Guarded) -> None:
+    admin = guarded.of["admin"]
+    credentials = [crawl_pb2.CredentialSpec(surt_prefix=URI, user="me", password=SECRET)]
+    admin.launch("members", URI, of=spec(fetch=crawl_pb2.FetchSpec(credentials=credentials)))
+    leases = guarded.of["node"].pages("members", node="node")
+    answer = guarded.of["node"].heartbeat([lease.token for lease in leases], node="node")
+    assert not answer.ended_tokens
+    request = frontier_pb2.NextRequest(crawl="members", node="node", session="session", max_leases=1)
+    guarded.of["node"].finish(*map(released, leases), node="node")
+    policies = guarded.of["node"].frontier.Next(request, timeout=TIMEOUT_S).fetch_policies
+    assert [policy.password for policy in policies] == [SECRET]
+
+
+# Limits.
+
+
+def test_a_caller_sends_as_many_candidates_a_second_as_it_may(guarded: Guarded) -> None:
+    slow = guarded.of["slow"].frontier
+    batch = frontier_pb2.ScheduleRequest(
+        crawl="leased", candidates=candidates(*(f"{URI}{n}" for n in range(30)))
+    )
+    slow.Schedule(batch, timeout=TIMEOUT_S)
+    refusal = refused(
+        lambda: slow.Schedule(batch, timeout=TIMEOUT_S),
+        EXHAUSTED,
+        "CALLER_LIMIT",
+        "caller 'slow' may send 10 candidates a second",
+    )
+    assert refusal.retry_s is not None
+    assert 1 < refusal.retry_s <= 2.1
+
+
+def test_a_caller_has_as_many_calls_open_as_it_may(guarded: Guarded) -> None:
+    busy = guarded.of["busy"]
+    stream = busy.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl=CRAWL), timeout=TIMEOUT_S)
+    next(stream)
+    refused(lambda: busy.describe(CRAWL), EXHAUSTED, "CALLER_LIMIT", "may have 1 calls open at once")
+    guarded.of["watch"].describe(CRAWL)
+    stream.cancel()
+    eventually(lambda: outcome(busy, "ListCrawls") is None, "room for a call")
+
+
+# Callers come and go.
+
+
+def test_tokens_and_callers_come_and_go_while_the_frontier_runs(guarded: Guarded) -> None:
+    made = guarded.installation.caller("late", "watch")
+    late = guarded.stubs(made)
+    eventually(lambda: outcome(late, "ListCrawls") is None, "the new token's call")
+    stream = late.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl=CRAWL), timeout=TIMEOUT_S)
+    next(stream)
+    other = guarded.stubs(guarded.installation.token("late"))
+    guarded.installation.registry.revoke_token(made.split("_")[1])
+    with pytest.raises(grpc.RpcError) as ended:
+        for _ in stream:
+            pass
+    refusal = Refusal.of(ended.value)
+    assert (refusal.code, refusal.reason) == (UNKNOWN, "TOKEN_REVOKED")
+    refused(lambda: late.describe(CRAWL), UNKNOWN, "TOKEN_REVOKED", "of caller 'late' was revoked at ")
+    other.describe(CRAWL)
+    guarded.installation.registry.revoke_caller("late")
+    eventually(lambda: outcome(other, "ListCrawls") is not None, "the end of the caller")
+    refused(lambda: other.describe(CRAWL), UNKNOWN, "CALLER_REVOKED", "caller 'late' was revoked at ")
+
+
+def test_a_long_poll_ends_with_the_right_to_it_and_its_leases_go_back(guarded: Guarded) -> None:
+    installation = guarded.installation
+    poller = guarded.stubs(installation.caller("poller", "fetch"))
+    failures: list[Refusal] = []
+
+    def poll() -> None:
+        try:
+            poller.next("mine", wait_s=30, node="poller")
+        except grpc.RpcError as error:
+            failures.append(Refusal.of(error))
+
+    guarded.of["operate"].admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="mine"), timeout=TIMEOUT_S)
+    eventually(lambda: "TOKEN_UNKNOWN" not in str(outcome(poller, "Next")), "the caller")
+    waiting = threading.Thread(target=poll)
+    waiting.start()
+    installation.registry.set_caller("poller", {"roles": ["watch"]})
+    waiting.join(TIMEOUT_S)
+    assert [(failure.code, failure.reason) for failure in failures] == [(DENIED, "ROLE_MISSING")]
+
+
+def test_a_broken_file_leaves_the_callers_as_they_were_and_is_logged(guarded: Guarded) -> None:
+    callers = guarded.installation.callers
+    good = callers.read_text()
+    callers.write_text("[callers")
+    eventually(lambda: "callers_unusable" in guarded.server.errors.read_text(), "the error in the log")
+    guarded.of["watch"].describe(CRAWL)
+    callers.write_text(good)
+    eventually(lambda: guarded.server.errors.read_text().count("callers_reloaded") > 1, "the next reading")
+
+
+def test_denials_are_logged_without_secrets(guarded: Guarded) -> None:
+    token = "toehold_0000000000_" + "s" * 43
+    refused(lambda: guarded.stubs(token).describe(CRAWL), UNKNOWN, "TOKEN_UNKNOWN", "")
+    log = guarded.server.errors.read_text()
+    assert '"reason": "TOKEN_UNKNOWN"' in log
+    assert token not in log
+    assert SECRET not in log
