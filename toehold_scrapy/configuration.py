@@ -16,7 +16,8 @@ from typing import Any
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, ScopeSpec
-from toehold_client.errors import InvalidSpec
+from toehold_client.credentials import VARIABLES, Credentials
+from toehold_client.errors import InvalidArgument, InvalidSpec
 from toehold_client.spec.file import SpecFile, load, parse
 
 MAX_LINK_HOPS = 10_000
@@ -44,6 +45,7 @@ class Configuration:
     spec: str | Mapping[str, Any] | None
     max_redirects: int
     max_leases: int
+    credentials: Credentials
     session: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @classmethod
@@ -64,6 +66,7 @@ class Configuration:
             spec=spec,
             max_redirects=min(settings.getint("REDIRECT_MAX_TIMES"), MAX_REDIRECT_HOPS),
             max_leases=max(1, settings.getint("CONCURRENT_REQUESTS")),
+            credentials=_credentials(settings),
         )
 
     def crawl_spec(self) -> SpecFile:
@@ -102,6 +105,16 @@ def _required(settings: BaseSettings, name: str, right: str) -> str:
     if not isinstance(value, str) or not value:
         raise Misconfigured(f"{name} must be {right}, got {'nothing' if value is None else repr(value)}")
     return value
+
+
+def _credentials(settings: BaseSettings) -> Credentials:
+    """The credentials that settings of the environment's names have, or else the environment."""
+    try:
+        return Credentials(
+            **{name: settings.get(key) or os.environ.get(key) or None for name, key in VARIABLES.items()}
+        )
+    except InvalidArgument as problem:
+        raise Misconfigured(str(problem)) from None
 
 
 _spiders = itertools.count(1)

@@ -34,6 +34,12 @@ class Listener(LeaseListener):
         """An operator has set the number of fetches at once."""
 
 
+def _client(configuration: Configuration) -> FrontierClient:
+    return FrontierClient(
+        configuration.frontier, timeout_s=CALL_TIMEOUT_S, credentials=configuration.credentials
+    )
+
+
 class Exchange:
     """The leases of this process, and the threads that take, keep and return them."""
 
@@ -41,10 +47,10 @@ class Exchange:
         self._listener = listener
         self.book = Book(configuration.max_leases)
         contact = Contact()
-        self._client = FrontierClient(configuration.frontier, timeout_s=CALL_TIMEOUT_S)
+        self._client = _client(configuration)
         self._feeder = Feeder(
             configuration,
-            FrontierClient(configuration.frontier, timeout_s=CALL_TIMEOUT_S),
+            _client(configuration),
             self.book,
             contact,
             listener,

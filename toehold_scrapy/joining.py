@@ -31,7 +31,9 @@ class Joined:
 def join(configuration: Configuration) -> Joined:
     """Finds the crawl or creates it, but does not launch it. Raises CannotJoin."""
     try:
-        with FrontierClient(configuration.frontier, patience_s=START_PATIENCE_S) as client:
+        with FrontierClient(
+            configuration.frontier, patience_s=START_PATIENCE_S, credentials=configuration.credentials
+        ) as client:
             crawl = _found_or_created(client, configuration)
     except (ToeholdError, Misconfigured) as error:
         raise CannotJoin(str(error)) from None

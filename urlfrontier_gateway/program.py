@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import signal
@@ -16,7 +15,9 @@ import click
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from toehold.access.addresses import is_loopback
 from toehold.reflection import add_reflection
+from toehold_client.credentials import SYSTEM, VARIABLES, Credentials
 from toehold_client.errors import InvalidArgument, SessionSuperseded, ToeholdError
 from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address
 
@@ -87,6 +88,34 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
     help="The Toehold frontier that keeps the URLs. It may stop and start again while the gateway runs.",
 )
 @click.option(
+    "--tls-ca",
+    metavar="FILE",
+    envvar=VARIABLES["tls_ca"],
+    show_envvar=True,
+    help=f"Use TLS with the frontier, and trust the authorities in FILE (PEM), or '{SYSTEM}' ones.",
+)
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    envvar=VARIABLES["tls_cert"],
+    show_envvar=True,
+    help="The gateway's certificate (PEM), for a frontier that asks for one.",
+)
+@click.option(
+    "--tls-key",
+    metavar="FILE",
+    envvar=VARIABLES["tls_key"],
+    show_envvar=True,
+    help="The key of the certificate (PEM).",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    envvar=VARIABLES["token_file"],
+    show_envvar=True,
+    help="A file with the token that tells the frontier who the gateway is.",
+)
+@click.option(
     "--listen",
     metavar="HOST:PORT",
     default=DEFAULT_LISTEN,
@@ -128,27 +157,23 @@ def main(**given: Any) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     set_level(given["log_level"].upper())
     listen: Listen = given["listen"]
-    if not given["insecure"] and not _is_loopback(listen.host):
+    if not given["insecure"] and not is_loopback(listen.host):
         raise click.BadParameter(
             f"{listen.host} is not a loopback address, and the gateway has neither TLS nor passwords; "
             "use a loopback address such as 127.0.0.1, or --insecure on a network that you trust",
             param_hint="--listen",
         )
-    sys.exit(asyncio.run(_serve(given["frontier"], listen, given["name"])))
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        credentials = Credentials(**{name: given[name] for name in VARIABLES})
+        code = asyncio.run(_serve(given["frontier"], credentials, listen, given["name"]))
+    except InvalidArgument as problem:
+        raise click.UsageError(str(problem)) from None
+    sys.exit(code)
 
 
-async def _serve(address: str, listen: Listen, name: str) -> ExitCode:
+async def _serve(address: str, credentials: Credentials, listen: Listen, name: str) -> ExitCode:
     """Serves until asked to stop, or until the frontier refuses this gateway."""
-    async with Frontier(address, patience_s=PATIENCE_S, operator=name) as frontier:
+    async with Frontier(address, patience_s=PATIENCE_S, operator=name, credentials=credentials) as frontier:
         leases = Leases(frontier, name)
         bound = listen
         server, health_service = await _server()

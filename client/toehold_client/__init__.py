@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .aio.node_client import AsyncNodeClient
     from .client import FrontierClient
     from .controller import CrawlController
+    from .credentials import Credentials
     from .errors import ToeholdError
     from .events import Event
     from .node_client import NodeClient
@@ -34,6 +35,7 @@ __all__ = [
     "AsyncFrontierClient",
     "AsyncNodeClient",
     "CrawlController",
+    "Credentials",
     "Event",
     "FrontierClient",
     "NodeClient",
@@ -47,6 +49,7 @@ _MODULES = {
     "AsyncFrontierClient": ".aio.client",
     "AsyncNodeClient": ".aio.node_client",
     "CrawlController": ".controller",
+    "Credentials": ".credentials",
     "Event": ".events",
     "FrontierClient": ".client",
     "NodeClient": ".node_client",

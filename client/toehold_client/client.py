@@ -77,10 +77,12 @@ class FrontierClient(Operators):
     connection some calls are not tried again: `create_crawl`, whose repeat would be refused, `start_job` and
     `create_checkpoint`, which might do their work twice, and `add_seeds` and `import_uris`, whose items are
     used up. `operator` is the name that the crawl's events give to whoever asked for a change
-    (OperatorActed): at most 128 printable ASCII characters, by default `user@host`.
+    (OperatorActed): at most 128 printable ASCII characters, by default `user@host`. `credentials` are for a
+    frontier on a network; one that knows its callers takes the operator's name from them.
 
-    Every method may raise `FrontierUnavailable`, `DeadlineExceeded`, `Overloaded` and `InvalidArgument`, and
-    the errors that it names. Methods that change a crawl may also raise `CrawlHeld` and `CrawlTornDown`.
+    Every method may raise `FrontierUnavailable`, `DeadlineExceeded`, `Overloaded`, `InvalidArgument`,
+    `Unauthenticated` and `PermissionDenied`, and the errors that it names. Methods that change a crawl may
+    also raise `CrawlHeld` and `CrawlTornDown`.
     """
 
     # for nodes and feeders

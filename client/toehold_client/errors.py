@@ -154,6 +154,14 @@ class NodeDraining(ToeholdError):
     """The node takes no more leases, and is about to end."""
 
 
+class Unauthenticated(ToeholdError):
+    """The server does not know who calls: credentials are missing, unknown, expired or revoked."""
+
+
+class PermissionDenied(ToeholdError):
+    """The caller may not do this: it lacks a role, or a crawl or node is not its own."""
+
+
 class SessionSuperseded(ToeholdError):
     """Another process has taken the node's name; this session gets no more leases."""
 
@@ -183,6 +191,10 @@ class Overloaded(RefusedForNow):
 
 class DiskReserve(Overloaded):
     """The frontier's disk is nearly full: it accepts no URIs until there is space again."""
+
+
+class CallerLimit(Overloaded):
+    """The caller has as many calls open, or has sent as many candidates, as it may."""
 
 
 class CrawlHeld(RefusedForNow):
@@ -218,10 +230,15 @@ class UnexpectedAnswer(ToeholdError):
 
 
 def from_rpc_error(
-    error: grpc.RpcError, *, address: str, timeout_s: float, server: str = FRONTIER
+    error: grpc.RpcError,
+    *,
+    address: str,
+    timeout_s: float,
+    server: str = FRONTIER,
+    diagnose: Callable[[str], str] = lambda details: "",
 ) -> ToeholdError:
     """The exception for a failed call to `address` with a deadline of `timeout_s`. `server` is FRONTIER or
-    NODE.
+    NODE. `diagnose` finds a better reason than gRPC's details for a server that cannot be reached, or "".
     """
     told = _told(error)
     if told.info is not None:
@@ -236,6 +253,8 @@ def from_rpc_error(
         return make(told.sentence, reason=told.info.reason, metadata=told.info.metadata)
     code = error.code()
     make = _by_code(code, server)
+    if code is grpc.StatusCode.UNAVAILABLE and (found := diagnose(told.sentence)):
+        return make(found, reason=code.name)
     say = _SENTENCES.get(code, _say_code)
     return make(say(_Failure(server, address, timeout_s, code.name, told.sentence)), reason=code.name)
 
@@ -270,6 +289,18 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "OVERLOADED": Overloaded,
     "DISK_RESERVE": DiskReserve,
     "CRAWL_HELD": CrawlHeld,
+    "CALLER_LIMIT": CallerLimit,
+    "CREDENTIALS_MISSING": Unauthenticated,
+    "TOKEN_UNKNOWN": Unauthenticated,
+    "TOKEN_EXPIRED": Unauthenticated,
+    "TOKEN_REVOKED": Unauthenticated,
+    "CERTIFICATE_EXPIRED": Unauthenticated,
+    "CERTIFICATE_REVOKED": Unauthenticated,
+    "CALLER_UNKNOWN": Unauthenticated,
+    "CALLER_REVOKED": Unauthenticated,
+    "ROLE_MISSING": PermissionDenied,
+    "CRAWL_NOT_ALLOWED": PermissionDenied,
+    "NODE_NOT_ALLOWED": PermissionDenied,
     "SHUTTING_DOWN": FrontierUnavailable,
     "STORE_FAILED": FrontierUnavailable,
 }
@@ -281,6 +312,8 @@ _BY_CODE: Mapping[grpc.StatusCode, type[ToeholdError]] = {
     grpc.StatusCode.CANCELLED: FrontierUnavailable,  # by a server that ended before it answered
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
 }
 
 

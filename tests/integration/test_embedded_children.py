@@ -56,6 +56,16 @@ def test_its_ready_line_is_awaited_and_read(start: Start, interruptions: Interru
     assert child.exit_code is None
 
 
+def test_it_does_not_get_the_credentials_for_frontiers_elsewhere(
+    start: Start, interruptions: Interruptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOEHOLD_TLS_CA", "ca.crt")
+    monkeypatch.setenv("TOEHOLD_TOKEN_FILE", "token")
+    monkeypatch.setenv("TOEHOLD_OTHER", "kept")
+    child = start('print("program ready at", sum(name.startswith("TOEHOLD_") for name in os.environ))')
+    assert child.wait_ready(interruptions) == "1"
+
+
 def test_one_that_ends_instead_is_told_with_its_exit_code_and_the_end_of_its_log(
     start: Start, interruptions: Interruptions, tmp_path: Path
 ) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frontier_harness.access import Installation
 from frontier_harness.calls import fresh_name
 from frontier_harness.process import ServerProcess
 from scrapy.settings import Settings
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState
-from toehold_client import CrawlController, FrontierClient
+from toehold_client import CrawlController, Credentials, FrontierClient
 from toehold_scrapy.configuration import Configuration, Misconfigured
 from toehold_scrapy.joining import CannotJoin, join
 
@@ -38,6 +39,30 @@ def test_a_crawl_that_does_not_exist_is_created_and_leaves_the_scope_to_the_spid
     assert crawl.spec.contact == "a@b.c"
     assert list(crawl.spec.scope.accept_patterns) == [".*"]
     assert (crawl.spec.scope.max_link_hops, crawl.spec.scope.max_redirect_hops) == (10_000, 20)
+
+
+def test_credentials_are_settings_or_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOEHOLD_TLS_CA", "system")
+    monkeypatch.setenv("TOEHOLD_TOKEN_FILE", "one")
+    found = configuration(TOEHOLD_TOKEN_FILE="another").credentials
+    assert found == Credentials(tls_ca="system", token_file="another")
+    with pytest.raises(Misconfigured, match="tls_cert needs tls_key"):
+        configuration(TOEHOLD_TLS_CERT="a.crt")
+
+
+def test_a_spider_joins_a_frontier_that_knows_its_callers(tmp_path: Path, name: str) -> None:
+    installation = Installation(tmp_path)
+    installation.cert("frontier", "127.0.0.1")
+    token = tmp_path / "token"
+    token.write_text(installation.caller("spider", "fetch", "operate"))
+    with ServerProcess(tmp_path / "data", *installation.flags(mutual=False)) as server:
+        there = {"TOEHOLD_FRONTIER": server.address, "TOEHOLD_CRAWL": name, "TOEHOLD_CONTACT": "a@b.c"}
+        with pytest.raises(CannotJoin, match="speaks TLS"):
+            join(configuration(**there))
+        trust = {"TOEHOLD_TLS_CA": str(installation.authority.cert)}
+        with pytest.raises(CannotJoin, match="the call has no credentials"):
+            join(configuration(**there, **trust))
+        assert not join(configuration(**there, **trust, TOEHOLD_TOKEN_FILE=str(token))).launched
 
 
 @pytest.mark.parametrize("as_file", [True, False])

@@ -9,7 +9,7 @@ from grpc.aio import AioRpcError, Metadata
 
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsRequest, StateEventsResponse
-from toehold_client.errors import DeadlineExceeded, FrontierUnavailable
+from toehold_client.errors import DeadlineExceeded, FrontierUnavailable, from_rpc_error
 from toehold_client.rpc.retry import Patience
 from toehold_client.rpc.streams import Following
 
@@ -33,7 +33,9 @@ class Reader:
             StateEventsRequest(crawl="c"),
             what="events",
             head="present",
-            address="here:7707",
+            explain=lambda failure, timeout_s: from_rpc_error(
+                failure, address="here:7707", timeout_s=timeout_s
+            ),
             timeout_s=timeout_s,
             first=patience(first_s),
             later=patience(later_s),

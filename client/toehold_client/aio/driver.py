@@ -12,6 +12,7 @@ import grpc
 from google.protobuf.message import Message
 from grpc import aio
 
+from toehold_client.credentials import Credentials
 from toehold_client.rpc.channel import CHANNEL_OPTIONS
 from toehold_client.rpc.connection import Connection
 from toehold_client.rpc.contract import Stubs, stubs_of
@@ -30,11 +31,24 @@ class AsyncDriver(Connection):
     """The connection of a client for asyncio."""
 
     def __init__(
-        self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0, operator: str = ""
+        self,
+        address: str,
+        *,
+        timeout_s: float = 30.0,
+        patience_s: float = 0.0,
+        operator: str = "",
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(address, timeout_s=timeout_s, patience_s=patience_s, operator=operator)
-        self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        self._stubs = stubs_of(self._channel)
+        super().__init__(
+            address,
+            timeout_s=timeout_s,
+            patience_s=patience_s,
+            operator=operator,
+            credentials=credentials,
+        )
+        self._former: aio.Channel | None = None
+        self._closing: asyncio.Future[None] | None = None
+        self._open(self._security.channel_credentials())
         self._streams: weakref.WeakSet[AsyncStream[Any, Any]] = weakref.WeakSet()
         self._closed = False
 
@@ -44,6 +58,8 @@ class AsyncDriver(Connection):
         for stream in list(self._streams):
             await stream.close()
         await self._channel.close()
+        if self._former is not None:
+            await self._former.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,6 +73,27 @@ class AsyncDriver(Connection):
         if self._closed:
             raise self._closed_error()
 
+    def _open(self, credentials: grpc.ChannelCredentials | None) -> None:
+        if credentials is None:
+            self._channel = aio.insecure_channel(self.address, options=CHANNEL_OPTIONS)
+        else:
+            self._channel = aio.secure_channel(self.address, credentials, options=CHANNEL_OPTIONS)
+        self._stubs = stubs_of(self._channel)
+
+    def _present_stubs(self) -> Stubs:
+        """The services behind a channel with the present credentials.
+
+        When these change, calls under way end on the channel that they began on. It stays until the next
+        change, or until the client is closed.
+        """
+        renewed = self._security.renewed()
+        if renewed is not None:
+            if self._former is not None:
+                self._closing = asyncio.ensure_future(self._former.close())
+            self._former = self._channel
+            self._open(renewed)
+        return self._stubs
+
     async def _rest(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
@@ -68,9 +105,9 @@ class AsyncDriver(Connection):
     ) -> _R:
         """Makes one call; its deadline is the client's own and `wait_s` more."""
         timeout_s = self._timeout_s + wait_s
-        call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], pick(self._stubs))
+        call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], pick(self._present_stubs()))
         try:
-            return await call(request, timeout=timeout_s, metadata=self._metadata)
+            return await call(request, timeout=timeout_s, metadata=self._metadata())
         except aio.AioRpcError as error:
             self._check_open()
             raise self._explained(error, timeout_s) from None
@@ -85,10 +122,10 @@ class AsyncDriver(Connection):
         upload: Upload[_M],
         timeout_s: float,
     ) -> _R:
-        start = cast(aio.StreamUnaryMultiCallable[_M, _R], pick(self._stubs))
+        start = cast(aio.StreamUnaryMultiCallable[_M, _R], pick(self._present_stubs()))
         status = FirstStatus()
         try:
-            call = start(iter(upload), timeout=timeout_s, metadata=self._metadata)
+            call = start(iter(upload), timeout=timeout_s, metadata=self._metadata())
             call.add_done_callback(status.note)
             answer = await call
         except aio.AioRpcError as error:
@@ -114,8 +151,8 @@ class AsyncDriver(Connection):
     ) -> AsyncStream[Q, R]:
         def connect(request: Q, timeout_s: float) -> aio.UnaryStreamCall[Q, R]:
             self._check_open()
-            call = cast(aio.UnaryStreamMultiCallable[Q, R], pick(self._stubs))
-            return call(request, timeout=timeout_s, metadata=self._metadata)
+            call = cast(aio.UnaryStreamMultiCallable[Q, R], pick(self._present_stubs()))
+            return call(request, timeout=timeout_s, metadata=self._metadata())
 
         following: Following[Q, R] = self._following(
             request, what=what, head=head, timeout_s=timeout_s, reconnect_s=reconnect_s

@@ -15,6 +15,7 @@ from toehold.node.v1.node_pb2 import (
     SetPoolSizeRequest,
     Toe,
 )
+from toehold_client.credentials import Credentials
 from toehold_client.errors import NODE
 
 from .calls import AsyncCalls
@@ -36,14 +37,23 @@ class AsyncNodeClient(AsyncCalls):
     trying while the node, or one of its processes, does not answer; 0 tries once. Repeating any call is
     harmless.
 
+    `credentials` are for a node on a network, as those of FrontierClient.
+
     Every method may raise `NodeUnavailable` (nothing answers at the address), `DeadlineExceeded` and
     `InvalidArgument`, and what it names.
     """
 
     _server = NODE
 
-    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
-        super().__init__(address, timeout_s=timeout_s, patience_s=patience_s)
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout_s: float = 30.0,
+        patience_s: float = 0.0,
+        credentials: Credentials | None = None,
+    ) -> None:
+        super().__init__(address, timeout_s=timeout_s, patience_s=patience_s, credentials=credentials)
 
     async def get_pool(self) -> GetPoolResponse:
         """The node: its name, its frontier, whether it drains. Its toe pool, as a whole and for each process:

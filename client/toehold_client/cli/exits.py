@@ -19,8 +19,10 @@ from toehold_client.errors import (
     NodePresent,
     NodeUnavailable,
     NoSeeds,
+    PermissionDenied,
     ReadOnly,
     ToeholdError,
+    Unauthenticated,
     UnknownCheckpoint,
     UnknownCrawl,
     UnknownJob,
@@ -46,6 +48,7 @@ class ExitCode(IntEnum):
     LIMIT_REACHED = 7
     ABORTED = 8
     UNKNOWN = 9
+    DENIED = 10
     INTERRUPTED = 130
 
 
@@ -60,6 +63,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
     ExitCode.ABORTED: "run: the crawl was stopped",
     ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node or toe thread",
+    ExitCode.DENIED: "the frontier or node does not know the caller, or the caller may not do this",
     ExitCode.INTERRUPTED: "interrupted",
 }
 
@@ -69,6 +73,8 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
     (DeadlineExceeded, ExitCode.NO_FRONTIER),
     (FrontierUnavailable, ExitCode.NO_FRONTIER),
     (NodeUnavailable, ExitCode.NO_FRONTIER),
+    (Unauthenticated, ExitCode.DENIED),
+    (PermissionDenied, ExitCode.DENIED),
     (UnknownCrawl, ExitCode.UNKNOWN),
     (UnknownQueue, ExitCode.UNKNOWN),
     (UnknownNode, ExitCode.UNKNOWN),

@@ -11,6 +11,8 @@ from typing import Any, Self, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from toehold_client.credentials import Credentials
+
 from .channel import CHANNEL_OPTIONS
 from .connection import Connection
 from .contract import Stubs, stubs_of
@@ -26,11 +28,24 @@ class Driver(Connection):
     """The connection of a blocking client."""
 
     def __init__(
-        self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0, operator: str = ""
+        self,
+        address: str,
+        *,
+        timeout_s: float = 30.0,
+        patience_s: float = 0.0,
+        operator: str = "",
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(address, timeout_s=timeout_s, patience_s=patience_s, operator=operator)
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        self._stubs = stubs_of(self._channel)
+        super().__init__(
+            address,
+            timeout_s=timeout_s,
+            patience_s=patience_s,
+            operator=operator,
+            credentials=credentials,
+        )
+        self._renewing = threading.Lock()
+        self._former: grpc.Channel | None = None
+        self._open(self._security.channel_credentials())
         self._streams: weakref.WeakSet[Stream[Any, Any]] = weakref.WeakSet()
         self._closed = threading.Event()
 
@@ -40,6 +55,8 @@ class Driver(Connection):
         for stream in list(self._streams):
             stream.close()
         self._channel.close()
+        if self._former is not None:
+            self._former.close()
 
     def __enter__(self) -> Self:
         return self
@@ -53,6 +70,28 @@ class Driver(Connection):
         if self._closed.is_set():
             raise self._closed_error()
 
+    def _open(self, credentials: grpc.ChannelCredentials | None) -> None:
+        if credentials is None:
+            self._channel = grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)
+        else:
+            self._channel = grpc.secure_channel(self.address, credentials, options=CHANNEL_OPTIONS)
+        self._stubs = stubs_of(self._channel)
+
+    def _present_stubs(self) -> Stubs:
+        """The services behind a channel with the present credentials.
+
+        When these change, calls under way end on the channel that they began on. It stays until the next
+        change, or until the client is closed.
+        """
+        with self._renewing:
+            renewed = self._security.renewed()
+            if renewed is not None:
+                if self._former is not None:
+                    self._former.close()
+                self._former = self._channel
+                self._open(renewed)
+            return self._stubs
+
     def _rest(self, seconds: float) -> None:
         self._closed.wait(seconds)
 
@@ -65,7 +104,7 @@ class Driver(Connection):
         """Makes one call; its deadline is the client's own and `wait_s` more."""
         timeout_s = self._timeout_s + wait_s
         try:
-            return pick(self._stubs)(request, timeout=timeout_s, metadata=self._metadata)
+            return pick(self._present_stubs())(request, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
             self._check_open()
             raise self._explained(error, timeout_s) from None
@@ -80,7 +119,7 @@ class Driver(Connection):
         timeout_s: float,
     ) -> _R:
         try:
-            answer = pick(self._stubs)(iter(upload), timeout=timeout_s, metadata=self._metadata)
+            answer = pick(self._present_stubs())(iter(upload), timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
             upload.raise_failure()
             self._check_open()
@@ -103,7 +142,7 @@ class Driver(Connection):
     ) -> Stream[Q, R]:
         def connect(request: Q, timeout_s: float) -> grpc._CallIterator[R]:
             self._check_open()
-            return pick(self._stubs)(request, timeout=timeout_s, metadata=self._metadata)
+            return pick(self._present_stubs())(request, timeout=timeout_s, metadata=self._metadata())
 
         following: Following[Q, R] = self._following(
             request, what=what, head=head, timeout_s=timeout_s, reconnect_s=reconnect_s

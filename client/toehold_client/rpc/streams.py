@@ -19,7 +19,7 @@ from toehold.frontier.v1.admin_pb2 import (
     StreamOutcomesResponse,
 )
 from toehold.frontier.v1.frontier_pb2 import StateEventsRequest, StateEventsResponse
-from toehold_client.errors import DeadlineExceeded, from_rpc_error
+from toehold_client.errors import DeadlineExceeded, ToeholdError
 
 from .retry import Patience, Retries
 
@@ -46,7 +46,7 @@ class Following(Generic[Q, R]):
         *,
         what: str,
         head: str = "",
-        address: str,
+        explain: Callable[[grpc.RpcError, float], ToeholdError],
         timeout_s: float | None,
         first: Patience,
         later: Patience,
@@ -54,7 +54,7 @@ class Following(Generic[Q, R]):
         self.request: Q = request
         self._what = what
         self._head = head
-        self._address = address
+        self._explain = explain
         self._timeout_s = timeout_s
         self._clock = first.clock
         self._until_s = None if timeout_s is None else first.clock() + timeout_s
@@ -83,7 +83,7 @@ class Following(Generic[Q, R]):
 
     def rest_s(self, failure: grpc.RpcError, connection_s: float) -> float:
         """How long to rest before the next connection. Raises the error if it is final."""
-        error = from_rpc_error(failure, address=self._address, timeout_s=connection_s)
+        error = self._explain(failure, connection_s)
         if isinstance(error, DeadlineExceeded):
             rest_s: float | None = 0.0
         else:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from frontier_harness.access import Installation
 from frontier_harness.gateway import FAIL, OK, Client, GatewayProcess, discovered, known
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
@@ -246,3 +247,22 @@ def test_a_frontier_that_is_away_is_told(tmp_path: Path) -> None:
                 lambda: one.client.put(discovered("http://away.example/")) == [OK], "the frontier"
             )
             assert one.stop() == 0
+
+
+def test_a_gateway_serves_a_frontier_that_knows_its_callers(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "installation")
+    installation.cert("frontier", "127.0.0.1")
+    installation.cert("gate")
+    token = tmp_path / "token"
+    token.write_text(installation.caller("gate", "fetch", "operate"))
+    credentials = (
+        *("--tls-ca", str(installation.authority.cert), "--tls-cert", str(installation.certs / "gate.crt")),
+        *("--tls-key", str(installation.certs / "gate.key"), "--token-file", str(token), "--name", "gate"),
+    )
+    with (
+        ServerProcess(tmp_path / "data", *installation.flags()) as server,
+        GatewayProcess(server.address, tmp_path / "errors", *credentials) as one,
+    ):
+        assert one.client.put(discovered("http://secured.example/")) == [OK]
+        assert one.client.get() == ["http://secured.example/"]
+        assert one.client.put(known("http://secured.example/")) == [OK]

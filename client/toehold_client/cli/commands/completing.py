@@ -14,8 +14,10 @@ import click
 
 from toehold_client.cli.presence import team_of
 from toehold_client.client import FrontierClient
+from toehold_client.credentials import Credentials
 from toehold_client.errors import ToeholdError
 
+from .credential_options import given_credentials
 from .which_frontier import find_frontier, only_crawl
 from .which_queues import names_of
 
@@ -38,10 +40,11 @@ def _completes(names: Names, *, of_crawl: bool) -> Complete:
         try:
             with context.scope(cleanup=False):
                 address, crawl = find_frontier(given["frontier"], given.get("directory"))
+                credentials = None if given.get("directory") else given_credentials()
             if of_crawl and not (crawl := given.get("name") or crawl):
-                with _client(address, until_s) as client:
+                with _client(address, credentials, until_s) as client:
                     crawl = only_crawl(client)
-            with _client(address, until_s) as client:
+            with _client(address, credentials, until_s) as client:
                 found = _in_time(names(client, crawl), until_s)
                 fitting = (name for name in found if name.startswith(incomplete))
                 return list(dict.fromkeys(itertools.islice(fitting, _MOST)))
@@ -51,8 +54,8 @@ def _completes(names: Names, *, of_crawl: bool) -> Complete:
     return complete
 
 
-def _client(address: str, until_s: float) -> FrontierClient:
-    return FrontierClient(address, timeout_s=max(until_s - time.monotonic(), 0.01))
+def _client(address: str, credentials: Credentials | None, until_s: float) -> FrontierClient:
+    return FrontierClient(address, timeout_s=max(until_s - time.monotonic(), 0.01), credentials=credentials)
 
 
 def _in_time(names: Iterable[str], until_s: float) -> Iterator[str]:

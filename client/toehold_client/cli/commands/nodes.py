@@ -25,7 +25,8 @@ from toehold_client.node_client import NodeClient
 from toehold_client.spec.plain import seconds_of, to_plain
 
 from .completing import node_names
-from .options import CALL_TIMEOUT_S, Listing, json_option, limit_option, tell, with_frontier
+from .options import Listing, json_option, limit_option, tell, with_frontier
+from .which_frontier import CALL_TIMEOUT_S
 from .which_node import WhichNode, all_named, at_option, named, with_which_node
 
 _COLUMNS = (
@@ -166,7 +167,7 @@ def resize(client: FrontierClient, size: int | None, node: str, at: str | None, 
     elif node or size is None:
         raise click.UsageError("With --at, N must be a number. Remove --node.")
     else:
-        with NodeClient(at, timeout_s=CALL_TIMEOUT_S) as asked:
+        with NodeClient(at, timeout_s=CALL_TIMEOUT_S, credentials=client.credentials) as asked:
             asked.set_pool_size(size)
     if as_json:
         output.record({"node": node or at, "size": size})
@@ -212,10 +213,11 @@ def drain(which: WhichNode, as_json: bool) -> None:
         with which.asked() as node:
             node.drain()
     else:
-        with FrontierClient(which.frontier, timeout_s=CALL_TIMEOUT_S) as client:
-            processes = named(client.get_frontier(), which.name)
-            for name in [each.node for each in processes] or [which.name]:
-                client.drain_node(name)
+        frontier = which.frontier
+        assert frontier is not None, "it is named by `name`"
+        processes = named(frontier.get_frontier(), which.name)
+        for name in [each.node for each in processes] or [which.name]:
+            frontier.drain_node(name)
     output.result(
         {"node": str(which), "draining": True},
         f"{which}: drains, and ends once its fetches have ended",

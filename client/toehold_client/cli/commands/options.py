@@ -14,7 +14,6 @@ from google.protobuf.message import Message
 from toehold_client.cli import output
 from toehold_client.cli.help import Group
 from toehold_client.cli.numbers import Real, Whole
-from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidSpec
 from toehold_client.rpc.channel import DEFAULT_ADDRESS
@@ -22,9 +21,9 @@ from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import to_plain
 
 from .completing import crawl_names
+from .credential_options import credential_options
 from .which_frontier import only_crawl, reached
 
-CALL_TIMEOUT_S = 10.0
 TABLE_ROWS = 100
 
 _M = TypeVar("_M", bound=Message)
@@ -103,10 +102,7 @@ def with_frontier(command: Callable[..., _T]) -> Callable[..., _T]:
     @frontier_options
     @functools.wraps(command)
     def run(*, frontier: str, directory: Path | None, **others: Any) -> _T:
-        with (
-            reached(frontier, directory) as (address, _),
-            FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client,
-        ):
+        with reached(frontier, directory) as (client, _):
             return command(client, **others)
 
     return run
@@ -119,10 +115,7 @@ def with_crawl(command: Callable[..., _T]) -> Callable[..., _T]:
     @_crawl_option("The crawl. Optional if the frontier has only one.")
     @functools.wraps(command)
     def run(*, frontier: str, directory: Path | None, name: str | None, **others: Any) -> _T:
-        with (
-            reached(frontier, directory) as (address, only),
-            FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client,
-        ):
+        with reached(frontier, directory) as (client, only):
             return command(CrawlController(client, name or only or only_crawl(client)), **others)
 
     return run
@@ -156,10 +149,7 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
                 name = name or asked.name
                 if not name:
                     raise InvalidSpec(f"{spec} has no name for the crawl; add one there, or use --crawl")
-            with (
-                reached(frontier, directory) as (address, only),
-                FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client,
-            ):
+            with reached(frontier, directory) as (client, only):
                 crawl = CrawlController(client, name or only or only_crawl(client))
                 return command(crawl, asked, **others)
 
@@ -169,7 +159,7 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
 
 
 def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
-    """Gives a command --frontier and --dir; `reached` and `find_frontier` interpret them."""
+    """Gives a command --frontier, --dir and credentials; `reached` and `find_frontier` interpret them."""
     frontier = click.option(
         "--frontier",
         metavar="HOST:PORT",
@@ -187,7 +177,7 @@ def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
         help="Use the frontier and the crawl of a `toehold crawl` in DIR. While it is not running, you can "
         "ask about it, but not change it.",
     )
-    return frontier(directory(command))
+    return frontier(directory(credential_options(command)))
 
 
 def _crawl_option(help_text: str) -> Callable[[Callable[..., _T]], Callable[..., _T]]:

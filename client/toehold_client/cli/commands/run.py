@@ -29,8 +29,9 @@ from toehold_client.spec.file import SpecFile, differences
 from toehold_client.spec.plain import seconds_of, to_plain
 
 from .launch import create_crawl
-from .options import CALL_TIMEOUT_S, json_option, with_spec
+from .options import json_option, with_spec
 from .seeds import skip_option
+from .which_frontier import CALL_TIMEOUT_S
 
 NASCENT, PAUSED = CrawlState.CRAWL_STATE_NASCENT, CrawlState.CRAWL_STATE_PAUSED
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
@@ -58,7 +59,10 @@ def run(crawl: CrawlController, asked: SpecFile | None, skip: bool, as_json: boo
     try:
         _follow(crawl, begun, as_json)
         with FrontierClient(
-            crawl.frontier.address, timeout_s=CALL_TIMEOUT_S, patience_s=RECONNECT_S
+            crawl.frontier.address,
+            timeout_s=CALL_TIMEOUT_S,
+            patience_s=RECONNECT_S,
+            credentials=crawl.frontier.credentials,
         ) as patient:
             ended = CrawlController(patient, crawl.crawl)
             described, end = ended.describe(), ended.statistics()

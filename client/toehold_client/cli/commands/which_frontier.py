@@ -14,6 +14,9 @@ from toehold_client.cli.embedded.asking import frontier_in
 from toehold_client.client import FrontierClient
 from toehold_client.errors import InvalidArgument, UnknownCrawl
 
+from .credential_options import given_credentials
+
+CALL_TIMEOUT_S = 10.0
 _MOST_NAMED = 10
 
 
@@ -27,17 +30,21 @@ def find_frontier(frontier: str, directory: Path | None) -> tuple[str, str]:
 
 
 @contextmanager
-def reached(frontier: str, directory: Path | None) -> Iterator[tuple[str, str]]:
-    """The frontier's address, and the crawl if `directory` names it, inside the context.
+def reached(frontier: str, directory: Path | None) -> Iterator[tuple[FrontierClient, str]]:
+    """A client of the frontier, and the crawl if `directory` names it, inside the context.
 
     If no frontier runs in `directory`, it is one that only answers questions. UsageError if both were given.
     """
     check_only_one(directory)
     if directory is None:
-        yield frontier, ""
+        with FrontierClient(frontier, timeout_s=CALL_TIMEOUT_S, credentials=given_credentials()) as client:
+            yield client, ""
         return
-    with frontier_in(directory) as found:
-        yield found.address, found.crawl
+    with (
+        frontier_in(directory) as found,
+        FrontierClient(found.address, timeout_s=CALL_TIMEOUT_S) as client,
+    ):
+        yield client, found.crawl
 
 
 def check_only_one(directory: Path | None) -> None:

@@ -20,8 +20,9 @@ from toehold_client.errors import NodeUnavailable, UnknownNode
 from toehold_client.node_client import NodeClient
 
 from .completing import node_names
-from .options import CALL_TIMEOUT_S, frontier_options
-from .which_frontier import reached
+from .credential_options import given_credentials
+from .options import frontier_options
+from .which_frontier import CALL_TIMEOUT_S, reached
 
 _MOST_NAMED = 10
 
@@ -39,8 +40,8 @@ class WhichNode:
     name: str
     """As its frontier lists it; of several processes NAME/1, NAME/2 … NAME alone, too. Empty if it is named
     by `at`."""
-    frontier: str
-    """The frontier's address."""
+    frontier: FrontierClient | None
+    """Its frontier; None if it is named by `at`."""
     at: str
     """The node's own address; empty if it is named by `name`."""
 
@@ -55,28 +56,30 @@ class WhichNode:
         does.
         """
         if self.at:
-            with NodeClient(self.at, timeout_s=CALL_TIMEOUT_S) as client:
+            with NodeClient(self.at, timeout_s=CALL_TIMEOUT_S, credentials=given_credentials()) as client:
                 yield client
             return
-        node = self._listed()
-        with NodeClient(node.service_address, timeout_s=CALL_TIMEOUT_S) as client:
+        assert self.frontier is not None, "it is named by `name`"
+        node = self._listed(self.frontier)
+        with NodeClient(
+            node.service_address, timeout_s=CALL_TIMEOUT_S, credentials=self.frontier.credentials
+        ) as client:
             self._check(client, node)
             yield client
 
-    def _listed(self) -> Node:
-        with FrontierClient(self.frontier, timeout_s=CALL_TIMEOUT_S) as client:
-            answer = client.get_frontier()
+    def _listed(self, frontier: FrontierClient) -> Node:
+        answer = frontier.get_frontier()
         found = named(answer, self.name)
         if not found:
             names = [node.node for node in answer.nodes[:_MOST_NAMED]]
             more = ", …" if len(answer.nodes) > _MOST_NAMED else ""
             known = f"it has {', '.join(names)}{more}" if names else "it knows none"
-            raise UnknownNode(f"the frontier at {self.frontier} has no node {self.name!r}; {known}")
+            raise UnknownNode(f"the frontier at {frontier.address} has no node {self.name!r}; {known}")
         for node in found:
             if node.service_address:
                 return node
         raise NodeUnavailable(
-            f"the frontier at {self.frontier} has no address for {self.name!r}; give its address with --at"
+            f"the frontier at {frontier.address} has no address for {self.name!r}; give its address with --at"
         )
 
     def _check(self, client: NodeClient, node: Node) -> None:
@@ -107,12 +110,12 @@ def with_which_node(command: Callable[..., _T]) -> Callable[..., _T]:
         if len(names) + (at is not None) != 1:
             raise click.UsageError("Give one NODE, or an address with --at.")
         if at is None:
-            with reached(frontier, directory) as (address, _):
-                return command(WhichNode(names[0], address, ""), **others)
+            with reached(frontier, directory) as (client, _):
+                return command(WhichNode(names[0], client, ""), **others)
         source = click.get_current_context().get_parameter_source("frontier")
         if directory is not None or source is ParameterSource.COMMANDLINE:
             raise click.UsageError("--at needs no frontier. Remove --frontier and --dir.")
-        return command(WhichNode("", "", at), **others)
+        return command(WhichNode("", None, at), **others)
 
     return run
 

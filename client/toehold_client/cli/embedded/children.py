@@ -16,6 +16,7 @@ from typing import BinaryIO
 from toehold_client.cli.exits import ChildFailed, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.output import harmless
+from toehold_client.credentials import VARIABLES
 
 READY_S = 60.0
 """Longest wait for a program's ready line."""
@@ -57,6 +58,7 @@ class Child:
         try:
             self._process = subprocess.Popen(
                 program.command,
+                env=_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
@@ -203,3 +205,8 @@ def _readable(line: str) -> str:
         )
         line = " ".join(str(part) for part in (entry.get("level", ""), entry["event"], further) if part)
     return harmless(" ".join(line.split()))[:_LOG_LINE_CHARACTERS]
+
+
+def _environment() -> dict[str, str]:
+    """That of this process without credentials, which are for frontiers elsewhere."""
+    return {name: value for name, value in os.environ.items() if name not in VARIABLES.values()}
