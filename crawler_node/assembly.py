@@ -8,6 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
+from toehold_client import Credentials
+
 from .control.service import NodeServer
 from .control.single_process import SingleProcessControl
 from .extraction.extract import outlinks
@@ -54,7 +56,10 @@ def assembled(options: NodeOptions, server: NodeServer) -> Node:
     )
     frontier, feeding = (
         _usable(
-            "--frontier", lambda: FrontierConnection.connect(options.frontier, contact, options.name, session)
+            "--frontier",
+            lambda: FrontierConnection.connect(
+                options.frontier, contact, options.name, session, _credentials(options)
+            ),
         )
         for _ in range(2)
     )
@@ -73,6 +78,15 @@ def assembled(options: NodeOptions, server: NodeServer) -> Node:
     server.start(SingleProcessControl(node, options.name, options.frontier, session))
     node.when_draining(server.not_serving)
     return node
+
+
+def _credentials(options: NodeOptions) -> Credentials:
+    return Credentials(
+        tls_ca=options.tls_ca,
+        tls_cert=options.tls_cert,
+        tls_key=options.tls_key,
+        token_file=options.token_file,
+    )
 
 
 def _archive(options: NodeOptions) -> tuple[NodeLogs, Archive]:

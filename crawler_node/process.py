@@ -30,6 +30,12 @@ class NodeOptions:
     max_bytes_per_second: int
     listen: str
     insecure: bool
+    tls_ca: str | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    token_file: Path | None
+    mutual_tls: bool
+    callers: Path | None
     resolves: tuple[str, ...]
     ca_file: Path | None
     max_left_behind: int
@@ -58,6 +64,9 @@ class NodeExitCode(IntEnum):
     WORN_OUT = 5
     """Too many toe threads had to be left behind; everything else is reported."""
 
+
+WORKER_TOKEN = "TOEHOLD_WORKER_TOKEN"
+"""The environment variable with the token by which a worker process knows its supervisor."""
 
 _SERVICE = ", service at "
 

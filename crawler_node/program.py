@@ -14,15 +14,23 @@ import click
 import structlog
 from structlog.typing import EventDict
 
+from toehold.access.callers import Callers
+from toehold.access.callers_file import CallersInvalid
+from toehold.access.pem import TlsUnusable
+from toehold.access.server_tls import ServerTls
 from toehold.extras import advice, lacking, packages_of
 from toehold.starting import fast_imports
+from toehold_client.credentials import SYSTEM, VARIABLES
 
+from .control.access import Access
 from .control.multi_process import MultiProcessControl
 from .control.service import CannotListen, NodeServer, listen_address
 from .control.supervisor import Supervisor
 from .memory import give_back_large_blocks
 from .option_types import GroupedCommand, Number
-from .process import NodeExitCode, NodeOptions, ready_line
+from .process import WORKER_TOKEN, NodeExitCode, NodeOptions, ready_line
+
+log = structlog.get_logger()
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -31,6 +39,7 @@ MAX_PROCESSES = 64
 MAX_NAME_CHARS = 128
 
 _Directory = click.Path(path_type=Path)
+_File = click.Path(path_type=Path, dir_okay=False)
 
 
 def _checked_name(context: click.Context, option: click.Parameter, name: str | None) -> str:
@@ -62,6 +71,37 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     default="127.0.0.1:7707",
     show_default=True,
     help="Fetch for this frontier. It may stop and start again while the node runs.",
+)
+@click.option(
+    "--tls-ca",
+    metavar="FILE",
+    envvar=VARIABLES["tls_ca"],
+    show_envvar=True,
+    help=f"Use TLS with the frontier, and trust the authorities in FILE (PEM), or '{SYSTEM}' ones.",
+)
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    type=_File,
+    envvar=VARIABLES["tls_cert"],
+    show_envvar=True,
+    help="The node's certificate (PEM): shown to the frontier, and with it NodeService speaks TLS.",
+)
+@click.option(
+    "--tls-key",
+    metavar="FILE",
+    type=_File,
+    envvar=VARIABLES["tls_key"],
+    show_envvar=True,
+    help="The key of the certificate (PEM).",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=_File,
+    envvar=VARIABLES["token_file"],
+    show_envvar=True,
+    help="A file with the token that tells the frontier who the node is.",
 )
 @click.option("--crawl", metavar="NAME", default="", help="Fetch for this crawl only. [default: for any]")
 @click.option(
@@ -179,9 +219,20 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     help="Serve NodeService here, which 'toehold nodes' asks about toe threads. Port 0 takes a free one.",
 )
 @click.option(
+    "--callers",
+    metavar="FILE",
+    type=_File,
+    help="Answer only the callers in FILE, each with its roles ('toehold callers').",
+)
+@click.option(
+    "--mutual-tls",
+    is_flag=True,
+    help="Answer only callers whose certificates an authority in --tls-ca has issued.",
+)
+@click.option(
     "--insecure",
     is_flag=True,
-    help="Allow --listen beyond loopback, although anybody can then control the node.",
+    help="Allow --listen beyond loopback without TLS and callers: anybody can then control the node.",
 )
 @click.option(
     "--logs", metavar="DIR", type=_Directory, help="Keep uri-errors.log and runtime-errors.log in DIR."
@@ -316,12 +367,42 @@ def _supervise(options: NodeOptions, server: NodeServer) -> int:
 
 
 def _bound(options: NodeOptions) -> NodeServer:
-    server = NodeServer()
+    is_safe = options.tls_cert is not None and options.callers is not None
+    server = NodeServer(_access(options))
     try:
-        server.bind(listen_address(options.listen, options.insecure))
+        server.bind(listen_address(options.listen, options.insecure, is_safe=is_safe))
     except (ValueError, CannotListen) as error:
         raise click.BadParameter(str(error), param_hint="'--listen'") from error
     return server
+
+
+def _access(options: NodeOptions) -> Access:
+    """Who may ask the node."""
+    if options.worker is not None:  # only its supervisor
+        return Access(token=os.environ.pop(WORKER_TOKEN, ""))
+    cert, key, authority = options.tls_cert, options.tls_key, options.tls_ca
+    if (cert is None) != (key is None):
+        raise click.UsageError("--tls-cert and --tls-key belong together. Give both or neither.")
+    if options.mutual_tls and (cert is None or authority in (None, SYSTEM)):
+        raise click.UsageError("--mutual-tls needs --tls-cert, --tls-key, and a file as --tls-ca.")
+    tls = None
+    try:
+        if cert is not None and key is not None:
+            tls = ServerTls(
+                cert, key, Path(authority or "") if options.mutual_tls else None, _note_certificates
+            )
+        return Access(tls, None if options.callers is None else Callers(options.callers))
+    except TlsUnusable as problem:
+        raise click.BadParameter(str(problem), param_hint="'--tls-cert'") from problem
+    except CallersInvalid as problem:
+        raise click.BadParameter(str(problem), param_hint="'--callers'") from problem
+
+
+def _note_certificates(problem: str) -> None:
+    if problem:
+        log.error("new certificates cannot be used; those in use stay", problem=problem)
+    else:
+        log.info("certificates are read anew")
 
 
 def _watch(drain: Callable[[], None], orphaned: Callable[[], None], options: NodeOptions) -> None:

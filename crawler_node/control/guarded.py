@@ -17,6 +17,9 @@ _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 Refuse = Callable[[str, grpc.ServicerContext], object]
 """Ends a call with a message of what is wrong; raises."""
 
+Admit = Callable[[str, grpc.ServicerContext], None]
+"""Ends a call of an RPC, by its full name, unless its caller may make it; then it raises."""
+
 
 def is_told(record: logging.LogRecord) -> bool:
     """Whether a line of gRPC's belongs into the log, unlike those about metadata that are no text."""
@@ -31,20 +34,21 @@ def keep_log_clean() -> None:
 class Guarded:
     """Stands in for a server while services are added to it, and guards their handlers."""
 
-    def __init__(self, server: grpc.Server, refuse: Refuse) -> None:
+    def __init__(self, server: grpc.Server, refuse: Refuse, admit: Admit) -> None:
         self._server = server
         self._refuse = refuse
+        self._admit = admit
 
     def add_generic_rpc_handlers(self, handlers: object) -> None:
         """Does nothing, as the same handlers also come as registered ones."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         """Adds a service to the server."""
-        guarded = {name: self._guarded(handler) for name, handler in handlers.items()}
+        guarded = {name: self._guarded(f"{service}/{name}", handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, guarded),))
         self._server.add_registered_method_handlers(service, guarded)
 
-    def _guarded(self, handler: Any) -> Any:
+    def _guarded(self, method: str, handler: Any) -> Any:
         """A handler that is given bytes."""
         kind = next(each for each in _KINDS if getattr(handler, each) is not None)
         behaviour, decode = getattr(handler, kind), handler.request_deserializer
@@ -62,6 +66,7 @@ class Guarded:
         # `wraps` keeps the attributes that gRPC reads, such as one that says that a watch holds no thread.
         @functools.wraps(behaviour)
         def guarded(request: Any, context: grpc.ServicerContext, *more: Any) -> Any:
+            self._admit(method, context)
             if handler.request_streaming:
                 return behaviour((decoded(data, context) for data in request), context, *more)
             return behaviour(decoded(request, context), context, *more)

@@ -6,7 +6,6 @@ import socket
 import typing
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import ip_address
 from typing import NoReturn, TypeVar
 
 import grpc
@@ -15,9 +14,12 @@ from google.protobuf.any_pb2 import Any
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from toehold.access.addresses import is_loopback
+from toehold.access.denials import AccessDenied, PermissionDenied
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 from toehold.reflection import add_reflection
 
+from .access import Access
 from .guarded import Guarded, keep_log_clean
 from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker
 
@@ -44,15 +46,18 @@ class CannotListen(Exception):
     """The address cannot be listened on."""
 
 
-def listen_address(text: str, insecure: bool) -> str:
-    """Checks a HOST:PORT to listen on. Raises ValueError, also for one beyond loopback without `insecure`."""
+def listen_address(text: str, insecure: bool, *, is_safe: bool = False) -> str:
+    """Checks a HOST:PORT to listen on. Raises ValueError, also for one beyond loopback without `insecure`,
+    unless TLS and known callers make it safe.
+    """
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not (colon and bare and _PORT.fullmatch(port)) or int(port) > 65535:
         raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:7708, got {text!r}")
-    if not insecure and not _is_loopback(bare):
+    if not (insecure or is_safe or is_loopback(bare)):
         raise ValueError(
-            f"{text!r} is beyond loopback, so that anybody could control the node; add --insecure to allow it"
+            f"{text!r} is beyond loopback, so that anybody could control the node; add --tls-cert, --tls-key "
+            "and --callers (docs/network.md), or --insecure on a network that you trust"
         )
     return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
 
@@ -60,7 +65,8 @@ def listen_address(text: str, insecure: bool) -> str:
 class NodeServer:
     """Serves a control handler. `start` it; `stop` ends it at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, access: Access | None = None) -> None:
+        self._access = access or Access()
         self._calls = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="service")
         self._server = grpc.server(self._calls, options=[("grpc.so_reuseport", 0)])
         self._health = health.HealthServicer()
@@ -72,7 +78,7 @@ class NodeServer:
     def bind(self, address: str) -> None:
         """Takes an address; port 0 takes a free one. Raises CannotListen."""
         try:
-            port = self._server.add_insecure_port(address)
+            port = self._access.add_port(self._server, address)
         except RuntimeError as error:
             raise CannotListen(
                 f"cannot listen on {address}: the port is taken, or the address is not this machine's"
@@ -85,7 +91,9 @@ class NodeServer:
     def start(self, handler: ControlHandler) -> None:
         """Begins to answer."""
         keep_log_clean()
-        guarded: typing.Any = Guarded(self._server, lambda wrong, context: _abort(BadValue(wrong), context))
+        guarded: typing.Any = Guarded(
+            self._server, lambda wrong, context: _abort(BadValue(wrong), context), self._admit
+        )
         node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(handler), guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
         add_reflection(guarded, (SERVICE, health.SERVICE_NAME), asynchronous=False)
@@ -100,6 +108,14 @@ class NodeServer:
         """Ends the server and its running calls."""
         self._server.stop(None).wait()
         self._calls.shutdown(wait=False, cancel_futures=True)
+
+    def _admit(self, method: str, context: grpc.ServicerContext) -> None:
+        try:
+            self._access.check(method, context)
+        except AccessDenied as denial:
+            known = isinstance(denial, PermissionDenied)
+            code = grpc.StatusCode.PERMISSION_DENIED if known else grpc.StatusCode.UNAUTHENTICATED
+            _refuse(code, denial.reason, str(denial), context)
 
     def _tell(self, serving: bool) -> None:
         answer = health_pb2.HealthCheckResponse
@@ -146,18 +162,12 @@ def _answered(act: Callable[[], _T], context: grpc.ServicerContext) -> _T:
 
 
 def _abort(refusal: ControlRefusal, context: grpc.ServicerContext) -> NoReturn:
+    _refuse(_CODES[type(refusal)], refusal.reason, str(refusal), context)
+
+
+def _refuse(code: grpc.StatusCode, reason: str, message: str, context: grpc.ServicerContext) -> NoReturn:
     info = Any()
-    info.Pack(error_details_pb2.ErrorInfo(reason=refusal.reason, domain="toehold"))
-    code = _CODES[type(refusal)]
-    rich = status_pb2.Status(code=code.value[0], message=str(refusal), details=[info])
+    info.Pack(error_details_pb2.ErrorInfo(reason=reason, domain="toehold"))
+    rich = status_pb2.Status(code=code.value[0], message=message, details=[info])
     context.set_trailing_metadata((("grpc-status-details-bin", rich.SerializeToString()),))
-    context.abort(code, str(refusal))
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name may lead anywhere
-        return False
+    context.abort(code, message)

@@ -1,19 +1,21 @@
 """Worker: one process of a node, as its supervisor sees it."""
 
+import os
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from toehold.access.tokens import AUTHORIZATION, bearer, new_token
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
-from ..process import service_of
+from ..process import WORKER_TOKEN, service_of
 from .handler import SilentWorker
 
 PULSE_S = 1.0
@@ -55,9 +57,11 @@ class Worker:
         """Starts the process, calls `ready` when it works, and waits until it has ended. Returns its exit
         code, or the negative number of the signal that killed it."""
         with self._lock:
+            token = new_token().text
             # A session of its own: Ctrl-C goes to the supervisor only, which tells the process to end.
             process = self._process = subprocess.Popen(
                 self._command(),
+                env=os.environ | {WORKER_TOKEN: token},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -65,7 +69,7 @@ class Worker:
             )
         self.start_time.GetCurrentTime()
         try:
-            return self._attend(process, ready)
+            return self._attend(process, token, ready)
         finally:
             with self._lock:
                 self._process = None
@@ -100,13 +104,15 @@ class Worker:
             if self._process is not None and self._process.stdin is not None:
                 self._process.stdin.close()
 
-    def _attend(self, process: "subprocess.Popen[str]", ready: Callable[[], None]) -> int:
+    def _attend(self, process: "subprocess.Popen[str]", token: str, ready: Callable[[], None]) -> int:
         assert process.stdout is not None
         line = process.stdout.readline()
         if address := service_of(line):
             with self._lock:
                 self._channel = grpc.insecure_channel(address, options=_CHANNEL)
-                self._stub = node_pb2_grpc.NodeServiceStub(self._channel)
+                self._stub = node_pb2_grpc.NodeServiceStub(
+                    grpc.intercept_channel(self._channel, _Bearer(token))
+                )
             ready()
         last_seen_s = time.monotonic()
         while True:
@@ -133,6 +139,28 @@ class Worker:
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 self._process.send_signal(number)
+
+
+class _Call(NamedTuple):
+    method: str
+    timeout: float | None
+    metadata: tuple[tuple[str, str], ...]
+    credentials: grpc.CallCredentials | None
+    wait_for_ready: bool | None
+    compression: grpc.Compression | None
+
+
+class _Bearer(grpc.UnaryUnaryClientInterceptor):
+    """Sends a token with each call."""
+
+    def __init__(self, token: str) -> None:
+        self._metadata = ((AUTHORIZATION, bearer(token)),)
+
+    def intercept_unary_unary(self, continuation: Any, call: Any, request: Any) -> Any:
+        sent = _Call(
+            call.method, call.timeout, self._metadata, call.credentials, call.wait_for_ready, call.compression
+        )
+        return continuation(sent, request)
 
 
 _SILENCE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)

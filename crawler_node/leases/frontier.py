@@ -20,7 +20,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Report,
     ReportResult,
 )
-from toehold_client import FrontierClient
+from toehold_client import Credentials, FrontierClient
 from toehold_client.errors import (
     CrawlFinished,
     DeadlineExceeded,
@@ -29,12 +29,16 @@ from toehold_client.errors import (
     RefusedForNow,
     SessionSuperseded,
     ToeholdError,
+    Unauthenticated,
     UnexpectedAnswer,
     UnknownCrawl,
 )
 
 CALL_TIMEOUT_S = 15.0
 """How long one call may take; a long poll may take as much longer as it asked to wait."""
+
+UNKNOWN_RETRY_S = 5.0
+"""How long the node waits after the frontier did not know it, before it tries again."""
 
 log = structlog.get_logger()
 
@@ -164,11 +168,14 @@ class FrontierConnection:
         return self._node
 
     @classmethod
-    def connect(cls, address: str, contact: Contact, node: str, session: str) -> "FrontierConnection":
+    def connect(
+        cls, address: str, contact: Contact, node: str, session: str, credentials: Credentials | None = None
+    ) -> "FrontierConnection":
         """Connects to HOST:PORT, whether a frontier answers there or not. Raises ValueError if that is no
-        address."""
+        address, or if the credentials cannot be used."""
         try:
-            return cls(FrontierClient(address, timeout_s=CALL_TIMEOUT_S), contact, node, session)
+            client = FrontierClient(address, timeout_s=CALL_TIMEOUT_S, credentials=credentials)
+            return cls(client, contact, node, session)
         except InvalidArgument as error:
             raise ValueError(str(error)) from error
 
@@ -299,6 +306,8 @@ def _meaning(error: ToeholdError) -> Exception:
             return NotNow(str(error))
         case RefusedForNow():
             return Busy(str(error), error.retry_after_s)
+        case Unauthenticated():  # credentials that are renewed make the node welcome again
+            return Busy(str(error), UNKNOWN_RETRY_S)
         case SessionSuperseded():
             return Superseded(str(error))
         case CrawlFinished() | UnknownCrawl():

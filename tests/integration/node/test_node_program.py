@@ -213,7 +213,7 @@ def test_it_says_once_that_another_process_has_taken_its_name(
         (["--hang-seconds", "0.5"], "'--hang-seconds': must be at least 1, got 0.5"),
         (["--gzip-level", "best"], "'--gzip-level': 'best' is not a valid integer"),
         (["--processes", "3"], "'--toes': 3 processes need 3 toes or more, got 2"),
-        (["--listen", "0.0.0.0:0"], "add --insecure to allow it"),
+        (["--listen", "0.0.0.0:0"], "or --insecure on a network that you trust"),
         (["--hook", "nowhere"], "'--hook': hook 'nowhere' must have the form"),
         (["--resolve", "site:80"], "'--resolve': must be HOST:PORT:ADDR"),
         (["--ca-file", "/nonexistent/ca.pem"], "'/nonexistent/ca.pem': No such file or directory"),

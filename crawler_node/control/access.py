@@ -1,0 +1,64 @@
+"""Who may ask a node: its TLS, its callers, and the token that a supervisor shares with its processes."""
+
+import threading
+from datetime import UTC, datetime
+from hmac import compare_digest
+
+import grpc
+import structlog
+
+from toehold.access.callers import Caller, Callers
+from toehold.access.callers_file import CallersInvalid
+from toehold.access.denials import AccessDenied, Unauthenticated
+from toehold.access.roles import ROLES
+from toehold.access.server_tls import ServerTls
+from toehold.access.shown import Shown, shown_by
+from toehold.access.tokens import token_in
+
+log = structlog.get_logger()
+
+
+class Access:
+    """Lets calls in. Without callers and without a token, everybody may do everything."""
+
+    def __init__(self, tls: ServerTls | None = None, callers: Callers | None = None, token: str = "") -> None:
+        self._tls = tls
+        self._callers = callers
+        self._token = token
+        self._lock = threading.Lock()
+
+    def add_port(self, server: grpc.Server, address: str) -> int:
+        """Lets a server listen on an address; the port. Raises RuntimeError if it cannot."""
+        if self._tls is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, self._tls.credentials())
+
+    def check(self, method: str, context: grpc.ServicerContext) -> None:
+        """Raises AccessDenied for a call of an RPC, by its full name, that its caller may not make."""
+        if method not in ROLES:  # health and reflection are for everybody
+            return
+        shown = shown_by(context.invocation_metadata(), context.auth_context())
+        if self._token and not compare_digest(token_in(shown.authorization).encode(), self._token.encode()):
+            raise Unauthenticated("TOKEN_UNKNOWN", "only its supervisor may ask a process of a node")
+        if self._callers is None:
+            return
+        try:
+            self._present(self._callers, shown).check_role(method)
+        except AccessDenied as denial:
+            log.warning(
+                "a call is denied",
+                reason=denial.reason,
+                problem=str(denial),
+                method=method.rpartition("/")[2],
+                peer=context.peer(),
+            )
+            raise
+
+    def _present(self, callers: Callers, shown: Shown) -> Caller:
+        with self._lock:
+            try:
+                if callers.reload_if_changed():
+                    log.info("the callers are read anew", callers=len(callers))
+            except CallersInvalid as problem:
+                log.error("the callers stay as they were, as the file cannot be used", problem=str(problem))
+        return callers.identified(shown, datetime.now(UTC))
