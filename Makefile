@@ -66,6 +66,7 @@ check: $(SETUP)
 	$(PY) tools/blocking_client.py --check
 	$(PY) tools/commands.py --check
 	$(PY) tools/errors.py --check
+	$(PY) tools/roles.py --check
 	$(PY) tools/conformance.py --check
 	$(PY) tools/diagrams.py --check
 
@@ -124,6 +125,7 @@ generate: $(SETUP)
 	@$(PY) tools/blocking_client.py
 	@$(PY) tools/commands.py
 	@$(PY) tools/errors.py
+	@$(PY) tools/roles.py
 	@$(PY) tools/conformance.py
 	@$(PY) tools/diagrams.py
 

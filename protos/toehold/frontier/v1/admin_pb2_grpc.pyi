@@ -12,7 +12,8 @@ CRAWL_HELD (UNAVAILABLE).
 A frontier that was opened read-only refuses all changes: READ_ONLY (FAILED_PRECONDITION).
 
 The metadata `toehold-operator` (at most 128 printable ASCII characters) names
-the person who asks for a change; the event OperatorActed shows it.
+the person who asks for a change; the event OperatorActed shows it. A frontier
+that knows its callers shows the caller's name instead.
 
 Every answer, and every message of a stream, contains only durable facts.
 

@@ -1817,7 +1817,8 @@ class FetchSpec(_message.Message):
     """
     proxy: _builtins.str
     """The proxy for all fetches: `http://192.0.2.7:3128`, or
-    `http://user:password@192.0.2.7:3128`. An empty text means no proxy.
+    `http://user:password@192.0.2.7:3128`. An empty text means no proxy. The
+    password is shown and kept as that of CredentialSpec.
 
     The proxy itself may have any address. It looks up the names of hosts, so
     `allowed_addresses` only applies to hosts that are written as addresses, and
@@ -1946,7 +1947,10 @@ class CredentialSpec(_message.Message):
     Required.
     """
     password: _builtins.str
-    """The password: at most 256 characters, without control characters.
+    """The password: at most 256 characters, without control characters. If the
+    frontier knows its callers, it shows the password to those with the role
+    `admin` alone; others see `(hidden)`. That text, sent back for the same
+    `surt_prefix` and `user`, keeps the password as it is.
 
     Default: empty.
     """
@@ -2969,8 +2973,8 @@ class OperatorActed(_message.Message):
     ACTION_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     operator: _builtins.str
-    """The operator: the call's metadata `toehold-operator`, or else the caller's
-    address.
+    """The operator: the caller's name, if the frontier knows its callers; otherwise
+    the call's metadata `toehold-operator`, or else the caller's address.
     """
     action: _builtins.str
     """The action: `create`, `launch`, `resume`, `pause`, `hold`, `stop`, `interrupt`

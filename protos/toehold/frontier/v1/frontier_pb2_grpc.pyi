@@ -29,6 +29,16 @@ BATCH_TOO_LARGE (INVALID_ARGUMENT); CRAWL_FINISHED, ILLEGAL_STATE,
 SESSION_SUPERSEDED (FAILED_PRECONDITION); CURSOR_TOO_OLD (OUT_OF_RANGE);
 OVERLOADED, DISK_RESERVE (RESOURCE_EXHAUSTED); CRAWL_HELD (with
 google.rpc.RetryInfo), SHUTTING_DOWN, STORE_FAILED (UNAVAILABLE).
+
+Callers: a frontier may know its callers, by the certificates of their TLS, or by
+a token in the metadata `authorization`: `Bearer TOKEN` (RFC 6750). Each RPC is
+for callers with certain roles (docs/network.md lists them). A frontier without
+a list of callers is open to everybody. Further reasons: CREDENTIALS_MISSING,
+TOKEN_UNKNOWN, TOKEN_EXPIRED, TOKEN_REVOKED, CERTIFICATE_EXPIRED,
+CERTIFICATE_REVOKED, CALLER_UNKNOWN, CALLER_REVOKED (UNAUTHENTICATED);
+ROLE_MISSING, CRAWL_NOT_ALLOWED, NODE_NOT_ALLOWED (PERMISSION_DENIED);
+CALLER_LIMIT (RESOURCE_EXHAUSTED, with google.rpc.RetryInfo). A stream or a long
+poll ends with such a reason if its caller loses the right to it.
 """
 
 from collections import abc as _abc

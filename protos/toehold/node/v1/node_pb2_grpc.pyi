@@ -12,7 +12,8 @@ Errors: an RPC fails as a whole, with a canonical code and one
 google.rpc.ErrorInfo whose domain is `toehold`. Reasons: UNKNOWN_TOE
 (NOT_FOUND); INVALID_ARGUMENT_VALUE (INVALID_ARGUMENT); DRAINING
 (FAILED_PRECONDITION); WORKER_SILENT (UNAVAILABLE) if a process of the node does
-not answer just now.
+not answer just now. A node that knows its callers has the further reasons of
+FrontierService for them.
 """
 
 from collections import abc as _abc
