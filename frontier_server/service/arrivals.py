@@ -101,7 +101,8 @@ class Arrivals:
             async def decoded(stream: _Stream, visit: Visit) -> AsyncIterator[Message]:
                 nonlocal crawl
                 while data := await stream.received(context):
-                    message = _checked(visit, request, data.pop())
+                    message = _decoded(request, data.pop())
+                    await visit.check_part(message)
                     crawl = crawl or getattr(message, "crawl", "")
                     yield message
 

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from toehold.access.callers import Caller, Callers
 from toehold.access.callers_file import CallersInvalid
-from toehold.access.denials import AccessDenied, Unauthenticated
+from toehold.access.denials import AccessDenied
 from toehold.access.shown import Shown, shown_by
 
 from ..runner import Refused
@@ -28,11 +28,13 @@ Context = grpc.aio.ServicerContext[Any, Any]
 RELOAD_S = 1.0
 RECHECK_S = 10.0  # of calls that stay open: credentials may expire meanwhile
 CALLS_RETRY_MS = 1_000
+MIN_WAIT_S = 0.1
+DENIALS_LOGGED = 10  # in a second: anybody who can connect causes them
 
 _log = structlog.get_logger()
 _NODE_CALLS = ("Next", "Finished", "Heartbeat")
 _CRAWL_FIELDS = ("crawl", "checkpoint_crawl")
-_ITEM_FIELDS = ("candidates", "uris")
+_ITEM_FIELDS = ("candidates", "uris", "entries")
 _ANY_CRAWL = ("Finished", "Heartbeat")  # about leases, which are bound to a node
 
 
@@ -47,21 +49,48 @@ class Visit:
         self.denied: AccessDenied | None = None
         """Why the call ends, if its caller lost the right to it meanwhile."""
         self._budget = budget
+        self._names_crawl = False
 
     def check(self, message: Message) -> None:
         """Raise PermissionDenied, or Refused, for a request that the caller may not make (now)."""
         if self.caller is None:
             return
+        self._check_rights(self.caller, message)
+        wait_s = self._spend(message)
+        if wait_s:
+            raise Refused(
+                "CALLER_LIMIT",
+                f"caller {self.caller.name!r} may send {self.caller.max_candidates_per_second} candidates a "
+                f"second; try again in {wait_s:.1f} s",
+                round(wait_s * 1000),
+            )
+
+    async def check_part(self, message: Message) -> None:
+        """Raise PermissionDenied for a part of a stream that the caller may not send; wait if it is early."""
+        if self.caller is None:
+            return
+        self._check_rights(self.caller, message)
+        while wait_s := self._spend(message):  # noqa: ASYNC110  # time alone ends it
+            await asyncio.sleep(wait_s)
+
+    def _check_rights(self, caller: Caller, message: Message) -> None:
         fields: Mapping[str, Any] = message.DESCRIPTOR.fields_by_name
         name = self.method.rpartition("/")[2]
         if name in _NODE_CALLS:
-            self.caller.check_node(getattr(message, "node"))  # noqa: B009  # only these have it
-        if self.caller.crawls is not None and name not in _ANY_CRAWL:
+            caller.check_node(getattr(message, "node"))  # noqa: B009  # only these have it
+        if caller.crawls is not None and name not in _ANY_CRAWL:
             named = [getattr(message, field) for field in _CRAWL_FIELDS if field in fields]
-            self.caller.check_crawls(self.method, named)
+            if any(named) or not self._names_crawl:  # later parts of a stream need not name it again
+                caller.check_crawls(self.method, named)
+                self._names_crawl = True
+
+    def _spend(self, message: Message) -> float:
+        """Take a request's candidates from the caller's budget; or the seconds until it has one again."""
+        if self._budget is None:
+            return 0.0
+        fields: Mapping[str, Any] = message.DESCRIPTOR.fields_by_name
         items = [len(getattr(message, field)) for field in _ITEM_FIELDS if field in fields]
-        if self._budget is not None and items:
-            self._budget.spend(sum(items))
+        return self._budget.spend(sum(items)) if items else 0.0
 
     def shown(self, answer: Message) -> Message:
         """An answer as the caller may see it."""
@@ -77,26 +106,22 @@ class Visit:
 class Budget:
     """A caller's candidates: so many a second, a second's worth at once."""
 
-    def __init__(self, caller: Caller, per_second: int) -> None:
-        self._name = caller.name
+    def __init__(self, per_second: int) -> None:
         self._per_second = per_second
         self._left = float(per_second)
         self._at_s = asyncio.get_running_loop().time()
 
-    def spend(self, items: int) -> None:
-        """Take from the budget, which may go below zero with a large batch. Raises Refused if it is below."""
+    def spend(self, items: int) -> float:
+        """Take from the budget, which may go below zero with a large batch. If it is below, take nothing; the
+        seconds until it is not.
+        """
         now_s = asyncio.get_running_loop().time()
         self._left = min(self._left + (now_s - self._at_s) * self._per_second, self._per_second)
         self._at_s = now_s
         if self._left <= 0:
-            wait_ms = round(-self._left / self._per_second * 1000) + 100
-            raise Refused(
-                "CALLER_LIMIT",
-                f"caller {self._name!r} may send {self._per_second} candidates a second; try again in"
-                f" {wait_ms} ms",
-                wait_ms,
-            )
+            return -self._left / self._per_second + MIN_WAIT_S
         self._left -= items
+        return 0.0
 
 
 _ANYBODY = Visit()
@@ -115,6 +140,7 @@ class Gate:
         self._callers = callers
         self._open: Counter[str] = Counter()  # calls by caller
         self._budgets: dict[str, tuple[int, Budget]] = {}
+        self._denials = _Denials()
         self._lasting: dict[Visit, tuple[asyncio.Task[Any], Shown]] = {}
 
     @contextmanager
@@ -131,7 +157,7 @@ class Gate:
             caller = self._callers.identified(shown, datetime.now(UTC))
             caller.check_role(method)
         except AccessDenied as denial:
-            _log_denial(denial, method, context)
+            self._denials.note(denial, method, context)
             raise
         if caller.max_calls is not None and self._open[caller.name] >= caller.max_calls:
             raise Refused(
@@ -152,7 +178,7 @@ class Gate:
             self._lasting[visit][0].uncancel()
             raise visit.denied from None
         except AccessDenied as denial:
-            _log_denial(denial, method, context)
+            self._denials.note(denial, method, context)
             raise
         finally:
             self._lasting.pop(visit, None)
@@ -196,16 +222,33 @@ class Gate:
             return None
         known = self._budgets.get(caller.name)
         if known is None or known[0] != per_second:
-            known = self._budgets[caller.name] = per_second, Budget(caller, per_second)
+            known = self._budgets[caller.name] = per_second, Budget(per_second)
         return known[1]
 
 
-def _log_denial(denial: AccessDenied, method: str, context: Context) -> None:
-    _log.warning(
-        "call_denied",
-        reason=denial.reason,
-        problem=str(denial),
-        method=method.rpartition("/")[2],
-        peer=context.peer(),
-        known=not isinstance(denial, Unauthenticated),
-    )
+class _Denials:
+    """Logs denials, so many in a second."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._count = self._left_out = 0
+
+    def note(self, denial: AccessDenied, method: str, context: Context) -> None:
+        """Log a denial, or count it."""
+        second = int(asyncio.get_running_loop().time())
+        if second != self._second:
+            self._second, self._count = second, 0
+        self._count += 1
+        if self._count > DENIALS_LOGGED:
+            self._left_out += 1
+            return
+        more = {"left_out": self._left_out} if self._left_out else {}
+        self._left_out = 0
+        _log.warning(
+            "call_denied",
+            reason=denial.reason,
+            problem=str(denial),
+            rpc=method.rpartition("/")[2],
+            peer=context.peer(),
+            **more,
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -45,6 +46,9 @@ class Guarded:
         tokens["other"] = self.installation.caller("other", "fetch")
         tokens["mine"] = self.installation.caller("mine", "operate", "fetch", crawls=["mine"])
         tokens["slow"] = self.installation.caller("slow", "feed", max_candidates_per_second=10)
+        tokens["bulk"] = self.installation.caller(
+            "bulk", "operate", crawls=["bulk"], max_candidates_per_second=50
+        )
         tokens["busy"] = self.installation.caller("busy", "watch", max_calls=1)
         self.server = stack.enter_context(
             ServerProcess(tmp_path / "data", "--callers", str(self.installation.callers))
@@ -253,6 +257,24 @@ def test_a_caller_sends_as_many_candidates_a_second_as_it_may(guarded: Guarded) 
     )
     assert refusal.retry_s is not None
     assert 1 < refusal.retry_s <= 2.1
+
+
+def test_a_stream_of_a_caller_is_slowed_down_to_its_rate(guarded: Guarded) -> None:
+    bulk = guarded.of["bulk"]
+    bulk.create("bulk")
+    began_s = time.monotonic()
+    parts = [admin_pb2.AddSeedsRequest(crawl="bulk", uris=[f"http://s{n}.example/"] * 40) for n in range(3)]
+    assert bulk.admin.AddSeeds(iter(parts), timeout=TIMEOUT_S).added_count == 120
+    assert time.monotonic() - began_s > 0.6  # (40 + 40 - 50) / 50 s
+
+
+def test_later_parts_of_an_import_need_not_name_the_crawl(guarded: Guarded) -> None:
+    bulk, admin = guarded.of["bulk"], guarded.of["admin"]
+    if "bulk" not in {crawl.crawl for crawl in admin.admin.ListCrawls(admin_pb2.ListCrawlsRequest()).crawls}:
+        bulk.create("bulk")
+    entries = [admin_pb2.ImportEntry(candidate=each) for each in candidates(URI)]
+    assert bulk.bring("bulk", *entries).HasField("finish_time")
+    refused(lambda: bulk.bring("leased", *entries), DENIED, "CRAWL_NOT_ALLOWED", "not on 'leased'")
 
 
 def test_a_caller_has_as_many_calls_open_as_it_may(guarded: Guarded) -> None:
