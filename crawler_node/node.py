@@ -180,7 +180,7 @@ class Node:
 
     def _take_no_more(self) -> None:
         """Hands back the leases that have not been started, and lets each toe finish its own."""
-        log.info("the node ends, and takes no more leases")
+        log.info("draining")
         self._on_draining()
         self._feeder.stop()
         self._reporter.lift_bound()
@@ -202,7 +202,7 @@ class Node:
             if event is _Event.ORPHANED:
                 until_s = time.monotonic() + (ORPHANED.fetch_s or 0.0)
             else:
-                log.info("the node breaks off the fetches that still run")
+                log.info("fetches_interrupted")
                 self._book.interrupt_started()
                 interrupted, until_s = True, None
         return drain
@@ -225,7 +225,7 @@ class Node:
             answered_s = max(begun_s, self._contact.answered_at_s())
             if event is None and time.monotonic() >= min(at_most_s, answered_s + drain.silence_s):
                 log.error(
-                    "the node ends with pages unreported; they will be fetched again",
+                    "pages_unreported",
                     pages=self._reporter.unreported_count(),
                 )
                 return drain.unreported
@@ -259,7 +259,7 @@ class Node:
             self._chain.mend()
             left_behind = self._pool.left_behind_count
             if left_behind > self._max_left_behind and not worn_out:
-                log.error("too many toe threads refuse to end; the process ends", toes=left_behind)
+                log.error("worn_out", toes=left_behind)
                 self._events.put(_Event.WORN_OUT)
                 worn_out = True
 
@@ -278,7 +278,7 @@ class Node:
         try:
             self._archive.close()
         except OSError as error:
-            log.error("an output file could not be closed", error=str(error))
+            log.error("output_not_closed", error=str(error))
         self._frontier.close()
 
     def _next_event(self, until_s: float | None = None) -> "_Event | None":
@@ -307,10 +307,10 @@ class Node:
             try:
                 run()
             except Superseded as error:
-                log.error("another process has taken this node's name; this one ends", error=str(error))
+                log.error("superseded", error=str(error))
                 self._events.put(_Event.SUPERSEDED)
             except Exception:
-                log.critical("a thread of the node failed", thread=name, exc_info=True)
+                log.error("thread_failed", thread=name, exc_info=True)
                 self._events.put(_Event.BROKEN)
             else:
                 if at_end is not None:

@@ -41,6 +41,7 @@ class NodeOptions:
     max_left_behind: int
     hang_seconds: float
     until_stdin_ends: bool
+    log_format: str
     log_level: str
     worker: int | None
     """Which worker process of a node this is; None for a node of one process, and for a supervisor."""

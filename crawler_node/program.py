@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 import structlog
-from structlog.typing import EventDict
 
+from toehold import logs
 from toehold.access.callers import Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
@@ -32,7 +32,9 @@ from .process import WORKER_TOKEN, NodeExitCode, NodeOptions, ready_line
 
 log = structlog.get_logger()
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_LOG_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+_SIGNALS = (*_END_SIGNALS, *_LOG_SIGNALS)
 
 MAX_TOES = 1000
 MAX_PROCESSES = 64
@@ -238,12 +240,22 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     "--logs", metavar="DIR", type=_Directory, help="Keep uri-errors.log and runtime-errors.log in DIR."
 )
 @click.option(
+    "--log-format",
+    metavar="FORM",
+    type=click.Choice(logs.FORMATS),
+    default="auto",
+    show_default=True,
+    help="Log to standard error as JSON lines (json), as text for people (text), or as text on a terminal "
+    "and JSON elsewhere (auto).",
+)
+@click.option(
     "--log-level",
     metavar="LEVEL",
-    type=click.Choice(["debug", "info", "warning", "error"]),
+    type=click.Choice(logs.LEVELS),
     default="info",
     show_default=True,
-    help="Log this level and those above it to standard error, as JSON lines: debug, info, warning, error.",
+    help="Log this level and those above it: debug, info, warning, error. SIGUSR1 sets debug, SIGUSR2 sets "
+    "LEVEL again, in all processes.",
 )
 @click.option(
     "--hang-seconds",
@@ -296,7 +308,9 @@ def main(**given: Any) -> None:
         raise click.UsageError(
             "no output given: add --warc DIR, --pages DIR, --mirror DIR or --hook MODULE:FUNCTION"
         )
-    _log_json_lines(options)
+    # Several processes of a node write to one log, so each names itself.
+    own = {} if options.worker is None else {"node": options.name}
+    logs.configure(options.log_format, options.log_level, **own)
     server = _bound(options)
     if options.processes is not None and options.worker is None:
         if lacking("node"):  # its workers could not tell
@@ -324,7 +338,7 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
     except RuntimeError as error:  # the system has no more threads
         message = f"the system refuses to start {options.toes} toe threads: {error}; give fewer --toes"
         return _failure(message, NodeExitCode.UNREPORTED)
-    _watch(node.drain, node.orphaned, options)
+    _watch(node.drain, node.orphaned, options, lambda number: None)
     _say(ready_line(options, server.address))
     code = node.wait()
     if options.worker is None:  # a supervisor tells it for all of its workers
@@ -359,7 +373,7 @@ def _supervise(options: NodeOptions, server: NodeServer) -> int:
     supervisor = Supervisor(processes, options.toes, command, options.hang_seconds)
     server.start(MultiProcessControl(supervisor, options.name, options.frontier))
     supervisor.when_draining(server.not_serving)
-    _watch(supervisor.drain, supervisor.orphaned, options)
+    _watch(supervisor.drain, supervisor.orphaned, options, supervisor.pass_on)
     code = supervisor.run(lambda: _say(ready_line(options, server.address)))
     _tell_end(code, options)
     server.stop()
@@ -400,23 +414,34 @@ def _access(options: NodeOptions) -> Access:
 
 def _note_certificates(problem: str) -> None:
     if problem:
-        log.error("new certificates cannot be used; those in use stay", problem=problem)
+        log.error("certificates_unusable", problem=problem, advice="those in use stay")
     else:
-        log.info("certificates are read anew")
+        log.info("certificates_reloaded")
 
 
-def _watch(drain: Callable[[], None], orphaned: Callable[[], None], options: NodeOptions) -> None:
-    _start_thread("signals", lambda: _watch_signals(drain))
+def _watch(
+    drain: Callable[[], None],
+    orphaned: Callable[[], None],
+    options: NodeOptions,
+    pass_on: Callable[[signal.Signals], None],
+) -> None:
+    def obey(number: signal.Signals) -> None:
+        if number in _END_SIGNALS:
+            drain()
+            return
+        logs.change_level("debug" if number is signal.SIGUSR1 else options.log_level)
+        pass_on(number)
+
+    _start_thread("signals", lambda: _watch_signals(obey))
     if options.until_stdin_ends:
         _start_thread("stdin", lambda: _watch_stdin(orphaned))
 
 
-def _watch_signals(at_each: Callable[[], None]) -> None:
+def _watch_signals(obey: Callable[[signal.Signals], None]) -> None:
     # Python runs signal handlers in the main thread. That would sleep on if the system gave the signal to
     # another thread, or just before the main thread began to wait.
     while True:
-        signal.sigwait(_SIGNALS)
-        at_each()
+        obey(signal.Signals(signal.sigwait(_SIGNALS)))
 
 
 def _watch_stdin(at_end: Callable[[], None]) -> None:
@@ -450,23 +475,3 @@ def _tell_end(code: int, options: NodeOptions) -> None:
 def _failure(message: str, code: NodeExitCode) -> NodeExitCode:
     click.echo(f"toehold-node: {message}", err=True)
     return code
-
-
-def _log_json_lines(options: NodeOptions) -> None:
-    """Logs JSON lines. Those of a worker process name it, as several processes write them."""
-
-    def name_node(logger: object, method: str, line: EventDict) -> EventDict:
-        return line if options.worker is None else {**line, "node": options.name}
-
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            name_node,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(options.log_level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )

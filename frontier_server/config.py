@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import msgspec
 import tomli
 
 from toehold.access.addresses import is_loopback
+from toehold.logs import FORMATS, LEVELS
 
 from .machine import memory_bytes
 
@@ -44,6 +46,8 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     disk_reserve_mib: int = 512
     durability: str = "power-loss"
     cache_mib: int | None = None  # None: a share of the machine's memory
+    log_format: str = "auto"
+    log_level: str = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,9 @@ class Config:
     tls_ca: Path | None = None  # of the authority of clients' certificates, which are required then
     callers: Path | None = None  # the file of the callers; without it everybody may do everything
     cache_bytes: int = LEAST_CACHE_MIB * MIB  # for reads of the store
+    log_format: str = "auto"
+    log_level: str = "info"
+    settings_file: Path | None = None  # read again at SIGHUP, for log_level
 
 
 def read_file(path: Path) -> ServerFile:
@@ -106,6 +113,7 @@ def usable(
     until_stdin_ends: bool = False,
     set_clock: bool = False,
     read_only: bool = False,
+    settings_file: Path | None = None,
 ) -> Config:
     """Check settings. Raises ConfigError."""
     if read_only and set_clock:
@@ -123,6 +131,9 @@ def usable(
         raise ConfigError(f"disk_reserve_mib must be at least 0, got {settings.disk_reserve_mib}")
     if settings.durability not in ("power-loss", "process"):
         raise ConfigError(f"durability must be 'power-loss' or 'process', got {settings.durability!r}")
+    if settings.log_format not in FORMATS:
+        raise ConfigError(f"log_format must be {_choice(FORMATS)}, got {settings.log_format!r}")
+    checked_log_level(settings.log_level)
     cache_mib = default_cache_mib() if settings.cache_mib is None else settings.cache_mib
     if not 1 <= cache_mib <= MAX_CACHE_MIB:
         raise ConfigError(f"cache_mib must be between 1 and {MAX_CACHE_MIB}, got {cache_mib}")
@@ -142,6 +153,9 @@ def usable(
         tls_ca=_path(settings.tls_ca),
         callers=_path(settings.callers),
         cache_bytes=cache_mib * MIB,
+        log_format=settings.log_format,
+        log_level=settings.log_level,
+        settings_file=settings_file,
     )
 
 
@@ -163,6 +177,17 @@ def _check_access(settings: ServerFile, host: str) -> None:
 
 def _path(text: str) -> Path | None:
     return Path(text) if text else None
+
+
+def checked_log_level(level: str) -> str:
+    """The level, if it is one. Raises ConfigError."""
+    if level not in LEVELS:
+        raise ConfigError(f"log_level must be {_choice(LEVELS)}, got {level!r}")
+    return level
+
+
+def _choice(names: Sequence[str]) -> str:
+    return f"{', '.join(map(repr, names[:-1]))} or {names[-1]!r}"
 
 
 def default_cache_mib() -> int:

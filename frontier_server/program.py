@@ -7,7 +7,6 @@ nothing acknowledged is lost); 6 the store is damaged (`--salvage`); 7 with
 """
 
 import asyncio
-import logging
 import os
 import resource
 import secrets
@@ -24,6 +23,7 @@ import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from toehold import logs
 from toehold.access.callers import Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
@@ -32,7 +32,15 @@ from toehold.access.server_tls import ServerTls
 from . import salvaging, wire
 from .checkpoints import Checkpoints
 from .clock import Clock, iso, wall_ms
-from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
+from .config import (
+    DEFAULT_LISTEN,
+    Config,
+    ConfigError,
+    ServerFile,
+    checked_log_level,
+    read_file,
+    usable,
+)
 from .core import opening
 from .core.core import Core
 from .core.errors import OtherFormat, StoreCorrupt
@@ -131,6 +139,18 @@ class CannotListen(Exception):
     "process, which is faster.",
 )
 @click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    help="The form of the log on standard error: JSON lines, or text for people. Default auto: text on a "
+    "terminal, JSON elsewhere.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(logs.LEVELS),
+    help="Log this level and those above it. Default info. Can be changed while the frontier runs: set "
+    "log_level in the settings file, then send SIGHUP.",
+)
+@click.option(
     "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
 )
 @click.option(
@@ -162,7 +182,7 @@ def main(
 ) -> None:
     """Serve a crawl frontier.
 
-    Prints one line once it serves. Logs JSON lines on standard error.
+    Prints one line once it serves. Logs on standard error.
 
     \b
     Exit codes:
@@ -174,28 +194,20 @@ def main(
       6  the store is damaged: see --salvage
       7  another frontier runs on the data directory (only with --read-only)
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    leave_out_callers_doings()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
     try:
         file = read_file(config_file) if config_file is not None else ServerFile()
         for name, value in flags.items():
             if value is not None:
                 setattr(file, name, value)
-        config = usable(data, file, until_stdin_ends, set_clock, read_only)
+        config = usable(data, file, until_stdin_ends, set_clock, read_only, config_file)
         if salvage and read_only:
             raise ConfigError("--salvage changes the data directory; use it without --read-only")
     except ConfigError as problem:
         _exit(EXIT_USAGE, str(problem))
+    logs.configure(config.log_format, config.log_level)
+    if config_file is not None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can be obeyed
+    leave_out_callers_doings()
     if salvage:
         _salvage(config)
         return
@@ -386,10 +398,10 @@ async def _serve(
         when_idle=checkpoints.close_readers,
         read_only=config.read_only,
     )
-    logs = CrawlLogs(runner, config.data)
+    crawl_logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()
     gate = Gate(callers)
-    register(server, Exchange(runner), config, logs, checkpoints, clock.now_ms(), gate)
+    register(server, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate)
     host = f"[{config.host}]" if ":" in config.host else config.host
     try:
         _check_free(config)  # first: gRPC's own error comes with lines for its developers
@@ -405,8 +417,9 @@ async def _serve(
             f"cannot listen on {host}:{config.port}: the port is taken, or the address is not this machine's"
         ) from problem
     stop = _stop_events(config)
+    _reread_at_hangup(config)
     await server.start()
-    logging_task = None if config.read_only else runner.tasks.keep("crawl log", logs.run())
+    logging_task = None if config.read_only else runner.tasks.keep("crawl log", crawl_logs.run())
     runner.tasks.keep("watch of the clock", _watch_clock(clock))
     if callers is not None:
         runner.tasks.keep("watch of the callers", gate.watch())
@@ -423,7 +436,7 @@ async def _serve(
         if not runner.failed.done():
             with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
                 async with asyncio.timeout(CLOSE_S):
-                    await logs.drain()
+                    await crawl_logs.drain()
     runner.begin_close()
     await server.stop(GRACE_S)
     await runner.close()
@@ -504,6 +517,23 @@ def _stop_events(config: Config) -> _Stop:
 
         threading.Thread(target=watch, name="stdin", daemon=True).start()
     return stop
+
+
+def _reread_at_hangup(config: Config) -> None:
+    """At SIGHUP take the log's level from the settings file. Without one, SIGHUP ends the frontier."""
+    path = config.settings_file
+    if path is None:
+        return
+
+    def reread() -> None:
+        try:
+            level = checked_log_level(read_file(path).log_level)
+        except ConfigError as problem:
+            _log.error("settings_refused", file=str(path), problem=str(problem))
+        else:
+            logs.change_level(level)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reread)
 
 
 async def _drained(runner: Runner) -> None:

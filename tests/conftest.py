@@ -2,8 +2,11 @@
 HYPOTHESIS_PROFILE: `ci` (the default) repeats itself, `soak` roams.
 """
 
+import logging
 import os
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -50,9 +53,15 @@ if os.environ.get("TOEHOLD_CORE") == "compiled" and core_kind() != "compiled":
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """A program that runs within a test configures its log; the next test's log goes where it went before."""
+    hooks = sys.excepthook, threading.excepthook
+    handlers, level = logging.root.handlers[:], logging.root.level
     yield
     if structlog.is_configured():
         structlog.reset_defaults()
+        logging.captureWarnings(False)
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+        sys.excepthook, threading.excepthook = hooks
 
 
 LONGEST_FILES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ import click
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from toehold import logs
 from toehold.access.addresses import is_loopback
 from toehold.reflection import add_reflection
 from toehold_client.credentials import SYSTEM, VARIABLES, Credentials
@@ -23,7 +23,6 @@ from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address
 
 from .frontier import PATIENCE_S, Frontier
 from .leases import Leases
-from .logs import set_level
 from .service import SERVICE, URLFrontier, register
 from .transport import Server
 
@@ -133,11 +132,19 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
     "the URLs of this one, which ends. [default: urlfrontier, host name and process id]",
 )
 @click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    default="auto",
+    show_default=True,
+    help="The form of the log on standard error: JSON lines, or text for people; auto means text on a "
+    "terminal and JSON elsewhere.",
+)
+@click.option(
     "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
+    type=click.Choice(logs.LEVELS),
     default="info",
     show_default=True,
-    help="The lowest level to log, as JSON lines on standard error. Clients can change it (SetLogLevel).",
+    help="The lowest level to log. Clients can change it (SetLogLevel).",
 )
 @click.version_option(package_name="toehold-crawler")
 def main(**given: Any) -> None:
@@ -154,8 +161,7 @@ def main(**given: Any) -> None:
       2  an argument is wrong, or the address is taken
       3  another process has taken over this gateway's name
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    set_level(given["log_level"].upper())
+    logs.configure(given["log_format"], given["log_level"])
     listen: Listen = given["listen"]
     if not given["insecure"] and not is_loopback(listen.host):
         raise click.BadParameter(

@@ -46,10 +46,10 @@ class Access:
             self._present(self._callers, shown).check_role(method)
         except AccessDenied as denial:
             log.warning(
-                "a call is denied",
+                "call_denied",
                 reason=denial.reason,
                 problem=str(denial),
-                method=method.rpartition("/")[2],
+                rpc=method.rpartition("/")[2],
                 peer=context.peer(),
             )
             raise
@@ -58,7 +58,7 @@ class Access:
         with self._lock:
             try:
                 if callers.reload_if_changed():
-                    log.info("the callers are read anew", callers=len(callers))
+                    log.info("callers_reloaded", callers=len(callers))
             except CallersInvalid as problem:
-                log.error("the callers stay as they were, as the file cannot be used", problem=str(problem))
+                log.error("callers_unusable", problem=str(problem), advice="the callers stay as they were")
         return callers.identified(shown, datetime.now(UTC))

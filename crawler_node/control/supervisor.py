@@ -5,6 +5,7 @@ To the frontier each process is a node of its own, `NAME/1` and so on. So the le
 replaced go back at once.
 """
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -73,6 +74,11 @@ class Supervisor:
         """Tells the node that its parent has died. It then ends soon."""
         self._events.put(_SupervisorEvent.ORPHANED)
 
+    def pass_on(self, number: signal.Signals) -> None:
+        """Sends a signal to each worker process that runs."""
+        for worker in self.workers:
+            worker.send(number)
+
     def run(self, on_ready: Callable[[], None]) -> int:
         """Starts the workers, and waits until they have ended. Returns the exit code of the node. Calls
         `on_ready` when all workers have begun to work."""
@@ -106,13 +112,11 @@ class Supervisor:
                     break
                 worker.restarts += 1
                 rest_s = FIRST_REST_S if time.monotonic() - started_s >= GOOD_LIFE_S else rest_s
-                log.error(
-                    "a worker process ended; the supervisor replaces it", worker=worker.number, code=code
-                )
+                log.error("worker_ended", worker=worker.number, code=code)
                 self._draining.wait(rest_s)
                 rest_s = min(2 * rest_s, LONGEST_REST_S)
         except OSError as error:  # it could not be started
-            log.error("the system refuses to start a worker process", worker=worker.number, error=str(error))
+            log.error("worker_not_started", worker=worker.number, error=str(error))
             code = NodeExitCode.UNREPORTED
         with self._lock:
             self._codes.append(code)

@@ -94,9 +94,15 @@ class Worker:
         except ValueError as error:  # the channel is closed, as the process has just ended
             raise SilentWorker(f"process {self.number} does not run at present") from error
 
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal to the process, if it runs."""
+        with self._lock:
+            if self._process is not None and self._process.poll() is None:
+                self._process.send_signal(number)
+
     def tell_to_end(self) -> None:
         """Sends SIGTERM."""
-        self._signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
 
     def orphan(self) -> None:
         """Closes its standard input, as the death of its parent would."""
@@ -123,10 +129,8 @@ class Worker:
             if self._has_pulse():
                 last_seen_s = time.monotonic()
             elif time.monotonic() - last_seen_s >= self._hang_s:
-                log.error(
-                    "a worker process hangs; the supervisor kills it", worker=self.number, pid=process.pid
-                )
-                self._signal(signal.SIGKILL)
+                log.error("worker_hung", worker=self.number, pid=process.pid)
+                self.send(signal.SIGKILL)
 
     def _has_pulse(self) -> bool:
         try:
@@ -134,11 +138,6 @@ class Worker:
         except (SilentWorker, grpc.RpcError):
             return False
         return True
-
-    def _signal(self, number: signal.Signals) -> None:
-        with self._lock:
-            if self._process is not None and self._process.poll() is None:
-                self._process.send_signal(number)
 
 
 class _Call(NamedTuple):

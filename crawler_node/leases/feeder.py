@@ -113,7 +113,7 @@ class Feeder:
         # Once, and not every two seconds: a node may be started before its crawl is created.
         if str(refusal) != self._refusal:
             self._refusal = str(refusal)
-            log.warning("the frontier gives no leases; the node asks until it does", error=str(refusal))
+            log.warning("leases_refused", error=str(refusal))
 
 
 def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
@@ -140,7 +140,7 @@ def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
         )
     except ValueError as error:
         log.error(
-            "the frontier sent a fetch policy that cannot be used; its leases will fail",
+            "fetch_policy_unusable",
             policy=policy.fetch_policy_id,
             error=str(error),
         )

@@ -137,14 +137,14 @@ class Contact:
             was_lost, self._lost = self._lost, False
             silent_s, self._answered_at_s = now_s - self._answered_at_s, now_s
         if was_lost:
-            log.info("the frontier answers again", silent_s=round(silent_s, 1))
+            log.info("frontier_back", silent_s=round(silent_s, 1))
 
     def missed(self, error: Exception) -> None:
         """Notes that a call was not answered."""
         with self._lock:
             was_lost, self._lost = self._lost, True
         if not was_lost:
-            log.warning("the frontier does not answer; the node tries until it does", error=str(error))
+            log.warning("frontier_lost", error=str(error))
 
     def answered_at_s(self) -> float:
         """When it answered last, by the monotonic clock; before the first answer, when the node began."""
@@ -282,7 +282,7 @@ def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
         except NotNow as error:
             if isinstance(error, Busy) and not told:
                 log.warning(
-                    "the frontier cannot take a call now; the node repeats the call until it can",
+                    "frontier_busy",
                     error=str(error),
                 )
                 told = True
@@ -291,7 +291,7 @@ def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
             failures += 1
             if failures == MAX_FAILURES:
                 raise
-            log.error("a call failed in the frontier; the node repeats it", error=str(error))
+            log.error("call_failed", error=str(error))
             rest_s = rests.next_s()
         if abandoned.wait(rest_s):
             raise Abandoned

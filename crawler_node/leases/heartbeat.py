@@ -95,7 +95,7 @@ class Heartbeat:
             except NotNow as error:
                 wait_s = rests.next_s(error.retry_after_s)
             except Refused as error:
-                log.error("the frontier refused a heartbeat", error=str(error))
+                log.error("heartbeat_refused", error=str(error))
                 wait_s = Rests.LONGEST_S
             else:
                 rests = Rests()
@@ -123,7 +123,7 @@ class Heartbeat:
         self._size_pool(answer.pool_size if answer.HasField("pool_size") else None)
         self._note_rival(answer.rival_session)
         if answer.drain and not self._draining:
-            log.info("the frontier asks this node to drain")
+            log.info("drain_asked")
             self._draining = True
             self._drain()
         interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
@@ -133,11 +133,7 @@ class Heartbeat:
         """Warns once of each other process that has this node's name."""
         if session and session not in self._rivals:
             self._rivals.add(session)
-            name = self._frontier.node
-            log.warning(
-                f"another process also uses the node name {name!r}; give each process its own --name",
-                rival_session=session,
-            )
+            log.warning("name_shared", name=self._frontier.node, rival_session=session)
 
     def _size_pool(self, asked: int | None) -> None:
         """Obeys a size when the frontier names another one than before; otherwise NodeService's size
@@ -146,14 +142,14 @@ class Heartbeat:
             return
         self._asked_size = asked
         size = self._toes if asked is None else asked
-        log.info("the frontier changes the number of toe threads", toes=size)
+        log.info("pool_resized", toes=size)
         try:
             self._pool.set_size(size)
         except RuntimeError as error:  # the system has no more threads; the pool tries again
-            log.error("the system refuses to start toe threads; the node tries again", error=str(error))
+            log.error("toes_not_started", error=str(error))
 
     def _say_goodbye(self) -> None:
         try:
             self._frontier.heartbeat((), {}, leaving=True)
         except (Abandoned, NotNow, Refused, Superseded) as error:  # it will notice
-            log.debug("the frontier was not told that the node ends", error=str(error))
+            log.debug("goodbye_failed", error=str(error))

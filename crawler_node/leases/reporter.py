@@ -175,13 +175,15 @@ class Reporter:
             verdicts = self._persist(schedule)
         except _LeasesEnded:
             log.info(
-                "the node drops links, as the leases of their pages have ended",
+                "links_dropped",
+                cause="the leases of their pages have ended",
                 crawl=crawl,
                 links=len(offered),
             )
         except CrawlOver as over:  # links have no place any more, but pages are reported all the same
             log.info(
-                "the node drops links, as their crawl is over",
+                "links_dropped",
+                cause="the crawl is over",
                 crawl=crawl,
                 links=len(offered),
                 error=str(over),
@@ -193,7 +195,7 @@ class Reporter:
                     self._offer(half)
             else:
                 log.error(
-                    "the frontier refused the links of a page",
+                    "links_refused",
                     uri=pages[0].held.lease.uri,
                     error=str(refusal),
                 )
@@ -207,7 +209,7 @@ class Reporter:
         for page, result in zip(pages, self._finished(pages), strict=True):
             held, report = page.held, page.report
             if result.disposition == DISPOSITION_INVALID_REPORT:
-                log.error("the frontier refused a report", uri=held.lease.uri, problem=result.problem)
+                log.error("report_refused", uri=held.lease.uri, problem=result.problem)
                 bare = failed(
                     held.lease,
                     Status.RUNTIME_EXCEPTION,
@@ -217,7 +219,7 @@ class Reporter:
                 )
                 replaced.append(FinishedPage(held, bare))
             elif result.disposition in (DISPOSITION_STALE, DISPOSITION_UNKNOWN_TOKEN):
-                log.debug("a lease had ended before its report came", uri=held.lease.uri)
+                log.debug("report_late", uri=held.lease.uri)
                 self._known.forget(held.spell)
         self._finished(replaced)
 

@@ -124,9 +124,7 @@ class Archive:
         was_low = self._low
         self._low = self._disk.check()
         if self._low and not was_low:
-            log.warning(
-                "the disk is nearly full; the node takes no leases until there is room", problem=self._low
-            )
+            log.warning("disk_low", problem=self._low)
         if self._low:
             self._on_failure()
 
@@ -137,7 +135,7 @@ class Archive:
             return False
         with self._lock:
             self._failing = False
-        log.info("output can be written again", directories=[str(each) for each in self._directories])
+        log.info("output_restored", directories=[str(each) for each in self._directories])
         return True
 
     def repair(self) -> None:
@@ -158,7 +156,7 @@ class Archive:
         with self._lock:
             first, self._failing = not (self._failing or self._closed), True
         if first:
-            log.error("output cannot be written; the node takes no leases until it can be", error=str(error))
+            log.error("output_failed", error=str(error))
         self._on_failure()
 
 

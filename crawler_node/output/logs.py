@@ -70,7 +70,7 @@ class NodeLogs:
         # The trace goes to runtime-errors.log; if there is none, to the program's log.
         trace_here = error if self._runtime_errors is None else None
         said = f"{type(error).__name__}: {str(error)[:1000]}"
-        log.error("the node or the hook raised an error at a page", uri=uri, error=said, exc_info=trace_here)
+        log.error("page_failed", uri=uri, error=said, exc_info=trace_here)
         if self._runtime_errors is not None:
             trace = "".join(traceback.format_exception(error))[-MAX_TRACE_CHARS:]
             block = "".join(f"\n    {line}" for line in trace.splitlines())
@@ -110,7 +110,7 @@ class _Log:
                     data = data[os.write(self._descriptor, data) :]
             except OSError as error:
                 if not was_failing:
-                    log.error("a log cannot be written", file=str(self._path), error=str(error))
+                    log.error("log_failed", file=str(self._path), error=str(error))
             else:
                 self._failing = False
 

@@ -70,7 +70,7 @@ def repair(directory: Path, suffix: str, measure: Measure) -> None:
     try:
         paths = sorted(directory.glob(f"*{suffix}{OPEN_SUFFIX}"))
     except OSError as error:
-        log.error("cannot look for files left behind", directory=str(directory), error=str(error))
+        log.error("leftovers_unreadable", directory=str(directory), error=str(error))
         return
     for path in paths:
         try:
@@ -78,7 +78,7 @@ def repair(directory: Path, suffix: str, measure: Measure) -> None:
                 if file is not None:
                     _repair(path, file, measure)
         except OSError as error:
-            log.error("cannot repair a file left behind", file=str(path), error=str(error))
+            log.error("file_not_repaired", file=str(path), error=str(error))
 
 
 def parts_of_records(file: BinaryIO) -> Iterator[Part]:
@@ -178,7 +178,7 @@ def _repair(path: Path, file: BinaryIO, measure: Measure) -> None:
             _set_aside(path, final_path, "nothing in it is whole")
         elif not holds_pages:
             path.unlink()
-            log.info("an empty file left behind is removed", file=str(path))
+            log.info("file_removed", file=str(path))
         else:
             kept_bytes = mended.length or whole_end
             torn.keep()
@@ -193,7 +193,7 @@ def _repair(path: Path, file: BinaryIO, measure: Measure) -> None:
             cut = {"cut_bytes": size - kept_bytes}
             if torn.length:
                 cut["torn_bytes"] = torn.length
-            log.warning("a file left behind is repaired", file=str(final_path), **cut)
+            log.warning("file_repaired", file=str(final_path), **cut)
 
 
 class _CannotRead(Exception):
@@ -244,7 +244,7 @@ def _set_aside(path: Path, final_path: Path, why: str) -> None:
     aside = final_path.with_name(final_path.name + TORN_SUFFIX)
     path.rename(aside)
     sync_directory(path.parent)
-    log.error("a file left behind is set aside", file=str(aside), problem=why)
+    log.error("file_set_aside", file=str(aside), problem=why)
 
 
 class _Torn(Exception):

@@ -96,7 +96,7 @@ class Chain:
             return _failed(held, toe, Status.PROCESSING_THREAD_KILLED, reason=KILLED)
         except MemoryError:
             self._reserve.release()
-            log.critical("out of memory", toe=toe.serial, uri=lease.uri, exc_info=True)
+            log.error("memory_exhausted", toe=toe.serial, uri=lease.uri, exc_info=True)
             return _failed(held, toe, SERIOUS_ERROR, "outOfMemory", reason="out of memory")
         except Exception as error:
             self._stages.logs.runtime_error(lease.uri, error)

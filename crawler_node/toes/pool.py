@@ -88,7 +88,7 @@ class ToePool:
             working = not toe.retired
             toe.kill()
             self._killed += 1
-            log.warning("a toe thread was killed", toe=serial, replaced=replace)
+            log.warning("toe_killed", toe=serial, replaced=replace)
             self._resize(self._size if replace or not working else max(0, self._size - 1))
 
     def watch(self) -> None:
@@ -98,7 +98,7 @@ class ToePool:
             for toe in list(self._toes):
                 if self._is_lost_in_a_page(toe):
                     log.error(
-                        "a toe thread takes too long to read a page, and is told to stop",
+                        "toe_overdue",
                         toe=toe.serial,
                         stack=toe.stack(),
                     )
@@ -109,7 +109,7 @@ class ToePool:
             try:
                 self._adapt()
             except RuntimeError as error:
-                log.error("the system refuses to start toe threads; the node tries again", error=str(error))
+                log.error("toes_not_started", error=str(error))
 
     @property
     def left_behind_count(self) -> int:
@@ -166,7 +166,7 @@ class ToePool:
         dead = [toe.serial for toe in ended if not toe.retired]
         if dead:
             self._died += len(dead)
-            log.error("toe threads have died; the node replaces them", toes=dead)
+            log.error("toes_died", toes=dead)
         self._toes = [toe for toe in self._toes if toe not in ended]
         working = self._working()
         for toe in working[self._size :]:
@@ -197,7 +197,7 @@ class ToePool:
         self._toes.remove(toe)
         self._left_behind.append(toe)
         log.error(
-            "a toe thread refuses to end; the node leaves it behind and starts another",
+            "toe_left_behind",
             toe=toe.serial,
             uri=held.lease.uri,
             step=toe.step,

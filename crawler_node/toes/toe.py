@@ -173,7 +173,7 @@ class ToeThread:
                 else:  # the lease had lapsed before the toe could start it
                     self._handover.put(FinishedPage(held, released(held.lease)))
         except BaseException:  # the thread dies, and the pool replaces it
-            log.critical("a toe thread died of an error", toe=self._serial, exc_info=True)
+            log.error("toe_failed", toe=self._serial, exc_info=True)
 
     def _work(self, held: Held) -> None:
         self._held_since_s = time.monotonic()
@@ -192,7 +192,7 @@ class ToeThread:
     def _finish(self, page: FinishedPage) -> None:
         self._note(Step.FINISHING)
         if not self._book.claim(page.held):
-            log.warning("the node discards the page of a toe thread that it left behind", toe=self._serial)
+            log.warning("page_discarded", toe=self._serial)
             return
         try:
             self._handover.put(page)

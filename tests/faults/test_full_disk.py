@@ -19,7 +19,7 @@ def test_a_node_that_cannot_store_reports_nothing_and_goes_on_when_it_can(parts:
     node = parts.node("full")
     _limit_files(node, WARC_BYTES)
     parts.launch()
-    eventually(lambda: "output cannot be written" in node.complaints, "the disk to be full")
+    eventually(lambda: '"output_failed"' in node.complaints, "the disk to be full")
     eventually(lambda: parts.status()["statistics"]["leased_count"] == 0, "the leases to be handed back")
     asked = len(parts.web.log())
     reported = parts.pages

@@ -35,10 +35,10 @@ def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_
         assert said is not None, parts.status()["status"]["reason"]
         free_mib, needed_mib = map(int, said.groups())
         assert free_mib < reserve <= needed_mib
-        assert "the node takes no leases until there is room" in node.complaints
+        assert '"disk_low"' in node.complaints
         assert node.runs and attendance(parts) == "NODE_PRESENCE_PRESENT"
         parts.set(BRISK)
-    eventually(lambda: "output can be written again" in node.complaints, "the node to see that there is room")
+    eventually(lambda: '"output_restored"' in node.complaints, "the node to see that there is room")
     if not by_itself:
         eventually(lambda: _resumes(parts), "the frontier to hear of it")
     parts.until_finished()

@@ -19,7 +19,7 @@ from crawler_node.process import NodeExitCode, service_of
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 NAME = "twice"
-RIVAL = f"another process also uses the node name '{NAME}'; give each process its own --name"
+RIVAL = '"name_shared"'
 SUPERSEDED = (
     f"toehold-node: another process has taken the node name '{NAME}', so this one ends. "
     "Its leases have gone back to the frontier. Give each process its own --name.\n"

@@ -149,7 +149,7 @@ def test_an_outage_is_two_lines_in_the_log(capsys: pytest.CaptureFixture[str]) -
         contact.answered()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert "the frontier does not answer" in lines[0] and "the frontier answers again" in lines[1]
+    assert "frontier_lost" in lines[0] and "frontier_back" in lines[1]
 
 
 def test_silence_is_reckoned_from_the_last_answer() -> None:

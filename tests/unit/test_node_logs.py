@@ -132,9 +132,7 @@ def test_a_log_that_cannot_be_rolled_is_told_of_once_and_breaks_nothing(tmp_path
     with capture_logs() as said:
         for n in range(10):
             visited(logs, f"http://h/{n}", -2)
-    assert [(entry["event"], entry["file"]) for entry in said] == [
-        ("a log cannot be written", str(tmp_path / URI_ERRORS))
-    ]
+    assert [(entry["event"], entry["file"]) for entry in said] == [("log_failed", str(tmp_path / URI_ERRORS))]
     in_the_way.rmdir()
     visited(logs, "http://h/last", -2)
     logs.close()
@@ -181,9 +179,7 @@ def test_without_a_directory_errors_are_told_of_all_the_same() -> None:
     with capture_logs() as said:
         NodeLogs().runtime_error("http://h/", ValueError("x"))
         NodeLogs().visited(Visit(lease("http://h/"), page("http://h/", -2)))
-    assert [(entry["event"], entry["error"]) for entry in said] == [
-        ("the node or the hook raised an error at a page", "ValueError: x")
-    ]
+    assert [(entry["event"], entry["error"]) for entry in said] == [("page_failed", "ValueError: x")]
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

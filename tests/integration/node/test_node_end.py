@@ -116,7 +116,7 @@ def test_a_node_that_cannot_report_gives_up_and_says_so(
         run.node.orphaned()
     assert run.exit_code() is code
     assert run.writer.closed
-    assert "the node ends with pages unreported" in capsys.readouterr().out
+    assert "pages_unreported" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("while_fetching", [True, False])
@@ -272,4 +272,4 @@ def test_a_thread_of_the_node_that_fails_ends_the_node(
     run.node._book.tokens = fail  # type: ignore[method-assign,assignment]
     assert run.exit_code() is NodeExitCode.UNREPORTED
     assert run.writer.closed
-    assert "a thread of the node failed" in capsys.readouterr().out
+    assert "thread_failed" in capsys.readouterr().out

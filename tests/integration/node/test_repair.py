@@ -312,7 +312,7 @@ def test_many_repairs_at_once_do_each_file_once(tmp_path: Path, capsys: pytest.C
     assert [path.name for path in files(tmp_path)] == [f"{n}.warc.gz" for n in range(6)]
     assert {path.read_bytes() for path in files(tmp_path)} == contents
     said = capsys.readouterr().out
-    assert said.count("is repaired") == 6 and "error" not in said
+    assert said.count("file_repaired") == 6 and "error" not in said
 
 
 def test_a_file_that_another_repair_has_just_done_is_left_alone(
@@ -332,7 +332,7 @@ def test_a_file_that_another_repair_has_just_done_is_left_alone(
     mend(tmp_path)
     assert repairs == 2 and [path.suffix for path in files(tmp_path)] == [".gz"]
     said = capsys.readouterr().out
-    assert said.count("is repaired") == 1 and "error" not in said
+    assert said.count("file_repaired") == 1 and "error" not in said
 
 
 def test_a_header_without_an_end_costs_no_memory() -> None:
