@@ -17,7 +17,7 @@ import structlog
 from .fetching.outcome import Status
 from .leases.book import Held, LeaseBook
 from .leases.feeder import Feeder
-from .leases.frontier import Contact, FrontierConnection, Superseded
+from .leases.frontier import Contact, FrontierConnection, Superseded, request_id_of
 from .leases.heartbeat import Heartbeat
 from .leases.report import DEFERRED, FinishedPage, failed
 from .leases.reporter import Reporter
@@ -307,7 +307,7 @@ class Node:
             try:
                 run()
             except Superseded as error:
-                log.error("superseded", error=str(error))
+                log.error("superseded", error=str(error), request_id=request_id_of(error))
                 self._events.put(_Event.SUPERSEDED)
             except Exception:
                 log.error("thread_failed", thread=name, exc_info=True)

@@ -305,10 +305,10 @@ class Runner:
                 _log.warning("disk_space_unknown", problem=str(problem))  # the last result stays valid
             else:
                 low = space.f_bavail * space.f_frsize < self._disk_reserve_bytes
-                if low != self._disk_low:
-                    _log.warning(
-                        "disk_low" if low else "disk_has_room", reserve_bytes=self._disk_reserve_bytes
-                    )
+                if low and not self._disk_low:
+                    _log.warning("disk_low", reserve_bytes=self._disk_reserve_bytes)
+                elif self._disk_low and not low:
+                    _log.warning("disk_has_room", reserve_bytes=self._disk_reserve_bytes)
                 if low != self._disk_low or not looked:  # crawls may have paused before this start
                     self._disk_low, looked = low, True
                     await self._note_disk(low)

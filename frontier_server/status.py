@@ -45,16 +45,23 @@ MAX_METADATA_BYTES = 3000
 MAX_VALUE_BYTES = 160
 
 
-def of_error(error: errors.FrontierError) -> tuple[grpc.StatusCode, str, Trailer]:
+def of_error(error: errors.FrontierError, request_id: str = "") -> tuple[grpc.StatusCode, str, Trailer]:
     """Code, message and details of a refusal of the core."""
-    return status(CODES[type(error)], error.reason, str(error), dict(error.metadata), error.retry_ms)
+    code, metadata = CODES[type(error)], dict(error.metadata)
+    return status(code, error.reason, str(error), metadata, error.retry_ms, request_id)
 
 
-def of_denial(denial: AccessDenied) -> tuple[grpc.StatusCode, str, Trailer]:
+def failed(request_id: str) -> tuple[grpc.StatusCode, str, Trailer]:
+    """Code, message and details of a defect, which has no reason that a caller could know."""
+    message = "the frontier failed at this call; the frontier's log has the reason"
+    return _status(grpc.StatusCode.INTERNAL, message, request_id, [])
+
+
+def of_denial(denial: AccessDenied, request_id: str = "") -> tuple[grpc.StatusCode, str, Trailer]:
     """Code, message and details of a refusal because of the caller."""
     known = isinstance(denial, PermissionDenied)
     code = grpc.StatusCode.PERMISSION_DENIED if known else grpc.StatusCode.UNAUTHENTICATED
-    return status(code, denial.reason, str(denial), dict(denial.metadata))
+    return status(code, denial.reason, str(denial), dict(denial.metadata), request_id=request_id)
 
 
 def status(
@@ -63,6 +70,7 @@ def status(
     message: str,
     metadata: dict[str, str] | None = None,
     retry_ms: int = 0,
+    request_id: str = "",
 ) -> tuple[grpc.StatusCode, str, Trailer]:
     """Code, message and details of any refusal."""
     message = _cut(message, MAX_MESSAGE_BYTES)
@@ -83,6 +91,16 @@ def status(
         delay.FromMilliseconds(retry_ms)
         retry.Pack(error_details_pb2.RetryInfo(retry_delay=delay))
         details.append(retry)
+    return _status(code, message, request_id, details)
+
+
+def _status(
+    code: grpc.StatusCode, message: str, request_id: str, details: list[Any]
+) -> tuple[grpc.StatusCode, str, Trailer]:
+    if request_id:
+        request = Any()
+        request.Pack(error_details_pb2.RequestInfo(request_id=request_id))
+        details.append(request)
     rich = status_pb2.Status(code=code.value[0], message=message, details=details)
     return code, message, (("grpc-status-details-bin", rich.SerializeToString()),)
 

@@ -6,6 +6,7 @@ nobody would see why. So the end of such a task is a failure, as that of the sto
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any
 
 import structlog
@@ -52,7 +53,8 @@ class Tasks:
         self._asked -= ending
 
     def _started(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=name)
+        # A context of its own: a call that happens to start it must not lend it its request id.
+        task = asyncio.create_task(work, name=name, context=Context())
         self._running.add(task)
         return task
 

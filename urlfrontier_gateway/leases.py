@@ -191,7 +191,7 @@ class Leases:
         except SessionSuperseded:
             raise
         except ToeholdError as problem:
-            _log.warning("frontier_refused", problem=str(problem))
+            _log.warning("frontier_refused", problem=str(problem), request_id=problem.request_id)
             return None
 
     async def leave(self) -> None:

@@ -63,7 +63,13 @@ class Putting:
             else:
                 given = await self._schedule(first.crawl_id, found, replace=first.is_known)
         except ToeholdError as problem:
-            _log.warning("put_failed", crawl_id=first.crawl_id, urls=len(found), problem=str(problem))
+            _log.warning(
+                "put_failed",
+                crawl_id=first.crawl_id,
+                urls=len(found),
+                problem=str(problem),
+                request_id=problem.request_id,
+            )
             given = [FAIL] * len(found)
         for place, status in zip(places, given, strict=True):
             statuses[place] = status

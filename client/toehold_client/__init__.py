@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .errors import ToeholdError
     from .events import Event
     from .node_client import NodeClient
+    from .rpc.request_ids import request_id
     from .spec.given import crawl_spec
     from .states import StateName
 
@@ -42,6 +43,7 @@ __all__ = [
     "StateName",
     "ToeholdError",
     "crawl_spec",
+    "request_id",
 ]
 
 _MODULES = {
@@ -56,6 +58,7 @@ _MODULES = {
     "StateName": ".states",
     "ToeholdError": ".errors",
     "crawl_spec": ".spec.given",
+    "request_id": ".rpc.request_ids",
 }
 
 

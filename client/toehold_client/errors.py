@@ -14,7 +14,7 @@ from typing import TypeVar
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import DecodeError, Message
-from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.error_details_pb2 import ErrorInfo, RequestInfo, RetryInfo
 from grpc_status import rpc_status
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, RejectedSeed
@@ -30,13 +30,15 @@ class ToeholdError(Exception):
     """A request was refused or failed; `str()` of the error is a sentence for people.
 
     `reason` is the contract's name for it (`UNKNOWN_CRAWL`), or the name of the gRPC code if the server gave
-    none, or empty if no server was called. `metadata` is what else the server said.
+    none, or empty if no server was called. `metadata` is what else the server said. `request_id` is the id
+    under which the server's log has the call; empty if no server was called.
     """
 
     def __init__(self, message: str, *, reason: str = "", metadata: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.metadata: Mapping[str, str] = dict(metadata or {})
+        self.request_id = ""
 
 
 class UnknownCrawl(ToeholdError):
@@ -235,14 +237,26 @@ def from_rpc_error(
     address: str,
     timeout_s: float,
     server: str = FRONTIER,
+    request_id: str = "",
     diagnose: Callable[[str], str] = lambda details: "",
 ) -> ToeholdError:
     """The exception for a failed call to `address` with a deadline of `timeout_s`. `server` is FRONTIER or
-    NODE. `diagnose` finds a better reason than gRPC's details for a server that cannot be reached, or "".
+    NODE. `request_id` is the one that the call carried; the server may have given it another one. `diagnose`
+    finds a better reason than gRPC's details for a server that cannot be reached, or "".
     """
     told = _told(error)
+    code = error.code()
+    made = _made(told, code, _Failure(server, address, timeout_s, code.name, told.sentence), diagnose)
+    made.request_id = told.request_id or request_id
+    return made
+
+
+def _made(
+    told: _Told, code: grpc.StatusCode, failure: _Failure, diagnose: Callable[[str], str]
+) -> ToeholdError:
+    make = _by_code(code, failure.server)
     if told.info is not None:
-        make = _BY_REASON.get(told.info.reason) or _by_code(error.code(), server)
+        make = _BY_REASON.get(told.info.reason, make)
         if issubclass(make, RefusedForNow):
             return make(
                 told.sentence,
@@ -251,12 +265,9 @@ def from_rpc_error(
                 retry_after_s=told.retry_after_s,
             )
         return make(told.sentence, reason=told.info.reason, metadata=told.info.metadata)
-    code = error.code()
-    make = _by_code(code, server)
     if code is grpc.StatusCode.UNAVAILABLE and (found := diagnose(told.sentence)):
         return make(found, reason=code.name)
-    say = _SENTENCES.get(code, _say_code)
-    return make(say(_Failure(server, address, timeout_s, code.name, told.sentence)), reason=code.name)
+    return make(_SENTENCES.get(code, _say_code)(failure), reason=code.name)
 
 
 _BY_REASON: Mapping[str, type[ToeholdError]] = {
@@ -377,6 +388,7 @@ class _Told:
     sentence: str
     info: ErrorInfo | None = None
     retry_after_s: float = field(default=0.0)
+    request_id: str = ""
 
 
 def _told(error: grpc.RpcError) -> _Told:
@@ -393,6 +405,9 @@ def _told(error: grpc.RpcError) -> _Told:
         info = _unpacked(detail, ErrorInfo)
         if info is not None and info.domain == ERROR_DOMAIN:
             told.info = info
+        request = _unpacked(detail, RequestInfo)
+        if request is not None:
+            told.request_id = request.request_id
         retry = _unpacked(detail, RetryInfo)
         if retry is not None:
             told.retry_after_s = max(0.0, retry.retry_delay.ToTimedelta().total_seconds())

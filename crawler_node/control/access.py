@@ -49,7 +49,7 @@ class Access:
                 "call_denied",
                 reason=denial.reason,
                 problem=str(denial),
-                rpc=method.rpartition("/")[2],
+                method=method.rpartition("/")[2],
                 peer=context.peer(),
             )
             raise

@@ -13,7 +13,7 @@ from ..fetching.addresses import AddressRule
 from ..fetching.fetch import ExtractSettings, FetchPolicy
 from ..output.archive import Archive
 from .book import Held, LeaseBook
-from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests
+from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests, request_id_of
 
 LONG_POLL_S = 20.0
 """How long the frontier may hold back an answer while it has no lease to give."""
@@ -113,7 +113,7 @@ class Feeder:
         # Once, and not every two seconds: a node may be started before its crawl is created.
         if str(refusal) != self._refusal:
             self._refusal = str(refusal)
-            log.warning("leases_refused", error=str(refusal))
+            log.warning("leases_refused", error=str(refusal), request_id=request_id_of(refusal))
 
 
 def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:

@@ -33,6 +33,7 @@ from toehold_client.errors import (
     UnexpectedAnswer,
     UnknownCrawl,
 )
+from toehold_client.rpc.request_ids import request_id
 
 CALL_TIMEOUT_S = 15.0
 """How long one call may take; a long poll may take as much longer as it asked to wait."""
@@ -144,7 +145,7 @@ class Contact:
         with self._lock:
             was_lost, self._lost = self._lost, True
         if not was_lost:
-            log.warning("frontier_lost", error=str(error))
+            log.warning("frontier_lost", error=str(error), request_id=request_id_of(error))
 
     def answered_at_s(self) -> float:
         """When it answered last, by the monotonic clock; before the first answer, when the node began."""
@@ -271,8 +272,13 @@ MAX_FAILURES = 5
 
 
 def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
-    """Makes a call until it is answered or refused. Raises the refusal, or Abandoned when `abandoned` is
-    set."""
+    """Makes a call until it is answered or refused, always with the same request id. Raises the refusal, or
+    Abandoned when `abandoned` is set."""
+    with request_id():
+        return _persist(call, abandoned)
+
+
+def _persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
     rests = Rests()
     failures = 0
     told = False
@@ -284,6 +290,7 @@ def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
                 log.warning(
                     "frontier_busy",
                     error=str(error),
+                    request_id=request_id_of(error),
                 )
                 told = True
             rest_s = rests.next_s(error.retry_after_s)
@@ -291,13 +298,19 @@ def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
             failures += 1
             if failures == MAX_FAILURES:
                 raise
-            log.error("call_failed", error=str(error))
+            log.error("call_failed", error=str(error), request_id=request_id_of(error))
             rest_s = rests.next_s()
         if abandoned.wait(rest_s):
             raise Abandoned
 
 
 _SILENCE = (FrontierUnavailable, DeadlineExceeded)
+
+
+def request_id_of(error: BaseException) -> str:
+    """The id under which the frontier's log has the call that failed so."""
+    told = error if isinstance(error, ToeholdError) else error.__cause__
+    return told.request_id if isinstance(told, ToeholdError) else ""
 
 
 def _meaning(error: ToeholdError) -> Exception:

@@ -11,7 +11,7 @@ import structlog
 from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 
 from .book import Held, LeaseBook
-from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests, Superseded
+from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests, Superseded, request_id_of
 
 DEFAULT_INTERVAL_S = 3.0
 """The interval for a frontier that tells none."""
@@ -95,7 +95,7 @@ class Heartbeat:
             except NotNow as error:
                 wait_s = rests.next_s(error.retry_after_s)
             except Refused as error:
-                log.error("heartbeat_refused", error=str(error))
+                log.error("heartbeat_refused", error=str(error), request_id=request_id_of(error))
                 wait_s = Rests.LONGEST_S
             else:
                 rests = Rests()
@@ -152,4 +152,4 @@ class Heartbeat:
         try:
             self._frontier.heartbeat((), {}, leaving=True)
         except (Abandoned, NotNow, Refused, Superseded) as error:  # it will notice
-            log.debug("goodbye_failed", error=str(error))
+            log.debug("goodbye_failed", error=str(error), request_id=request_id_of(error))

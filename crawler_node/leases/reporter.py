@@ -23,7 +23,7 @@ from toehold.frontier.v1.frontier_pb2 import ReportResult
 from ..fetching.outcome import Status
 from ..output.archive import Archive
 from .book import Held, LeaseBook
-from .frontier import Abandoned, CrawlOver, FrontierConnection, Refused, persist
+from .frontier import Abandoned, CrawlOver, FrontierConnection, Refused, persist, request_id_of
 from .offers import KnownLinks, candidates
 from .report import FinishedPage, annotate, failed, put_off, released
 
@@ -187,6 +187,7 @@ class Reporter:
                 crawl=crawl,
                 links=len(offered),
                 error=str(over),
+                request_id=request_id_of(over),
             )
             self._known.forget(spell)
         except Refused as refusal:
@@ -198,6 +199,7 @@ class Reporter:
                     "links_refused",
                     uri=pages[0].held.lease.uri,
                     error=str(refusal),
+                    request_id=request_id_of(refusal),
                 )
                 annotate(pages[0].report, "linksRefused")
         else:

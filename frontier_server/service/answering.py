@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 import grpc
+import structlog
 from google.protobuf.message import Message
 
 from toehold.access.denials import AccessDenied
@@ -138,16 +139,27 @@ def streamed(handler: Stream) -> Stream:
 async def abort(context: Context, problem: FrontierError | Refused | Closing | AccessDenied) -> NoReturn:
     """End an RPC with the status of a refusal."""
     if isinstance(problem, AccessDenied):
-        code, message, trailer = status.of_denial(problem)
+        code, message, trailer = status.of_denial(problem, request_id())
     elif isinstance(problem, FrontierError):
-        code, message, trailer = status.of_error(problem)
+        code, message, trailer = status.of_error(problem, request_id())
     elif isinstance(problem, Refused):
         code, message, trailer = status.status(
-            grpc.StatusCode.RESOURCE_EXHAUSTED, problem.reason, str(problem), retry_ms=problem.retry_ms
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            problem.reason,
+            str(problem),
+            retry_ms=problem.retry_ms,
+            request_id=request_id(),
         )
     else:
-        code, message, trailer = status.status(grpc.StatusCode.UNAVAILABLE, problem.reason, str(problem))
+        code, message, trailer = status.status(
+            grpc.StatusCode.UNAVAILABLE, problem.reason, str(problem), request_id=request_id()
+        )
     await context.abort(code, message, trailer)
+
+
+def request_id() -> str:
+    """The id of the call that is answered now; empty if none is."""
+    return str(structlog.contextvars.get_contextvars().get("request_id", ""))
 
 
 # Pages.

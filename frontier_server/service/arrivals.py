@@ -21,9 +21,11 @@ from google.protobuf.message_factory import GetMessageClass
 from toehold.access.denials import AccessDenied
 from toehold.access.roles import ROLES, Role, is_question
 
+from .. import status
 from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
 from ..runner import Refused
-from .answering import MAX_MESSAGE_BYTES, Context, abort, operator_of
+from . import calls
+from .answering import MAX_MESSAGE_BYTES, Context, abort, operator_of, request_id
 from .gate import Gate, Visit
 from .questions import REFUSED
 
@@ -82,7 +84,7 @@ class Arrivals:
                 message = _checked(visit, request, data)
                 shown = visit.shown(await answer(message, context))
                 if acts:
-                    _note_act(method.name, getattr(message, "crawl", ""), context)
+                    _note_act(getattr(message, "crawl", ""), context)
                 return shown
 
         async def batch(_: AsyncIterator[bytes], context: Context) -> Any:
@@ -108,23 +110,24 @@ class Arrivals:
 
             with self._open(), entered(context) as visit, self._stream() as stream:
                 shown = visit.shown(await answer(decoded(stream, visit), context))
-                _note_act(method.name, crawl, context)
+                _note_act(crawl, context)
                 return shown
 
         async def streamed(data: bytes, context: Context) -> AsyncIterator[Any]:
-            async with _failures_told(context):
-                with self._open(), entered(context) as visit, self._kept(len(data)):
-                    async for message in answer(_checked(visit, request, data), context):
-                        yield visit.shown(message)
+            with calls.logged(method.name, context):
+                async with _failures_told(context):
+                    with self._open(), entered(context) as visit, self._kept(len(data)):
+                        async for message in answer(_checked(visit, request, data), context):
+                            yield visit.shown(message)
 
         serializer = response.SerializeToString
         if method.server_streaming:
             return grpc.unary_stream_rpc_method_handler(streamed, None, serializer)
         if method.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(_telling(many), None, serializer)
+            return grpc.stream_unary_rpc_method_handler(_telling(method, many), None, serializer)
         if method.name in _BATCHES:  # on the wire a call with one message looks the same
-            return grpc.stream_unary_rpc_method_handler(_telling(batch), None, serializer)
-        return grpc.unary_unary_rpc_method_handler(_telling(one), None, serializer)
+            return grpc.stream_unary_rpc_method_handler(_telling(method, batch), None, serializer)
+        return grpc.unary_unary_rpc_method_handler(_telling(method, one), None, serializer)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -229,12 +232,13 @@ class _Stream:
         return True
 
 
-def _telling(behaviour: Callable[..., Any]) -> Callable[..., Any]:
+def _telling(method: MethodDescriptor, behaviour: Callable[..., Any]) -> Callable[..., Any]:
     """A handler whose failures become statuses."""
 
     async def telling(request: Any, context: Context) -> Any:
-        async with _failures_told(context):
-            return await behaviour(request, context)
+        with calls.logged(method.name, context):
+            async with _failures_told(context):
+                return await behaviour(request, context)
 
     return telling
 
@@ -250,14 +254,12 @@ async def _failures_told(context: Context) -> AsyncIterator[None]:
         raise
     except Exception:
         _log.exception("call_failed")
-        await context.abort(
-            grpc.StatusCode.INTERNAL, "the frontier failed at this call; the frontier's log has the reason"
-        )
+        await context.abort(*status.failed(request_id()))
 
 
-def _note_act(rpc: str, crawl: str, context: Context) -> None:
+def _note_act(crawl: str, context: Context) -> None:
     """Log who asked for a change, and was not refused."""
-    _log.info("operator_acted", operator=operator_of(context), rpc=rpc, crawl=crawl)
+    _log.info("operator_acted", operator=operator_of(context), crawl=crawl)
 
 
 def _checked(visit: Visit, kind: type[Message], data: bytes) -> Message:
@@ -275,6 +277,8 @@ def _decoded(kind: type[Message], data: bytes) -> Message:
             limit=str(MAX_MESSAGE_BYTES),
         )
     try:
-        return kind.FromString(data)
+        message = kind.FromString(data)
     except DecodeError:
         raise InvalidRequest(f"the request is not a {kind.DESCRIPTOR.full_name}", field="") from None
+    calls.note(message)
+    return message

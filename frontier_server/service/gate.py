@@ -157,7 +157,7 @@ class Gate:
             caller = self._callers.identified(shown, datetime.now(UTC))
             caller.check_role(method)
         except AccessDenied as denial:
-            self._denials.note(denial, method, context)
+            self._denials.note(denial, context)
             raise
         if caller.max_calls is not None and self._open[caller.name] >= caller.max_calls:
             raise Refused(
@@ -165,6 +165,7 @@ class Gate:
                 f"caller {caller.name!r} may have {caller.max_calls} calls open at once; try later",
                 CALLS_RETRY_MS,
             )
+        structlog.contextvars.bind_contextvars(caller=caller.name)
         visit = Visit(method, caller, self._budget(caller))
         self._open[caller.name] += 1
         token = _visit.set(visit)
@@ -178,7 +179,7 @@ class Gate:
             self._lasting[visit][0].uncancel()
             raise visit.denied from None
         except AccessDenied as denial:
-            self._denials.note(denial, method, context)
+            self._denials.note(denial, context)
             raise
         finally:
             self._lasting.pop(visit, None)
@@ -233,7 +234,7 @@ class _Denials:
         self._second = 0
         self._count = self._left_out = 0
 
-    def note(self, denial: AccessDenied, method: str, context: Context) -> None:
+    def note(self, denial: AccessDenied, context: Context) -> None:
         """Log a denial, or count it."""
         second = int(asyncio.get_running_loop().time())
         if second != self._second:
@@ -248,7 +249,6 @@ class _Denials:
             "call_denied",
             reason=denial.reason,
             problem=str(denial),
-            rpc=method.rpartition("/")[2],
             peer=context.peer(),
             **more,
         )

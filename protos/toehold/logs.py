@@ -70,6 +70,11 @@ def set_level(level: str) -> None:
     logging.root.setLevel(max(number, logging.WARNING))
 
 
+def debugging() -> bool:
+    """Whether `debug` is logged."""
+    return _level == "debug"
+
+
 def change_level(level: str) -> None:
     """Set the level while the program runs, and say so."""
     before = _level
@@ -80,8 +85,7 @@ def change_level(level: str) -> None:
 
 # Values.
 
-_ADDED = ("event", "level", "timestamp")
-_TRACE = "exception"
+_TRACES = ("exception", "stack")
 _SECRET_NAME = re.compile(
     r"passw|secret|credential|authorization|cookie|api_?key|private_?key|^token$|_tokens?$|^tokens$"
 )
@@ -99,7 +103,7 @@ def harmless(logger: object, method: str, line: EventDict) -> EventDict:
         _one_line(str(name), MAX_CHARACTERS): HIDDEN
         if value and _SECRET_NAME.search(str(name).lower())
         else trace(value)
-        if name == _TRACE and isinstance(value, str)
+        if name in _TRACES and isinstance(value, str)
         else _harmless(value)
         for name, value in line.items()
     }
@@ -152,11 +156,11 @@ def text(logger: object, method: str, line: EventDict) -> str:
     """The line as text: time, level, event, then the values. A stack trace follows, indented, so that its
     lines cannot pass for others."""
     line = dict(line)
-    stack = line.pop(_TRACE, "")
+    stacks = [str(line.pop(name)) for name in _TRACES if line.get(name)]
     time, grade, event = (line.pop(name, "") for name in ("timestamp", "level", "event"))
     shown = " ".join(f"{name}={_quoted(value)}" for name, value in line.items())
     head = f"{str(time)[:19]}Z {grade:<7} {event} {shown}".rstrip()
-    return head + "".join(f"\n    {each}" for each in str(stack).splitlines())
+    return head + "".join(f"\n    {each}" for stack in stacks for each in stack.splitlines())
 
 
 def _quoted(value: Any) -> str:
@@ -197,8 +201,13 @@ class _Libraries(logging.Handler):
             message = record.getMessage()
         except Exception as problem:  # its arguments do not fit: whose line it is still tells something
             message = f"{record.msg!r} ({problem!r})"
-        log = _log.error if record.levelno >= logging.ERROR else _log.warning
-        log("library_message", library=record.name, message=message, exc_info=record.exc_info or None)
+        about: dict[str, Any] = {"library": record.name, "message": message}
+        if record.exc_info:
+            about["exc_info"] = record.exc_info
+        if record.levelno >= logging.ERROR:
+            _log.error("library_message", **about)
+        else:
+            _log.warning("library_message", **about)
 
 
 def _on_error(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -91,6 +91,7 @@ class FakeFrontier:
     def __init__(self) -> None:
         self.asked: dict[str, list[Any]] = defaultdict(list)
         self.operators: dict[str, list[str | None]] = defaultdict(list)
+        self.request_ids: dict[str, list[str | None]] = defaultdict(list)
         self._lines: dict[str, deque[Line]] = defaultdict(deque)
         self._refused_streams: dict[str, Refusal] = {}
 
@@ -106,9 +107,11 @@ class FakeFrontier:
         """The refusal of the next stream, if there is one."""
         return self._refused_streams.pop(rpc, None)
 
-    def note_operator(self, rpc: str, context: Any) -> None:
-        """Notes who says that they call."""
-        self.operators[rpc].append(dict(context.invocation_metadata()).get("toehold-operator"))
+    def note_caller(self, rpc: str, context: Any) -> None:
+        """Notes who says that they call, and the call's request id."""
+        metadata = dict(context.invocation_metadata())
+        self.operators[rpc].append(metadata.get("toehold-operator"))
+        self.request_ids[rpc].append(metadata.get("toehold-request-id"))
 
     def next_line(self, rpc: str, request: Any) -> Line:
         """Notes a request and gives what is to be answered."""
@@ -177,7 +180,7 @@ def _handlers(service: ServiceDescriptor, frontier: FakeFrontier) -> grpc.Generi
 
 def _unary(rpc: str, frontier: FakeFrontier) -> Any:
     async def handle(request: Message, context: Any) -> Message:
-        frontier.note_operator(rpc, context)
+        frontier.note_caller(rpc, context)
         return await _answer(frontier.next_line(rpc, request), context)
 
     return handle
@@ -185,7 +188,7 @@ def _unary(rpc: str, frontier: FakeFrontier) -> Any:
 
 def _collecting(rpc: str, frontier: FakeFrontier) -> Any:
     async def handle(requests: AsyncIterator[Message], context: Any) -> Message:
-        frontier.note_operator(rpc, context)
+        frontier.note_caller(rpc, context)
         refusal = frontier.refused_stream(rpc)
         if refusal is not None:
             await anext(requests)
@@ -197,7 +200,7 @@ def _collecting(rpc: str, frontier: FakeFrontier) -> Any:
 
 def _streaming(rpc: str, frontier: FakeFrontier) -> Any:
     async def handle(request: Message, context: Any) -> AsyncIterator[Message]:
-        frontier.note_operator(rpc, context)
+        frontier.note_caller(rpc, context)
         line = frontier.next_line(rpc, request)
         for answer in line if isinstance(line, Sequence) else [line]:
             yield await _answer(answer, context)

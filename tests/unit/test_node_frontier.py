@@ -2,9 +2,11 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from node_doubles.client import FakeClient
+from structlog.testing import capture_logs
 
 from crawler_node.leases.frontier import (
     MAX_FAILURES,
@@ -34,6 +36,7 @@ from toehold_client.errors import (
     UnexpectedAnswer,
     UnknownCrawl,
 )
+from toehold_client.rpc.request_ids import request_id_in, with_request_id
 
 
 def failing(error: Exception) -> FrontierConnection:
@@ -160,3 +163,25 @@ def test_silence_is_reckoned_from_the_last_answer() -> None:
     assert contact.answered_at_s() == 100.0
     contact.answered()
     assert contact.answered_at_s() == 105.0
+
+
+def test_lines_about_failed_calls_name_the_request_whose_tries_share_it() -> None:
+    seen: list[str] = []
+
+    def refuse(*_: object) -> list[Any]:
+        seen.append(request_id_in(with_request_id(())))
+        error = Overloaded("too busy")
+        error.request_id = "given"
+        raise error
+
+    connection = FrontierConnection(FakeClient(on_schedule=refuse), Contact(), "n", "s")
+
+    def offer() -> object:
+        if len(seen) == 3:
+            raise CrawlOver("finished")
+        return connection.schedule("c", [])
+
+    with capture_logs() as lines, pytest.raises(CrawlOver):
+        persist(offer, Waits())
+    assert [(line["event"], line["request_id"]) for line in lines] == [("frontier_busy", "given")]
+    assert len(seen) == 3 and len(set(seen)) == 1

@@ -11,6 +11,7 @@ from toehold.frontier.v1.admin_pb2 import GetCrawlRequest
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus
 from toehold_client.errors import CrawlHeld, FrontierUnavailable, ToeholdError, sendable
 from toehold_client.rpc.contract import PAGE_SIZE, Listing, Page, Stubs
+from toehold_client.rpc.request_ids import request_id
 from toehold_client.rpc.retry import Retries
 
 from .driver import AsyncDriver
@@ -98,14 +99,15 @@ class AsyncCalls(AsyncDriver):
 
     async def _persist(self, attempt: Callable[[], Awaitable[_R]], safe_to_repeat: bool = True) -> _R:
         retries = Retries(self._patience)
-        while True:
-            try:
-                return await attempt()
-            except ToeholdError as error:
-                rest_s = retries.rest_s(error, safe_to_repeat=safe_to_repeat)
-                if rest_s is None:
-                    raise
-            await self._rest(rest_s)
+        with request_id():  # all tries carry the same
+            while True:
+                try:
+                    return await attempt()
+                except ToeholdError as error:
+                    rest_s = retries.rest_s(error, safe_to_repeat=safe_to_repeat)
+                    if rest_s is None:
+                        raise
+                await self._rest(rest_s)
 
     async def _status(self, crawl: str) -> CrawlStatus:
         with sendable():

@@ -16,6 +16,7 @@ from toehold_client.credentials import Credentials
 from toehold_client.rpc.channel import CHANNEL_OPTIONS
 from toehold_client.rpc.connection import Connection
 from toehold_client.rpc.contract import Stubs, stubs_of
+from toehold_client.rpc.request_ids import request_id_in
 from toehold_client.rpc.streams import Following, Q, R
 from toehold_client.rpc.uploads import Upload
 
@@ -104,13 +105,13 @@ class AsyncDriver(Connection):
         wait_s: float = 0.0,
     ) -> _R:
         """Makes one call; its deadline is the client's own and `wait_s` more."""
-        timeout_s = self._timeout_s + wait_s
+        timeout_s, metadata = self._timeout_s + wait_s, self._call_metadata()
         call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], pick(self._present_stubs()))
         try:
-            return await call(request, timeout=timeout_s, metadata=self._metadata())
+            return await call(request, timeout=timeout_s, metadata=metadata)
         except aio.AioRpcError as error:
             self._check_open()
-            raise self._explained(error, timeout_s) from None
+            raise self._explained(error, timeout_s, metadata) from None
         except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
             if not this_task_is_cancelled():
                 self._check_open()
@@ -123,15 +124,15 @@ class AsyncDriver(Connection):
         timeout_s: float,
     ) -> _R:
         start = cast(aio.StreamUnaryMultiCallable[_M, _R], pick(self._present_stubs()))
-        status = FirstStatus()
+        status, metadata = FirstStatus(), self._call_metadata()
         try:
-            call = start(iter(upload), timeout=timeout_s, metadata=self._metadata())
+            call = start(iter(upload), timeout=timeout_s, metadata=metadata)
             call.add_done_callback(status.note)
             answer = await call
         except aio.AioRpcError as error:
             upload.raise_failure()
             self._check_open()
-            raise self._explained(status.behind(error), timeout_s) from None
+            raise self._explained(status.behind(error), timeout_s, metadata) from None
         except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
             if not this_task_is_cancelled():
                 self._check_open()
@@ -149,13 +150,16 @@ class AsyncDriver(Connection):
         timeout_s: float | None,
         reconnect_s: float,
     ) -> AsyncStream[Q, R]:
+        metadata = self._call_metadata()
+        identity = request_id_in(metadata)
+
         def connect(request: Q, timeout_s: float) -> aio.UnaryStreamCall[Q, R]:
             self._check_open()
             call = cast(aio.UnaryStreamMultiCallable[Q, R], pick(self._present_stubs()))
-            return call(request, timeout=timeout_s, metadata=self._metadata())
+            return call(request, timeout=timeout_s, metadata=self._call_metadata(identity))
 
         following: Following[Q, R] = self._following(
-            request, what=what, head=head, timeout_s=timeout_s, reconnect_s=reconnect_s
+            request, metadata, what=what, head=head, timeout_s=timeout_s, reconnect_s=reconnect_s
         )
         stream = AsyncStream(following, connect)
         self._streams.add(stream)

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from toehold_client.errors import InvalidSpec, ToeholdError
+from toehold_client.errors import InvalidSpec, ToeholdError, UnexpectedAnswer
 
 from . import output
 from .commands import SECTIONS
@@ -59,6 +59,8 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error, InvalidSpec) and len(error.problems) > 1:
             lines = (f"\n  {path}: {problem}" for path, problem in error.problems.items())
             message = f"the frontier refuses the spec:{''.join(lines)}"
+        if isinstance(error, UnexpectedAnswer) and error.request_id:
+            message += f"\nThe frontier's log has more: request_id {error.request_id}"
         for each in f"Error: {message}".split("\n"):
             output.note(each)
         return exit_code_of(error)

@@ -13,6 +13,7 @@ from toehold.frontier.v1.crawl_pb2 import CrawlStatus
 from toehold_client.errors import CrawlHeld, FrontierUnavailable, ToeholdError, sendable
 from toehold_client.rpc.contract import PAGE_SIZE, Listing, Page, Stubs
 from toehold_client.rpc.driver import Driver
+from toehold_client.rpc.request_ids import request_id
 from toehold_client.rpc.retry import Retries
 
 _Q = TypeVar("_Q")
@@ -98,14 +99,15 @@ class Calls(Driver):
 
     def _persist(self, attempt: Callable[[], _R], safe_to_repeat: bool = True) -> _R:
         retries = Retries(self._patience)
-        while True:
-            try:
-                return attempt()
-            except ToeholdError as error:
-                rest_s = retries.rest_s(error, safe_to_repeat=safe_to_repeat)
-                if rest_s is None:
-                    raise
-            self._rest(rest_s)
+        with request_id():  # all tries carry the same
+            while True:
+                try:
+                    return attempt()
+                except ToeholdError as error:
+                    rest_s = retries.rest_s(error, safe_to_repeat=safe_to_repeat)
+                    if rest_s is None:
+                        raise
+                self._rest(rest_s)
 
     def _status(self, crawl: str) -> CrawlStatus:
         with sendable():

@@ -8,6 +8,7 @@ from toehold_client.credentials import Credentials
 from toehold_client.errors import FRONTIER, ClientClosed, ToeholdError, from_rpc_error
 
 from .channel import checked_address, operator_metadata
+from .request_ids import Metadata, request_id_in, with_request_id
 from .retry import Patience
 from .security import Security
 from .streams import Following, Q, R
@@ -37,27 +38,35 @@ class Connection:
     def _closed_error(self) -> ClientClosed:
         return ClientClosed(f"the client of the {self._server} at {self.address} is closed")
 
-    def _explained(self, error: grpc.RpcError, timeout_s: float) -> ToeholdError:
+    def _call_metadata(self, request_id: str = "") -> Metadata:
+        """The metadata of a call; without `request_id` it has that of the context, or a new one."""
+        return with_request_id((*self._operator, *self._security.metadata()), request_id)
+
+    def _explained(self, error: grpc.RpcError, timeout_s: float, metadata: Metadata) -> ToeholdError:
         return from_rpc_error(
             error,
             address=self.address,
             timeout_s=timeout_s,
             server=self._server,
+            request_id=request_id_in(metadata),
             diagnose=self._security.diagnosis,
         )
 
-    def _metadata(self) -> tuple[tuple[str, str], ...]:
-        """The metadata of a call."""
-        return (*self._operator, *self._security.metadata())
-
     def _following(
-        self, request: Q, *, what: str, head: str, timeout_s: float | None, reconnect_s: float
+        self,
+        request: Q,
+        metadata: Metadata,
+        *,
+        what: str,
+        head: str,
+        timeout_s: float | None,
+        reconnect_s: float,
     ) -> Following[Q, R]:
         return Following(
             request,
             what=what,
             head=head,
-            explain=self._explained,
+            explain=lambda failure, connection_s: self._explained(failure, connection_s, metadata),
             timeout_s=timeout_s,
             first=self._patience,
             later=Patience(reconnect_s),

@@ -16,6 +16,7 @@ from toehold_client.credentials import Credentials
 from .channel import CHANNEL_OPTIONS
 from .connection import Connection
 from .contract import Stubs, stubs_of
+from .request_ids import request_id_in
 from .streams import Following, Q, R, Stream
 from .uploads import Upload
 
@@ -102,12 +103,12 @@ class Driver(Connection):
         wait_s: float = 0.0,
     ) -> _R:
         """Makes one call; its deadline is the client's own and `wait_s` more."""
-        timeout_s = self._timeout_s + wait_s
+        timeout_s, metadata = self._timeout_s + wait_s, self._call_metadata()
         try:
-            return pick(self._present_stubs())(request, timeout=timeout_s, metadata=self._metadata())
+            return pick(self._present_stubs())(request, timeout=timeout_s, metadata=metadata)
         except grpc.RpcError as error:
             self._check_open()
-            raise self._explained(error, timeout_s) from None
+            raise self._explained(error, timeout_s, metadata) from None
         except ValueError:  # what gRPC raises on a closed channel
             self._check_open()
             raise
@@ -118,12 +119,13 @@ class Driver(Connection):
         upload: Upload[_M],
         timeout_s: float,
     ) -> _R:
+        metadata = self._call_metadata()
         try:
-            answer = pick(self._present_stubs())(iter(upload), timeout=timeout_s, metadata=self._metadata())
+            answer = pick(self._present_stubs())(iter(upload), timeout=timeout_s, metadata=metadata)
         except grpc.RpcError as error:
             upload.raise_failure()
             self._check_open()
-            raise self._explained(error, timeout_s) from None
+            raise self._explained(error, timeout_s, metadata) from None
         except ValueError:  # what gRPC raises on a closed channel
             self._check_open()
             raise
@@ -140,12 +142,17 @@ class Driver(Connection):
         timeout_s: float | None,
         reconnect_s: float,
     ) -> Stream[Q, R]:
+        metadata = self._call_metadata()
+        identity = request_id_in(metadata)
+
         def connect(request: Q, timeout_s: float) -> grpc._CallIterator[R]:
             self._check_open()
-            return pick(self._present_stubs())(request, timeout=timeout_s, metadata=self._metadata())
+            return pick(self._present_stubs())(
+                request, timeout=timeout_s, metadata=self._call_metadata(identity)
+            )
 
         following: Following[Q, R] = self._following(
-            request, what=what, head=head, timeout_s=timeout_s, reconnect_s=reconnect_s
+            request, metadata, what=what, head=head, timeout_s=timeout_s, reconnect_s=reconnect_s
         )
         stream = Stream(following, connect)
         self._streams.add(stream)

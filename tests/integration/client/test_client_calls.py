@@ -542,3 +542,33 @@ def test_closing_a_client_ends_a_call_that_waits(
 def test_a_call_that_the_fake_does_not_expect_fails(address: str, connect: Connect) -> None:
     with pytest.raises(UnexpectedAnswer, match="nothing is in line for GetCrawl"):
         connect(address).get_crawl("c")
+
+
+def test_all_tries_of_a_call_carry_one_request_id(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    client = connect(address, patience_s=PATIENCE_S)
+    frontier.will("GetFrontier", OVERLOADED, UNAVAILABLE, GetFrontierResponse(), GetFrontierResponse())
+    client.get_frontier()
+    client.get_frontier()
+    first, second, third, other = frontier.request_ids["GetFrontier"]
+    assert first == second == third and other not in (first, None)
+
+
+def test_errors_of_all_kinds_of_calls_carry_the_request_id(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    """Also where the server tells none, as gRPC's own failures."""
+    client = connect(address)
+    calls: dict[str, Any] = {
+        "GetCrawl": lambda: client.get_crawl("c"),
+        "StateEvents": lambda: next(client.state_events("c", reconnect_s=0)),
+        "AddSeeds": lambda: client.add_seeds("c", ["http://h.example/"]),
+    }
+    frontier.will("GetCrawl", FOUND, UNKNOWN)
+    frontier.will("StateEvents", [UNKNOWN])
+    frontier.will_refuse_stream("AddSeeds", UNKNOWN)
+    for rpc in ("AddSeeds", "StateEvents", "GetCrawl"):
+        with pytest.raises(UnknownCrawl) as failure:
+            calls[rpc]()
+        assert failure.value.request_id == frontier.request_ids[rpc][-1] != ""

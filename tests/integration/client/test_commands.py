@@ -145,6 +145,15 @@ def test_an_unknown_crawl_is_exit_code_9(frontier: FakeFrontier, toehold_at: Toe
     assert toehold_at(command, "--crawl", "c") == (9, "", "Error: there is no crawl 'c'\n")
 
 
+def test_a_defect_of_the_frontier_names_the_line_in_its_log(
+    frontier: FakeFrontier, toehold_at: Toehold
+) -> None:
+    code, _, errors = toehold_at("status", "--crawl", "c")  # for which nothing is in line
+    (name,) = frontier.request_ids["GetCrawl"]
+    assert code == 1
+    assert errors.splitlines()[-1] == f"The frontier's log has more: request_id {name}"
+
+
 def test_wrong_usage_is_exit_code_2(toehold_at: Toehold) -> None:
     for arguments in (
         ["fly"],

@@ -184,6 +184,19 @@ def test_a_second_signal_interrupts_what_runs(start: Start, frontier: FakeFronti
     assert frontier.put_off() == [f"http://127.0.0.1:{site}/slow"]
 
 
+def test_signals_change_the_log_level_of_all_processes(start: Start, frontier: FakeFrontier) -> None:
+    program = start("--name", "n1", "--processes", "2", "--log-level", "error").ready()
+    assert program.process.stderr is not None
+    for number, change in (signal.SIGUSR1, ("error", "debug")), (signal.SIGUSR2, ("debug", "error")):
+        program.process.send_signal(number)
+        lines = [json.loads(program.process.stderr.readline()) for _ in range(3)]
+        assert {line.get("node") for line in lines} == {None, "n1/1", "n1/2"}
+        assert {(line["event"], line["before"], line["after"]) for line in lines} == {
+            ("log_level_changed", *change)
+        }
+    assert program.end(signal.SIGTERM) == (0, "")
+
+
 def test_it_ends_when_its_parent_does(start: Start, frontier: FakeFrontier) -> None:
     program = start("--until-stdin-ends").ready()
     assert program.process.stdin is not None
