@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
+from toehold.tracing import Tracer
 from toehold_client import Credentials
 
 from .control.service import NodeServer
@@ -43,7 +44,7 @@ class Unusable(Exception):
         self.option = option
 
 
-def assembled(options: NodeOptions, server: NodeServer) -> Node:
+def assembled(options: NodeOptions, server: NodeServer, tracer: Tracer | None = None) -> Node:
     """Returns a node that is not started; its NodeService is. Raises Unusable."""
     session = uuid.uuid4().hex
     contact = Contact()
@@ -74,6 +75,7 @@ def assembled(options: NodeOptions, server: NodeServer) -> Node:
         toes=options.toes,
         max_left_behind=options.max_left_behind,
         service_address=options.node_service or server.told_address,
+        tracer=tracer,
     )
     server.start(SingleProcessControl(node, options.name, options.frontier, session))
     node.when_draining(server.not_serving)

@@ -9,10 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from math import inf
 from queue import Empty, SimpleQueue
 
 import structlog
+
+from toehold.tracing import Tracer
 
 from .fetching.outcome import Status
 from .leases.book import Held, LeaseBook
@@ -26,6 +29,7 @@ from .process import NodeExitCode
 from .toes.chain import Chain, Stages
 from .toes.pool import ToePool
 from .toes.toe import ToeThread
+from .tracing import trace_of
 
 log = structlog.get_logger()
 
@@ -89,6 +93,7 @@ class Node:
         toes: int,
         max_left_behind: int = MAX_LEFT_BEHIND,
         service_address: str = "",
+        tracer: Tracer | None = None,
     ) -> None:
         """`feeding` is a second connection to the same frontier (see Feeder). `stages` store in `archive`.
         `crawl` names the only crawl to fetch for; empty for any. The node ends, to be started anew, when it
@@ -100,7 +105,7 @@ class Node:
         self._toes = toes
         self._feeding: threading.Thread | None = None
         self._events: SimpleQueue[_Event] = SimpleQueue()
-        self._book = LeaseBook()
+        self._book = LeaseBook(trace_of=None if tracer is None else partial(trace_of, tracer))
         self._reporter = Reporter(frontier, self._book, archive)
         give_back = self._reporter.give_back
         self._chain = Chain(stages)

@@ -43,6 +43,7 @@ class NodeOptions:
     until_stdin_ends: bool
     log_format: str
     log_level: str
+    otlp: str
     worker: int | None
     """Which worker process of a node this is; None for a node of one process, and for a supervisor."""
     node_service: str

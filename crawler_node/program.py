@@ -20,6 +20,7 @@ from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
 from toehold.extras import advice, lacking, packages_of
 from toehold.starting import fast_imports
+from toehold.tracing import EXTRA, checked_endpoint, tracer_of
 from toehold_client.credentials import SYSTEM, VARIABLES
 
 from .control.access import Access
@@ -53,6 +54,13 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
             f"must have 1 to {MAX_NAME_CHARS} printable characters, got {len(name)}: {name[:200]!r}"
         )
     return name
+
+
+def _checked_collector(context: click.Context, option: click.Parameter, address: str) -> str:
+    try:
+        return checked_endpoint(address) if address else ""
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command(
@@ -258,6 +266,14 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     "LEVEL again, in all processes.",
 )
 @click.option(
+    "--otlp",
+    metavar="ADDRESS",
+    default="",
+    callback=_checked_collector,
+    help="Send spans of leases that the frontier traces to this OpenTelemetry collector (OTLP over gRPC): "
+    "HOST:PORT, or an http or https URL. [default: OTEL_EXPORTER_OTLP_ENDPOINT, or none]",
+)
+@click.option(
     "--hang-seconds",
     metavar="N",
     type=Number(1, kind=click.FLOAT),
@@ -315,6 +331,8 @@ def main(**given: Any) -> None:
     if options.processes is not None and options.worker is None:
         if lacking("node"):  # its workers could not tell
             sys.exit(advice("node", "toehold-node"))
+        if options.otlp and lacking(EXTRA):
+            sys.exit(advice(EXTRA, "toehold-node"))
         code = _supervise(options, server)
     else:
         code = _fetch(options, server)
@@ -327,8 +345,9 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
         from .assembly import Unusable, assembled  # a supervisor needs none of what these import
 
     give_back_large_blocks()
+    tracer = tracer_of(options.otlp, "toehold-node", options.name)
     try:
-        node = assembled(options, server)
+        node = assembled(options, server, tracer)
     except Unusable as problem:
         if problem.option:
             raise click.BadParameter(str(problem), param_hint=f"'{problem.option}'") from problem
@@ -344,6 +363,8 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
     if options.worker is None:  # a supervisor tells it for all of its workers
         _tell_end(code, options)
     server.stop()
+    if tracer is not None:
+        tracer.close()
     if node.pool.left_behind_count:
         # A proper exit would wait for the threads that do not end, or pull the ground from under them.
         sys.stdout.flush()

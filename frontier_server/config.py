@@ -11,6 +11,7 @@ import tomli
 
 from toehold.access.addresses import is_loopback
 from toehold.logs import FORMATS, LEVELS
+from toehold.tracing import checked_endpoint
 
 from .machine import memory_bytes
 
@@ -48,6 +49,8 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     cache_mib: int | None = None  # None: a share of the machine's memory
     log_format: str = "auto"
     log_level: str = "info"
+    otlp: str = ""
+    trace_ratio: float = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class Config:
     cache_bytes: int = LEAST_CACHE_MIB * MIB  # for reads of the store
     log_format: str = "auto"
     log_level: str = "info"
+    otlp: str = ""  # the address of an OpenTelemetry collector; empty: no traces
+    trace_ratio: float = 0.01  # the share of leases that are traced
     settings_file: Path | None = None  # read again at SIGHUP, for log_level
 
 
@@ -134,6 +139,13 @@ def usable(
     if settings.log_format not in FORMATS:
         raise ConfigError(f"log_format must be {_choice(FORMATS)}, got {settings.log_format!r}")
     checked_log_level(settings.log_level)
+    if settings.otlp:
+        try:
+            checked_endpoint(settings.otlp)
+        except ValueError as problem:
+            raise ConfigError(f"otlp: {problem}") from None
+    if not 0 <= settings.trace_ratio <= 1:
+        raise ConfigError(f"trace_ratio must be between 0 and 1, got {settings.trace_ratio}")
     cache_mib = default_cache_mib() if settings.cache_mib is None else settings.cache_mib
     if not 1 <= cache_mib <= MAX_CACHE_MIB:
         raise ConfigError(f"cache_mib must be between 1 and {MAX_CACHE_MIB}, got {cache_mib}")
@@ -155,6 +167,8 @@ def usable(
         cache_bytes=cache_mib * MIB,
         log_format=settings.log_format,
         log_level=settings.log_level,
+        otlp=settings.otlp,
+        trace_ratio=settings.trace_ratio,
         settings_file=settings_file,
     )
 

@@ -73,7 +73,15 @@ class Exchange:
         await self.runner.durable(mark)
         return results
 
-    async def next(self, node: str, session: str, want: Want, crawl: str | None, wait_s: float) -> NextAnswer:
+    async def next(
+        self,
+        node: str,
+        session: str,
+        want: Want,
+        crawl: str | None,
+        wait_s: float,
+        on_try: Callable[[], None] | None = None,
+    ) -> NextAnswer:
         """Wait for leases. Returns them, or the reason why there are none when the wait is over.
 
         The wait also ends when the reason changes (the crawl pauses, for example). If the caller
@@ -83,6 +91,8 @@ class Exchange:
         end_s = loop.time() + wait_s
         first: EmptyReason | None = None
         while True:
+            if on_try is not None:
+                on_try()
             with self.runner.waiting.one(crawl) as waiter:
                 answer, mark = await self.runner.apply(
                     lambda core, now_ms: core.frontier.next(node, session, want, crawl, now_ms)

@@ -28,6 +28,7 @@ from toehold.access.callers import Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
+from toehold.tracing import tracer_of
 
 from . import salvaging, wire
 from .checkpoints import Checkpoints
@@ -60,6 +61,7 @@ from .service import (
     MAX_RECEIVED_BYTES,
     Gate,
     Guarded,
+    LeaseTraces,
     add_reflection,
     core_kind,
     register,
@@ -149,6 +151,15 @@ class CannotListen(Exception):
     type=click.Choice(logs.LEVELS),
     help="Log this level and those above it. Default info. Can be changed while the frontier runs: set "
     "log_level in the settings file, then send SIGHUP.",
+)
+@click.option(
+    "--otlp",
+    metavar="ADDRESS",
+    help="Send traces of leases to this OpenTelemetry collector (OTLP over gRPC): HOST:PORT, or an http or "
+    "https URL. Default: the variable OTEL_EXPORTER_OTLP_ENDPOINT, or no traces.",
+)
+@click.option(
+    "--trace-ratio", type=float, help="The share of leases that are traced, from 0 to 1. Default 0.01."
 )
 @click.option(
     "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
@@ -401,7 +412,9 @@ async def _serve(
     crawl_logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()
     gate = Gate(callers)
-    register(server, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate)
+    tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.port}")
+    traces = None if tracer is None else LeaseTraces(tracer, config.trace_ratio)
+    register(server, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
     host = f"[{config.host}]" if ":" in config.host else config.host
     try:
         _check_free(config)  # first: gRPC's own error comes with lines for its developers
@@ -440,6 +453,8 @@ async def _serve(
     runner.begin_close()
     await server.stop(GRACE_S)
     await runner.close()
+    if tracer is not None:
+        await asyncio.to_thread(tracer.close)
     _log.info("stopped")
     if runner.corrupt is not None:
         raise runner.corrupt

@@ -102,6 +102,7 @@ LONGEST_FILES = (
     "test_server_process.py",
     "test_sitemap.py",
     "test_hostile_web.py",
+    "test_traces.py",
     "test_checkpoints.py",
     "test_complete_site.py",
     "test_records.py",

@@ -59,7 +59,8 @@ class Link:
     wait. `connect_s` limits the wait for one TCP connection, and for one TLS handshake; `read_s` limits the
     silence of a server that owes us bytes (Heritrix's soTimeoutMs). `received` counts the bytes read off the
     connection (inside TLS). More than `wire_limit` of them raise WireLimitReached, so that framing (headers,
-    chunk sizes) cannot go on for ever. `peer` is the address of the connection.
+    chunk sizes) cannot go on for ever. `peer` is the address of the connection, and `connecting_ns` when it
+    was begun, with the look-up of the name, and when it was made, by the wall clock.
     """
 
     def __init__(
@@ -88,10 +89,12 @@ class Link:
         self.piece_bytes = min((each.piece_bytes for each in throttles), default=MAX_PIECE_BYTES)
         self.received = 0
         self.peer: str | None = None
+        self.connecting_ns: tuple[int, int] | None = None
 
     def connect(self, host: str, port: int, *, as_configured: bool = False) -> "Connection":
         """Connects to the first allowed address of the host that answers, and tries it first the next time.
         `as_configured`: an operator named the host, so all of its addresses are allowed."""
+        began_ns = time.time_ns()
         addresses = self._ordered(host, self._resolved(host, port), as_configured)
         try:
             sock, address = first_to_answer(
@@ -118,6 +121,7 @@ class Link:
         if address != addresses[0]:
             self._resolver.prefer(host, address)
         self.peer = str(address)
+        self.connecting_ns = began_ns, time.time_ns()
         return connection
 
     def vet(self, host: str) -> None:

@@ -137,6 +137,7 @@ class Fetch:
     hops: tuple["Fetch", ...] = ()  # the redirects that led here, in their order; robots.txt only
     error: Exception | None = None  # with RUNTIME_EXCEPTION, for the log
     conditional: bool = False  # the request asked for the page only if it has changed
+    connecting_ns: tuple[int, int] | None = None  # when its connection was begun, and made
 
     @property
     def unchanged(self) -> bool:

@@ -161,6 +161,7 @@ class HttpFetcher:
             fetch.redirect_target = None
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         fetch.peer_address = link.peer
+        fetch.connecting_ns = link.connecting_ns
         fetch.duration_ms = round((time.monotonic() - started_s) * 1000)
         return fetch
 

@@ -15,6 +15,7 @@ from toehold.frontier.v1.frontier_pb2 import Lease
 
 from ..fetching.cancellation import Cancellation
 from ..fetching.fetch import FetchPolicy
+from ..tracing import LeaseTrace
 
 MAX_HELD = 10_000
 """The most leases held at a time, as a heartbeat names no more."""
@@ -57,6 +58,7 @@ class Held:
     claimed: bool = False
     """Its toe has brought its page, which counts."""
     cancellation: Cancellation = field(default_factory=Cancellation)
+    trace: LeaseTrace | None = None
 
 
 class LeaseBook:
@@ -66,8 +68,13 @@ class LeaseBook:
     the toes) that keeps them busy while the feeder asks for more.
     """
 
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock_s: Callable[[], float] = time.monotonic,
+        trace_of: Callable[[Lease], LeaseTrace | None] | None = None,
+    ) -> None:
         self._clock_s = clock_s
+        self._trace_of = trace_of
         lock = threading.Lock()
         self._work = threading.Condition(lock)
         self._room = threading.Condition(lock)
@@ -113,6 +120,9 @@ class LeaseBook:
         asked_at_s = self._clock_s() if asked_at_s is None else asked_at_s
         with self._lock:
             new = [Held(lease, policy, asked_at_s, self._join_spell(lease.crawl)) for lease, policy in leases]
+            if self._trace_of is not None:
+                for held in new:
+                    held.trace = self._trace_of(held.lease)
             self._held.update((held.lease.token, held) for held in new)
             if not self._accepting:
                 return self._take_out(new)

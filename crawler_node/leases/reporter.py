@@ -145,6 +145,9 @@ class Reporter:
             self._offer(group)
         self._report([page for page in pages if not page.held.ended])
         self._book.settle(page.held for page in batch)
+        for page in batch:
+            if page.held.trace is not None:
+                page.held.trace.end()
 
     def _stored(self, pages: list[FinishedPage]) -> list[FinishedPage]:
         """Makes the records of pages durable. Puts off pages whose records are not."""
@@ -210,6 +213,8 @@ class Reporter:
         replaced: list[FinishedPage] = []
         for page, result in zip(pages, self._finished(pages), strict=True):
             held, report = page.held, page.report
+            if held.trace is not None:
+                held.trace.end(result.disposition)
             if result.disposition == DISPOSITION_INVALID_REPORT:
                 log.error("report_refused", uri=held.lease.uri, problem=result.problem)
                 bare = failed(
@@ -230,6 +235,9 @@ class Reporter:
         judge."""
         if not pages:
             return ()
+        for page in pages:
+            trace = page.held.trace
+            page.report.traceparent = page.held.lease.traceparent if trace is None else trace.reporting()
         try:
             return self._persist(lambda: self._frontier.finished([page.report for page in pages]))
         except Refused as refusal:

@@ -112,6 +112,8 @@ class Chain:
             reason = "the fetch policy cannot be used; the node's log says why"
             return _failed(held, toe, Status.RUNTIME_EXCEPTION, "noFetchPolicy", reason=reason)
         fetch = self._fetch(held, held.policy, toe)
+        if held.trace is not None:
+            held.trace.note_fetch(fetch.status, fetch.body_bytes, fetch.connecting_ns)
         try:
             if fetch.status == Status.PROCESSING_THREAD_KILLED:
                 # A fetch that was interrupted because the node ends counts as not tried.

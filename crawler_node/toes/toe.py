@@ -14,10 +14,19 @@ from typing import Protocol
 
 import structlog
 
+from .. import tracing
 from ..fetching.outcome import Status
 from ..leases.book import Held, LeaseBook, Stage
 from ..leases.report import FinishedPage, failed, released
 from .chain import Chain, Killed, Step
+
+_TRACED = {
+    Step.FETCHING: tracing.FETCH,
+    Step.EXTRACTING: tracing.EXTRACT,
+    Step.WRITING: tracing.WRITE,
+    Step.FINISHING: tracing.REPORT,
+}
+"""The steps that are stages of a trace."""
 
 log = structlog.get_logger()
 
@@ -164,6 +173,9 @@ class ToeThread:
     def _note(self, step: Step) -> None:
         self._step_since_s = time.monotonic()
         self._step = step
+        held = self._held
+        if held is not None and held.trace is not None and step in _TRACED:
+            held.trace.enter(_TRACED[step])
 
     def _run(self) -> None:
         try:

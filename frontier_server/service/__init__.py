@@ -22,6 +22,7 @@ from .outcomes import OutcomeRpcs
 from .overrides import OverrideRpcs
 from .queues import QueueRpcs
 from .statistics import StatisticsRpcs
+from .traces import LeaseTraces
 from .uris import UriRpcs
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "FrontierService",
     "Gate",
     "Guarded",
+    "LeaseTraces",
     "add_reflection",
     "core_kind",
     "register",
@@ -65,11 +67,12 @@ def register(
     checkpoints: Checkpoints,
     start_ms: int,
     gate: Gate | None = None,
+    traces: LeaseTraces | None = None,
 ) -> Arrivals:
     """Let a server serve both services; the count of their requests."""
     arrivals = Arrivals(gate or Gate(None))
     frontier, admin = (file.services_by_name for file in _FILES)
-    nodes = FrontierService(exchange, config)
+    nodes = FrontierService(exchange, config, traces)
     arrivals.register(server, nodes, frontier["FrontierService"], config.read_only)
     operators = FrontierAdminService(exchange.runner, config, logs, checkpoints, start_ms)
     arrivals.register(server, operators, admin["FrontierAdminService"], config.read_only)

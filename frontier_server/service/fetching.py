@@ -1,5 +1,6 @@
 """FrontierService: the RPCs of fetchers and feeders."""
 
+import time
 from collections.abc import AsyncIterator
 
 from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
@@ -15,6 +16,7 @@ from ..exchange import Exchange
 from ..priority_lock import go_first
 from .answering import Context, answered, limits, operator_of, streamed
 from .gate import present_visit
+from .traces import LeaseTraces, Tries
 
 MAX_WAIT_S = 60.0
 MAX_TOKEN_BYTES = 128
@@ -24,8 +26,9 @@ DEADLINE_MARGIN_S = 0.5
 class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     """The RPCs of fetchers and feeders."""
 
-    def __init__(self, exchange: Exchange, config: Config) -> None:
+    def __init__(self, exchange: Exchange, config: Config, traces: LeaseTraces | None = None) -> None:
         self._exchange = exchange
+        self._traces = traces
         self._runner = exchange.runner
         self._config = config
 
@@ -47,10 +50,16 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         want = Want(
             request.max_leases, request.max_leases_per_queue, request.max_queues, tuple(request.queues)
         )
-        answer = await self._exchange.next(request.node, request.session, want, request.crawl or None, wait_s)
-        if answer.grants and context.done():
+        tries = Tries() if self._traces is not None else None
+        answer = await self._exchange.next(
+            request.node, request.session, want, request.crawl or None, wait_s, tries
+        )
+        is_gone = bool(answer.grants) and context.done()
+        if is_gone:
             await self._exchange.take_back(answer)
         response = wire.leases(answer.grants)
+        if self._traces is not None and tries is not None and not is_gone:
+            self._traces.granted(response.leases, request.node, tries.last_ns)
         if answer.empty_reason is not None:
             response.empty_reason = wire.EMPTY_REASONS[answer.empty_reason]
             # A hint, read outside operations: every idle node needs one with each answer.
@@ -71,11 +80,15 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         self, request: frontier_pb2.FinishedRequest, context: Context
     ) -> frontier_pb2.FinishedResponse:
         check_batch(len(request.reports), "reports")
+        began_ns = time.time_ns() if self._traces is not None else 0
         reports = [wire.report(message) for message in request.reports]
         results = await self._exchange.finished(
             reports, request.node, request.session, present_visit().speaks_for
         )
-        return wire.results(results)
+        response = wire.results(results)
+        if self._traces is not None:
+            self._traces.finished(request.reports, response.results, request.node, began_ns)
+        return response
 
     @answered
     async def Heartbeat(

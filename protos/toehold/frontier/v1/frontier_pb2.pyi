@@ -1044,6 +1044,7 @@ class Lease(_message.Message):
     ETAG_FIELD_NUMBER: _builtins.int
     LAST_MODIFIED_FIELD_NUMBER: _builtins.int
     LAST_DIGEST_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """Proof of the lease. Opaque."""
     crawl: _builtins.str
@@ -1078,6 +1079,10 @@ class Lease(_message.Message):
     """The Last-Modified of the last visit, for If-Modified-Since; empty as `etag`."""
     last_digest: _builtins.str
     """The digest of the last visit's body; empty as `etag`."""
+    traceparent: _builtins.str
+    """The lease's span in a trace (W3C Trace Context), for a fetcher that traces its
+    work: the parent of its own spans. Empty if the lease is not traced.
+    """
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """When it lapses without a heartbeat."""
@@ -1101,10 +1106,11 @@ class Lease(_message.Message):
         etag: _builtins.str = ...,
         last_modified: _builtins.str = ...,
         last_digest: _builtins.str = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "seed", b"seed", "source", b"source", "token", b"token", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "seed", b"seed", "source", b"source", "token", b"token", "traceparent", b"traceparent", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1138,6 +1144,7 @@ class Report(_message.Message):
     PEER_ADDRESS_FIELD_NUMBER: _builtins.int
     ROBOTS_EMPTY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """The lease's token."""
     outcome: Global___Outcome.ValueType
@@ -1192,6 +1199,10 @@ class Report(_message.Message):
     """Why there is no answer, for people to read: `127.0.0.1 is not public`. Shown
     with the URI's outcome. Cut after 200 characters.
     """
+    traceparent: _builtins.str
+    """The lease's `traceparent`, or that of the fetcher's own span that reports it.
+    Has no effect on the crawl.
+    """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When the fetch began, by the node's clock (for display only)."""
@@ -1241,10 +1252,11 @@ class Report(_message.Message):
         peer_address: _builtins.str = ...,
         robots_empty: _builtins.bool = ...,
         reason: _builtins.str = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fetch_duration", b"fetch_duration", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "reason", b"reason", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "truncation", b"truncation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "reason", b"reason", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "traceparent", b"traceparent", "truncation", b"truncation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
