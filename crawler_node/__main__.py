@@ -1,12 +1,11 @@
 """`toehold-node` and `python -m crawler_node` start here."""
 
 from toehold.extras import packages_of
-from toehold.starting import fast_imports, quiet_grpc
+from toehold.starting import fast_imports
 
 
 def main() -> None:
     """Imports the program, and runs it."""
-    quiet_grpc()
     with packages_of("node", "toehold-node"), fast_imports():
         from .program import main as work
 

@@ -9,7 +9,6 @@ no value can pass for a line of its own; secrets are left out.
 
 import json
 import logging
-import os
 import re
 import sys
 import threading
@@ -37,8 +36,7 @@ _level = "info"
 
 
 def configure(log_format: str, level: str, **fields: str) -> None:
-    """Log to standard error from now on; `fields` are in each line. Call it before any gRPC channel or server
-    is made."""
+    """Log to standard error from now on; `fields` are in each line."""
     as_text = log_format == "text" or (log_format == "auto" and sys.stderr.isatty())
     structlog.configure(
         processors=[
@@ -53,8 +51,6 @@ def configure(log_format: str, level: str, **fields: str) -> None:
         logger_factory=lambda *_: _Output(sys.stderr),
     )
     set_level(level)
-    # gRPC's C core writes bare lines to standard error; whatever matters in them also comes as an exception.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     logging.root.handlers[:] = [_Libraries()]
     logging.captureWarnings(True)
     sys.excepthook = _on_error
@@ -89,8 +85,10 @@ _TRACES = ("exception", "stack")
 _SECRET_NAME = re.compile(
     r"passw|secret|credential|authorization|cookie|api_?key|private_?key|^token$|_tokens?$|^tokens$"
 )
-# In a URL, `user:password@`; in a header, what follows the scheme. The user alone may be a token.
-_USER_INFO = re.compile(r"(?<=://)[^/?#\s@]*(?:@[^/?#\s@]*)*(?=@)")
+# `user:password@`; in a URL also `user@`, which may be a token; in a header, the part after the scheme.
+_USER_INFO = re.compile(
+    r"(?<=://)[^/?#\s@]*(?:@[^/?#\s@]*)*(?=@)|(?<![\w:/@.~%+-])[\w.~%+-]+:[^\s/@:'\"]+(?=@[\w\[])"
+)
 _AUTHORIZATION = re.compile(r"(?i)\b(bearer|basic|digest|negotiate)\s+[\w.~+/=-]{6,}")
 _ASSIGNED = re.compile(
     r"(?i)\b((?:\w*passw(?:or)?d|\w*secret|access_token|api_?key)['\"]?\s*[=:]\s*)(['\"]?)[^\s,;&'\"]+"

@@ -19,6 +19,9 @@ def fast_imports() -> Iterator[None]:
     Imports create hundreds of thousands of objects and hardly any garbage. Collecting garbage meanwhile would
     take a quarter of the time; `freeze` spares later collections those objects.
     """
+    # gRPC's C core would write lines of its own between those of the log, such as one for each client that TLS
+    # turns away. It looks when it is imported.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     modules: dict[str, Any] = sys.modules
     hidden = [name for name in _NOT_NEEDED if name not in modules]
     modules.update(dict.fromkeys(hidden))  # makes their import fail
@@ -30,12 +33,3 @@ def fast_imports() -> Iterator[None]:
             del modules[name]
         gc.freeze()
         gc.enable()
-
-
-def quiet_grpc() -> None:
-    """Keep gRPC's own lines out of the log, unless the environment asks for them. Call it before gRPC is
-    imported.
-
-    It would write one in plain text for each client that TLS turns away.
-    """
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

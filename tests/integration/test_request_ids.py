@@ -2,17 +2,19 @@
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from frontier_harness.calls import TIMEOUT_S
+from frontier_harness.calls import TIMEOUT_S, spec
 from frontier_harness.process import ServerProcess
 from frontier_harness.raw_calls import raw_call
-from frontier_harness.waiting import eventually
+from frontier_harness.waiting import PATIENCE_S, eventually
 
-from toehold.frontier.v1 import frontier_pb2
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold.frontier.v1.admin_pb2 import GetCrawlRequest
 from toehold_client import FrontierClient, request_id
 from toehold_client.errors import InvalidArgument, UnknownCrawl
@@ -92,6 +94,34 @@ def test_a_stream_that_its_reader_leaves_is_a_cancelled_call(talkative: ServerPr
             assert next(events).HasField("present")
     line = call(talkative, request_id="follower-1")
     assert (line["method"], line["code"], line["crawl"]) == ("StateEvents", "CANCELLED", "followed")
+
+
+def test_secrets_of_a_crawl_are_in_no_log(talkative: ServerProcess, tmp_path: Path) -> None:
+    """A node at level debug fetches through a proxy that is not there, and with a password that is sent."""
+    fetch = crawl_pb2.FetchSpec(
+        proxy="http://proxyuser:hunter2@127.0.0.1:1",
+        credentials=[
+            crawl_pb2.CredentialSpec(surt_prefix="http://h.example/", user="siteuser", password="hunter3")
+        ],
+    )
+    retry = crawl_pb2.RetrySpec(max_attempts=1)
+    robots = crawl_pb2.RobotsSpec(policy="ignore")
+    talkative.stubs.launch("secret", "http://h.example/", of=spec(fetch=fetch, retry=retry, robots=robots))
+    command = [
+        *(sys.executable, "-m", "crawler_node", "--frontier", talkative.address, "--crawl", "secret"),
+        *("--pages", str(tmp_path / "pages"), "--logs", str(tmp_path / "logs"), "--log-level", "debug"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as node:
+        try:
+            talkative.stubs.until("secret", crawl_pb2.CRAWL_STATE_FINISHED)
+        finally:
+            node.terminate()
+            said = "".join(node.communicate(timeout=PATIENCE_S))
+    assert '"draining"' in said
+    kept = [path.read_text() for path in (tmp_path / "logs").iterdir()]
+    told = "".join((said, *kept, talkative.errors.read_text()))
+    for secret in ("hunter2", "hunter3", "proxyuser", "siteuser"):
+        assert secret not in told
 
 
 def test_the_level_follows_the_settings_file(talkative: ServerProcess, settings: Path) -> None:

@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import os
+import subprocess
 import sys
 import threading
 import warnings
@@ -81,6 +83,7 @@ def test_long_values_are_cut(capsys: Capture) -> None:
         {"proxy": "http://user:hunter2@proxy.example:3128"},
         {"error": "cannot reach socks5://hunter2@proxy.example"},
         {"error": "cannot reach http://a:b@hunter2@proxy.example/"},
+        {"error": "cannot reach user:hunter2@proxy.example:3128"},
         {"error": ValueError("refused: Authorization: Bearer hunter2hunter2")},
         {"error": "Proxy-Authorization: Basic dXNlcjpodW50ZXIy"},
         {"error": "the request has password='hunter2'"},
@@ -131,6 +134,29 @@ def test_lines_of_libraries_are_events(capsys: Capture) -> None:
     assert [line["library"] for line in found] == [*["grpc._cython.cygrpc"] * 2, "asyncio", "py.warnings"]
     assert found[0]["message"] == "odd peer\\nforged" and found[1]["message"].startswith("'odd %d' (")
     assert found[2]["level"] == "error" and "ValueError: gone" in found[2]["exception"]
+
+
+def test_grpc_writes_no_lines_beside_the_log() -> None:
+    """Its C core would, at a port that is taken, and at broken connections."""
+    program = """
+from toehold.starting import fast_imports
+with fast_imports():
+    import grpc
+from concurrent.futures import ThreadPoolExecutor
+options = [("grpc.so_reuseport", 0)]
+one, other = (grpc.server(ThreadPoolExecutor(1), options=options) for _ in range(2))
+port = one.add_insecure_port("127.0.0.1:0")
+one.start()
+try:
+    other.add_insecure_port(f"127.0.0.1:{port}")
+except RuntimeError:
+    print("taken")
+"""
+    environment = {key: value for key, value in os.environ.items() if key != "GRPC_VERBOSITY"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    )
+    assert (ended.stdout, ended.stderr) == ("taken\n", "")
 
 
 def test_errors_that_nobody_caught_are_events(capsys: Capture) -> None:
