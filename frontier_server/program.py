@@ -412,8 +412,10 @@ async def _serve(
     crawl_logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()
     gate = Gate(callers)
-    tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.port}")
-    traces = None if tracer is None else LeaseTraces(tracer, config.trace_ratio)
+    tracer = traces = None
+    if not config.read_only:  # it gives out no leases
+        tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.port}")
+        traces = None if tracer is None else LeaseTraces(tracer, config.trace_ratio)
     register(server, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
     host = f"[{config.host}]" if ":" in config.host else config.host
     try:
