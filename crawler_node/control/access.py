@@ -49,7 +49,6 @@ class Access:
                 "call_denied",
                 reason=denial.reason,
                 problem=str(denial),
-                method=method.rpartition("/")[2],
                 peer=context.peer(),
             )
             raise

@@ -8,6 +8,9 @@ from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
+from structlog.contextvars import bound_contextvars
+
+from toehold.request_ids import given_request_id
 
 MAX_REQUEST_BYTES = 64 * 1024
 """The longest request that is taken: requests hold some numbers, or a name."""
@@ -49,7 +52,7 @@ class Guarded:
         self._server.add_registered_method_handlers(service, guarded)
 
     def _guarded(self, method: str, handler: Any) -> Any:
-        """A handler that is given bytes."""
+        """A handler that is given bytes. Lines that are logged within it name the call."""
         kind = next(each for each in _KINDS if getattr(handler, each) is not None)
         behaviour, decode = getattr(handler, kind), handler.request_deserializer
 
@@ -66,9 +69,11 @@ class Guarded:
         # `wraps` keeps the attributes that gRPC reads, such as one that says that a watch holds no thread.
         @functools.wraps(behaviour)
         def guarded(request: Any, context: grpc.ServicerContext, *more: Any) -> Any:
-            self._admit(method, context)
-            if handler.request_streaming:
-                return behaviour((decoded(data, context) for data in request), context, *more)
-            return behaviour(decoded(request, context), context, *more)
+            request_id = given_request_id(context.invocation_metadata())
+            with bound_contextvars(method=method.rpartition("/")[2], request_id=request_id):
+                self._admit(method, context)
+                if handler.request_streaming:
+                    return behaviour((decoded(data, context) for data in request), context, *more)
+                return behaviour(decoded(request, context), context, *more)
 
         return handler._replace(request_deserializer=None, **{kind: guarded})

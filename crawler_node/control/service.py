@@ -168,6 +168,9 @@ def _abort(refusal: ControlRefusal, context: grpc.ServicerContext) -> NoReturn:
 def _refuse(code: grpc.StatusCode, reason: str, message: str, context: grpc.ServicerContext) -> NoReturn:
     info = Any()
     info.Pack(error_details_pb2.ErrorInfo(reason=reason, domain="toehold"))
-    rich = status_pb2.Status(code=code.value[0], message=message, details=[info])
+    request = Any()
+    request_id = structlog.contextvars.get_contextvars().get("request_id", "")
+    request.Pack(error_details_pb2.RequestInfo(request_id=request_id))
+    rich = status_pb2.Status(code=code.value[0], message=message, details=[info, request])
     context.set_trailing_metadata((("grpc-status-details-bin", rich.SerializeToString()),))
     context.abort(code, message)

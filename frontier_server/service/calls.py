@@ -11,7 +11,7 @@ import structlog
 from google.protobuf.message import Message
 
 from toehold import logs
-from toehold.request_ids import REQUEST_ID_KEY, is_request_id, new_request_id
+from toehold.request_ids import given_request_id
 
 from .answering import Context
 
@@ -25,7 +25,8 @@ def logged(method: str, context: Context) -> Iterator[None]:
 
     gRPC gives each call a task, and so a context, of its own.
     """
-    structlog.contextvars.bind_contextvars(method=method, request_id=_request_id(context))
+    request_id = given_request_id(context.invocation_metadata())
+    structlog.contextvars.bind_contextvars(method=method, request_id=request_id)
     if not logs.debugging():
         yield
         return
@@ -48,14 +49,6 @@ def note(request: Message) -> None:
     """Note which crawl the call is about, for its line in the log."""
     if logs.debugging() and "crawl" in request.DESCRIPTOR.fields_by_name:
         _crawl.set(str(getattr(request, "crawl")))  # noqa: B009  # not every message has it
-
-
-def _request_id(context: Context) -> str:
-    """The id that the caller gave, or else a new one."""
-    for key, value in context.invocation_metadata() or ():
-        if key == REQUEST_ID_KEY and is_request_id(value):
-            return str(value)
-    return new_request_id()
 
 
 def _name(code: object) -> str:

@@ -16,12 +16,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.node import Run
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
 
 from crawler_node.control.handler import MAX_POOL_SIZE
 from crawler_node.control.service import SERVICE, CannotListen, NodeServer, listen_address
 from crawler_node.control.single_process import SingleProcessControl
 from crawler_node.process import NodeExitCode
 from toehold.node.v1 import node_pb2, node_pb2_grpc
+from toehold_client import NodeClient, request_id
+from toehold_client.errors import UnknownToe
 
 
 class Served:
@@ -223,3 +227,14 @@ def test_bytes_that_are_no_message_are_refused_and_told_in_no_log(
         refused(partial(list, answer), grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE")
     assert not served.run.node.draining and served.health() == health_pb2.HealthCheckResponse.SERVING
     assert "Traceback" not in caplog.text and "Exception" not in caplog.text
+
+
+def test_lines_and_errors_of_a_call_have_its_request_id(served: Served) -> None:
+    with NodeClient(served.server.address) as client, capture_logs([merge_contextvars]) as lines:
+        with request_id("night-1"), pytest.raises(UnknownToe) as failure:
+            client.kill_toe(9999)
+        assert failure.value.request_id == "night-1"
+        with request_id("night-2"):
+            client.kill_toe(client.list_toes()[0].serial)
+    killed = [line for line in lines if line["event"] == "toe_killed"]
+    assert [(line["method"], line["request_id"]) for line in killed] == [("KillToe", "night-2")]
