@@ -159,9 +159,10 @@ def test_buf_shows_a_refusal_with_its_reason(server: ServerProcess) -> None:
     method = f"{server.address}/{FRONTIER}.FrontierAdminService/GetCrawl"
     told = buf_curl(method, "--data", '{"crawl": "no-such-crawl"}')
     assert told.returncode == NOT_FOUND << 3
-    (detail,) = json.loads(told.stderr)["details"]
+    detail, request = json.loads(told.stderr)["details"]
     info = error_details_pb2.ErrorInfo.FromString(base64.b64decode(detail["value"] + "=="))
     assert (detail["type"], info.reason) == ("google.rpc.ErrorInfo", "UNKNOWN_CRAWL")
+    assert request["type"] == "google.rpc.RequestInfo"
 
 
 def test_buf_lists_the_methods_of_every_program(program: tuple[str, set[str]]) -> None:
