@@ -19,8 +19,8 @@ def fast_imports() -> Iterator[None]:
     Imports create hundreds of thousands of objects and hardly any garbage. Collecting garbage meanwhile would
     take a quarter of the time; `freeze` spares later collections those objects.
     """
-    # gRPC's C core would write lines of its own between those of the log, such as one for each client that TLS
-    # turns away. It looks when it is imported.
+    # gRPC's C core would write lines of its own between those of the log: one for each client that TLS turns
+    # away. It looks when it is imported.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     modules: dict[str, Any] = sys.modules
     hidden = [name for name in _NOT_NEEDED if name not in modules]
