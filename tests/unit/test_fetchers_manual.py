@@ -16,6 +16,11 @@ ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs/fetchers.md").read_text()
 T = TypeVar("T")
 _REFUSED = re.compile(r'Refused\(\s*"([A-Z_]+)"')
+_DENIED = re.compile(r'(Unauthenticated|PermissionDenied)\(\s*"([A-Z_]+)"')
+_DENIED_CODES = {
+    "Unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+    "PermissionDenied": grpc.StatusCode.PERMISSION_DENIED,
+}
 _CLOSING = re.compile(r'"(STORE_FAILED|SHUTTING_DOWN)"')
 
 
@@ -27,6 +32,8 @@ def reasons() -> dict[str, grpc.StatusCode]:
         text = file.read_text()
         found |= dict.fromkeys(_REFUSED.findall(text), grpc.StatusCode.RESOURCE_EXHAUSTED)
         found |= dict.fromkeys(_CLOSING.findall(text), grpc.StatusCode.UNAVAILABLE)
+    for file in (ROOT / "protos/toehold/access").glob("*.py"):
+        found |= {reason: _DENIED_CODES[kind] for kind, reason in _DENIED.findall(file.read_text())}
     return found
 
 

@@ -17,6 +17,23 @@ OF_THE_SHELL = {
     "DISK_RESERVE": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "SHUTTING_DOWN": grpc.StatusCode.UNAVAILABLE,
     "STORE_FAILED": grpc.StatusCode.UNAVAILABLE,
+    "CALLER_LIMIT": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    **dict.fromkeys(
+        (
+            "CREDENTIALS_MISSING",
+            "TOKEN_UNKNOWN",
+            "TOKEN_EXPIRED",
+            "TOKEN_REVOKED",
+            "CERTIFICATE_EXPIRED",
+            "CERTIFICATE_REVOKED",
+            "CALLER_UNKNOWN",
+            "CALLER_REVOKED",
+        ),
+        grpc.StatusCode.UNAUTHENTICATED,
+    ),
+    **dict.fromkeys(
+        ("ROLE_MISSING", "CRAWL_NOT_ALLOWED", "NODE_NOT_ALLOWED"), grpc.StatusCode.PERMISSION_DENIED
+    ),
 }
 """Reasons that are no FrontierError's."""
 RETRIES_S = {"CRAWL_HELD": 1.0}

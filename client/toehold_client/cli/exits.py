@@ -63,7 +63,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
     ExitCode.ABORTED: "run: the crawl was stopped",
     ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node or toe thread",
-    ExitCode.DENIED: "the frontier or node does not know the caller, or the caller may not do this",
+    ExitCode.DENIED: "it is unknown who calls, or the caller may not do this",
     ExitCode.INTERRUPTED: "interrupted",
 }
 

@@ -60,7 +60,7 @@ def test_a_group_shows_the_whole_first_sentence_of_each_command(
 def test_help_groups_commands_by_purpose(toehold_at: Toehold) -> None:
     output = toehold_at("--help")[1]
     headings = [line[:-1] for line in output.splitlines() if line.endswith(":") and line[:1].isupper()]
-    assert headings == ["Options", "Crawl", "Watch", "Ask", "Steer", "Nodes", "Upkeep"]
+    assert headings == ["Options", "Crawl", "Watch", "Ask", "Steer", "Nodes", "Access", "Upkeep"]
     listed = [line.split()[0] for line in output.splitlines() if line[:2] == "  " and line[2:3].isalpha()]
     for name in toehold.commands:
         assert listed.count(name) == 1, name

@@ -37,7 +37,7 @@ a list of callers is open to everybody. Further reasons: CREDENTIALS_MISSING,
 TOKEN_UNKNOWN, TOKEN_EXPIRED, TOKEN_REVOKED, CERTIFICATE_EXPIRED,
 CERTIFICATE_REVOKED, CALLER_UNKNOWN, CALLER_REVOKED (UNAUTHENTICATED);
 ROLE_MISSING, CRAWL_NOT_ALLOWED, NODE_NOT_ALLOWED (PERMISSION_DENIED);
-CALLER_LIMIT (RESOURCE_EXHAUSTED, with google.rpc.RetryInfo). A stream or a long
+CALLER_LIMIT (RESOURCE_EXHAUSTED), with google.rpc.RetryInfo. A stream or a long
 poll ends with such a reason if its caller loses the right to it.
 """
 
