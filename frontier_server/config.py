@@ -19,12 +19,14 @@ MIB = 1024 * 1024
 CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # default: a sixteenth of memory, within bounds
 MAX_CACHE_MIB = 1024 * 1024
 DEFAULT_LISTEN = "127.0.0.1:7707"
+METRICS_EXAMPLE = "127.0.0.1:9707"
 _KINDS: dict[object, str] = {
     str: "text",
     bool: "true or false",
     float: "a number",
     int: "a whole number",
     int | None: "a whole number",
+    str | None: "text",
 }
 _PORT = re.compile(r"[0-9]{1,5}")
 
@@ -51,6 +53,7 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     log_level: str = "info"
     otlp: str = ""
     trace_ratio: float = 0.01
+    metrics: str | None = None  # None: not served
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Config:
     otlp: str = ""  # the address of an OpenTelemetry collector; empty: no traces
     trace_ratio: float = 0.01  # the share of leases that are traced
     settings_file: Path | None = None  # read again at SIGHUP, for log_level
+    metrics: tuple[str, int] | None = None  # where Prometheus finds them: host and port
 
 
 def read_file(path: Path) -> ServerFile:
@@ -125,6 +129,12 @@ def usable(
         raise ConfigError("--set-clock changes the data directory; use it without --read-only")
     host, port = parse_listen(settings.listen)
     _check_access(settings, host)
+    metrics = None if settings.metrics is None else parse_listen(settings.metrics, "metrics", METRICS_EXAMPLE)
+    if metrics is not None and not settings.insecure and not is_loopback(metrics[0]):
+        raise ConfigError(
+            f"metrics: {metrics[0]} is not a loopback address, and metrics are plain HTTP that anybody "
+            f"may read; use a loopback address such as 127.0.0.1, or --insecure on a network that you trust"
+        )
     if not 1 <= settings.lease_seconds <= 86_400:
         raise ConfigError(f"lease_seconds must be between 1 and 86400, got {settings.lease_seconds}")
     if not 0.1 <= settings.heartbeat_seconds <= settings.lease_seconds / 2:
@@ -170,6 +180,7 @@ def usable(
         otlp=settings.otlp,
         trace_ratio=settings.trace_ratio,
         settings_file=settings_file,
+        metrics=metrics,
     )
 
 
@@ -209,9 +220,9 @@ def default_cache_mib() -> int:
     return max(LEAST_CACHE_MIB, min(memory_bytes() // MIB // CACHE_SHARE, MOST_CACHE_MIB))
 
 
-def parse_listen(text: str) -> tuple[str, int]:
+def parse_listen(text: str, setting: str = "listen", example: str = DEFAULT_LISTEN) -> tuple[str, int]:
     """`HOST:PORT` or `[V6]:PORT` → host and port (0: any free one)."""
     host, colon, port = text.rpartition(":")
     if not (colon and host and _PORT.fullmatch(port)) or int(port) > 65535:
-        raise ConfigError(f"listen must be HOST:PORT, such as {DEFAULT_LISTEN}, got {text!r}")
+        raise ConfigError(f"{setting} must be HOST:PORT, such as {example}, got {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -16,7 +16,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import grpc
@@ -72,6 +72,9 @@ from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 from .stores.unchanged import StoreInUse, open_unchanged
 
+if TYPE_CHECKING:
+    from .metrics.page import FrontierMetrics
+
 MIN_DESCRIPTORS = 64
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7
 WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
@@ -119,6 +122,10 @@ class CannotListen(Exception):
     is_flag=True,
     default=None,
     help="Allow an address beyond loopback without TLS and callers.",
+)
+@click.option(
+    "--metrics",
+    help="HOST:PORT to serve metrics on, for Prometheus; port 0 takes a free one. Default: not served.",
 )
 @click.option(
     "--lease-seconds",
@@ -416,7 +423,9 @@ async def _serve(
     if not config.read_only:  # it gives out no leases
         tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.port}")
         traces = None if tracer is None else LeaseTraces(tracer, config.trace_ratio)
-    register(server, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
+    metrics = await _metrics(config, runner, store)
+    measured: Any = server if metrics is None else metrics.measured(server)
+    register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
     host = f"[{config.host}]" if ":" in config.host else config.host
     try:
         _check_free(config)  # first: gRPC's own error comes with lines for its developers
@@ -438,8 +447,19 @@ async def _serve(
     runner.tasks.keep("watch of the clock", _watch_clock(clock))
     if callers is not None:
         runner.tasks.keep("watch of the callers", gate.watch())
+    shown = {}
+    if metrics is not None:
+        metrics.start()
+        shown = {"metrics": metrics.address}
     print(f"toehold-frontier serving on {host}:{port}", flush=True)
-    _log.info("serving", listen=f"{host}:{port}", data=str(config.data), version=version(), core=core_kind())
+    _log.info(
+        "serving",
+        listen=f"{host}:{port}",
+        **shown,
+        data=str(config.data),
+        version=version(),
+        core=core_kind(),
+    )
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -452,6 +472,8 @@ async def _serve(
             with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
                 async with asyncio.timeout(CLOSE_S):
                     await crawl_logs.drain()
+    if metrics is not None:
+        await metrics.close()
     runner.begin_close()
     await server.stop(GRACE_S)
     await runner.close()
@@ -461,6 +483,23 @@ async def _serve(
     if runner.corrupt is not None:
         raise runner.corrupt
     return runner.failed.result() if runner.failed.done() else ""
+
+
+async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "FrontierMetrics | None":
+    """The page of metrics, if one is wanted. If its address cannot be taken, closes the runner and raises
+    CannotListen."""
+    if config.metrics is None:
+        return None
+    from .metrics.page import FrontierMetrics  # here: the library takes a tenth of a start
+
+    try:
+        return FrontierMetrics(runner, store, config, (version(), core_kind()))
+    except OSError as problem:
+        await runner.close()
+        host, port = config.metrics
+        raise CannotListen(
+            f"cannot serve metrics on {host}:{port}: the port is taken, or the address is not this machine's"
+        ) from problem
 
 
 async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:

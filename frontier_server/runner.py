@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from time import perf_counter
 from typing import TypeVar
 
 import structlog
@@ -30,6 +31,9 @@ from .waking import Waiting
 __all__ = ["Closing", "Refused", "Runner"]
 
 A = TypeVar("A")
+
+Took = Callable[[float], None]
+"""Gets how many seconds something took."""
 
 STALL_RETRY_S = 0.01
 WATCH_EVERY_S = 0.5
@@ -51,6 +55,10 @@ class Refused(Exception):
 
 
 async def _nothing() -> None:
+    return
+
+
+def _untold(_: float) -> None:
     return
 
 
@@ -97,6 +105,8 @@ class Runner:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._disk_low = self._pressed = False
+        self._flush_took: Took = _untold
+        self._write_took: Took = _untold
         self._closing = False
         self.tasks = Tasks(self._fail)
         self.waiting = Waiting(self._lock, self.tasks)  # for leases
@@ -116,6 +126,15 @@ class Runner:
     def job_logs(self) -> JobLogs:
         """The logs of crawl events."""
         return self._feed.logs
+
+    def measure(self, flush: Took, write: Took) -> None:
+        """Tell how long each flush and each write takes from now on."""
+        self._flush_took, self._write_took = flush, write
+
+    @property
+    def awaiting_flush(self) -> int:
+        """How many answers wait until what they tell is durable."""
+        return len(self._durable_waiters)
 
     # Running operations.
 
@@ -176,6 +195,7 @@ class Runner:
 
     async def _write(self, changes: Changes) -> None:
         cancelled = False
+        start_s = perf_counter()
         while True:
             try:
                 self._store.write(changes)
@@ -190,6 +210,7 @@ class Runner:
                 await asyncio.sleep(STALL_RETRY_S)  # the lock is held: no other operation runs
             except asyncio.CancelledError:
                 cancelled = True  # memory has changed, so the write must still succeed
+        self._write_took(perf_counter() - start_s)
         self._written += 1
         task = asyncio.current_task()
         if cancelled and task is not None:
@@ -203,7 +224,9 @@ class Runner:
             mark = self._written  # a flush covers what was written before it began
             news = self._feed.collect()
             if self._sync or news:
+                start_s = perf_counter()
                 await asyncio.to_thread(self._make_durable, news)
+                self._flush_took(perf_counter() - start_s)
             self._durable = mark
             waiting = []
             for wanted, waiter in self._durable_waiters:

@@ -4,6 +4,7 @@ from .frontier import Frontier
 from .operators.administration import Administration
 from .operators.control import Control
 from .operators.history import History
+from .operators.measures import Measures
 from .operators.nodes import Nodes
 from .operators.views import Views
 from .shard import Shard
@@ -21,4 +22,5 @@ class Core:
         self.views = Views(shard)  # operators: descriptions and statistics of crawls
         self.history = History(shard)  # operators: events and outcomes
         self.nodes = Nodes(shard)  # operators: nodes and their toe pools
+        self.measures = Measures(shard)  # those who watch: numbers
         self.upkeep = Upkeep(shard)  # the server itself

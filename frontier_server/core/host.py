@@ -141,6 +141,10 @@ class Hosts:
         assert host.place is not None
         tx.put(*host.place, encode(host.row))
 
+    def known(self) -> list[Host]:
+        """The hosts and groups in memory."""
+        return list(self._hosts.values())
+
     def in_flight(self) -> dict[str, int]:
         """The numbers of requests in flight, by host or group."""
         return {host.name: host.in_flight for host in self._hosts.values() if host.in_flight}

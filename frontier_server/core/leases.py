@@ -6,7 +6,7 @@ period, and keeps its unique number (`keys.lease_serial`). A node has one sessio
 a new session ends the leases of the earlier one.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
@@ -328,6 +328,12 @@ class LeaseTable:
         """The next time to look for expired leases."""
         return self._deadlines[0][0] if self._deadlines else None
 
+    def presences(self, now_ms: int) -> Counter[Presence]:
+        """How many of the nodes that `nodes` lists are there, silent, lost, or have left."""
+        return Counter(
+            [self._presence(node, now_ms) for node in self._nodes.values() if _listed(node, now_ms)]
+        )
+
     def nodes(self, now_ms: int) -> list[NodeView]:
         """The nodes that were seen within a day, the last seen first."""
         return [
@@ -344,7 +350,7 @@ class LeaseTable:
                 rival=self.rival_of(name, now_ms),
             )
             for name, node in reversed(self._nodes.items())
-            if now_ms - node.last_seen_ms < LISTED_MS or node.leases
+            if _listed(node, now_ms)
         ]
 
     def _node(self, name: str, session: str) -> _Node:
@@ -362,6 +368,10 @@ class LeaseTable:
                 del self._nodes[name]
                 self._present.pop(name, None)
                 return
+
+
+def _listed(node: _Node, now_ms: int) -> bool:
+    return now_ms - node.last_seen_ms < LISTED_MS or bool(node.leases)
 
 
 def _unknown(name: str) -> UnknownNode:

@@ -8,6 +8,7 @@ limit never refuses small messages, such as heartbeats.
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any
@@ -40,6 +41,8 @@ MAX_STREAMS = 8  # of URIs and seeds, at once
 MAX_CALLS = 40_000  # open at once: each waits, or is a stream
 
 _log = structlog.get_logger()
+
+refused_early: Counter[str] = Counter()  # reason → calls refused before their request was decoded
 
 _BATCHES = ("Schedule", "Finished")
 _WAITING = ("Next",)  # beside streams
@@ -249,6 +252,7 @@ async def _failures_told(context: Context) -> AsyncIterator[None]:
     try:
         yield
     except (FrontierError, Refused, AccessDenied) as problem:
+        refused_early[problem.reason] += 1
         await abort(context, problem)
     except (grpc.aio.AbortError, grpc.aio.InternalError):  # the latter: the caller has left
         raise

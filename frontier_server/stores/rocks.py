@@ -16,6 +16,7 @@ buffer is full. `power_cut` cuts off holes within a log at the start.
 import re
 import resource
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,12 +58,31 @@ MEMORY_FILTER_SHARE = 0.02  # of a buffer
 # A file with mostly deletions is compacted: otherwise scans would walk over popped queue heads, ended leases
 # and logged outcomes.
 TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
+LEVELS = 7  # RocksDB's default
 
 
 # RocksDB's words for files that no retry makes readable, and for a store that another process uses.
 _DAMAGE = re.compile(r"Corruption|No such file or directory: .*(?:\.sst|MANIFEST-\d+):")
 _TORN = re.compile(r"Corruption: .*MANIFEST")
 _IN_USE = re.compile(r"While lock file|lock hold by current process")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatistics:
+    """What RocksDB tells of itself, of all families together."""
+
+    write_buffer_bytes: int  # memtables
+    waiting_write_buffers: int  # full ones, which are not written to files yet
+    is_stopped: bool  # it takes no writes
+    delayed_bytes_per_s: int  # the rate that it slows writes down to; 0 if it does not
+    pending_compaction_bytes: int
+    running_compactions: int
+    running_flushes: int
+    cache_bytes: int
+    cache_limit_bytes: int
+    file_bytes: int
+    files_of_level: tuple[int, ...]
+    background_errors: int
 
 
 class StoreUnavailable(StoreFailed):
@@ -194,6 +214,29 @@ class RocksStore:
         return bool(
             self._db.property_int_value("rocksdb.is-write-stopped")
             or self._db.property_int_value("rocksdb.actual-delayed-write-rate")
+        )
+
+    def statistics(self) -> "StoreStatistics":
+        """What RocksDB tells of itself without looking for it. Takes some ten microseconds."""
+        whole = self._db.property_int_value
+        families = list(self._families.values())
+
+        def total(name: str) -> int:
+            return sum(family.property_int_value(name) or 0 for family in families)
+
+        return StoreStatistics(
+            write_buffer_bytes=total("rocksdb.cur-size-all-mem-tables"),
+            waiting_write_buffers=total("rocksdb.num-immutable-mem-table"),
+            is_stopped=bool(whole("rocksdb.is-write-stopped")),
+            delayed_bytes_per_s=whole("rocksdb.actual-delayed-write-rate") or 0,
+            pending_compaction_bytes=total("rocksdb.estimate-pending-compaction-bytes"),
+            running_compactions=whole("rocksdb.num-running-compactions") or 0,
+            running_flushes=whole("rocksdb.num-running-flushes") or 0,
+            cache_bytes=whole("rocksdb.block-cache-usage") or 0,
+            cache_limit_bytes=whole("rocksdb.block-cache-capacity") or 0,
+            file_bytes=total("rocksdb.total-sst-files-size"),
+            files_of_level=tuple(total(f"rocksdb.num-files-at-level{level}") for level in range(LEVELS)),
+            background_errors=whole("rocksdb.background-errors") or 0,
         )
 
     def checkpoint(self, path: Path) -> None:

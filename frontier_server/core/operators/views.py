@@ -90,25 +90,7 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
     fetches = not crawl.running or crawl.leases_out > 0 or asked_lately(crawl, now_ms, leases)
     return StatisticsView(
         now_ms,
-        {
-            "discovered_count": counters.discovered,
-            "queued_count": counters.queued,
-            "leased_count": crawl.leases_out,
-            "succeeded_count": counters.succeeded,
-            "failed_count": counters.failed,
-            "disregarded_count": counters.disregarded,
-            "deferred_count": counters.deferred,
-            "lapsed_count": counters.lapsed,
-            "robots_fetch_count": counters.robots_fetches,
-            "bytes_count": counters.bytes,
-            "novel_count": counters.novel,
-            "novel_bytes_count": counters.novel_bytes,
-            "relocated_count": counters.relocated,
-            "future_count": counters.future,
-            "retired_uri_count": counters.retired_uris,
-            "ineligible_uri_count": counters.ineligible_uris,
-            "noted_count": counters.noted,
-        },
+        counts_of(crawl),
         fetch_statuses=dict(counters.fetch_statuses),
         verdicts=dict(counters.verdicts),
         queue_states=queue_counts(crawl),
@@ -125,6 +107,30 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
         annotations=dict(counters.annotations),
         remaining_ms=remaining_ms(crawl, now_ms) if fetches else None,
     )
+
+
+def counts_of(crawl: Crawl) -> dict[str, int]:
+    """A crawl's counts; the contract's names."""
+    counters = crawl.counters
+    return {
+        "discovered_count": counters.discovered,
+        "queued_count": counters.queued,
+        "leased_count": crawl.leases_out,
+        "succeeded_count": counters.succeeded,
+        "failed_count": counters.failed,
+        "disregarded_count": counters.disregarded,
+        "deferred_count": counters.deferred,
+        "lapsed_count": counters.lapsed,
+        "robots_fetch_count": counters.robots_fetches,
+        "bytes_count": counters.bytes,
+        "novel_count": counters.novel,
+        "novel_bytes_count": counters.novel_bytes,
+        "relocated_count": counters.relocated,
+        "future_count": counters.future,
+        "retired_uri_count": counters.retired_uris,
+        "ineligible_uri_count": counters.ineligible_uris,
+        "noted_count": counters.noted,
+    }
 
 
 def queue_counts(crawl: Crawl) -> dict[QueueState, int]:

@@ -1,0 +1,93 @@
+"""What memory has in numbers, for somebody who looks every few seconds: no row is read.
+
+Each question is about a bounded part, so that a caller can let others run in between.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+
+from ..crawl import Crawl
+from ..host import Host
+from ..machines.lifecycle import CrawlState
+from ..model import Presence
+from ..queue import QueueState
+from ..shard import Shard
+from .views import counts_of, queue_counts
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlMeasures:
+    """A crawl in numbers."""
+
+    name: str
+    state: CrawlState
+    has_problem: bool  # a problem led to this state
+    counts: Mapping[str, int] = field(default_factory=dict)
+    fetch_statuses: Mapping[int, int] = field(default_factory=dict)
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    queues: Mapping[QueueState, int] = field(default_factory=dict)
+    deepest_queue: int = 0
+    events: int = 0
+
+
+class Measures:
+    """The numbers of a shard."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def crawls(self, most: int) -> tuple[Sequence[int], Sequence[int]]:
+        """The numbers of the crawls in memory: of `most`, those that have not finished before others and new
+        ones before old ones; and those of the rest."""
+        crawls = self._shard.registry.crawls
+        if len(crawls) <= most:
+            return list(crawls), ()
+        first = nlargest(most, crawls.values(), key=_rank)
+        chosen = {crawl.number for crawl in first}
+        return sorted(chosen), [number for number in crawls if number not in chosen]
+
+    @property
+    def torn_down(self) -> int:
+        """How many crawls were torn down."""
+        return len(self._shard.registry.torn)
+
+    def crawl(self, number: int) -> CrawlMeasures | None:
+        """A crawl; None if it is no longer in memory."""
+        crawl = self._shard.registry.crawls.get(number)
+        if crawl is None:
+            return None
+        counters = crawl.counters
+        return CrawlMeasures(
+            crawl.name,
+            crawl.state,
+            bool(crawl.state_row.reason),
+            counts=counts_of(crawl),
+            fetch_statuses=dict(counters.fetch_statuses),
+            verdicts=dict(counters.verdicts),
+            queues=queue_counts(crawl),
+            deepest_queue=max(crawl.largest.values(), default=0),
+            events=counters.next_event - 1,
+        )
+
+    @property
+    def leases_out(self) -> int:
+        """How many leases of all crawls are out."""
+        return len(self._shard.leases)
+
+    def nodes(self, now_ms: int) -> Counter[Presence]:
+        """How many of the listed nodes are there, silent, lost, or have left."""
+        return self._shard.leases.presences(max(now_ms, self._shard.now_ms))
+
+    def hosts(self) -> Sequence[Host]:
+        """The hosts in memory, and the groups of hosts. `resting` counts a part of them."""
+        return self._shard.hosts.known()
+
+    def resting(self, hosts: Sequence[Host], now_ms: int) -> int:
+        """How many of these hosts rest."""
+        return sum([host.row.next_allowed_ms > now_ms for host in hosts])
+
+
+def _rank(crawl: Crawl) -> tuple[bool, int]:
+    return crawl.state is not CrawlState.FINISHED, crawl.number

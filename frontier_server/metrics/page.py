@@ -1,0 +1,184 @@
+"""The frontier's page of metrics.
+
+A scrape runs in a thread of its own. It asks the event loop for what memory has, in slices between which
+others are served; no row is read, and no operation waits. Numbers may be a flush ahead of what is durable.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import TimeoutError as NoAnswer
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import grpc
+
+from toehold.metrics_page import Families, Family, MetricsPage, Unavailable, new_histogram, new_registry
+
+from ..config import Config
+from ..core.model import Presence
+from ..core.operators.measures import CrawlMeasures
+from ..runner import Runner
+from ..service.arrivals import refused_early
+from ..stores.rocks import RocksStore, StoreStatistics
+from .crawls import add_crawls
+from .definitions import (
+    AWAITING_FLUSH,
+    BUILD_INFO,
+    COMMIT,
+    CRAWLS_TORN_DOWN,
+    DISK_FREE,
+    DISK_RESERVE,
+    FLUSH,
+    HOSTS,
+    HOSTS_RESTING,
+    LEASES_OUT,
+    LOOP_LAG,
+    MAX_CRAWLS,
+    NODES,
+    OF_ALL,
+    OF_CRAWLS,
+    OF_STORE,
+    REFUSED,
+    WAITING_NEXT,
+)
+from .rpcs import Measured, Rpcs
+from .store import add_store
+
+LAG_EVERY_S = 0.25
+ANSWER_S = 5.0  # for the event loop to answer
+CRAWLS_A_SLICE, HOSTS_A_SLICE = 20, 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the event loop's side of the server has at a scrape."""
+
+    named: list[CrawlMeasures]
+    others: list[CrawlMeasures]
+    torn_down: int
+    leases: int
+    hosts: int
+    resting: int
+    nodes: dict[Presence, int]
+    waiting_next: int
+    awaiting_flush: int
+    refused_early: dict[str, int]
+    store: StoreStatistics
+
+
+class FrontierMetrics:
+    """The metrics of a frontier, and the page that shows them."""
+
+    def __init__(self, runner: Runner, store: RocksStore, config: Config, build: tuple[str, str]) -> None:
+        """Take the address. `build` is the version and the kind of core. Needs the running event loop. Raises
+        OSError."""
+        assert config.metrics is not None
+        self._runner = runner
+        self._store = store
+        self._config = config
+        self._build = build
+        self._loop = asyncio.get_running_loop()
+        registry = new_registry()
+        self._rpcs = Rpcs(registry)
+        self._lag = new_histogram(LOOP_LAG, registry)
+        flush, commit = new_histogram(FLUSH, registry), new_histogram(COMMIT, registry)
+        registry.register(self)
+        self._page = MetricsPage(*config.metrics, registry)
+        runner.measure(flush.observe, commit.observe)
+
+    def measured(self, server: grpc.aio.Server) -> Measured:
+        """A server to which services are added whose calls are measured."""
+        return Measured(server, self._rpcs)
+
+    @property
+    def address(self) -> str:
+        """Where the page is, HOST:PORT."""
+        return self._page.address
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._page.start()
+        self._runner.tasks.keep("watch of the event loop", self._watch_loop())
+
+    async def close(self) -> None:
+        """Answer no more."""
+        await asyncio.to_thread(self._page.close)
+
+    async def _watch_loop(self) -> None:
+        while True:
+            due_s = self._loop.time() + LAG_EVERY_S
+            await asyncio.sleep(LAG_EVERY_S)
+            self._lag.observe(max(self._loop.time() - due_s, 0.0))
+
+    def collect(self) -> Iterable[Family]:
+        """What there is to read. Raises Unavailable if the event loop does not answer."""
+        reading = self._read()
+        server = Families((AWAITING_FLUSH, DISK_FREE, DISK_RESERVE, BUILD_INFO, REFUSED))
+        server.add(AWAITING_FLUSH, reading.awaiting_flush)
+        server.add(DISK_RESERVE, self._config.disk_reserve_bytes)
+        server.add(BUILD_INFO, 1, *self._build)
+        for reason, count in reading.refused_early.items():
+            server.add(REFUSED, count, reason)
+        with suppress(OSError):  # then the metric has no value
+            space = os.statvfs(self._config.data)
+            server.add(DISK_FREE, space.f_bavail * space.f_frsize)
+        whole = Families(OF_ALL)
+        whole.add(CRAWLS_TORN_DOWN, reading.torn_down)
+        whole.add(LEASES_OUT, reading.leases)
+        whole.add(HOSTS, reading.hosts)
+        whole.add(HOSTS_RESTING, reading.resting)
+        whole.add(WAITING_NEXT, reading.waiting_next)
+        for presence in Presence:
+            whole.add(NODES, reading.nodes.get(presence, 0), presence.value)
+        crawls, store = Families(OF_CRAWLS), Families(OF_STORE)
+        add_crawls(crawls, reading.named, reading.others)
+        add_store(store, reading.store)
+        return chain(crawls, whole, server, store)
+
+    def _read(self) -> _Reading:
+        asked = asyncio.run_coroutine_threadsafe(self._reading(), self._loop)
+        try:
+            return asked.result(ANSWER_S)
+        except NoAnswer:
+            asked.cancel()
+            raise Unavailable(f"the frontier did not answer within {ANSWER_S:g} s") from None
+
+    async def _reading(self) -> _Reading:
+        runner, measures = self._runner, self._runner.core.measures
+        named, others = measures.crawls(MAX_CRAWLS)
+        named_measures = await self._crawls(named)
+        other_measures = await self._crawls(others)
+        hosts = measures.hosts()
+        resting = 0
+        for start in range(0, len(hosts), HOSTS_A_SLICE):
+            resting += measures.resting(hosts[start : start + HOSTS_A_SLICE], runner.now_ms())
+            await asyncio.sleep(0)
+        return _Reading(
+            named_measures,
+            other_measures,
+            measures.torn_down,
+            measures.leases_out,
+            len(hosts),
+            resting,
+            dict(measures.nodes(runner.now_ms())),
+            len(runner.waiting),
+            runner.awaiting_flush,
+            dict(refused_early),
+            self._store.statistics(),
+        )
+
+    async def _crawls(self, numbers: Iterable[int]) -> list[CrawlMeasures]:
+        measures: list[CrawlMeasures] = []
+        for part in _slices(numbers, CRAWLS_A_SLICE):
+            found = map(self._runner.core.measures.crawl, part)
+            measures.extend(crawl for crawl in found if crawl is not None)
+            await asyncio.sleep(0)
+        return measures
+
+
+def _slices(numbers: Iterable[int], size: int) -> Iterator[list[int]]:
+    left = iter(numbers)
+    while part := list(islice(left, size)):
+        yield part

@@ -1,0 +1,80 @@
+"""The metrics of a program: their names, and what they mean. One table describes each program's metrics; the
+page that Prometheus scrapes (`metrics_page`) and docs/metrics.md both follow it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a metric's value does: Prometheus' types."""
+
+    COUNTER = "counter"
+    """Only grows, from 0 at the start of the program unless its meaning says more."""
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Across(StrEnum):
+    """How the values of several processes make one."""
+
+    SUM = "sum"
+    LEAST = "least"
+    MOST = "most"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric, by the name that a scrape shows."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    """The upper bounds of a histogram's buckets, in its unit."""
+    across: Across = Across.SUM
+
+    @property
+    def unit(self) -> str:
+        """The unit that its name ends in; empty if it counts things."""
+        words = self.name.removesuffix("_total").split("_")
+        return words[-1] if words[-1] in ("seconds", "bytes") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Metrics that belong together, under a heading."""
+
+    heading: str
+    metrics: tuple[Metric, ...]
+
+
+def counter(name: str, meaning: str, *labels: str) -> Metric:
+    """A counter."""
+    return Metric(name, Kind.COUNTER, meaning, labels)
+
+
+def gauge(name: str, meaning: str, *labels: str, across: Across = Across.SUM) -> Metric:
+    """A gauge."""
+    return Metric(name, Kind.GAUGE, meaning, labels, across=across)
+
+
+def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Metric:
+    """A histogram."""
+    return Metric(name, Kind.HISTOGRAM, meaning, labels, buckets)
+
+
+# The names are those of the Prometheus client libraries, whatever the program.
+PROCESS = Section(
+    "The process",
+    (
+        counter("process_cpu_seconds_total", "CPU time, of the user and of the system."),
+        gauge("process_resident_memory_bytes", "Memory that is resident."),
+        gauge("process_virtual_memory_bytes", "Memory that is mapped."),
+        gauge("process_open_fds", "Open descriptors."),
+        gauge("process_max_fds", "The limit of open descriptors.", across=Across.LEAST),
+        gauge(
+            "process_start_time_seconds", "When the process started, since the epoch.", across=Across.LEAST
+        ),
+    ),
+)

@@ -1,0 +1,145 @@
+"""Serves a program's metrics to Prometheus, over plain HTTP, in threads of its own."""
+
+import socket
+import socketserver
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+from prometheus_client import Counter, Histogram, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import MetricsHandler
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from .metrics import Kind, Metric
+
+PATH = "/metrics"
+MAX_CONNECTIONS = 8
+IDLE_S = 10.0  # after so long a silent connection is closed
+
+Family = CounterMetricFamily | GaugeMetricFamily
+
+
+class Unavailable(Exception):
+    """The program cannot tell its metrics now."""
+
+
+def new_registry() -> CollectorRegistry:
+    """A registry that has the metrics of the process."""
+    disable_created_metrics()  # a series for the birth of each counter, which nothing here needs
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    return registry
+
+
+def new_counter(metric: Metric, registry: CollectorRegistry) -> Counter:
+    """A counter to be kept up while the program works."""
+    return Counter(metric.name, metric.meaning, metric.labels, registry=registry)
+
+
+def new_histogram(metric: Metric, registry: CollectorRegistry) -> Histogram:
+    """A histogram to be kept up while the program works."""
+    return Histogram(metric.name, metric.meaning, metric.labels, registry=registry, buckets=metric.buckets)
+
+
+class Families:
+    """Values that are read at a scrape. A metric without values is named all the same."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._families = {metric.name: _family(metric) for metric in metrics}
+
+    def add(self, metric: Metric, value: float, *labels: str) -> None:
+        """Add the value of a metric under its labels."""
+        self._families[metric.name].add_metric(labels, value)
+
+    def __iter__(self) -> Iterator[Family]:
+        return iter(self._families.values())
+
+
+def _family(metric: Metric) -> Family:
+    assert metric.kind is not Kind.HISTOGRAM
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    return kind(metric.name, metric.meaning, labels=metric.labels)
+
+
+class MetricsPage:
+    """A page at PATH that shows what a collector has. `start` it; `close` it before what it reads from."""
+
+    def __init__(self, host: str, port: int, collector: Collector) -> None:
+        """Take an address; port 0 takes a free one. Raises OSError if it cannot be taken."""
+        self._server = _Server(host, port, collector)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="metrics", daemon=True
+        )
+
+    @property
+    def address(self) -> str:
+        """Where it is, HOST:PORT."""
+        host, port = self._server.server_address[:2]
+        name = host if isinstance(host, str) else host.decode()
+        return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give the address back."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int, collector: Collector) -> None:
+        found: Sequence[Any] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        self.address_family, *_, address = found[0]
+        self._room = threading.Semaphore(MAX_CONNECTIONS)
+        super().__init__(address, _handler(collector))
+
+    def server_bind(self) -> None:
+        """Bind, without a look-up of the host's name, which may take long."""
+        socketserver.TCPServer.server_bind(self)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print a defect. A caller that has left is none."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+def _handler(collector: Collector) -> type[MetricsHandler]:
+    class Handler(MetricsHandler):
+        registry = collector
+        timeout = IDLE_S
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != PATH:
+                self.send_error(HTTPStatus.NOT_FOUND, f"The metrics are at {PATH}")
+                return
+            try:
+                super().do_GET()
+            except Unavailable as problem:  # before anything was sent
+                self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, str(problem))
+
+    return Handler
