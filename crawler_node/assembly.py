@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from toehold.tracing import Tracer
 from toehold_client import Credentials
@@ -18,6 +18,7 @@ from .extraction.sitemap import sitemaps_of_robots
 from .fetching.addresses import Resolver, parse_resolve
 from .fetching.http_fetch import HttpFetcher
 from .leases.frontier import Contact, FrontierConnection
+from .meter import UNMEASURED, Meter
 from .node import Node
 from .output.archive import Archive, Writer
 from .output.disk import DiskWatch
@@ -29,6 +30,9 @@ from .output.rolling import OutputError, Rolling
 from .output.warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
 from .process import NodeOptions
 from .toes.chain import Stages
+
+if TYPE_CHECKING:  # an import takes a tenth of a start
+    from .metrics.page import NodeMetrics
 
 MIB = 1 << 20
 
@@ -44,8 +48,14 @@ class Unusable(Exception):
         self.option = option
 
 
-def assembled(options: NodeOptions, server: NodeServer, tracer: Tracer | None = None) -> Node:
-    """Returns a node that is not started; its NodeService is. Raises Unusable."""
+def assembled(
+    options: NodeOptions,
+    server: NodeServer,
+    tracer: Tracer | None = None,
+    metrics: "NodeMetrics | None" = None,
+) -> Node:
+    """Returns a node that is not started; its NodeService is, and its metrics are served. Raises Unusable."""
+    meter = metrics.meter if metrics is not None else UNMEASURED
     session = uuid.uuid4().hex
     contact = Contact()
     table = _usable("--resolve", lambda: dict(map(parse_resolve, options.resolves)))
@@ -59,12 +69,12 @@ def assembled(options: NodeOptions, server: NodeServer, tracer: Tracer | None = 
         _usable(
             "--frontier",
             lambda: FrontierConnection.connect(
-                options.frontier, contact, options.name, session, _credentials(options)
+                options.frontier, contact, options.name, session, _credentials(options), meter
             ),
         )
         for _ in range(2)
     )
-    logs, archive = _archive(options)
+    logs, archive = _archive(options, meter)
     node = Node(
         frontier=frontier,
         feeding=feeding,
@@ -76,7 +86,10 @@ def assembled(options: NodeOptions, server: NodeServer, tracer: Tracer | None = 
         max_left_behind=options.max_left_behind,
         service_address=options.node_service or server.told_address,
         tracer=tracer,
+        meter=meter,
     )
+    if metrics is not None:
+        metrics.show(node, archive, _directories(options), options.disk_reserve_mib * MIB)
     server.start(SingleProcessControl(node, options.name, options.frontier, session))
     node.when_draining(server.not_serving)
     return node
@@ -91,7 +104,7 @@ def _credentials(options: NodeOptions) -> Credentials:
     )
 
 
-def _archive(options: NodeOptions) -> tuple[NodeLogs, Archive]:
+def _archive(options: NodeOptions, meter: Meter) -> tuple[NodeLogs, Archive]:
     rolling = _usable(
         "--file-prefix",
         lambda: Rolling(options.file_prefix, options.max_file_mib * MIB, options.max_file_hours * 3600),
@@ -120,17 +133,22 @@ def _archive(options: NodeOptions) -> tuple[NodeLogs, Archive]:
             writers.append(MirrorWriter(options.mirror, options.name))
     except OutputError as problem:
         raise Unusable(str(problem)) from problem
-    used = (options.warc, options.pages, options.mirror, options.logs)
-    directories = [path for path in used if isinstance(path, Path)]
     archive = Archive(
         writers,
-        disk=DiskWatch(directories, options.disk_reserve_mib * MIB),
+        disk=DiskWatch(_directories(options), options.disk_reserve_mib * MIB),
         hook=Hook(function, logs) if function is not None else None,
         logs=logs,
+        meter=meter,
     )
     # Beside the work, as it may take long. If the process ends too soon, the next one repeats it.
     threading.Thread(target=archive.repair, name="repair", daemon=True).start()
     return logs, archive
+
+
+def _directories(options: NodeOptions) -> list[Path]:
+    """The directories that the node writes to."""
+    used = (options.warc, options.pages, options.mirror, options.logs)
+    return [path for path in used if isinstance(path, Path)]
 
 
 def _usable(option: str, make: Callable[[], _T]) -> _T:

@@ -18,12 +18,13 @@ import structlog
 from toehold.tracing import Tracer
 
 from .fetching.outcome import Status
-from .leases.book import Held, LeaseBook
+from .leases.book import Held, LeaseBook, Stage
 from .leases.feeder import Feeder
 from .leases.frontier import Contact, FrontierConnection, Superseded, request_id_of
 from .leases.heartbeat import Heartbeat
 from .leases.report import DEFERRED, FinishedPage, failed
 from .leases.reporter import Reporter
+from .meter import UNMEASURED, Meter
 from .output.archive import Archive
 from .process import NodeExitCode
 from .toes.chain import Chain, Stages
@@ -94,6 +95,7 @@ class Node:
         max_left_behind: int = MAX_LEFT_BEHIND,
         service_address: str = "",
         tracer: Tracer | None = None,
+        meter: Meter = UNMEASURED,
     ) -> None:
         """`feeding` is a second connection to the same frontier (see Feeder). `stages` store in `archive`.
         `crawl` names the only crawl to fetch for; empty for any. The node ends, to be started anew, when it
@@ -108,7 +110,7 @@ class Node:
         self._book = LeaseBook(trace_of=None if tracer is None else partial(trace_of, tracer))
         self._reporter = Reporter(frontier, self._book, archive)
         give_back = self._reporter.give_back
-        self._chain = Chain(stages)
+        self._chain = Chain(stages, meter)
         self._pool = ToePool(
             lambda serial: ToeThread(serial, self._book, self._chain, self._reporter),
             lambda size: give_back(self._book.resize(size)),
@@ -152,6 +154,15 @@ class Node:
     def when_draining(self, act: Callable[[], None]) -> None:
         """Sets what to do when the node begins to end."""
         self._on_draining = act
+
+    def held_counts(self) -> dict[Stage, int]:
+        """How many leases it holds, by stage."""
+        return self._book.counts()
+
+    @property
+    def frontier_silent_s(self) -> float:
+        """How long ago the frontier answered last; before its first answer, how long the node has run."""
+        return time.monotonic() - self._contact.answered_at_s()
 
     def unreported_count(self) -> int:
         """How many finished pages wait for their report."""

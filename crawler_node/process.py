@@ -29,6 +29,7 @@ class NodeOptions:
     disk_reserve_mib: int
     max_bytes_per_second: int
     listen: str
+    metrics: str | None
     insecure: bool
     tls_ca: str | None
     tls_cert: Path | None
@@ -71,9 +72,10 @@ WORKER_TOKEN = "TOEHOLD_WORKER_TOKEN"
 """The environment variable with the token by which a worker process knows its supervisor."""
 
 _SERVICE = ", service at "
+_METRICS = ", metrics at "
 
 
-def ready_line(options: NodeOptions, service_address: str) -> str:
+def ready_line(options: NodeOptions, service_address: str, metrics_address: str = "") -> str:
     """The line that a node prints on its standard output once it works, for people and its supervisor."""
     among = ""
     if options.processes is not None:
@@ -81,10 +83,15 @@ def ready_line(options: NodeOptions, service_address: str) -> str:
     toes = "1 toe" if options.toes == 1 else f"{options.toes} toes"
     return (
         f"toehold-node {options.name} fetching for {options.frontier} with {toes}"
-        f"{among}{_SERVICE}{service_address}"
+        f"{among}{_METRICS if metrics_address else ''}{metrics_address}{_SERVICE}{service_address}"
     )
 
 
 def service_of(line: str) -> str:
     """The service address in a ready line; empty for any other text."""
     return line.strip().rpartition(_SERVICE)[2] if _SERVICE in line else ""
+
+
+def metrics_of(line: str) -> str:
+    """The address of the metrics in a ready line; empty if it has none."""
+    return line.rpartition(_SERVICE)[0].partition(_METRICS)[2]

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import structlog
@@ -25,7 +25,7 @@ from toehold_client.credentials import SYSTEM, VARIABLES
 
 from .control.access import Access
 from .control.multi_process import MultiProcessControl
-from .control.service import CannotListen, NodeServer, listen_address
+from .control.service import READ_METRICS, CannotListen, NodeServer, listen_address
 from .control.supervisor import Supervisor
 from .memory import give_back_large_blocks
 from .option_types import GroupedCommand, Number
@@ -36,6 +36,11 @@ log = structlog.get_logger()
 _END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LOG_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
 _SIGNALS = (*_END_SIGNALS, *_LOG_SIGNALS)
+if TYPE_CHECKING:  # an import takes a tenth of a start
+    from .metrics.page import NodeMetrics
+    from .metrics.workers import WorkersMetrics
+
+_T = TypeVar("_T")
 
 MAX_TOES = 1000
 MAX_PROCESSES = 64
@@ -240,9 +245,15 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
     help="Answer only callers whose certificates an authority in --tls-ca has issued.",
 )
 @click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    help="Serve metrics here, for Prometheus. Port 0 takes a free one. [default: not served]",
+)
+@click.option(
     "--insecure",
     is_flag=True,
-    help="Allow --listen beyond loopback without TLS and callers: anybody can then control the node.",
+    help="Allow --listen beyond loopback without TLS and callers, and --metrics beyond loopback: anybody can "
+    "then control the node, and read the metrics.",
 )
 @click.option(
     "--logs", metavar="DIR", type=_Directory, help="Keep uri-errors.log and runtime-errors.log in DIR."
@@ -346,8 +357,9 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
 
     give_back_large_blocks()
     tracer = tracer_of(options.otlp, "toehold-node", options.name)
+    metrics = _metrics(options)
     try:
-        node = assembled(options, server, tracer)
+        node = assembled(options, server, tracer, metrics)
     except Unusable as problem:
         if problem.option:
             raise click.BadParameter(str(problem), param_hint=f"'{problem.option}'") from problem
@@ -358,7 +370,7 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
         message = f"the system refuses to start {options.toes} toe threads: {error}; give fewer --toes"
         return _failure(message, NodeExitCode.UNREPORTED)
     _watch(node.drain, node.orphaned, options, lambda number: None)
-    _say(ready_line(options, server.address))
+    _say(ready_line(options, server.address, metrics.address if metrics is not None else ""))
     code = node.wait()
     if options.worker is None:  # a supervisor tells it for all of its workers
         _tell_end(code, options)
@@ -388,14 +400,17 @@ def _supervise(options: NodeOptions, server: NodeServer) -> int:
         rest = ("--worker", str(number), "--toes", str(max(1, share)), "--name", f"{options.name}/{number}")
         alone = ("--listen", "127.0.0.1:0", "--node-service", server.told_address, "--until-stdin-ends")
         rate = ("--max-bytes-per-second", str(bytes_per_second))
+        told = ("--metrics", "127.0.0.1:0") if options.metrics is not None else ()
         # -P: no file in the present directory may stand in for a module of the node's.
-        return (sys.executable, "-P", "-m", "crawler_node", *own, *rest, *alone, *rate)
+        return (sys.executable, "-P", "-m", "crawler_node", *own, *rest, *alone, *rate, *told)
 
     supervisor = Supervisor(processes, options.toes, command, options.hang_seconds)
+    metrics = _workers_metrics(options, supervisor)
     server.start(MultiProcessControl(supervisor, options.name, options.frontier))
     supervisor.when_draining(server.not_serving)
     _watch(supervisor.drain, supervisor.orphaned, options, supervisor.pass_on)
-    code = supervisor.run(lambda: _say(ready_line(options, server.address)))
+    metrics_address = metrics.address if metrics is not None else ""
+    code = supervisor.run(lambda: _say(ready_line(options, server.address, metrics_address)))
     _tell_end(code, options)
     server.stop()
     return code
@@ -456,6 +471,42 @@ def _watch(
     _start_thread("signals", lambda: _watch_signals(obey))
     if options.until_stdin_ends:
         _start_thread("stdin", lambda: _watch_stdin(orphaned))
+
+
+def _metrics(options: NodeOptions) -> "NodeMetrics | None":
+    """The metrics of a process, if they are wanted."""
+    if options.metrics is None:
+        return None
+    from .metrics.page import NodeMetrics
+
+    return _at_metrics(options, NodeMetrics)
+
+
+def _workers_metrics(options: NodeOptions, supervisor: Supervisor) -> "WorkersMetrics | None":
+    """The metrics of all processes, if they are wanted. They are served from now on."""
+    if options.metrics is None:
+        return None
+    from .metrics.workers import WorkersMetrics
+
+    metrics = _at_metrics(options, lambda host, port: WorkersMetrics(host, port, supervisor.workers))
+    metrics.start()
+    return metrics
+
+
+def _at_metrics(options: NodeOptions, make: Callable[[str, int], _T]) -> _T:
+    """What serves metrics, at the address that --metrics names."""
+    try:
+        address = listen_address(options.metrics or "", options.insecure, danger=READ_METRICS)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--metrics'") from error
+    host, _, port = address.rpartition(":")
+    try:
+        return make(host.strip("[]"), int(port))
+    except OSError as error:
+        raise click.BadParameter(
+            f"cannot listen on {address}: the port is taken, or the address is not this machine's",
+            param_hint="'--metrics'",
+        ) from error
 
 
 def _watch_signals(obey: Callable[[signal.Signals], None]) -> None:

@@ -46,7 +46,15 @@ class CannotListen(Exception):
     """The address cannot be listened on."""
 
 
-def listen_address(text: str, insecure: bool, *, is_safe: bool = False) -> str:
+CONTROL_NODE = (
+    "control the node; add --tls-cert, --tls-key and --callers (docs/network.md), or --insecure on a network "
+    "that you trust"
+)
+READ_METRICS = "read the metrics; add --insecure on a network that you trust"
+"""What anybody could do at an address beyond loopback, and how to allow it."""
+
+
+def listen_address(text: str, insecure: bool, *, is_safe: bool = False, danger: str = CONTROL_NODE) -> str:
     """Checks a HOST:PORT to listen on. Raises ValueError, also for one beyond loopback without `insecure`,
     unless TLS and known callers make it safe.
     """
@@ -55,10 +63,7 @@ def listen_address(text: str, insecure: bool, *, is_safe: bool = False) -> str:
     if not (colon and bare and _PORT.fullmatch(port)) or int(port) > 65535:
         raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:7708, got {text!r}")
     if not (insecure or is_safe or is_loopback(bare)):
-        raise ValueError(
-            f"{text!r} is beyond loopback, so that anybody could control the node; add --tls-cert, --tls-key "
-            "and --callers (docs/network.md), or --insecure on a network that you trust"
-        )
+        raise ValueError(f"{text!r} is beyond loopback, so that anybody could {danger}")
     return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
 
 

@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from toehold.access.tokens import AUTHORIZATION, bearer, new_token
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
-from ..process import WORKER_TOKEN, service_of
+from ..process import WORKER_TOKEN, metrics_of, service_of
 from .handler import SilentWorker
 
 PULSE_S = 1.0
@@ -40,6 +40,8 @@ class Worker:
         self.number = number
         self.restarts = 0
         self.start_time = Timestamp()
+        self.metrics_address = ""
+        """Where its metrics are, if it serves them."""
         self._command = command
         self._hang_s = hang_s
         self._lock = threading.Lock()
@@ -71,6 +73,7 @@ class Worker:
         try:
             return self._attend(process, token, ready)
         finally:
+            self.metrics_address = ""
             with self._lock:
                 self._process = None
                 if self._channel is not None:
@@ -113,6 +116,7 @@ class Worker:
     def _attend(self, process: "subprocess.Popen[str]", token: str, ready: Callable[[], None]) -> int:
         assert process.stdout is not None
         line = process.stdout.readline()
+        self.metrics_address = metrics_of(line)
         if address := service_of(line):
             with self._lock:
                 self._channel = grpc.insecure_channel(address, options=_CHANNEL)

@@ -6,10 +6,12 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, zip_longest
 
+from ..meter import Stage
 from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable, literal
 from .cancellation import Cancellation, Cancelled, shut
 from .failure import FetchFailure, of_system, of_tls
@@ -59,8 +61,9 @@ class Link:
     wait. `connect_s` limits the wait for one TCP connection, and for one TLS handshake; `read_s` limits the
     silence of a server that owes us bytes (Heritrix's soTimeoutMs). `received` counts the bytes read off the
     connection (inside TLS). More than `wire_limit` of them raise WireLimitReached, so that framing (headers,
-    chunk sizes) cannot go on for ever. `peer` is the address of the connection, and `connecting_ns` when it
-    was begun, with the look-up of the name, and when it was made, by the wall clock.
+    chunk sizes) cannot go on for ever. `took_s` has the time of each stage so far. `peer` is the address of
+    the connection, and `connecting_ns` when it was begun, with the look-up of the name, and when it was made,
+    by the wall clock.
     """
 
     def __init__(
@@ -88,23 +91,36 @@ class Link:
         self.wire_limit = wire_limit
         self.piece_bytes = min((each.piece_bytes for each in throttles), default=MAX_PIECE_BYTES)
         self.received = 0
+        self.took_s: dict[Stage, float] = {}
         self.peer: str | None = None
         self.connecting_ns: tuple[int, int] | None = None
+
+    @contextmanager
+    def timed(self, stage: Stage) -> Iterator[None]:
+        """Adds the time within to that of a stage."""
+        start_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self.took_s[stage] = self.took_s.get(stage, 0.0) + time.monotonic() - start_s
 
     def connect(self, host: str, port: int, *, as_configured: bool = False) -> "Connection":
         """Connects to the first allowed address of the host that answers, and tries it first the next time.
         `as_configured`: an operator named the host, so all of its addresses are allowed."""
         began_ns = time.time_ns()
-        addresses = self._ordered(host, self._resolved(host, port), as_configured)
+        with self.timed(Stage.RESOLVE):
+            found = self._resolved(host, port)
+        addresses = self._ordered(host, found, as_configured)
         try:
-            sock, address = first_to_answer(
-                addresses,
-                port,
-                attempt_s=self.connect_s,
-                patience_s=self.patience_s,
-                cancellation=self.cancellation,
-                prepare=self._prepare,
-            )
+            with self.timed(Stage.CONNECT):
+                sock, address = first_to_answer(
+                    addresses,
+                    port,
+                    attempt_s=self.connect_s,
+                    patience_s=self.patience_s,
+                    cancellation=self.cancellation,
+                    prepare=self._prepare,
+                )
         except DeadlinePassed as problem:
             raise ConnectFailed(f"{host}:{port}: {problem}", f"{host}: {problem.reason}") from problem
         except OSError as problem:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import BinaryIO, Protocol
 
+from ..meter import Stage
 from .addresses import AddressRule
 from .cancellation import Cancellation
 from .outcome import Status, Truncation
@@ -138,6 +139,8 @@ class Fetch:
     error: Exception | None = None  # with RUNTIME_EXCEPTION, for the log
     conditional: bool = False  # the request asked for the page only if it has changed
     connecting_ns: tuple[int, int] | None = None  # when its connection was begun, and made
+    received_bytes: int = 0  # all that came, inside TLS
+    took_s: dict[Stage, float] = field(default_factory=dict)  # the time of its stages
 
     @property
     def unchanged(self) -> bool:

@@ -12,6 +12,7 @@ from typing import BinaryIO, cast
 
 import httpx
 
+from ..meter import Stage
 from .addresses import Resolver
 from .answer_head import Header, ProtocolError
 from .authentication import authorization
@@ -162,6 +163,7 @@ class HttpFetcher:
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         fetch.peer_address = link.peer
         fetch.connecting_ns = link.connecting_ns
+        fetch.received_bytes, fetch.took_s = link.received, link.took_s
         fetch.duration_ms = round((time.monotonic() - started_s) * 1000)
         return fetch
 
@@ -200,7 +202,8 @@ class HttpFetcher:
             # Chunks add bytes to the body's; no honest server needs as many again.
             max_bytes = MAX_ROBOTS_BYTES if visit.is_robots else policy.max_bytes
             link.wire_limit = link.received + 2 * max_bytes + MAX_HEAD_BYTES
-            self._take_body(fetch, response, max_bytes, link)
+            with link.timed(Stage.BODY):
+                self._take_body(fetch, response, max_bytes, link)
         finally:
             response.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import can_ada
 import httpx
 
+from ..meter import Stage
 from .answer_head import Header
 from .connection import ConnectFailed, Connection, Link
 from .exchange import GET, Answer, ask
@@ -98,8 +99,10 @@ class Transport(httpx.BaseTransport):
                 if proxy is not None:
                     proxy.tunnel(connection, target.host.encode("ascii"), target.port)
                     proxy = None  # from here on the proxy sees no requests
-                connection.start_tls(self._trusted, target.host)
-            answer = _ask(connection, target, proxy, request.headers.raw)
+                with link.timed(Stage.TLS):
+                    connection.start_tls(self._trusted, target.host)
+            with link.timed(Stage.HEAD):
+                answer = _ask(connection, target, proxy, request.headers.raw)
         except BaseException:
             connection.close()
             raise

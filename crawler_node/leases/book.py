@@ -196,6 +196,18 @@ class LeaseBook:
                 self._drop(one)
             self._room.notify()
 
+    # the side of those who watch
+
+    def counts(self) -> dict[Stage, int]:
+        """How many leases are at each stage."""
+        with self._lock:
+            queued, started = len(self._queue), self._started_count
+            return {
+                Stage.QUEUED: queued,
+                Stage.STARTED: started,
+                Stage.DONE: len(self._held) - queued - started,
+            }
+
     # the heartbeat's side
 
     def tokens(self) -> list[bytes]:

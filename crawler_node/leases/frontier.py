@@ -35,6 +35,8 @@ from toehold_client.errors import (
 )
 from toehold_client.rpc.request_ids import request_id
 
+from ..meter import UNMEASURED, Meter
+
 CALL_TIMEOUT_S = 15.0
 """How long one call may take; a long poll may take as much longer as it asked to wait."""
 
@@ -156,11 +158,14 @@ class Contact:
 class FrontierConnection:
     """The four calls. Each is made once: the caller knows whether and when to try again."""
 
-    def __init__(self, client: Client, contact: Contact, node: str, session: str) -> None:
+    def __init__(
+        self, client: Client, contact: Contact, node: str, session: str, meter: Meter = UNMEASURED
+    ) -> None:
         self._client = client
         self._contact = contact
         self._node = node
         self._session = session
+        self._meter = meter
         self._closed = False
 
     @property
@@ -170,25 +175,32 @@ class FrontierConnection:
 
     @classmethod
     def connect(
-        cls, address: str, contact: Contact, node: str, session: str, credentials: Credentials | None = None
+        cls,
+        address: str,
+        contact: Contact,
+        node: str,
+        session: str,
+        credentials: Credentials | None = None,
+        meter: Meter = UNMEASURED,
     ) -> "FrontierConnection":
         """Connects to HOST:PORT, whether a frontier answers there or not. Raises ValueError if that is no
         address, or if the credentials cannot be used."""
         try:
             client = FrontierClient(address, timeout_s=CALL_TIMEOUT_S, credentials=credentials)
-            return cls(client, contact, node, session)
+            return cls(client, contact, node, session, meter)
         except InvalidArgument as error:
             raise ValueError(str(error)) from error
 
     def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> Sequence[Verdict.ValueType]:
         """Offers candidates; the verdicts in their order."""
-        return self._call(lambda: self._client.schedule(crawl, candidates))
+        return self._call("Schedule", lambda: self._client.schedule(crawl, candidates))
 
     def next(
         self, crawl: str, max_leases: int, wait_s: float, known_fetch_policy_ids: Collection[str]
     ) -> NextResponse:
         """Asks for leases."""
         return self._call(
+            "Next",
             lambda: self._client.next(
                 crawl=crawl,
                 node=self._node,
@@ -196,12 +208,14 @@ class FrontierConnection:
                 max_leases=max_leases,
                 wait_s=wait_s,
                 known_fetch_policy_ids=known_fetch_policy_ids,
-            )
+            ),
         )
 
     def finished(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
         """Hands reports in; the results in their order."""
-        return self._call(lambda: self._client.finished(reports, node=self._node, session=self._session))
+        return self._call(
+            "Finished", lambda: self._client.finished(reports, node=self._node, session=self._session)
+        )
 
     def heartbeat(
         self,
@@ -215,6 +229,7 @@ class FrontierConnection:
     ) -> HeartbeatResponse:
         """Names the leases held and what the toes do; with `leaving` says that the node ends."""
         return self._call(
+            "Heartbeat",
             lambda: self._client.heartbeat(
                 node=self._node,
                 session=self._session,
@@ -224,7 +239,7 @@ class FrontierConnection:
                 pool=pool,
                 service_address=service_address,
                 trouble=trouble,
-            )
+            ),
         )
 
     def close(self) -> None:
@@ -232,7 +247,20 @@ class FrontierConnection:
         self._closed = True
         self._client.close()
 
-    def _call(self, call: Callable[[], _T]) -> _T:
+    def _call(self, method: str, call: Callable[[], _T]) -> _T:
+        start_s = time.perf_counter()
+        outcome = "broken"
+        try:
+            answer = self._made(call)
+            outcome = "answered"
+            return answer
+        except (NotNow, Refused, Superseded, Abandoned) as error:
+            outcome = _OUTCOMES[type(error)]
+            raise
+        finally:
+            self._meter.called(method, outcome, time.perf_counter() - start_s)
+
+    def _made(self, call: Callable[[], _T]) -> _T:
         try:
             answer = call()
         except Exception as error:  # a closed client raises anything
@@ -303,6 +331,17 @@ def _persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
         if abandoned.wait(rest_s):
             raise Abandoned
 
+
+_OUTCOMES: Mapping[type[Exception], str] = {
+    NotNow: "unavailable",
+    Busy: "busy",
+    CrawlOver: "crawl_over",
+    Failed: "failed",
+    Refused: "refused",
+    Superseded: "superseded",
+    Abandoned: "abandoned",
+}
+"""How a call ended that was not answered, as its meter is told."""
 
 _SILENCE = (FrontierUnavailable, DeadlineExceeded)
 

@@ -10,10 +10,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Protocol
 
 import structlog
 
+from ..meter import UNMEASURED, Meter, Stage
 from .disk import DiskWatch
 from .logs import NodeLogs
 from .visit import Stored, Visit
@@ -69,8 +71,10 @@ class Archive:
         disk: DiskWatch | None = None,
         hook: Callable[[Visit], tuple[str, ...]] | None = None,
         logs: NodeLogs | None = None,
+        meter: Meter = UNMEASURED,
     ) -> None:
         self._writers = tuple(writers)
+        self._meter = meter
         self._directories = list(dict.fromkeys(writer.directory for writer in writers))
         self._disk = disk or DiskWatch(())
         self._hook = hook
@@ -85,6 +89,16 @@ class Archive:
     def when_failing(self, act: Callable[[], None]) -> None:
         """Sets what to do at each error and while the disk is low: the node must take no more leases."""
         self._on_failure = act
+
+    @property
+    def writers(self) -> Sequence[Writer]:
+        """Where its pages go."""
+        return self._writers
+
+    @property
+    def failing(self) -> bool:
+        """Whether output could not be written, and no probe has succeeded since."""
+        return self._failing
 
     @property
     def low_disk(self) -> str:
@@ -108,7 +122,9 @@ class Archive:
     def sync(self) -> int | None:
         """Makes all appended visits durable. Returns their epoch, or None if that failed."""
         epoch = self._epoch
+        start_s = perf_counter()
         errors = [error for writer in self._writers if (error := _failure(writer.sync)) is not None]
+        self._meter.took(Stage.SYNC, perf_counter() - start_s)
         if not errors:
             return epoch
         with self._lock:

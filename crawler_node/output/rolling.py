@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copyfileobj
-from typing import IO
+from typing import IO, NamedTuple
 
 from toehold_client.durable import make_directory, sync_directory
 
@@ -64,6 +64,14 @@ class Rolling:
 DEFAULT_ROLLING = Rolling()
 
 
+class Written(NamedTuple):
+    """What was written: files that were begun, and what was appended to them."""
+
+    files: int
+    records: int
+    bytes: int
+
+
 class RollingFiles:
     """The files of one process in one directory. The first append begins the first file. Thread-safe.
 
@@ -93,6 +101,7 @@ class RollingFiles:
         self._file: _File | None = None
         self._doubt: OutputError | None = None
         self._closed = False
+        self._records = self._bytes = 0
         try:
             make_directory(directory)
             directory_is_writable = os.access(directory, os.W_OK | os.X_OK)
@@ -103,8 +112,8 @@ class RollingFiles:
         if not directory_is_writable:
             raise OutputError(f"directory {str(directory)!r} is not writable")
 
-    def append(self, data: IO[bytes], length: int) -> None:
-        """Appends the rest of `data`, which is `length` bytes, to one file.
+    def append(self, data: IO[bytes], length: int, records: int = 1) -> None:
+        """Appends the rest of `data`, which is `length` bytes and so many records, to one file.
 
         Stores all of it or none: a failed write is cut off again. Not durable before `sync`. Raises
         OutputError.
@@ -122,6 +131,14 @@ class RollingFiles:
             except OSError as problem:
                 self._take_back(file, offset)
                 raise OutputError(f"cannot write {file.name}: {problem.strerror or problem}") from problem
+            self._records += records
+            self._bytes += length
+
+    @property
+    def written(self) -> "Written":
+        """What it has written so far."""
+        with self._lock:
+            return Written(self._serial, self._records, self._bytes)
 
     def sync(self) -> None:
         """Makes all appended data durable.

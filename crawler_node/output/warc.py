@@ -19,7 +19,7 @@ from zlib_ng import zlib_ng
 
 from ..fetching.outcome import Truncation
 from .repair import parts_of_records, repair
-from .rolling import DEFAULT_ROLLING, OutputError, Rolling, RollingFiles, utc_text
+from .rolling import DEFAULT_ROLLING, OutputError, Rolling, RollingFiles, Written, utc_text
 from .visit import Visit
 
 SUFFIX = ".warc.gz"
@@ -108,11 +108,14 @@ class WarcWriter:
         fetch = visit.fetch
         with SpooledTemporaryFile(_SPOOL_BYTES, dir=str(self.directory)) as records:
             # Compressed before the file is locked, so that threads compress side by side.
+            count = 0
             try:
                 for hop in fetch.hops:
-                    _write_exchange(records, Visit(visit.lease, hop), Metadata.NONE, self._gzip_level)
+                    count += _write_exchange(
+                        records, Visit(visit.lease, hop), Metadata.NONE, self._gzip_level
+                    )
                 if fetch.status > 0:
-                    _write_exchange(records, visit, self._metadata, self._gzip_level)
+                    count += _write_exchange(records, visit, self._metadata, self._gzip_level)
             except OSError as problem:
                 raise OutputError(
                     f"cannot make the records of {fetch.uri}: {problem.strerror or problem}"
@@ -120,8 +123,13 @@ class WarcWriter:
             length = records.tell()
             if length:
                 records.seek(0)
-                self._files.append(records, length)
+                self._files.append(records, length, count)
             return length > 0
+
+    @property
+    def written(self) -> Written:
+        """What it has written so far, without the warcinfo records."""
+        return self._files.written
 
     def sync(self) -> None:
         """See RollingFiles.sync."""
@@ -193,7 +201,8 @@ class _Head:
         """Does nothing, as the buffer is set."""
 
 
-def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level: int) -> None:
+def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level: int) -> int:
+    """Writes the records of an exchange; how many."""
     fetch = visit.fetch
     writer = _writer(out, gzip_level)
     uri = "".join(fetch.uri.split())  # a line end would end the header
@@ -227,18 +236,20 @@ def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level
         warc_headers_dict=headers,
     )
     writer.write_request_response_pair(request, answer)
-    if metadata is not Metadata.NONE:
-        told = "".join(f"{name}: {_one_line(text)}\r\n" for name, text in _metadata(visit, metadata)).encode()
-        concurrent_to = answer.rec_headers.get_header("WARC-Record-ID")
-        writer.write_record(
-            writer.create_warc_record(
-                uri,
-                "metadata",
-                payload=BytesIO(told),
-                length=len(told),
-                warc_headers_dict=date | {"WARC-Concurrent-To": concurrent_to},
-            )
+    if metadata is Metadata.NONE:
+        return 2
+    told = "".join(f"{name}: {_one_line(text)}\r\n" for name, text in _metadata(visit, metadata)).encode()
+    concurrent_to = answer.rec_headers.get_header("WARC-Record-ID")
+    writer.write_record(
+        writer.create_warc_record(
+            uri,
+            "metadata",
+            payload=BytesIO(told),
+            length=len(told),
+            warc_headers_dict=date | {"WARC-Concurrent-To": concurrent_to},
         )
+    )
+    return 3
 
 
 def _metadata(visit: Visit, metadata: Metadata) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ thread is raised.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import perf_counter
 from typing import Protocol
 
 import structlog
@@ -21,6 +22,8 @@ from ..fetching.robots_file import robots_file
 from ..leases.book import Held
 from ..leases.report import SERIOUS_ERROR, FinishedPage, annotate, failed, fetched, killed, put_off
 from ..memory import MemoryReserve
+from ..meter import UNMEASURED, Meter, Part, Purpose, Stage
+from ..output.hook import HOOK_FAILED
 from ..output.logs import NodeLogs
 from ..output.visit import Stored, Visit
 
@@ -82,13 +85,19 @@ class Stages:
 class Chain:
     """Runs the stages, one after the other. All toe threads use it at once."""
 
-    def __init__(self, stages: Stages) -> None:
+    def __init__(self, stages: Stages, meter: Meter = UNMEASURED) -> None:
         self._stages = stages
+        self._meter = meter
         self._reserve = MemoryReserve()
 
     def process(self, held: Held, toe: Toe) -> FinishedPage:
         """Turns a started lease into a page to report. Raises only what is no Exception and ends the
         thread."""
+        page = self._page(held, toe)
+        self._meter.worked(_purpose(held), page.report.fetch_status)
+        return page
+
+    def _page(self, held: Held, toe: Toe) -> FinishedPage:
         lease = held.lease
         try:
             return self._visit(held, toe)
@@ -114,6 +123,10 @@ class Chain:
         fetch = self._fetch(held, held.policy, toe)
         if held.trace is not None:
             held.trace.note_fetch(fetch.status, fetch.body_bytes, fetch.connecting_ns)
+        for each in (*fetch.hops, fetch):
+            self._meter.fetched(_purpose(held), each.duration_ms / 1000, each.received_bytes)
+            for stage, seconds in each.took_s.items():
+                self._meter.took(stage, seconds)
         try:
             if fetch.status == Status.PROCESSING_THREAD_KILLED:
                 # A fetch that was interrupted because the node ends counts as not tried.
@@ -136,16 +149,22 @@ class Chain:
 
     def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe) -> FinishedPage:
         toe.enter(Step.EXTRACTING)
+        start_s = perf_counter()
         if _is_robots(held):
             links, report = self._read_robots(held, fetch, toe)
         else:
             links, report = self._read_page(held, policy, fetch, toe)
         toe.enter(Step.WRITING)
+        extracted_s = perf_counter()
+        self._meter.took(Stage.EXTRACT, extracted_s - start_s)
         try:
             stored = self._stages.store.append(Visit(held.lease, fetch, links))
         except OSError as error:  # a page that is not stored must not be reported; the store logs the error
             why = f"the node could not store the page: {error.strerror or error}"
             return FinishedPage(held, put_off(report, why))
+        self._meter.took(Stage.WRITE, perf_counter() - extracted_s)
+        if HOOK_FAILED in stored.notes:
+            self._meter.failed(Part.HOOK)
         annotate(report, *stored.notes)
         return FinishedPage(held, report, links, stored.epoch)
 
@@ -184,6 +203,7 @@ class Chain:
         except Exception as error:
             found = Found([], (EXTRACTOR_FAILED,), error)
         if found.error is not None:
+            self._meter.failed(Part.EXTRACTOR)
             self._stages.logs.runtime_error(held.lease.uri, found.error)
         return found
 
@@ -194,6 +214,10 @@ def _failed(held: Held, toe: Toe, status: int, *notes: str, reason: str) -> Fini
 
 def _coding_notes(fetch: Fetch) -> tuple[str, ...]:
     return (coding_note(fetch.body, fetch.content_encoding),)
+
+
+def _purpose(held: Held) -> Purpose:
+    return Purpose.ROBOTS if _is_robots(held) else Purpose.PAGE
 
 
 def _is_robots(held: Held) -> bool:

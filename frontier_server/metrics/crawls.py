@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from http import HTTPStatus
 
-from toehold.metrics import Metric
+from toehold.metrics import Metric, status_label
 from toehold.metrics_page import Families
 
 from ..core.machines.lifecycle import CrawlState
@@ -48,7 +47,6 @@ _COUNTS: tuple[tuple[Metric, str, str], ...] = (  # metric, label, count of the 
     (URIS, "retired", "retired_uri_count"),
     (URIS, "ineligible", "ineligible_uri_count"),
 )
-_HTTP = frozenset(int(status) for status in HTTPStatus)
 
 Values = Counter[tuple[Metric, str]]
 """Metric and its second label (empty if it has none) → value."""
@@ -84,11 +82,6 @@ def add_crawls(families: Families, named: Iterable[CrawlMeasures], others: Itera
         sums[DEEPEST, ""] = deepest
     if sums:
         _add(families, OTHERS, sums)
-
-
-def status_label(status: int) -> str:
-    """A fetch status as a label. There are few: a server may send any number."""
-    return str(status) if status < 0 or status in _HTTP else "other"
 
 
 def _add(families: Families, crawl: str, values: Values) -> None:

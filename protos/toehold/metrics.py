@@ -3,6 +3,7 @@ page that Prometheus scrapes (`metrics_page`) and docs/metrics.md both follow it
 
 from dataclasses import dataclass
 from enum import StrEnum
+from http import HTTPStatus
 
 
 class Kind(StrEnum):
@@ -78,3 +79,11 @@ PROCESS = Section(
         ),
     ),
 )
+
+
+_HTTP = frozenset(int(status) for status in HTTPStatus)
+
+
+def status_label(status: int) -> str:
+    """A fetch status as a label. There are few: a server may send any number."""
+    return str(status) if status < 0 or status in _HTTP else "other"

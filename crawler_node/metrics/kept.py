@@ -1,0 +1,41 @@
+"""The meter that keeps what a node did."""
+
+from prometheus_client.registry import CollectorRegistry
+
+from toehold.metrics import status_label
+from toehold.metrics_page import new_counter, new_histogram
+
+from ..meter import Meter, Part, Purpose, Stage
+from .definitions import CALL_SECONDS, CALLS, FAILURES, FETCH_SECONDS, FETCHES, RECEIVED, STAGE_SECONDS
+
+
+class KeptMeter(Meter):
+    """Counts and times, in a registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        stages, fetches = new_histogram(STAGE_SECONDS, registry), new_histogram(FETCH_SECONDS, registry)
+        failures = new_counter(FAILURES, registry)
+        self._stages = {stage: stages.labels(stage) for stage in Stage}
+        self._fetch_seconds = {purpose: fetches.labels(purpose) for purpose in Purpose}
+        self._failures = {part: failures.labels(part) for part in Part}
+        self._received = new_counter(RECEIVED, registry)
+        self._fetches = new_counter(FETCHES, registry)
+        self._calls = new_counter(CALLS, registry)
+        self._call_seconds = new_histogram(CALL_SECONDS, registry)
+
+    def took(self, stage: Stage, seconds: float) -> None:
+        self._stages[stage].observe(seconds)
+
+    def fetched(self, purpose: Purpose, seconds: float, received_bytes: int) -> None:
+        self._fetch_seconds[purpose].observe(seconds)
+        self._received.inc(received_bytes)
+
+    def worked(self, purpose: Purpose, status: int) -> None:
+        self._fetches.labels(purpose, status_label(status)).inc()
+
+    def failed(self, part: Part) -> None:
+        self._failures[part].inc()
+
+    def called(self, method: str, outcome: str, seconds: float) -> None:
+        self._calls.labels(method, outcome).inc()
+        self._call_seconds.labels(method).observe(seconds)

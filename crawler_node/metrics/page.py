@@ -1,0 +1,96 @@
+"""The metrics of a process of a node: its meter, and the page that shows what it has kept."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+from toehold.metrics_page import Families, Family, MetricsPage, new_registry
+
+from ..node import Node
+from ..output.archive import Archive
+from ..output.warc import WarcWriter
+from ..toes.chain import Step
+from .definitions import (
+    BUILD_INFO,
+    DISK_FREE,
+    DISK_RESERVE,
+    DRAINING,
+    LEASES,
+    OUTPUT_FAILING,
+    POOL_SIZE,
+    READ,
+    RESTARTS,
+    SILENT,
+    TOES,
+    TOES_DIED,
+    TOES_KILLED,
+    TOES_LEFT,
+    UNREPORTED,
+    WARC_BYTES,
+    WARC_FILES,
+    WARC_RECORDS,
+    WORKERS,
+)
+from .kept import KeptMeter
+
+
+class NodeMetrics:
+    """The metrics of a process. Give its meter to the node, then `show` the node."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Take an address. Raises OSError if it cannot be taken."""
+        self._registry = new_registry()
+        self.meter = KeptMeter(self._registry)
+        self._page = MetricsPage(host, port, self._registry)
+
+    @property
+    def address(self) -> str:
+        """Where the page is, HOST:PORT."""
+        return self._page.address
+
+    def show(self, node: Node, archive: Archive, directories: Sequence[Path], reserve_bytes: int) -> None:
+        """Begin to answer. `directories` are those that the node writes to."""
+        self._registry.register(_Reader(lambda: _read(node, archive, directories, reserve_bytes)))
+        self._page.start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._page.close()
+
+
+class _Reader:
+    def __init__(self, read: Callable[[], Iterable[Family]]) -> None:
+        self.collect = read
+
+
+def _read(node: Node, archive: Archive, directories: Sequence[Path], reserve_bytes: int) -> Iterable[Family]:
+    found = Families(READ)
+    pool, steps = node.pool.statistics(), node.pool.steps()
+    for step in Step:
+        found.add(TOES, steps[step], step)
+    found.add(POOL_SIZE, pool.size)
+    found.add(TOES_DIED, pool.died_count)
+    found.add(TOES_KILLED, pool.killed_count)
+    found.add(TOES_LEFT, pool.abandoned_count)
+    for stage, count in node.held_counts().items():
+        found.add(LEASES, count, stage.value)
+    found.add(UNREPORTED, node.unreported_count())
+    found.add(DRAINING, node.draining)
+    found.add(SILENT, node.frontier_silent_s)
+    written = [writer.written for writer in archive.writers if isinstance(writer, WarcWriter)]
+    found.add(WARC_FILES, sum(each.files for each in written))
+    found.add(WARC_RECORDS, sum(each.records for each in written))
+    found.add(WARC_BYTES, sum(each.bytes for each in written))
+    found.add(OUTPUT_FAILING, archive.failing)
+    found.add(DISK_RESERVE, reserve_bytes)
+    for directory in dict.fromkeys(directories):
+        with suppress(OSError):  # then it has no value
+            space = os.statvfs(directory)
+            found.add(DISK_FREE, space.f_bavail * space.f_frsize, str(directory))
+    found.add(WORKERS, 1, "answering")
+    found.add(WORKERS, 0, "silent")
+    found.add(RESTARTS, 0)
+    found.add(BUILD_INFO, 1, version("toehold-crawler"))
+    return found
