@@ -67,6 +67,7 @@ check: $(SETUP)
 	$(PY) tools/commands.py --check
 	$(PY) tools/errors.py --check
 	$(PY) tools/roles.py --check
+	$(PY) tools/metrics.py --check
 	$(PY) tools/conformance.py --check
 	$(PY) tools/diagrams.py --check
 
@@ -118,7 +119,8 @@ picture: $(SETUP) $(PAGES)
 	@$(PY) tools/picture.py
 
 ## make generate
-##               write all that is generated: settings, the contract's Python, the blocking client, tables of commands, diagrams
+##               write all that is generated: settings, the contract's Python, the blocking client, tables of commands and
+##               metrics, diagrams
 generate: $(SETUP)
 	@$(PY) tools/settings.py
 	@$(PY) tools/protos.py
@@ -126,6 +128,7 @@ generate: $(SETUP)
 	@$(PY) tools/commands.py
 	@$(PY) tools/errors.py
 	@$(PY) tools/roles.py
+	@$(PY) tools/metrics.py
 	@$(PY) tools/conformance.py
 	@$(PY) tools/diagrams.py
 

@@ -122,12 +122,12 @@ READ = (
 )
 
 SECTIONS = (
-    Section("Fetches", (FETCHES, FETCH_SECONDS, STAGE_SECONDS, RECEIVED, FAILURES)),
+    Section("fetches", (FETCHES, FETCH_SECONDS, STAGE_SECONDS, RECEIVED, FAILURES)),
     Section(
-        "Toes and leases", (TOES, POOL_SIZE, TOES_DIED, TOES_KILLED, TOES_LEFT, LEASES, UNREPORTED, DRAINING)
+        "toes and leases", (TOES, POOL_SIZE, TOES_DIED, TOES_KILLED, TOES_LEFT, LEASES, UNREPORTED, DRAINING)
     ),
-    Section("Calls of the frontier", (CALLS, CALL_SECONDS, SILENT)),
-    Section("Output", (WARC_RECORDS, WARC_BYTES, WARC_FILES, OUTPUT_FAILING, DISK_FREE, DISK_RESERVE)),
-    Section("The node's processes", (WORKERS, RESTARTS, BUILD_INFO)),
+    Section("calls of the frontier", (CALLS, CALL_SECONDS, SILENT)),
+    Section("output", (WARC_RECORDS, WARC_BYTES, WARC_FILES, OUTPUT_FAILING, DISK_FREE, DISK_RESERVE)),
+    Section("processes", (WORKERS, RESTARTS, BUILD_INFO)),
     PROCESS,
 )

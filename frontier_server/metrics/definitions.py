@@ -77,7 +77,9 @@ BYTES = counter(
     "toehold_frontier_crawl_fetched_bytes_total", "Bytes of the bodies of URIs that succeeded.", "crawl"
 )
 NOVEL_BYTES = counter(
-    "toehold_frontier_crawl_novel_bytes_total", "The part of them that differs from the last visit.", "crawl"
+    "toehold_frontier_crawl_novel_bytes_total",
+    "The part of them that was new: from a first visit, or from a page that had changed.",
+    "crawl",
 )
 LAPSES = counter("toehold_frontier_crawl_lapses_total", "Leases that lapsed.", "crawl")
 LEASES = gauge("toehold_frontier_crawl_leases", "Leases out.", "crawl")
@@ -198,9 +200,9 @@ OF_STORE = (
 
 SECTIONS = (
     Section("RPCs", (RPCS, RPC_SECONDS, RPCS_OPEN, MESSAGES, REFUSED)),
-    Section("Crawls", OF_CRAWLS),
-    Section("Leases, hosts and nodes", OF_ALL),
-    Section("The server", (FLUSH, COMMIT, AWAITING_FLUSH, LOOP_LAG, DISK_FREE, DISK_RESERVE, BUILD_INFO)),
+    Section("crawls", OF_CRAWLS),
+    Section("leases, hosts and nodes", OF_ALL),
+    Section("server", (FLUSH, COMMIT, AWAITING_FLUSH, LOOP_LAG, DISK_FREE, DISK_RESERVE, BUILD_INFO)),
     Section("RocksDB", OF_STORE),
     PROCESS,
 )

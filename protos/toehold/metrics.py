@@ -38,8 +38,11 @@ class Metric:
     @property
     def unit(self) -> str:
         """The unit that its name ends in; empty if it counts things."""
-        words = self.name.removesuffix("_total").split("_")
-        return words[-1] if words[-1] in ("seconds", "bytes") else ""
+        name = self.name.removesuffix("_total")
+        if name.endswith("_bytes_per_second"):
+            return "bytes per second"
+        last = name.rpartition("_")[2]
+        return last if last in ("seconds", "bytes") else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...])
 
 # The names are those of the Prometheus client libraries, whatever the program.
 PROCESS = Section(
-    "The process",
+    "process",
     (
         counter("process_cpu_seconds_total", "CPU time, of the user and of the system."),
         gauge("process_resident_memory_bytes", "Memory that is resident."),
