@@ -24,7 +24,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
-    picture generate protos lock clean
+    picture prometheus generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -51,7 +51,7 @@ endif
 ## make test     run every check and every test except the long ones; NATIVE=1 tests the compiled core
 # Runs five files at a time, the longest first (tests/conftest.py). Many tests wait for processes, so two cores
 # are enough.
-test: check $(PAGES) $(COMPILED) $(NATIVE_CORE)
+test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus
 	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 ## make check    check style, types, import rules, contract, generated code, diagrams
@@ -117,6 +117,19 @@ wheel-native: $(SETUP)
 ## make picture  draw docs/watch.svg, report.svg and help.svg: what commands show, from crawls of the practice web
 picture: $(SETUP) $(PAGES)
 	@$(PY) tools/picture.py
+
+## make prometheus
+##               unpack Debian's Prometheus in build/, for the tests that need one; without apt-get they are skipped
+# Nothing is installed, and root is not needed. A machine without a network says so soon, and goes on.
+PROMETHEUS := build/prometheus
+APT := apt-get download -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=5 -o Acquire::https::Timeout=5
+prometheus:
+	@if test -x $(PROMETHEUS)/usr/bin/promtool; then exit 0; fi; \
+	if command -v prometheus >/dev/null && command -v promtool >/dev/null; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then echo "No Prometheus and no apt-get: some tests are skipped"; exit 0; fi; \
+	echo "Setting up: Prometheus, for tests"; mkdir -p $(PROMETHEUS); cd $(PROMETHEUS); \
+	{ timeout 120 $(APT) prometheus 2>apt.log && dpkg -x prometheus_*.deb .; } \
+	    || echo "Prometheus cannot be downloaded: some tests are skipped"; rm -f *.deb
 
 ## make generate
 ##               write all that is generated: settings, the contract's Python, the blocking client, tables of commands and
