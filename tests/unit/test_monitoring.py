@@ -59,7 +59,7 @@ def test_every_series_of_dashboard_and_alerts_exists_with_its_labels() -> None:
 def test_the_panels_of_the_dashboard_lie_side_by_side_and_have_numbers_of_their_own() -> None:
     panels: list[dict[str, Any]] = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
-    taken = set()
+    taken: set[tuple[int, int]] = set()
     for panel in panels:
         at = panel["gridPos"]
         cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
