@@ -451,7 +451,6 @@ async def _serve(
     if metrics is not None:
         metrics.start()
         shown = {"metrics": metrics.address}
-    print(f"toehold-frontier serving on {host}:{port}", flush=True)
     _log.info(
         "serving",
         listen=f"{host}:{port}",
@@ -460,6 +459,7 @@ async def _serve(
         version=version(),
         core=core_kind(),
     )
+    print(f"toehold-frontier serving on {host}:{port}", flush=True)
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

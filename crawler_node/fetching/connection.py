@@ -6,8 +6,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 
@@ -95,14 +94,9 @@ class Link:
         self.peer: str | None = None
         self.connecting_ns: tuple[int, int] | None = None
 
-    @contextmanager
-    def timed(self, stage: Stage) -> Iterator[None]:
-        """Adds the time within to that of a stage."""
-        start_s = time.monotonic()
-        try:
-            yield
-        finally:
-            self.took_s[stage] = self.took_s.get(stage, 0.0) + time.monotonic() - start_s
+    def timed(self, stage: Stage) -> "_Timed":
+        """A context that adds the time within to that of a stage."""
+        return _Timed(self.took_s, stage)
 
     def connect(self, host: str, port: int, *, as_configured: bool = False) -> "Connection":
         """Connects to the first allowed address of the host that answers, and tries it first the next time.
@@ -235,6 +229,22 @@ class Link:
             if not answer.done():
                 raise Unresolvable(f"{host}: no answer in time", "DNS did not answer in time")
         return answer.result()
+
+
+class _Timed:
+    """A context whose time is added to that of a stage. (A generator would take three times as long.)"""
+
+    __slots__ = ("_stage", "_start_s", "_took_s")
+
+    def __init__(self, took_s: dict[Stage, float], stage: Stage) -> None:
+        self._took_s, self._stage = took_s, stage
+
+    def __enter__(self) -> None:
+        self._start_s = time.perf_counter()
+
+    def __exit__(self, *problem: object) -> None:
+        took_s = time.perf_counter() - self._start_s
+        self._took_s[self._stage] = self._took_s.get(self._stage, 0.0) + took_s
 
 
 class Connection:

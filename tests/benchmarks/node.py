@@ -30,7 +30,7 @@ MAX_TIMES = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class Turn:
     """The whole list, fetched once."""
 
     pages: int
@@ -49,7 +49,7 @@ def node(folder: Path) -> Iterator[Figure]:
         Load(server.address) as load,
     ):
         port = site.hear()
-        urls = _listed(hosts, port)
+        urls = listed_pages(hosts, port)
         listed = folder / "urls.txt"
         listed.write_text("\n".join(urls))
         options = (f"--frontier={server.address}", f"--toes={THREADS}", f"--warc={folder / 'warcs'}")
@@ -61,12 +61,12 @@ def node(folder: Path) -> Iterator[Figure]:
             bare.hear()
             crawler.hear()
             loops_ms = [loop_ms()]
-            alone: list[_Turn] = []
-            crawled: list[_Turn] = []
+            alone: list[Turn] = []
+            crawled: list[Turn] = []
             for number in range(ROUNDS):
                 alone.append(_fetch(bare, len(urls)))
                 loops_ms.append(loop_ms())
-                crawled.append(_crawl(f"round-{number}", urls, crawler, server, load))
+                crawled.append(crawl_pages(f"round-{number}", urls, crawler, server, load))
                 loops_ms.append(loop_ms())
             used_s: dict[str, float] = json.loads(crawler.end())
     yield _figure(f"Pages fetched by httpx alone, {THREADS} threads", alone, loops_ms)
@@ -78,7 +78,7 @@ def node(folder: Path) -> Iterator[Figure]:
     yield replace(figure, cpu_us={**figure.cpu_us, **stages_us}, limit=Limit(words, times, MAX_TIMES))
 
 
-def _figure(name: str, turns: Sequence[_Turn], loops_ms: Sequence[float]) -> Figure:
+def _figure(name: str, turns: Sequence[Turn], loops_ms: Sequence[float]) -> Figure:
     return Figure(
         name,
         sum(turn.pages for turn in turns),
@@ -91,22 +91,22 @@ def _figure(name: str, turns: Sequence[_Turn], loops_ms: Sequence[float]) -> Fig
     )
 
 
-def _listed(hosts: Sequence[str], port: str) -> list[str]:
+def listed_pages(hosts: Sequence[str], port: str) -> list[str]:
     """The URLs of all pages, those of a host far from each other, as politeness has it."""
     files = sorted(str(file.relative_to(PAGES)) for file in PAGES.rglob("*.html"))
     return [f"http://{hosts[n % len(hosts)]}:{port}/{file}" for n, file in enumerate(files * TIMES_LISTED)]
 
 
-def _fetch(bare: Child, count: int) -> _Turn:
+def _fetch(bare: Child, count: int) -> Turn:
     since_s, used_s = time.perf_counter(), bare.cpu_s()
     bare.say("go")
     fetched = bare.hear()
     if fetched != str(count):
         raise RuntimeError(f"httpx fetched {fetched} of {count} pages")
-    return _Turn(count, time.perf_counter() - since_s, bare.cpu_s() - used_s)
+    return Turn(count, time.perf_counter() - since_s, bare.cpu_s() - used_s)
 
 
-def _crawl(name: str, urls: Sequence[str], crawler: Child, server: FrontierServer, load: Load) -> _Turn:
+def crawl_pages(name: str, urls: Sequence[str], crawler: Child, server: FrontierServer, load: Load) -> Turn:
     """A crawl of these URLs and none that they link to. It has them before it begins."""
     spec = crawl_pb2.CrawlSpec(
         allowed_addresses=["loopback"],
@@ -128,7 +128,7 @@ def _crawl(name: str, urls: Sequence[str], crawler: Child, server: FrontierServe
         if time.perf_counter() > until_s:
             raise RuntimeError(f"a node did not fetch {len(urls)} pages within {MAX_CRAWL_S:.0f} s")
         time.sleep(POLL_S)
-    turn = _Turn(
+    turn = Turn(
         len(urls), time.perf_counter() - since_s, crawler.cpu_s() - used_s, server.cpu_s() - frontier_used_s
     )
     request = admin_pb2.GetStatisticsRequest(crawl=name)

@@ -20,6 +20,7 @@ from benchmarks.jobs import jobs
 from benchmarks.load import LINKS_PER_PAGE, Link, Load, host_names, links, schedule_requests
 from benchmarks.measuring import SERVER, Figure, Limit, measure
 from benchmarks.memory import memory
+from benchmarks.metrics import metrics
 from benchmarks.mixed import mixed
 from benchmarks.node import node
 from benchmarks.processes import Descendants, FrontierServer
@@ -174,6 +175,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "restart": restart,
     "crowds": crowds,
     "node": node,
+    "metrics": metrics,
     "crawl": crawl,
     "urlfrontier": urlfrontier,
 }
