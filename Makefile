@@ -24,7 +24,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
-    picture prometheus generate protos lock clean
+    release picture prometheus generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -114,6 +114,10 @@ wheel-native: $(SETUP)
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	    --no-build-isolation --wheel-dir dist .
 
+## make release  build sdist, wheel and SBOM of the last commit, reproducibly, in dist/; publishes nothing
+release: $(SETUP)
+	@$(PY) tools/release.py
+
 ## make picture  draw docs/watch.svg, report.svg and help.svg: what commands show, from crawls of the practice web
 picture: $(SETUP) $(PAGES)
 	@$(PY) tools/picture.py
@@ -154,6 +158,7 @@ LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes 
     --no-annotate
 lock: $(UV)
 	$(UV) $(LOCK) $(if $(UPGRADE),--upgrade) --all-extras --group dev --output-file requirements/dev.txt pyproject.toml
+	$(UV) $(LOCK) --extra all --constraint requirements/dev.txt --output-file requirements/all.txt pyproject.toml
 	$(UV) $(LOCK) --extra cli --extra frontier --extra node --group crawl --constraint requirements/dev.txt \
 	    --output-file requirements/run.txt pyproject.toml
 
