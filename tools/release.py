@@ -14,7 +14,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from sbom import sbom
+from tools.sbom import sbom
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -24,9 +24,7 @@ EPOCH = "SOURCE_DATE_EPOCH"
 
 def main() -> None:
     if changed := _git("status", "--porcelain").strip():
-        sys.exit(
-            f"A release is built from a commit, and these files differ from it:\n{changed}\nCommit them first."
-        )
+        sys.exit(f"A release is built from a commit. Commit these files first:\n{changed}")
     with tempfile.TemporaryDirectory() as scratch:
         sources = Path(scratch) / "sources"
         export("HEAD", sources)

@@ -1,8 +1,8 @@
 """Lists the packages of an installation with all extras as a CycloneDX SBOM: versions, hashes, licences, and
 which package needs which.
 
-The pins are those of requirements/all.txt that apply to this Python. Licences and needs come from the packages,
-which are installed in this environment.
+The pins are those of requirements/all.txt that apply to this Python. Licences and needs are those that the
+packages state, which are installed in this environment.
 """
 
 import re
@@ -79,12 +79,12 @@ def _component(
 
 def _licence(package: str) -> str:
     """The licence that an installed package states: as an expression, a short text, or classifiers."""
-    stated = metadata.metadata(package)
-    text = stated.get("License-Expression") or stated.get("License") or ""
+    stated = metadata.metadata(package).json
+    text = str(stated.get("license_expression") or stated.get("license") or "")
     if text and "\n" not in text:
         return text
-    classes: list[str] = stated.get_all("Classifier") or []
-    return " OR ".join(each.removeprefix(_LICENCE) for each in classes if each.startswith(_LICENCE))
+    classes = [each.removeprefix(_LICENCE) for each in stated["classifier"] if each.startswith(_LICENCE)]
+    return " OR ".join(classes)
 
 
 def _needed(texts: Iterable[str], packages: dict[str, Component]) -> list[Component]:

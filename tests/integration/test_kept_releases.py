@@ -1,0 +1,81 @@
+"""Stores of earlier releases open with this version, answer as they did, and are crawled to the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from frontier_harness.calls import TIMEOUT_S
+from frontier_harness.process import ServerProcess
+from kept_releases.answers import Answers, answers, differences
+from kept_releases.history import IMPORTED, end
+from kept_releases.keep import HERE, MANIFEST, unpack
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
+
+RELEASES = sorted(each.parent for each in HERE.glob(f"*/{MANIFEST}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A store of a release, in a frontier of this version."""
+
+    told: dict[str, Answers]
+    server: ServerProcess
+
+
+@pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release.name)
+def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    data = unpack(request.param, tmp_path_factory.mktemp("release"))
+    told = json.loads((request.param / MANIFEST).read_text())
+    with ServerProcess(data) as server:
+        yield Opened(told, server)
+        assert server.stop()[0] == 0
+        assert "error" not in server.errors.read_text()
+
+
+def test_a_store_of_an_earlier_release_answers_as_it_did(opened: Opened) -> None:
+    found = {name: answers(opened.server.stubs, name) for name in opened.told}
+    assert list(differences(opened.told, found)) == []
+
+
+def test_its_crawls_are_verified_without_a_fault(opened: Opened) -> None:
+    stubs = opened.server.stubs
+    for name in opened.told:
+        if name not in ("held", "torn-down"):  # nothing may be written to these
+            job = stubs.job(name, verify={})
+            assert (job.state, list(job.findings)) == (admin_pb2.JOB_STATE_DONE, []), name
+
+
+def test_its_jobs_continue(opened: Opened) -> None:
+    stubs = opened.server.stubs
+    (job,) = [each for each in stubs.ask("ListJobs", "importing").jobs if each.kind == "import"]
+    assert stubs.ended("importing", job.job).state == admin_pb2.JOB_STATE_DONE
+    assert stubs.statistics("importing").discovered_count == IMPORTED + 1
+
+
+def test_a_crawl_is_launched_from_its_checkpoint(opened: Opened) -> None:
+    stubs = opened.server.stubs
+    (checkpoint,) = stubs.admin.ListCheckpoints(
+        admin_pb2.ListCheckpointsRequest(), timeout=TIMEOUT_S
+    ).checkpoints
+    stubs.create("copy", stubs.describe("paused").spec)
+    request = admin_pb2.LaunchCrawlRequest(
+        crawl="copy", checkpoint=checkpoint.checkpoint, checkpoint_crawl="paused"
+    )
+    stubs.admin.LaunchCrawl(request, timeout=TIMEOUT_S)
+    stubs.until("copy", crawl_pb2.CRAWL_STATE_RUNNING)
+    assert stubs.statistics("copy").queued_count > 0
+
+
+def test_its_crawls_go_on_to_their_ends(opened: Opened) -> None:
+    stubs = opened.server.stubs
+    stubs.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="not-launched"), timeout=TIMEOUT_S)
+    crawls = opened.told.keys() - {"ended", "torn-down"}
+    for name, fetched in end(stubs, crawls).items():
+        told = opened.told[name]["ExportUris"]
+        waited = {each["candidate"]["uri"] for each in told if "dueTime" not in each}
+        assert waited <= fetched, name
+        assert not stubs.statistics(name).queued_count, name

@@ -1,0 +1,89 @@
+"""Keeps what a release has promised: its contract, and a store of each of its crawls' states.
+
+`python tests/kept_releases/keep.py` writes both for the version in pyproject.toml, beside this file. Tests of
+later versions open the store, and `make check` compares their contract with the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from pathlib import Path
+
+from frontier_harness.calls import TIMEOUT_S
+from frontier_harness.process import ServerProcess
+from kept_releases.answers import answers
+from kept_releases.history import play
+
+from toehold.frontier.v1 import admin_pb2
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CONTRACT, STORE, MANIFEST = "contract.binpb", "store.tar.xz", "manifest.json"
+MOVES = {"importing"}
+"""Crawls that go on by themselves once a frontier opens the store."""
+_LEFT_OUT = {"LOG", "LOCK"}
+"""Files of RocksDB that say where the store lay, or nothing."""
+
+
+def main() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    folder = HERE / version
+    folder.mkdir(exist_ok=True)
+    keep_contract(folder / CONTRACT)
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "data"
+        play(data)
+        keep_store(data, folder)
+    for file in sorted(folder.iterdir()):
+        print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
+
+
+def keep_contract(image: Path, protos: Path = ROOT) -> None:
+    """Write the contract as buf compiles it, without comments."""
+    buf = Path(sys.executable).parent / "buf"
+    command: list[str | Path] = [
+        buf,
+        "build",
+        "--exclude-source-info",
+        "--path",
+        "protos/toehold",
+        "--output",
+        image,
+    ]
+    subprocess.run(command, cwd=protos, check=True)
+
+
+def keep_store(data: Path, folder: Path) -> None:
+    """Write a data directory as an archive, and what a frontier that only reads answers about it."""
+    with ServerProcess(data, "--read-only") as server:
+        listed = server.stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(), timeout=TIMEOUT_S).crawls
+        names = [each.crawl for each in listed]
+        told = {name: answers(server.stubs, name) for name in names if name not in MOVES}
+    (folder / MANIFEST).write_text(json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    for file in sorted(data.rglob("*")):
+        if file.name in _LEFT_OUT or file.name.startswith("LOG.old"):
+            file.unlink()
+    with tarfile.open(folder / STORE, "w:xz", dereference=True) as archive:
+        archive.add(data, "data", filter=_nobodys)
+
+
+def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def unpack(release: Path, target: Path) -> Path:
+    """Write a kept data directory below a folder; its path."""
+    with tarfile.open(release / STORE) as archive:
+        archive.extractall(target, filter="data")
+    return target / "data"
+
+
+if __name__ == "__main__":
+    main()
