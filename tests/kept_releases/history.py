@@ -175,7 +175,8 @@ def _not_launched(stubs: Stubs) -> None:
 
 def _running(stubs: Stubs) -> None:
     """A crawl with leases out: of a robots.txt, and of a page."""
-    stubs.launch("running", "http://running.example/", "http://asked.example/")
+    of = spec(robots={"retry_delay": seconds(1)})
+    stubs.launch("running", "http://running.example/", "http://asked.example/", of=of)
     stubs.schedule("running", "http://running.example/more")
     leases = stubs.next("running", most=1, wait_s=TIMEOUT_S).leases
     stubs.finish(*map(report, leases))
