@@ -9,6 +9,7 @@ SETUP := .venv/.set-up
 PAGES := build/practice_pages/.stamp
 COMPILED := build/.tests_compiled
 UV := build/uv/bin/uv
+LAST_RELEASE = $(shell ls -d tests/kept_releases/*.*.* | xargs -n1 basename | sort -V | tail -n1)
 
 # Tests start hundreds of programs. Each must find its bytecode, whatever the shell's settings are.
 export PYTHONDONTWRITEBYTECODE :=
@@ -24,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
-    release picture prometheus generate protos lock clean
+    release keep-release picture prometheus generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -61,6 +62,7 @@ check: $(SETUP)
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/buf lint
+	.venv/bin/buf breaking --against tests/kept_releases/$(LAST_RELEASE)/contract.binpb
 	$(PY) tools/settings.py --check
 	$(PY) tools/protos.py --check
 	$(PY) tools/blocking_client.py --check
@@ -117,6 +119,11 @@ wheel-native: $(SETUP)
 ## make release  build sdist, wheel and SBOM of the last commit, reproducibly, in dist/; publishes nothing
 release: $(SETUP)
 	@$(PY) tools/release.py
+
+## make keep-release
+##               keep the contract and a store of this version in tests/kept_releases, which later versions must honour
+keep-release: $(SETUP)
+	@$(PY) tests/kept_releases/keep.py
 
 ## make picture  draw docs/watch.svg, report.svg and help.svg: what commands show, from crawls of the practice web
 picture: $(SETUP) $(PAGES)
