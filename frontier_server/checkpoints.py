@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import structlog
 
-from .core.errors import UnknownCheckpoint
+from .core.errors import StoreCorrupt, UnknownCheckpoint
+from .core.opening import read_server_row
 from .core.store import Family, Store, StoreFailed
 from .durable import make_directory, sync_directory
 from .stores.rocks import RocksStore
@@ -62,7 +63,7 @@ class _Reader:
             raise _unreadable(self._name, problem) from problem
 
 
-def _unreadable(name: str, problem: StoreFailed) -> UnknownCheckpoint:
+def _unreadable(name: str, problem: Exception) -> UnknownCheckpoint:
     return UnknownCheckpoint(f"checkpoint {name} cannot be read: {problem}", checkpoint=name)
 
 
@@ -129,6 +130,11 @@ class Checkpoints:
         try:
             opened = _Reader(name, RocksStore(self.path(name), read_only=True))
         except StoreFailed as problem:
+            raise _unreadable(name, problem) from problem
+        try:
+            read_server_row(opened)
+        except StoreCorrupt as problem:
+            opened.close()
             raise _unreadable(name, problem) from problem
         with self._reading:
             reader = self._readers.setdefault(name, opened)

@@ -45,6 +45,7 @@ from .config import (
 from .core import opening
 from .core.core import Core
 from .core.errors import OtherFormat, StoreCorrupt
+from .core.records import FORMAT
 from .core.resetting import set_time
 from .core.shard import Shard
 from .core.store import StoreDamaged, StoreFailed
@@ -333,8 +334,9 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
         write_patiently(store, set_time(store, last_ms, wall_ms()))
         row, clock = opening.server_row(store), Clock()
         _log.warning("clock_set", before=iso(last_ms), after=iso(clock.now_ms()))
-    if (row.boot, row.boot_ms) != (clock.boot, clock.boot_ms):
-        row.boot, row.boot_ms = clock.boot, clock.boot_ms
+    ours = FORMAT, version(), clock.boot, clock.boot_ms
+    if (row.format, row.version, row.boot, row.boot_ms) != ours:
+        row.format, row.version, row.boot, row.boot_ms = ours
         write_patiently(store, opening.server_changes(row))
         store.flush()
     return store, clock

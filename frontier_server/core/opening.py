@@ -17,6 +17,7 @@ from .ledger import count
 from .queue import QueueState, WorkQueue
 from .records import (
     FORMAT,
+    OLDEST_FORMAT,
     CountersRow,
     LeaseRow,
     QueueRow,
@@ -29,18 +30,27 @@ from .records import (
 from .store import Changes, Family, Store, Transaction
 
 _SERVER_KEY = keys.crawl_key(keys.SERVER, keys.CrawlRow.SERVER)
+WAY_BACK = "Use that version or a later one, or put a checkpoint from before the upgrade in its place"
 
 
 def read_server_row(store: Store) -> ServerRow | None:
     """The server's row, or None in a new store. Raises OtherFormat."""
     value = store.get(Family.CRAWLS, _SERVER_KEY)
-    if value is None:
-        return None
-    row = decode(ServerRow, value)
-    if row.format != FORMAT:
-        raise OtherFormat(
-            f"the store must have format {FORMAT} for this version of Toehold, got {row.format}"
-        )
+    return None if value is None else decoded_server_row(value)
+
+
+def decoded_server_row(value: bytes) -> ServerRow:
+    """The server's row from bytes. Raises OtherFormat."""
+    try:
+        row = decode(ServerRow, value)
+    except OtherFormat as problem:
+        raise OtherFormat(f"a later version of Toehold wrote the store: {problem}. {WAY_BACK}") from problem
+    known = str(FORMAT) if OLDEST_FORMAT == FORMAT else f"{OLDEST_FORMAT} to {FORMAT}"
+    wrong = f"the store must have format {known} for this version of Toehold, got {row.format}"
+    if row.format > FORMAT:
+        raise OtherFormat(f"{wrong}, which version {row.version or 'unknown'} wrote. {WAY_BACK}")
+    if row.format < OLDEST_FORMAT:
+        raise OtherFormat(f"{wrong}. Start a version in between on it first")
     return row
 
 

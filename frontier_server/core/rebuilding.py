@@ -15,7 +15,7 @@ from itertools import islice
 from . import job, keys, opening
 from .crawl import Crawl, SettingsOf
 from .enqueue import Arrival, put_in, queue_at
-from .errors import OtherFormat, StoreCorrupt
+from .errors import StoreCorrupt
 from .head import read_head
 from .keys import CrawlRow, IndexSet
 from .life import new_state_row
@@ -103,11 +103,8 @@ class Rebuilding:
         """All rows of the new store. `secret` replaces the server's if that is lost."""
         found = self._crawl_rows()
         server = found.pop(keys.SERVER, {}).get(CrawlRow.SERVER)
-        row = decode(ServerRow, server) if server is not None else ServerRow(FORMAT, secret)
-        if row.format != FORMAT:
-            raise OtherFormat(
-                f"the store must have format {FORMAT} for this version of Toehold, got {row.format}"
-            )
+        row = opening.decoded_server_row(server) if server is not None else ServerRow(FORMAT, secret)
+        row.format = FORMAT
         row.time_ms = max(row.time_ms, self._now_ms)
         row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
         yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}

@@ -1,8 +1,12 @@
 """The values of all rows: a version byte, then MessagePack of the fields in order.
 
-To change a format, add new fields at a record's end, with a default (older rows then still
-decode). Any other change takes a new version byte, and a `decode` that knows both. FORMAT is
-that of the whole store; a server refuses a store of another format.
+To change a record, add new fields at its end, with a default (older rows then still decode).
+Any other change takes a new version byte, and a `decode` that knows both.
+
+FORMAT is that of the whole store. A release that changes any record, or adds a family, raises
+it: an older server would drop the new fields when it writes their rows again. A server opens
+stores since OLDEST_FORMAT, and marks them with its own. Every version must be able to read
+the first field of the server's row.
 """
 
 import struct
@@ -15,6 +19,7 @@ from .keys import level_of, level_position, ordinal_of
 from .sums import MAX_SUM
 
 FORMAT = 2
+OLDEST_FORMAT = 2
 _VERSION = b"\x01"
 
 
@@ -32,6 +37,7 @@ class ServerRow(Record):
     pool_sizes: dict[str, int] = {}  # node → toe threads that it should have; "": all other nodes
     boot: str = ""  # id of the machine's boot at the server's last start
     boot_ms: int = 0  # the server's time at that boot
+    version: str = ""  # Toehold's, of the last server that wrote to the store
 
 
 class SessionRow(Record):

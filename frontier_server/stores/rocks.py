@@ -32,6 +32,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from ..core.opening import WAY_BACK
 from ..core.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
 from .copying import copy_live
 from .manifest import cut_torn_end
@@ -64,6 +65,7 @@ LEVELS = 7  # RocksDB's default
 # RocksDB's words for files that no retry makes readable, and for a store that another process uses.
 _DAMAGE = re.compile(r"Corruption|No such file or directory: .*(?:\.sst|MANIFEST-\d+):")
 _TORN = re.compile(r"Corruption: .*MANIFEST")
+_NEWER = re.compile(r"Column families not opened: (.+)")
 _IN_USE = re.compile(r"While lock file|lock hold by current process")
 
 
@@ -283,6 +285,11 @@ def _refusal(path: Path, problem: Exception) -> StoreFailed:
     text = _on_a_line(problem)
     if _IN_USE.search(text):
         return StoreUnavailable(f"{path} is in use by another server ({text})")
+    if found := _NEWER.search(text):
+        return StoreUnavailable(
+            f"a later version of Toehold wrote {path}: it has rows of kinds that this version does not know "
+            f"({found[1]}). {WAY_BACK}"
+        )
     if _DAMAGE.search(text):
         return StoreDamaged(f"{path}: {text}")
     return StoreUnavailable(f"{path} cannot be opened: {text}")

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from frontier_harness.calls import TIMEOUT_S
 from frontier_harness.process import ServerProcess
 from kept_releases.answers import Answers, answers, differences
 from kept_releases.history import IMPORTED, end
-from kept_releases.keep import HERE, MANIFEST, unpack
+from kept_releases.keep import HERE, LAYOUT, MANIFEST, layout, unpack
+from packaging.version import Version
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
-RELEASES = sorted(each.parent for each in HERE.glob(f"*/{MANIFEST}"))
+RELEASES = sorted(
+    (each.parent for each in HERE.glob(f"*/{MANIFEST}")), key=lambda release: Version(release.name)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +31,32 @@ class Opened:
 
 
 @pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release.name)
-def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    data = unpack(request.param, tmp_path_factory.mktemp("release"))
-    told = json.loads((request.param / MANIFEST).read_text())
+def release(request: pytest.FixtureRequest) -> Path:
+    folder: Path = request.param
+    return folder
+
+
+@pytest.fixture(scope="module")
+def opened(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    data = unpack(release, tmp_path_factory.mktemp("release"))
+    told = json.loads((release / MANIFEST).read_text())
     with ServerProcess(data) as server:
         yield Opened(told, server)
         assert server.stop()[0] == 0
         assert "error" not in server.errors.read_text()
+
+
+def test_rows_that_differ_from_those_of_the_last_release_have_a_new_format() -> None:
+    kept = json.loads((RELEASES[-1] / LAYOUT).read_text())
+    now = layout()
+    assert now == kept or now["format"] > kept["format"], "raise FORMAT in frontier_server/core/records.py"
+
+
+def test_a_frontier_that_only_reads_answers_as_the_release_did(release: Path, tmp_path: Path) -> None:
+    told = json.loads((release / MANIFEST).read_text())
+    with ServerProcess(unpack(release, tmp_path), "--read-only") as server:
+        found = {name: answers(server.stubs, name) for name in told}
+    assert list(differences(told, found)) == []
 
 
 def test_a_store_of_an_earlier_release_answers_as_it_did(opened: Opened) -> None:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import grpc
@@ -26,13 +27,14 @@ from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import PATIENCE_S, eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from rocksdict import Cache, Rdict
 
 from frontier_server.core import opening
 from frontier_server.core.records import FORMAT, ServerRow, encode
 from frontier_server.core.store import Family
 from frontier_server.program import GRACE_S
 from frontier_server.service import core_kind, version
-from frontier_server.stores.rocks import RocksStore
+from frontier_server.stores.rocks import MIB, RocksStore, table_options
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 USAGE, LISTEN, DATA, STORE, DAMAGED = 2, 3, 4, 5, 6
@@ -157,7 +159,7 @@ def test_a_store_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 def newer_format(data: Path) -> bytes:
     """The server row of a store that a later version wrote."""
-    return encode(ServerRow(FORMAT + 1, b"s" * 16))
+    return encode(ServerRow(FORMAT + 1, b"s" * 16, version="9.8.7"))
 
 
 def newer_row(data: Path) -> bytes:
@@ -170,21 +172,54 @@ def damaged_row(data: Path) -> bytes:
     return b"\x01\xc1\xff"
 
 
-@pytest.mark.parametrize(("row", "code"), [(newer_format, DATA), (newer_row, DATA), (damaged_row, DAMAGED)])
+WAY_BACK = "Use that version or a later one, or put a checkpoint from before the upgrade in its place"
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "told"),
+    [
+        (newer_format, DATA, f"got {FORMAT + 1}, which version 9.8.7 wrote. {WAY_BACK}"),
+        (newer_row, DATA, "a later version of Toehold wrote the store"),
+        (damaged_row, DAMAGED, "the store is damaged"),
+    ],
+)
 def test_a_store_that_this_version_cannot_read_is_refused_and_left_alone(
-    tmp_path: Path, row: Callable[[Path], bytes], code: int
+    tmp_path: Path, row: Callable[[Path], bytes], code: int, told: str
 ) -> None:
     ((family, key),) = opening.new_store(b"s" * 16, 1)
     store = RocksStore(tmp_path / "store")
     store.write({(family, key): row(tmp_path)})
     store.flush()
     store.close()
-    refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", code=code, named=(str(tmp_path),))
+    refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", code=code, named=(str(tmp_path), told))
     store = RocksStore(tmp_path / "store")
     try:
         assert store.get(Family.CRAWLS, key) == row(tmp_path)
     finally:
         store.close()
+
+
+def test_a_store_with_kinds_of_rows_that_only_a_later_version_knows_is_refused(tmp_path: Path) -> None:
+    RocksStore(tmp_path / "store").close()
+    options = table_options(Cache(MIB))
+    families = {family.value: options for family in Family}
+    database = Rdict(str(tmp_path / "store"), options, families)
+    database.create_column_family("later", options)
+    database.close()
+    named = ("a later version of Toehold wrote", "(later)", WAY_BACK)
+    refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", code=DATA, named=named)
+
+
+def test_a_server_marks_its_store_with_its_version(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "store")
+    store.write(opening.new_store(b"s" * 16, 1))
+    store.close()
+    with ServerProcess(tmp_path) as server:
+        server.stop()
+    store = RocksStore(tmp_path / "store")
+    row = opening.server_row(store)
+    store.close()
+    assert (row.format, row.version) == (FORMAT, metadata.version("toehold-crawler"))
 
 
 def test_an_address_beyond_loopback_needs_a_word_of_consent(tmp_path: Path) -> None:

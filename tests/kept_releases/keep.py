@@ -1,7 +1,7 @@
-"""Keeps what a release has promised: its contract, and a store of each of its crawls' states.
+"""Keeps what a release has promised: its contract, and a store with crawls in every state.
 
-`python tests/kept_releases/keep.py` writes both for the version in pyproject.toml, beside this file. Tests of
-later versions open the store, and `make check` compares their contract with the last one.
+`make keep-release` writes both for the version in pyproject.toml, into a folder beside this file. Tests of
+later versions open the store, and `make check` compares their contract with that of the last release.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ import tarfile
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from frontier_harness.calls import TIMEOUT_S
 from frontier_harness.process import ServerProcess
 from kept_releases.answers import answers
 from kept_releases.history import play
 
+from frontier_server.core.records import FORMAT, PendingUri, Record
+from frontier_server.core.store import Family
 from toehold.frontier.v1 import admin_pb2
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-CONTRACT, STORE, MANIFEST = "contract.binpb", "store.tar.xz", "manifest.json"
+CONTRACT, STORE, MANIFEST, LAYOUT = "contract.binpb", "store.tar.xz", "manifest.json", "rows.json"
 MOVES = {"importing"}
 """Crawls that go on by themselves once a frontier opens the store."""
 _LEFT_OUT = {"LOG", "LOCK"}
@@ -35,6 +39,7 @@ def main() -> None:
     folder = HERE / version
     folder.mkdir(exist_ok=True)
     keep_contract(folder / CONTRACT)
+    _write(folder / LAYOUT, layout())
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         play(data)
@@ -64,12 +69,32 @@ def keep_store(data: Path, folder: Path) -> None:
         listed = server.stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(), timeout=TIMEOUT_S).crawls
         names = [each.crawl for each in listed]
         told = {name: answers(server.stubs, name) for name in names if name not in MOVES}
-    (folder / MANIFEST).write_text(json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    _write(folder / MANIFEST, told)
     for file in sorted(data.rglob("*")):
         if file.name in _LEFT_OUT or file.name.startswith("LOG.old"):
             file.unlink()
     with tarfile.open(folder / STORE, "w:xz", dereference=True) as archive:
         archive.add(data, "data", filter=_nobodys)
+
+
+def layout() -> dict[str, Any]:
+    """The rows of this version: the format of its stores, and what is in each kind."""
+    kinds: list[type[msgspec.Struct]] = [
+        *sorted(Record.__subclasses__(), key=lambda kind: kind.__name__),
+        PendingUri,
+    ]
+    return {
+        "format": FORMAT,
+        "families": sorted(family.value for family in Family),
+        "records": {
+            kind.__name__: [f"{field.name}: {field.type}" for field in msgspec.structs.fields(kind)]
+            for kind in kinds
+        },
+    }
+
+
+def _write(file: Path, value: Any) -> None:
+    file.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:

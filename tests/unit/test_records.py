@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from frontier_server.core import records
-from frontier_server.core.errors import StoreCorrupt
+from frontier_server.core import opening, records
+from frontier_server.core.errors import OtherFormat, StoreCorrupt
 from frontier_server.core.records import (
     MAX_COST,
     CountersRow,
@@ -21,6 +21,7 @@ from frontier_server.core.records import (
     PendingUri,
     QueueRow,
     Record,
+    ServerRow,
     StateRow,
     decode,
     decode_pending,
@@ -146,6 +147,24 @@ def test_a_pending_uri_of_another_version_is_refused(uri: PendingUri) -> None:
 def test_a_pending_uri_cut_short_is_refused(value: bytes) -> None:
     with pytest.raises(StoreCorrupt):
         decode_pending(value)
+
+
+@pytest.mark.interpreted
+def test_a_store_since_the_oldest_format_is_opened_and_others_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "OLDEST_FORMAT", 5)
+    monkeypatch.setattr(opening, "FORMAT", 6)
+
+    def opened(number: int) -> int:
+        return opening.decoded_server_row(encode(ServerRow(number, b"s", version="1.2.3"))).format
+
+    assert (opened(5), opened(6)) == (5, 6)
+    needed = "the store must have format 5 to 6 for this version of Toehold, got"
+    with pytest.raises(OtherFormat, match=rf"{needed} 7, which version 1\.2\.3 wrote\. Use that version"):
+        opened(7)
+    with pytest.raises(OtherFormat, match=rf"{needed} 4\. Start a version in between on it first"):
+        opened(4)
 
 
 def test_the_format_is_what_stores_have() -> None:
