@@ -1,16 +1,29 @@
-"""The wheel, installed with each extra into a clean environment, as a user's pip does it."""
+"""A release: built twice with the same bytes, installed with each extra as a user's pip does it, and used."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
-import sys
 import venv
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from acceptance.programs import Programs
+from frontier_harness.calls import fresh_name
+from frontier_harness.gateway import Client
+from frontier_harness.process import ServerProcess
+from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.soaking import Soak
 
+from tools.release import build, check
+from urlfrontier.urlfrontier_pb2 import DiscoveredURLItem, URLInfo, URLItem
+
 ROOT = Path(__file__).parents[2]
+PAGES = 8
+INSTALL_S = 900
 PROGRAMS = {
     "toehold": "cli",
     "toehold-frontier": "frontier",
@@ -18,41 +31,142 @@ PROGRAMS = {
     "toehold-urlfrontier": "urlfrontier",
 }
 """The extra of each program."""
-IMPORTED = {
-    "client": "from toehold_client import AsyncCrawlController, CrawlController, crawl_spec",
-    "scrapy": "import toehold_scrapy.scheduler",
-}
+SPEC = """
+name = "{name}"
+seeds = ["{seed}"]
+allowed_addresses = ["loopback"]
+[politeness]
+delay_factor = 0.0
+min_delay_seconds = 0
+"""
+CLIENT = """
+import sys
+from toehold_client import CrawlController, FrontierClient, crawl_spec
+with FrontierClient(sys.argv[1]) as client:
+    print([crawl.crawl for crawl in client.list_crawls()])
+"""
+SPIDER = """
+import scrapy
+
+class Follower(scrapy.Spider):
+    name = "follower"
+    def __init__(self, start, **more):
+        super().__init__(**more)
+        self.start_urls = [start]
+    def parse(self, response):
+        yield from response.follow_all(css="a", callback=self.parse)
+"""
 
 pytestmark = [pytest.mark.soak("installs"), pytest.mark.timeout(1800)]
 
 
-def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+def run(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=INSTALL_S,
+    )
+
+
+def sources(folder: Path) -> Path:
+    """A copy of this folder's sources, as a commit would have them."""
+    listed = run("git", "ls-files", "-co", "--exclude-standard", folder=ROOT).stdout.splitlines()
+    for name in listed:
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    done = run(
-        *(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"),
-        *("--wheel-dir", folder, ROOT),
-    )
-    assert done.returncode == 0, done.stderr
-    (made,) = folder.glob("*.whl")
-    return made
+def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Sdist, wheel and SBOM."""
+    folder = tmp_path_factory.mktemp("release")
+    return build(sources(folder / "sources"), folder / "built", 1_700_000_000)
+
+
+@pytest.fixture(scope="module", params=["sdist", "wheel"])
+def archive(request: pytest.FixtureRequest, built: list[Path]) -> Path:
+    return built[["sdist", "wheel"].index(request.param)]
+
+
+class Environments:
+    """Clean environments, each with one extra of an archive."""
+
+    def __init__(self, archive: Path, folder: Path) -> None:
+        self._archive = archive
+        self._folder = folder
+        self.programs: dict[str, Path] = {}
+        """By extra: where its programs are."""
+
+    def __getitem__(self, extra: str) -> Path:
+        if extra not in self.programs:
+            venv.EnvBuilder(with_pip=True, symlinks=True).create(self._folder / extra)
+            there = self._folder / extra / "bin"
+            wanted = ("--only-binary", ":all:", f"{self._archive}[{extra}]")
+            done = run(there / "pip", "install", "--quiet", *wanted, folder=self._folder)
+            assert done.returncode == 0, done.stderr
+            assert run(there / "pip", "check", folder=self._folder).returncode == 0
+            self.programs[extra] = there
+        return self.programs[extra]
+
+
+@pytest.fixture(scope="module")
+def environments(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Environments:
+    return Environments(archive, tmp_path_factory.mktemp("environments"))
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[SmallSite]:
+    with small_site(PAGES) as served:
+        yield served
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    with Programs(tmp_path) as started:
+        yield started
+
+
+def spec_file(folder: Path, site: SmallSite) -> Path:
+    """The spec of a crawl of the site."""
+    site.requests.clear()
+    file = folder / "crawl.toml"
+    file.write_text(SPEC.format(name=fresh_name(), seed=site.url()))
+    return file
+
+
+def assert_crawled(site: SmallSite) -> None:
+    """Each page of the site was fetched once."""
+    wanted = Counter({f"/page/{number}": 1 for number in range(PAGES)} | {"/": 1, "/robots.txt": 1})
+    assert site.asked == wanted
+
+
+def test_a_release_has_the_same_bytes_in_any_folder_and_with_any_umask(
+    built: list[Path], tmp_path: Path, soak: Soak
+) -> None:
+    before = os.umask(0o077)
+    try:
+        again = build(sources(tmp_path / "elsewhere" / "sources"), tmp_path / "built", 1_700_000_000)
+    finally:
+        os.umask(before)
+    for one, other in zip(built, again, strict=True):
+        assert one.name == other.name
+        assert one.read_bytes() == other.read_bytes(), one.name
+        soak.count(checked=1)
+    check(again)
 
 
 @pytest.mark.parametrize("extra", ["client", "cli", "frontier", "node", "urlfrontier", "scrapy", "all"])
 def test_an_extra_installs_what_its_program_needs(
-    extra: str, wheel: Path, tmp_path: Path, soak: Soak
+    extra: str, environments: Environments, tmp_path: Path, soak: Soak
 ) -> None:
-    venv.EnvBuilder(with_pip=True, symlinks=True).create(tmp_path / "environment")
-    there = tmp_path / "environment" / "bin"
-    done = run(there / "pip", "install", "--quiet", "--only-binary", ":all:", f"{wheel}[{extra}]")
-    assert done.returncode == 0, done.stderr
-    assert run(there / "pip", "check").returncode == 0
+    there = environments[extra]
     for program, its in PROGRAMS.items():
-        help_ = run(there / program, "--help")
+        help_ = run(there / program, "--help", folder=tmp_path)
         if extra in ("all", its):
             assert (help_.returncode, help_.stderr) == (0, "")
         elif extra in ("client", "cli"):  # other extras have parts of what another program needs
@@ -61,10 +175,66 @@ def test_an_extra_installs_what_its_program_needs(
                 f'{program} needs further packages; install them with: pip install "toehold' in help_.stderr
             )
         soak.count(checked=1)
-    for its, code in IMPORTED.items():
-        if extra in ("all", its):
-            done = run(there / "python", "-c", code)
-            assert (done.returncode, done.stderr) == (0, "")
     if extra == "cli":
-        crawl = run(there / "toehold", "crawl", "http://www.example.com/")
+        crawl = run(there / "toehold", "crawl", "http://www.example.com/", folder=tmp_path)
         assert crawl.returncode == 1 and 'pip install "toehold-crawler[all]"' in crawl.stderr
+
+
+@pytest.mark.parametrize("extra", ["client", "all"])
+def test_the_client_speaks_to_a_frontier(extra: str, environments: Environments, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        server.stubs.create("made")
+        done = run(environments[extra] / "python", "-c", CLIENT, server.address, folder=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "['made']\n", "")
+
+
+def test_one_command_crawls(environments: Environments, tmp_path: Path, site: SmallSite) -> None:
+    site.requests.clear()
+    brisk = ("--min-delay", "0", "--delay-factor", "0")
+    done = run(environments["all"] / "toehold", "crawl", site.url(), "--dir", "made", *brisk, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_crawled(site)
+
+
+def test_frontier_node_and_command_line_crawl_together_from_environments_of_their_own(
+    environments: Environments, tmp_path: Path, site: SmallSite, programs: Programs
+) -> None:
+    spec = spec_file(tmp_path, site)
+    flags = ("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    frontier = programs.start("frontier", str(environments["frontier"] / "toehold-frontier"), *flags)
+    address = frontier.wait_ready().rpartition(" ")[2]
+    node = ("--frontier", address, "--warc", str(tmp_path / "warcs"))
+    programs.start("node", str(environments["node"] / "toehold-node"), *node).wait_ready()
+    there = environments["cli"] / "toehold"
+    done = run(there, "run", spec, "--frontier", address, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert_crawled(site)
+
+
+@pytest.mark.parametrize("extra", ["scrapy", "all"])
+def test_a_spider_crawls(extra: str, environments: Environments, tmp_path: Path, site: SmallSite) -> None:
+    spec = spec_file(tmp_path, site)
+    (tmp_path / "follower.py").write_text(SPIDER)
+    with ServerProcess(tmp_path / "data") as server:
+        done = run(
+            *(environments[extra] / "scrapy", "runspider", "follower.py", "-a", f"start={site.url()}"),
+            *("-s", "SCHEDULER=toehold_scrapy.Scheduler", "-s", f"TOEHOLD_FRONTIER={server.address}"),
+            *("-s", "TOEHOLD_CRAWL=spider", "-s", f"TOEHOLD_SPEC={spec}", "-s", "COOKIES_ENABLED=0"),
+            *("-s", "TELNETCONSOLE_ENABLED=0"),
+            folder=tmp_path,
+        )
+    assert done.returncode == 0 and "Spider closed (finished)" in done.stderr, done.stderr
+    assert_crawled(site)
+
+
+def test_the_gateway_serves_a_client_of_urlfrontier(
+    environments: Environments, tmp_path: Path, programs: Programs
+) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        flags = ("--frontier", server.address, "--listen", "127.0.0.1:0")
+        gateway = programs.start("gateway", str(environments["urlfrontier"] / "toehold-urlfrontier"), *flags)
+        client = Client(gateway.wait_ready().rpartition(" ")[2])
+        url = "http://www.example.com/"
+        client.put(URLItem(ID="1", discovered=DiscoveredURLItem(info=URLInfo(url=url, crawlID="DEFAULT"))))
+        assert client.get() == [url]
+        client.close()
