@@ -237,7 +237,9 @@ class Scheduler(BaseScheduler):
         if self._closed:
             return
         for request, verdict in judged:
-            self._count(f"toehold/verdict/{Verdict.Name(verdict).removeprefix('VERDICT_')}")
+            known = verdict in Verdict.values()  # a later frontier may have others
+            name = Verdict.Name(verdict).removeprefix("VERDICT_") if known else str(verdict)
+            self._count(f"toehold/verdict/{name}")
             if verdict == VERDICT_QUEUED:
                 self._count("scheduler/enqueued")
             elif verdict in (VERDICT_MALFORMED, VERDICT_TOO_LONG):

@@ -3,49 +3,14 @@
 import json
 import re
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
 from acceptance.judging import BRISK, FEW, complaints, in_flight, slow_spec
+from acceptance.manual import Operator, blocks
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import script, toehold
-from frontier_harness.waiting import PATIENCE_S, eventually
-
-OPERATING = Path(__file__).parents[2] / "docs/operating.md"
-
-
-def blocks() -> list[list[str]]:
-    """The commands of the section, block by block."""
-    section = OPERATING.read_text().partition("### Backup, and restore on another machine\n")[2]
-    section = section.partition("\n## ")[0]
-    return [
-        re.findall(r"^\$ (.+)$", block, re.M) for block in re.findall(r"```console\n(.+?)```", section, re.S)
-    ]
-
-
-class Operator:
-    """Types commands as they are written, with names of theirs for the words in capitals."""
-
-    def __init__(self, frontier: str, **names: Path | str) -> None:
-        self._frontier = frontier
-        self.names = {word: str(name) for word, name in names.items()}
-
-    def types(self, command: str) -> str:
-        """What a command prints that succeeds."""
-        for word, name in self.names.items():
-            command = re.sub(rf"\b{word}\b", name, command)
-        folder = Path(script("toehold")).parent
-        done = subprocess.run(
-            ["bash", "-c", command],
-            env={"PATH": f"{folder}:/usr/bin:/bin", "TOEHOLD_FRONTIER": self._frontier},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert done.returncode == 0, (command, done.stderr)
-        return done.stdout
+from acceptance.programs import toehold
+from frontier_harness.waiting import eventually
 
 
 def until_logged(parts: Parts, pages: int) -> None:
@@ -54,7 +19,7 @@ def until_logged(parts: Parts, pages: int) -> None:
 
 
 def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path: Path) -> None:
-    backup, restore, go_on = blocks()
+    backup, restore, go_on = blocks("operating.md", "### Backup, and restore on another machine")
     other = tmp_path / "other"
     operator = Operator(parts.address, DIR=parts.data, BACKUP=tmp_path / "backup", OTHER=other)
     node = parts.node("one")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import venv
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from acceptance.installing import Environments, run, sources
 from acceptance.programs import Programs
 from frontier_harness.calls import fresh_name
 from frontier_harness.gateway import Client
@@ -21,9 +19,7 @@ from frontier_harness.soaking import Soak
 from tools.release import build, check
 from urlfrontier.urlfrontier_pb2 import DiscoveredURLItem, URLInfo, URLItem
 
-ROOT = Path(__file__).parents[2]
 PAGES = 8
-INSTALL_S = 900
 PROGRAMS = {
     "toehold": "cli",
     "toehold-frontier": "frontier",
@@ -40,7 +36,6 @@ delay_factor = 0.0
 min_delay_seconds = 0
 """
 CLIENT = """
-import sys
 from toehold_client import CrawlController, FrontierClient, crawl_spec
 with FrontierClient(sys.argv[1]) as client:
     print([crawl.crawl for crawl in client.list_crawls()])
@@ -60,27 +55,6 @@ class Follower(scrapy.Spider):
 pytestmark = [pytest.mark.soak("installs"), pytest.mark.timeout(1800)]
 
 
-def run(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        list(map(str, command)),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=INSTALL_S,
-    )
-
-
-def sources(folder: Path) -> Path:
-    """A copy of this folder's sources, as a commit would have them."""
-    listed = run("git", "ls-files", "-co", "--exclude-standard", folder=ROOT).stdout.splitlines()
-    for name in listed:
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Sdist, wheel and SBOM."""
@@ -91,27 +65,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module", params=["sdist", "wheel"])
 def archive(request: pytest.FixtureRequest, built: list[Path]) -> Path:
     return built[["sdist", "wheel"].index(request.param)]
-
-
-class Environments:
-    """Clean environments, each with one extra of an archive."""
-
-    def __init__(self, archive: Path, folder: Path) -> None:
-        self._archive = archive
-        self._folder = folder
-        self.programs: dict[str, Path] = {}
-        """By extra: where its programs are."""
-
-    def __getitem__(self, extra: str) -> Path:
-        if extra not in self.programs:
-            venv.EnvBuilder(with_pip=True, symlinks=True).create(self._folder / extra)
-            there = self._folder / extra / "bin"
-            wanted = ("--only-binary", ":all:", f"{self._archive}[{extra}]")
-            done = run(there / "pip", "install", "--quiet", *wanted, folder=self._folder)
-            assert done.returncode == 0, done.stderr
-            assert run(there / "pip", "check", folder=self._folder).returncode == 0
-            self.programs[extra] = there
-        return self.programs[extra]
 
 
 @pytest.fixture(scope="module")
