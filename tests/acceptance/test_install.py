@@ -11,13 +11,12 @@ import pytest
 from acceptance.installing import Environments, run, sources
 from acceptance.programs import Programs
 from frontier_harness.calls import fresh_name
-from frontier_harness.gateway import Client
+from frontier_harness.gateway import Client, discovered
 from frontier_harness.process import ServerProcess
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.soaking import Soak
 
 from tools.release import build, check
-from urlfrontier.urlfrontier_pb2 import DiscoveredURLItem, URLInfo, URLItem
 
 PAGES = 8
 PROGRAMS = {
@@ -186,8 +185,9 @@ def test_the_gateway_serves_a_client_of_urlfrontier(
     with ServerProcess(tmp_path / "data") as server:
         flags = ("--frontier", server.address, "--listen", "127.0.0.1:0")
         gateway = programs.start("gateway", str(environments["urlfrontier"] / "toehold-urlfrontier"), *flags)
-        client = Client(gateway.wait_ready().rpartition(" ")[2])
+        ready = gateway.wait_ready().removeprefix("toehold-urlfrontier serving on ")
+        client = Client(ready.partition(",")[0])
         url = "http://www.example.com/"
-        client.put(URLItem(ID="1", discovered=DiscoveredURLItem(info=URLInfo(url=url, crawlID="DEFAULT"))))
+        client.put(discovered(url, crawl_id="DEFAULT"))
         assert client.get() == [url]
         client.close()
