@@ -28,7 +28,7 @@ PARTS = {
     "overload": "more than the frontier can serve",
     "fuzz": "requests and foreign text that make no sense",
     "languages": "the code generated from the contract for other languages: whether it compiles",
-    "installs": "the wheel, installed with each extra into a clean environment",
+    "installs": "a release: built twice, installed with each extra, crawling; an upgrade and the way back",
     "resuming": "`toehold crawl` again in its directory: other options, limits and seeds, and recrawls",
     "size": "a crawl of a million URIs",
     "conformance": "fetchers that break one rule of the contract each; violated counts wrong judgements",
