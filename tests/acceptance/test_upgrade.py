@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.installing import Environments, sources
+from acceptance.installing import Environments, run, sources
 from acceptance.manual import Operator, blocks
 from acceptance.programs import Program, Programs, script
 from frontier_harness.ports import KeptPort
@@ -136,3 +136,17 @@ def test_a_running_installation_is_upgraded_and_goes_back(
         assert {path for path in fetched_again if path != "/robots.txt"} == {
             f"/page/{n}" for n in range(PAGES) if not paused[f"/page/{n}"]
         }
+
+
+def test_a_crawl_of_one_command_goes_on_with_a_later_version(
+    later: Environments, site: SmallSite, tmp_path: Path
+) -> None:
+    brisk = ("--min-delay", "0", "--delay-factor", "0", "--processes", "1")
+    crawl = ("crawl", site.url(), "--dir", "made", *brisk)
+    begun = run(script("toehold"), *crawl, "--max-pages", "5", folder=tmp_path)
+    assert begun.returncode == 0 and len(site.requests) < PAGES, begun.stderr
+    done = run(later["all"] / "toehold", *crawl, "--max-pages", "1000", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert site.asked == Counter({f"/page/{n}": 1 for n in range(PAGES)} | {"/": 1, "/robots.txt": 1})
+    refused = run(script("toehold"), "status", "--dir", "made", folder=tmp_path)
+    assert refused.returncode == 2 and f"which version {LATER} wrote" in refused.stderr, refused.stderr
