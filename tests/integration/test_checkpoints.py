@@ -8,6 +8,9 @@ import pytest
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S
 
+from frontier_server.core import opening
+from frontier_server.core.records import FORMAT
+from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_STALE,
     DISPOSITION_SUCCEEDED,
@@ -166,3 +169,16 @@ def test_a_crawl_that_has_taken_something_in_is_told_that_its_state_is_wrong(tmp
             crawl.launch(kept.checkpoint, "first")
         assert refused.value.metadata == {"crawl": "second", "state": "NASCENT"}
         assert crawl.status().state == S.CRAWL_STATE_NASCENT
+
+
+def test_a_checkpoint_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
+        kept = client.create_checkpoint()
+        store = RocksStore(Path(kept.path))
+        row = opening.server_row(store)
+        row.format, row.version = FORMAT + 1, "9.8.7"
+        store.write(opening.server_changes(row))
+        store.close()
+        client.create_crawl("second", spec())
+        with pytest.raises(UnknownCheckpoint, match=rf"cannot be read: .* got {FORMAT + 1}, which version 9"):
+            client.launch_crawl("second", checkpoint=kept.checkpoint)
