@@ -59,7 +59,9 @@ def answers(stubs: Stubs, crawl: str) -> Answers:
     found["ListQueues"] = _plain(stubs.queues(crawl))
     found["ExportUris"] = _plain(stubs.waiting(crawl))
     found["Outcomes"] = [
-        outcome for message in stubs.ask("StreamOutcomes", crawl) for outcome in _plain(message.outcomes)
+        outcome
+        for message in stubs.ask("StreamOutcomes", crawl, cursor="start")
+        for outcome in _plain(message.outcomes)
     ]
     found["StateEvents"] = _plain(stubs.events_so_far(crawl))
     return found

@@ -42,11 +42,9 @@ def play(data: Path) -> None:
     assert not empty, f"the history must leave rows in every family, got none in {empty}"
 
 
-def fetch(stubs: Stubs, crawl: str, most: int = 1_000, status: int = 200, **more: object) -> list[str]:
-    """Fetch pages of a crawl, up to a number of them, with one result; their URIs."""
-    found = stubs.pages(crawl, most=min(most, 100), least=most)
-    stubs.finish(*(report(lease, status, **more) for lease in found))
-    return [lease.uri for lease in found]
+def _fetch(stubs: Stubs, crawl: str, status: int = 200, **more: object) -> None:
+    """Fetch a page of a crawl, with this result."""
+    stubs.finish(*(report(lease, status, **more) for lease in stubs.pages(crawl, most=1)))
 
 
 def _timestamp(moment: datetime) -> Timestamp:
@@ -64,15 +62,13 @@ def _ended(stubs: Stubs) -> None:
     stubs.schedule("ended", *(f"http://ended.example/{name}" for name in ("page", "missing", "lost")))
     stubs.schedule("ended", "http://elsewhere.example/", "ftp://ended.example/", "http://")
     for status in (200, 304, 404, -7):
-        fetch(
-            stubs, "ended", 1, status, body_bytes=1_000, media_type="text/html", reason="as it was reported"
-        )
+        _fetch(stubs, "ended", status, body_bytes=1_000, media_type="text/html", reason="as it was reported")
     stubs.until("ended", crawl_pb2.CRAWL_STATE_FINISHED)
 
 
 def _torn_down(stubs: Stubs) -> None:
     stubs.launch("torn-down", "http://torn.example/")
-    fetch(stubs, "torn-down", 1)
+    _fetch(stubs, "torn-down")
     stubs.until("torn-down", crawl_pb2.CRAWL_STATE_FINISHED)
     stubs.ask("TearDownCrawl", "torn-down")
     eventually(lambda: stubs.describe("torn-down").status.torn_down, "the teardown")
@@ -93,8 +89,8 @@ def _paused(stubs: Stubs) -> None:
         "last_modified": "Mon, 02 Nov 2026 10:00:00 GMT",
         "digest": "sha1:A",
     }
-    fetch(stubs, name, 1, **validators, revisit_time=_timestamp(FAR))
-    fetch(stubs, name, 1, 404)
+    _fetch(stubs, name, **validators, revisit_time=_timestamp(FAR))
+    _fetch(stubs, name, 404)
     many = [f"http://{host}.paused.example/{page}" for host in ("a", "b", "c", "d", "e") for page in range(4)]
     stubs.schedule(name, *many, "http://out.example/")
     stubs.ask("NoteUris", name, uris=["http://noted.paused.example/"])
@@ -124,7 +120,7 @@ def _paused(stubs: Stubs) -> None:
         ("example,paused,e,", {"min_gap": seconds(2)}),
     ):
         stubs.ask("UpdateQueue", name, queue_key=key, change=change)
-    fetch(stubs, name, 1, -2)  # it will be tried again
+    _fetch(stubs, name, -2)  # it will be tried again
     stubs.bring(
         name,
         admin_pb2.ImportEntry(seen=admin_pb2.SeenUri(uri="http://paused.example/known", fetch_status=200)),
@@ -153,7 +149,7 @@ def _shared(stubs: Stubs) -> None:
     )
     hosts = [f"http://{host}.shared.example/" for host in ("one", "two", "three")]
     stubs.launch(name, *hosts, of=of)
-    fetch(stubs, name, 1, 429, retry_after_duration=seconds(1))
+    _fetch(stubs, name, 429, retry_after_duration=seconds(1))
     stubs.schedule(name, *(f"{host}{page}" for host in hosts for page in range(3)))
     forced = frontier_pb2.Candidate(uri=f"{hosts[0]}forced", path="L", queue_key="a-key")
     stubs.frontier.Schedule(frontier_pb2.ScheduleRequest(crawl=name, candidates=[forced]), timeout=TIMEOUT_S)
