@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from frontier_harness.soaking import Soak
 from tools.release import build, check
 
 PAGES = 8
+EPOCH_S = 1_700_000_000
 PROGRAMS = {
     "toehold": "cli",
     "toehold-frontier": "frontier",
@@ -35,6 +37,7 @@ delay_factor = 0.0
 min_delay_seconds = 0
 """
 CLIENT = """
+import sys
 from toehold_client import CrawlController, FrontierClient, crawl_spec
 with FrontierClient(sys.argv[1]) as client:
     print([crawl.crawl for crawl in client.list_crawls()])
@@ -55,10 +58,14 @@ pytestmark = [pytest.mark.soak("installs"), pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sources(tmp_path_factory.mktemp("release") / "sources")
+
+
+@pytest.fixture(scope="module")
+def built(checkout: Path) -> list[Path]:
     """Sdist, wheel and SBOM."""
-    folder = tmp_path_factory.mktemp("release")
-    return build(sources(folder / "sources"), folder / "built", 1_700_000_000)
+    return build(checkout, checkout.with_name("built"), EPOCH_S)
 
 
 @pytest.fixture(scope="module", params=["sdist", "wheel"])
@@ -98,11 +105,15 @@ def assert_crawled(site: SmallSite) -> None:
 
 
 def test_a_release_has_the_same_bytes_in_any_folder_and_with_any_umask(
-    built: list[Path], tmp_path: Path, soak: Soak
+    checkout: Path, built: list[Path], tmp_path: Path, soak: Soak
 ) -> None:
+    elsewhere = tmp_path / "else" / "where"
     before = os.umask(0o077)
     try:
-        again = build(sources(tmp_path / "elsewhere" / "sources"), tmp_path / "built", 1_700_000_000)
+        shutil.copytree(checkout, elsewhere)
+        for file in elsewhere.rglob("*"):
+            file.chmod(file.stat().st_mode & ~0o077)
+        again = build(elsewhere, tmp_path / "built", EPOCH_S)
     finally:
         os.umask(before)
     for one, other in zip(built, again, strict=True):
