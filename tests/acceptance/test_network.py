@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 from acceptance.programs import Program, Programs, script
+from frontier_harness.access import Installation
 from frontier_harness.ports import KeptPort, is_there
 from frontier_harness.small_site import SmallSite, small_site
-from frontier_harness.waiting import WHOLE_CRAWL_S
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 PAGE = Path(__file__).parents[2] / "docs" / "network.md"
 PAGES = 12
+RENEWALS, RENEWED_PAGES = 4, 160
 FILES = {
     "frontier": ("certs/ca.crt", "certs/frontier.crt", "certs/frontier.key", "callers.toml"),
     "node": ("certs/ca.crt", "certs/north.crt", "certs/north.key", "callers.toml"),
@@ -180,3 +182,58 @@ def check_denials(places: Places) -> None:
     ):
         done = places.run(place, command)
         assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+
+
+def test_a_crawl_goes_on_while_all_certificates_and_tokens_are_renewed(
+    tmp_path: Path, programs: Programs
+) -> None:
+    """Each page is fetched once, no call is denied, and the former tokens are refused."""
+    installation = Installation(tmp_path / "installation")
+    installation.cert("frontier", "127.0.0.1")
+    for name in ("north", "alice"):
+        installation.cert(name)
+    token = tmp_path / "token"
+    token.write_text(installation.caller("north", "fetch"))
+    installation.caller("alice", "operate")
+
+    def own(name: str) -> list[str]:
+        certs = installation.certs
+        return [
+            *("--tls-ca", str(certs / "ca.crt"), "--tls-cert", str(certs / f"{name}.crt")),
+            *("--tls-key", str(certs / f"{name}.key")),
+        ]
+
+    with small_site(RENEWED_PAGES) as site:
+        frontier = programs.frontier(tmp_path / "data", *installation.flags())
+        there = ("--frontier", frontier.address)
+        spec = tmp_path / "crawl.toml"
+        spec.write_text(SPEC.format(seed=site.url()).replace("0.01", "0.05"))
+        node = programs.node(
+            "north", frontier.address, tmp_path / "warcs", *own("north"), "--token-file", str(token),
+            *("--processes", "2"),
+        )  # fmt: skip
+        running = programs.toehold("run", str(spec), *there, *own("alice"))
+        for renewal in range(1, RENEWALS + 1):
+            eventually(lambda due=renewal: len(site.requests) > due * 20, "further pages")  # type: ignore[misc]
+            former = token.read_text().strip()
+            reloads = frontier.program.complaints.count("callers_reloaded")
+            (tmp_path / "new").write_text(installation.token("north"))
+            eventually(
+                lambda before=reloads: frontier.program.complaints.count("callers_reloaded") > before  # type: ignore[misc]
+            )
+            (tmp_path / "new").replace(token)
+            for name in ("frontier", "north", "alice"):
+                installation.cert(name, renew=True)
+            seen = len(site.requests)
+            eventually(lambda before=seen: len(site.requests) > before + 5, "further pages")  # type: ignore[misc]
+            installation.registry.revoke_token(former.split("_")[1])
+        assert running.wait(WHOLE_CRAWL_S) == 0, running.complaints
+        node.signal(signal.SIGTERM)
+        assert node.wait() == 0, node.complaints
+        assert set(site.asked.values()) == {1}, "each page once"
+        assert len(site.asked) == RENEWED_PAGES + 2
+    log = frontier.program.complaints
+    assert log.count("certificates_reloaded") >= RENEWALS
+    assert "call_denied" not in log
+    assert "_unusable" not in log + node.complaints
+    assert "toehold_" not in log, "no token is in the log"
