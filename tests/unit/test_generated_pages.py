@@ -225,3 +225,24 @@ def test_the_manual_has_every_command_and_every_option(commands: ModuleType) -> 
         assert f"| `{commands.usage(context)}`".replace("|", "\\|")[1:] in page
         for option, _ in commands.options_of(context):
             assert option.replace("|", "\\|") in page, context.command_path
+
+
+# The tables of metrics.
+
+
+def test_a_page_of_metrics_that_is_stale_is_refused_and_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tool("metrics", monkeypatch)
+    current = module.PAGE.read_text()
+    page = tmp_path / "metrics.md"
+    monkeypatch.setattr(module, "PAGE", page)
+    page.write_text(current)
+    run(module, monkeypatch, "--check")
+    page.write_text(
+        current.replace("| `toehold_node_toes_wanted` | gauge |", "| `toehold_node_toes_wanted` | counter |")
+    )
+    with pytest.raises(SystemExit, match="make generate"):
+        run(module, monkeypatch, "--check")
+    run(module, monkeypatch)
+    assert page.read_text() == current

@@ -1,16 +1,26 @@
 """Metrics without programs: which crawls have labels, what is summed, and processes that come and go."""
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException, RemoteDisconnected
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
+import pytest
 from core_doubles.lives import quick
 from core_doubles.shell import PERIOD_MS, Shell
-from prometheus_client.registry import CollectorRegistry
+from frontier_harness.waiting import PATIENCE_S, eventually
+from prometheus_client import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from crawler_node.meter import Part, Purpose, Stage
 from crawler_node.metrics.kept import KeptMeter
 from crawler_node.metrics.workers import WorkersMetrics
 from crawler_node.process import metrics_of, service_of
+from frontier_server.config import ConfigError, read_file, usable
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Presence
 from frontier_server.core.operators.measures import CrawlMeasures
@@ -18,7 +28,7 @@ from frontier_server.core.queue import QueueState
 from frontier_server.metrics.crawls import add_crawls
 from frontier_server.metrics.definitions import OF_CRAWLS, OTHERS
 from toehold.metrics import counter, status_label
-from toehold.metrics_page import Families, MetricsPage, new_counter
+from toehold.metrics_page import MAX_CONNECTIONS, Families, MetricsPage, Unavailable, new_counter
 
 COUNTS = (
     *("discovered", "queued", "leased", "succeeded", "failed", "disregarded", "deferred", "lapsed"),
@@ -191,3 +201,69 @@ def test_a_meter_keeps_what_it_is_told() -> None:
         value("page_failures_total", part="hook") == 1 and value("page_failures_total", part="extractor") == 0
     )
     assert value("frontier_calls_total", method="Next", outcome="busy") == 1
+
+
+# The page.
+
+
+class Broken(Collector):
+    """A collector that cannot tell its metrics, for a reason."""
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+
+    def collect(self) -> Iterable[Metric]:
+        raise self.problem
+
+
+@contextmanager
+def page_of(collector: Collector) -> Iterator[str]:
+    page = MetricsPage("127.0.0.1", 0, collector)
+    page.start()
+    try:
+        yield page.address
+    finally:
+        page.close()
+
+
+def test_a_program_that_cannot_tell_its_metrics_says_why() -> None:
+    with (
+        page_of(Broken(Unavailable("the frontier did not answer"))) as address,
+        pytest.raises(HTTPError, match="503: the frontier did not answer"),
+    ):
+        urlopen(f"http://{address}/metrics", timeout=PATIENCE_S)
+
+
+def test_a_defect_ends_the_scrape_and_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    with page_of(Broken(ValueError("a defect"))) as address:
+        with pytest.raises(RemoteDisconnected):
+            urlopen(f"http://{address}/metrics", timeout=PATIENCE_S)
+        eventually(lambda: "ValueError: a defect" in capfd.readouterr().err)
+
+
+def test_silent_callers_take_a_few_places_and_no_more() -> None:
+    with page_of(CollectorRegistry()) as address, ExitStack() as stack:
+        host, _, port = address.rpartition(":")
+        for _ in range(MAX_CONNECTIONS):
+            silent = stack.enter_context(socket.create_connection((host, int(port)), PATIENCE_S))
+        with pytest.raises((RemoteDisconnected, ConnectionResetError)):
+            urlopen(f"http://{address}/metrics", timeout=PATIENCE_S)
+        silent.close()
+
+        def answers() -> bool:
+            try:
+                with urlopen(f"http://{address}/metrics", timeout=PATIENCE_S) as page:
+                    return bool(page.status == 200)
+            except (OSError, HTTPException):
+                return False
+
+        eventually(answers, "a place for another caller")
+
+
+def test_a_frontier_s_settings_file_turns_metrics_on(tmp_path: Path) -> None:
+    file = tmp_path / "frontier.toml"
+    file.write_text('metrics = "[::1]:9707"\n')
+    assert usable(tmp_path, read_file(file)).metrics == ("::1", 9707)
+    file.write_text("metrics = 9707\n")
+    with pytest.raises(ConfigError, match="metrics must be text, got 9707"):
+        read_file(file)

@@ -5,7 +5,7 @@ Each question is about a bounded part, so that a caller can let others run in be
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import nlargest
 
 from ..crawl import Crawl
@@ -24,12 +24,12 @@ class CrawlMeasures:
     name: str
     state: CrawlState
     has_problem: bool  # a problem led to this state
-    counts: Mapping[str, int] = field(default_factory=dict)
-    fetch_statuses: Mapping[int, int] = field(default_factory=dict)
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    queues: Mapping[QueueState, int] = field(default_factory=dict)
-    deepest_queue: int = 0
-    events: int = 0
+    counts: Mapping[str, int]
+    fetch_statuses: Mapping[int, int]
+    verdicts: Mapping[str, int]
+    queues: Mapping[QueueState, int]
+    deepest_queue: int
+    events: int
 
 
 class Measures:
