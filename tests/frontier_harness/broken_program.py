@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from frontier_server import program, runner
+from frontier_server import program, runner, serving
 from frontier_server.absence import Absence
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.errors import UnknownCrawl
@@ -31,7 +31,7 @@ PARTS: dict[str, tuple[Any, str, Exception]] = {
     # A refusal is for those who ask; nobody asks for a tick.
     "timer": (Upkeep, "tick", UnknownCrawl("a defect", crawl="t")),
     "crawl log": (CrawlLogs, "_append", RuntimeError("a defect")),
-    "watch of the clock": (program, "wall_ms", RuntimeError("a defect")),
+    "watch of the clock": (serving, "wall_ms", RuntimeError("a defect")),
 }
 """Of each task of the server's: an object that it uses, of that a name, and what this raises then."""
 
@@ -54,8 +54,8 @@ if __name__ == "__main__":
     operation = (ContractCodec, "decode", RuntimeError("a defect"))
     owner, name, problem = (PARTS | {STALL: stall, OPERATION: operation})[part]
     setattr(owner, name, breaking(getattr(owner, name), problem, Path(trigger)))
-    vars(program)["CLOCK_CHECK_S"] = 0.05
-    vars(program)["CLOSE_S"] = vars(runner)["CLOSE_S"] = 0.5
+    vars(serving)["CLOCK_CHECK_S"] = 0.05
+    vars(serving)["CLOSE_S"] = vars(runner)["CLOSE_S"] = 0.5
     if part == STALL:  # and nobody is answered any more
-        vars(program)["GRACE_S"] = 0.5
+        vars(serving)["GRACE_S"] = 0.5
     program.main(flags)

@@ -10,7 +10,7 @@ from node_doubles.warcs import visit
 
 from crawler_node.output.pages import PagesWriter
 from crawler_node.output.warc import WarcWriter
-from frontier_server import durable, program
+from frontier_server import data_directory, durable
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
 from toehold_client import durable as of_the_client
@@ -48,7 +48,7 @@ def test_a_directory_is_made_with_all_above_it_that_are_missing(
 
 def test_a_new_store_is_there_for_good_before_anybody_is_served(tmp_path: Path, synced: list[Path]) -> None:
     data = tmp_path / "a" / "data"
-    store, _ = program._open(config(data))
+    store, _ = data_directory.open_data(config(data))
     store.close()
     assert {data / "store", data, data.parent} <= set(synced)
 

@@ -26,6 +26,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from frontier_server import data_directory, serving
 from frontier_server import program as frontier
 from frontier_server.core.store import StoreFailed
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
@@ -117,7 +118,7 @@ def test_a_store_that_fails_before_anybody_is_served_is_told_with_exit_code_5(
     def failing(*_: object) -> None:
         raise StoreFailed("read: IO error: Input/output error")
 
-    monkeypatch.setattr(frontier, "check_logs", failing)
+    monkeypatch.setattr(data_directory, "check_logs", failing)
     ended = CliRunner().invoke(frontier.main, ["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"])
     assert ended.exit_code == STORE, ended.exception
     (told,) = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
@@ -197,6 +198,6 @@ def test_a_server_that_gets_no_thread_to_end_with_says_what_has_failed(
         monkeypatch.setattr(threading.Thread, "start", refuses)
         return failed
 
-    monkeypatch.setattr(frontier, "_serve", serve)
+    monkeypatch.setattr(serving, "_serve", serve)
     ended = CliRunner().invoke(frontier.main, ["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"])
     assert ended.exit_code == STORE and told in ended.output, ended.output

@@ -21,7 +21,7 @@ from faults.power.ledger import SLACK_MS, Crawl, Ledger, host_of
 from faults.power.load import LEASE_S, REST_S
 from frontier_harness.waiting import WHOLE_CRAWL_S
 
-from frontier_server import program, wire
+from frontier_server import data_directory, wire
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.clock import Clock
 from frontier_server.config import Config
@@ -83,7 +83,7 @@ def judge(data: Path, ledger: Ledger, checkpoint: bool = True, lease_s: int = LE
     config = Config(data, "127.0.0.1", 0, lease_s * 1000, 3000, 0, sync=True)
     with _quiet():
         try:
-            store, _ = program._open(config)
+            store, _ = data_directory.open_data(config)
         except Exception as problem:
             found.violated.append(f"it does not open: {problem!r}")
             return found
@@ -107,7 +107,7 @@ async def _judge(config: Config, store: RocksStore, ledger: Ledger, found: Findi
     # Marks end before the server does, which then notes its time for the last time.
     clock = _Stopped(max(ledger.ms, opening.server_row(store).time_ms))
     checkpoints = Checkpoints(config.data, store)
-    core, feed = program._recover(config, store, clock, checkpoints)
+    core, feed = data_directory.recover(config, store, clock, checkpoints)
     runner = Runner(core, store, clock, config.data, 0, 3000, feed, True, checkpoints.close_readers)
     logs = CrawlLogs(runner, config.data)
     try:

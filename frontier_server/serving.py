@@ -1,0 +1,227 @@
+"""Serving: everything that a server consists of, from its start until it is asked to stop."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from toehold.access.callers import Callers
+from toehold.access.server_tls import ServerTls
+from toehold.tracing import tracer_of
+
+from .checkpoints import Checkpoints
+from .clock import Clock, wall_ms
+from .config import Config
+from .crawl_log import CrawlLogs
+from .data_directory import recover
+from .exchange import Exchange
+from .runner import CLOSE_S, Runner
+from .service import (
+    MAX_CALLS,
+    MAX_RECEIVED_BYTES,
+    Gate,
+    Guarded,
+    LeaseTraces,
+    add_reflection,
+    core_kind,
+    register,
+    service_names,
+    version,
+)
+from .signals import reread_at_hangup, stop_events
+from .stores.rocks import RocksStore
+
+if TYPE_CHECKING:
+    from .metrics.page import FrontierMetrics
+
+GRACE_S = 3.0
+NO_THREAD = "can't start new thread"  # Python's message
+MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
+MAX_SENT_BYTES = 32 * 1024 * 1024
+ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
+CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
+
+_log = structlog.get_logger()
+
+
+class CannotListen(Exception):
+    """The address is taken, or not this machine's."""
+
+
+def serve(
+    config: Config, store: RocksStore, clock: Clock, tls: ServerTls | None, callers: Callers | None
+) -> str:
+    """Serve until the end; returns the failure, or "". Ending takes a thread, which may be refused."""
+    failure = ""
+    try:
+        with asyncio.Runner() as runner:
+            failure = runner.run(_serve(config, store, clock, tls, callers))
+    except MemoryError:
+        failure = failure or "memory has run out"
+    except RuntimeError as problem:
+        if str(problem) != NO_THREAD:
+            raise
+        failure = failure or "the machine refuses to start another thread"
+    return failure
+
+
+async def _serve(
+    config: Config, store: RocksStore, clock: Clock, tls: ServerTls | None, callers: Callers | None
+) -> str:
+    """Serve until asked to stop; returns the failure that ended it, or ""."""
+    checkpoints = Checkpoints(config.data, store)
+    core, feed = recover(config, store, clock, checkpoints)
+    runner = Runner(
+        core,
+        store,
+        clock,
+        data=config.data,
+        disk_reserve_bytes=config.disk_reserve_bytes,
+        heartbeat_ms=config.heartbeat_ms,
+        feed=feed,
+        sync=config.sync,
+        when_idle=checkpoints.close_readers,
+        read_only=config.read_only,
+    )
+    crawl_logs = CrawlLogs(runner, config.data)
+    server, health_service = await _server()
+    gate = Gate(callers)
+    tracer = traces = None
+    if not config.read_only:  # it gives out no leases
+        tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.port}")
+        traces = None if tracer is None else LeaseTraces(tracer, config.trace_ratio)
+    metrics = await _metrics(config, runner, store)
+    measured: Any = server if metrics is None else metrics.measured(server)
+    register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    try:
+        _check_free(config)  # first: gRPC's own error comes with lines for its developers
+        address = f"{host}:{config.port}"
+        port = (
+            server.add_insecure_port(address)
+            if tls is None
+            else server.add_secure_port(address, tls.credentials())
+        )
+    except (RuntimeError, OSError) as problem:
+        await runner.close()
+        raise CannotListen(
+            f"cannot listen on {host}:{config.port}: the port is taken, or the address is not this machine's"
+        ) from problem
+    stop = stop_events(config)
+    reread_at_hangup(config)
+    await server.start()
+    logging_task = None if config.read_only else runner.tasks.keep("crawl log", crawl_logs.run())
+    runner.tasks.keep("watch of the clock", _watch_clock(clock))
+    if callers is not None:
+        runner.tasks.keep("watch of the callers", gate.watch())
+    shown = {}
+    if metrics is not None:
+        metrics.start()
+        shown = {"metrics": metrics.address}
+    _log.info(
+        "serving",
+        listen=f"{host}:{port}",
+        **shown,
+        data=str(config.data),
+        version=version(),
+        core=core_kind(),
+    )
+    print(f"toehold-frontier serving on {host}:{port}", flush=True)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    await health_service.enter_graceful_shutdown()
+    if logging_task is not None:
+        if not runner.failed.done() and stop.orphaned:
+            await _drained(runner)
+        await runner.tasks.end(logging_task)
+        if not runner.failed.done():
+            with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
+                async with asyncio.timeout(CLOSE_S):
+                    await crawl_logs.drain()
+    if metrics is not None:
+        await metrics.close()
+    runner.begin_close()
+    await server.stop(GRACE_S)
+    await runner.close()
+    if tracer is not None:
+        await asyncio.to_thread(tracer.close)
+    _log.info("stopped")
+    if runner.corrupt is not None:
+        raise runner.corrupt
+    return runner.failed.result() if runner.failed.done() else ""
+
+
+async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "FrontierMetrics | None":
+    """The page of metrics, if one is wanted. If its address cannot be taken, closes the runner and raises
+    CannotListen."""
+    if config.metrics is None:
+        return None
+    from .metrics.page import FrontierMetrics  # here: the library takes a tenth of a start
+
+    try:
+        return FrontierMetrics(runner, store, config, (version(), core_kind()))
+    except OSError as problem:
+        await runner.close()
+        host, port = config.metrics
+        raise CannotListen(
+            f"cannot serve metrics on {host}:{port}: the port is taken, or the address is not this machine's"
+        ) from problem
+
+
+async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
+    server = grpc.aio.server(
+        options=[
+            ("grpc.so_reuseport", 0),  # so that a taken port is an error
+            ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
+            ("grpc.max_send_message_length", MAX_SENT_BYTES),
+            ("grpc.http2.bdp_probe", 0),
+            # Beyond these, gRPC would silently cancel calls that wait to be taken up.
+            ("grpc.server.max_pending_requests", MAX_PENDING),
+            ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
+            ("grpc.server_max_unrequested_time_in_server", MAX_PENDING_S),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ]
+    )
+    names = service_names()
+    health_service = health.aio.HealthServicer()
+    guarded: Any = Guarded(server)
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, guarded)
+    for name in ("", *names):
+        await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
+    add_reflection(guarded, (*names, health.SERVICE_NAME), asynchronous=True)
+    return server, health_service
+
+
+def _check_free(config: Config) -> None:
+    """Raise OSError if the address cannot be listened on."""
+    for family, kind, number, _, address in socket.getaddrinfo(
+        config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        with socket.socket(family, kind, number) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+
+
+async def _drained(runner: Runner) -> None:
+    """Wait for a while until nodes have handed their leases back."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + ORPHAN_DRAIN_S
+    while runner.core.nodes.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # there is no event for it
+        await asyncio.sleep(0.1)
+
+
+async def _watch_clock(clock: Clock) -> None:
+    """Log jumps of the wall clock. They have no effect."""
+    offset_ms = wall_ms() - clock.now_ms()
+    while True:
+        await asyncio.sleep(CLOCK_CHECK_S)
+        now_offset_ms = wall_ms() - clock.now_ms()
+        if abs(now_offset_ms - offset_ms) > CLOCK_JUMP_MS:
+            _log.warning("wall_clock_jumped", by_ms=now_offset_ms - offset_ms)
+            offset_ms = now_offset_ms
