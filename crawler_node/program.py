@@ -4,43 +4,27 @@ import os
 import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
-import structlog
 
 from toehold import logs
-from toehold.access.callers import Callers
-from toehold.access.callers_file import CallersInvalid
-from toehold.access.pem import TlsUnusable
-from toehold.access.server_tls import ServerTls
 from toehold.extras import advice, lacking, packages_of
 from toehold.starting import fast_imports
 from toehold.tracing import EXTRA, checked_endpoint, tracer_of
 from toehold_client.credentials import SYSTEM, VARIABLES
 
-from .control.access import Access
 from .control.multi_process import MultiProcessControl
-from .control.service import READ_METRICS, CannotListen, NodeServer, listen_address
+from .control.service import NodeServer
 from .control.supervisor import Supervisor
+from .listeners import bound_server, process_metrics, workers_metrics
 from .memory import give_back_large_blocks
 from .option_types import GroupedCommand, Number
-from .process import WORKER_TOKEN, NodeExitCode, NodeOptions, ready_line
-
-log = structlog.get_logger()
-
-_END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_LOG_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
-_SIGNALS = (*_END_SIGNALS, *_LOG_SIGNALS)
-if TYPE_CHECKING:  # an import takes a tenth of a start
-    from .metrics.page import NodeMetrics
-    from .metrics.workers import WorkersMetrics
-
-_T = TypeVar("_T")
+from .process import NodeExitCode, NodeOptions, ready_line
+from .signals import SIGNALS, watch
 
 MAX_TOES = 1000
 MAX_PROCESSES = 64
@@ -329,7 +313,7 @@ def main(**given: Any) -> None:
          --processes, the supervisor does so)
     """
     # First: threads inherit the mask, those of gRPC too, and so do the processes of a node.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     options = NodeOptions(**given)
     if options.hook is None and not any((options.warc, options.pages, options.mirror)):
         raise click.UsageError(
@@ -338,7 +322,7 @@ def main(**given: Any) -> None:
     # Several processes of a node write to one log, so each names itself.
     own = {} if options.worker is None else {"node": options.name}
     logs.configure(options.log_format, options.log_level, **own)
-    server = _bound(options)
+    server = bound_server(options)
     if options.processes is not None and options.worker is None:
         if lacking("node"):  # its workers could not tell
             sys.exit(advice("node", "toehold-node"))
@@ -357,7 +341,7 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
 
     give_back_large_blocks()
     tracer = tracer_of(options.otlp, "toehold-node", options.name)
-    metrics = _metrics(options)
+    metrics = process_metrics(options)
     try:
         node = assembled(options, server, tracer, metrics)
     except Unusable as problem:
@@ -369,7 +353,7 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
     except RuntimeError as error:  # the system has no more threads
         message = f"the system refuses to start {options.toes} toe threads: {error}; give fewer --toes"
         return _failure(message, NodeExitCode.UNREPORTED)
-    _watch(node.drain, node.orphaned, options, lambda number: None)
+    watch(node.drain, node.orphaned, options, lambda number: None)
     _say(ready_line(options, server.address, metrics.address if metrics is not None else ""))
     code = node.wait()
     if options.worker is None:  # a supervisor tells it for all of its workers
@@ -405,128 +389,15 @@ def _supervise(options: NodeOptions, server: NodeServer) -> int:
         return (sys.executable, "-P", "-m", "crawler_node", *own, *rest, *alone, *rate, *told)
 
     supervisor = Supervisor(processes, options.toes, command, options.hang_seconds)
-    metrics = _workers_metrics(options, supervisor)
+    metrics = workers_metrics(options, supervisor)
     server.start(MultiProcessControl(supervisor, options.name, options.frontier))
     supervisor.when_draining(server.not_serving)
-    _watch(supervisor.drain, supervisor.orphaned, options, supervisor.pass_on)
+    watch(supervisor.drain, supervisor.orphaned, options, supervisor.pass_on)
     metrics_address = metrics.address if metrics is not None else ""
     code = supervisor.run(lambda: _say(ready_line(options, server.address, metrics_address)))
     _tell_end(code, options)
     server.stop()
     return code
-
-
-def _bound(options: NodeOptions) -> NodeServer:
-    is_safe = options.tls_cert is not None and options.callers is not None
-    server = NodeServer(_access(options))
-    try:
-        server.bind(listen_address(options.listen, options.insecure, is_safe=is_safe))
-    except (ValueError, CannotListen) as error:
-        raise click.BadParameter(str(error), param_hint="'--listen'") from error
-    return server
-
-
-def _access(options: NodeOptions) -> Access:
-    """Who may ask the node."""
-    if options.worker is not None:  # only its supervisor
-        return Access(token=os.environ.pop(WORKER_TOKEN, ""))
-    cert, key, authority = options.tls_cert, options.tls_key, options.tls_ca
-    if (cert is None) != (key is None):
-        raise click.UsageError("--tls-cert and --tls-key belong together. Give both or neither.")
-    if options.mutual_tls and (cert is None or authority in (None, SYSTEM)):
-        raise click.UsageError("--mutual-tls needs --tls-cert, --tls-key, and a file as --tls-ca.")
-    tls = None
-    try:
-        if cert is not None and key is not None:
-            tls = ServerTls(
-                cert, key, Path(authority or "") if options.mutual_tls else None, _note_certificates
-            )
-        return Access(tls, None if options.callers is None else Callers(options.callers))
-    except TlsUnusable as problem:
-        raise click.BadParameter(str(problem), param_hint="'--tls-cert'") from problem
-    except CallersInvalid as problem:
-        raise click.BadParameter(str(problem), param_hint="'--callers'") from problem
-
-
-def _note_certificates(problem: str) -> None:
-    if problem:
-        log.error("certificates_unusable", problem=problem, advice="those in use stay")
-    else:
-        log.info("certificates_reloaded")
-
-
-def _watch(
-    drain: Callable[[], None],
-    orphaned: Callable[[], None],
-    options: NodeOptions,
-    pass_on: Callable[[signal.Signals], None],
-) -> None:
-    def obey(number: signal.Signals) -> None:
-        if number in _END_SIGNALS:
-            drain()
-            return
-        logs.change_level("debug" if number is signal.SIGUSR1 else options.log_level)
-        pass_on(number)
-
-    _start_thread("signals", lambda: _watch_signals(obey))
-    if options.until_stdin_ends:
-        _start_thread("stdin", lambda: _watch_stdin(orphaned))
-
-
-def _metrics(options: NodeOptions) -> "NodeMetrics | None":
-    """The metrics of a process, if they are wanted."""
-    if options.metrics is None:
-        return None
-    from .metrics.page import NodeMetrics
-
-    return _at_metrics(options, NodeMetrics)
-
-
-def _workers_metrics(options: NodeOptions, supervisor: Supervisor) -> "WorkersMetrics | None":
-    """The metrics of all processes, if they are wanted. They are served from now on."""
-    if options.metrics is None:
-        return None
-    from .metrics.workers import WorkersMetrics
-
-    metrics = _at_metrics(options, lambda host, port: WorkersMetrics(host, port, supervisor.workers))
-    metrics.start()
-    return metrics
-
-
-def _at_metrics(options: NodeOptions, make: Callable[[str, int], _T]) -> _T:
-    """What serves metrics, at the address that --metrics names."""
-    try:
-        address = listen_address(options.metrics or "", options.insecure, danger=READ_METRICS)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--metrics'") from error
-    host, _, port = address.rpartition(":")
-    try:
-        return make(host.strip("[]"), int(port))
-    except OSError as error:
-        raise click.BadParameter(
-            f"cannot listen on {address}: the port is taken, or the address is not this machine's",
-            param_hint="'--metrics'",
-        ) from error
-
-
-def _watch_signals(obey: Callable[[signal.Signals], None]) -> None:
-    # Python runs signal handlers in the main thread. That would sleep on if the system gave the signal to
-    # another thread, or just before the main thread began to wait.
-    while True:
-        obey(signal.Signals(signal.sigwait(_SIGNALS)))
-
-
-def _watch_stdin(at_end: Callable[[], None]) -> None:
-    try:
-        while os.read(0, 65536):
-            pass
-    except OSError:  # there is no standard input
-        pass
-    at_end()
-
-
-def _start_thread(name: str, run: Callable[[], None]) -> None:
-    threading.Thread(target=run, name=name, daemon=True).start()
 
 
 def _say(line: str) -> None:

@@ -1,0 +1,58 @@
+"""Signals to a node, and the end of its parent."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from toehold import logs
+
+from .process import NodeOptions
+
+_END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_LOG_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+SIGNALS = (*_END_SIGNALS, *_LOG_SIGNALS)
+"""Block these before any thread starts."""
+
+
+def watch(
+    drain: Callable[[], None],
+    orphaned: Callable[[], None],
+    options: NodeOptions,
+    pass_on: Callable[[signal.Signals], None],
+) -> None:
+    """Obeys signals, and the end of the parent, in threads of their own.
+
+    `pass_on` gets the signals that change the log's level, for further processes.
+    """
+
+    def obey(number: signal.Signals) -> None:
+        if number in _END_SIGNALS:
+            drain()
+            return
+        logs.change_level("debug" if number is signal.SIGUSR1 else options.log_level)
+        pass_on(number)
+
+    _start_thread("signals", lambda: _watch_signals(obey))
+    if options.until_stdin_ends:
+        _start_thread("stdin", lambda: _watch_stdin(orphaned))
+
+
+def _watch_signals(obey: Callable[[signal.Signals], None]) -> None:
+    # Python runs signal handlers in the main thread. That would sleep on if the system gave the signal to
+    # another thread, or just before the main thread began to wait.
+    while True:
+        obey(signal.Signals(signal.sigwait(SIGNALS)))
+
+
+def _watch_stdin(at_end: Callable[[], None]) -> None:
+    try:
+        while os.read(0, 65536):
+            pass
+    except OSError:  # there is no standard input
+        pass
+    at_end()
+
+
+def _start_thread(name: str, run: Callable[[], None]) -> None:
+    threading.Thread(target=run, name=name, daemon=True).start()
