@@ -89,7 +89,7 @@ def workers_metrics(options: NodeOptions, supervisor: Supervisor) -> "WorkersMet
 
 
 def _at_metrics(options: NodeOptions, make: Callable[[str, int], _T]) -> _T:
-    """What serves metrics, at the address that --metrics names."""
+    """Makes a page of metrics at the address that --metrics names."""
     try:
         address = listen_address(options.metrics or "", options.insecure, danger=READ_METRICS)
     except ValueError as error:

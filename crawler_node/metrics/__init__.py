@@ -1,2 +1,2 @@
-"""What a node tells Prometheus. `definitions` names it, `kept` keeps what it did, `page` reads the rest at a
+"""The metrics of a node. `definitions` names them, `kept` keeps what the node did, `page` reads the rest at a
 scrape, and `workers` adds up the processes of a node."""

@@ -34,7 +34,7 @@ class Process(Protocol):
     """The part of a Worker that is read."""
 
     restarts: int
-    """Of the processes that it has had, those that were replaced."""
+    """How many of its processes were replaced."""
     metrics_address: str
     """Where its metrics are; empty while no process runs."""
 

@@ -65,7 +65,7 @@ DEFAULT_ROLLING = Rolling()
 
 
 class Written(NamedTuple):
-    """What was written: files that were begun, and what was appended to them."""
+    """The files that were begun, and the records and bytes that were appended to them."""
 
     files: int
     records: int
@@ -136,7 +136,7 @@ class RollingFiles:
 
     @property
     def written(self) -> "Written":
-        """What it has written so far."""
+        """Its output so far."""
         with self._lock:
             return Written(self._serial, self._records, self._bytes)
 

@@ -128,7 +128,7 @@ class WarcWriter:
 
     @property
     def written(self) -> Written:
-        """What it has written so far, without the warcinfo records."""
+        """Its output so far, without the warcinfo records."""
         return self._files.written
 
     def sync(self) -> None:

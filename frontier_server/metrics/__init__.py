@@ -1,2 +1,2 @@
-"""What the frontier tells Prometheus: calls that it measures (`rpcs`), and what memory has at a scrape
+"""The metrics of the frontier: calls that it measures (`rpcs`), and the numbers in memory at a scrape
 (`crawls`, `store`). `definitions` names all of it; `page` serves it."""

@@ -7,6 +7,7 @@ others are served; no row is read, and no operation waits. Numbers may be a flus
 import asyncio
 import os
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as NoAnswer
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ CRAWLS_A_SLICE, HOSTS_A_SLICE = 20, 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What the event loop's side of the server has at a scrape."""
+    """The numbers of the event loop's side of the server at a scrape."""
 
     named: list[CrawlMeasures]
     others: list[CrawlMeasures]
@@ -113,7 +114,7 @@ class FrontierMetrics:
             self._lag.observe(max(self._loop.time() - due_s, 0.0))
 
     def collect(self) -> Iterable[Family]:
-        """What there is to read. Raises Unavailable if the event loop does not answer."""
+        """The metrics that are read at a scrape. Raises Unavailable if the event loop does not answer."""
         reading = self._read()
         server = Families((AWAITING_FLUSH, DISK_FREE, DISK_RESERVE, BUILD_INFO, REFUSED))
         server.add(AWAITING_FLUSH, reading.awaiting_flush)
@@ -144,6 +145,8 @@ class FrontierMetrics:
         except NoAnswer:
             asked.cancel()
             raise Unavailable(f"the frontier did not answer within {ANSWER_S:g} s") from None
+        except CancelledError:
+            raise Unavailable("the frontier stops") from None
 
     async def _reading(self) -> _Reading:
         runner, measures = self._runner, self._runner.core.measures
@@ -159,7 +162,7 @@ class FrontierMetrics:
             named_measures,
             other_measures,
             measures.torn_down,
-            measures.leases_out,
+            runner.core.nodes.leases_out,
             len(hosts),
             resting,
             dict(measures.nodes(runner.now_ms())),

@@ -1,4 +1,4 @@
-"""What RocksDB tells of itself, as families of metrics."""
+"""RocksDB's own numbers, as families of metrics."""
 
 from toehold.metrics_page import Families
 

@@ -71,7 +71,7 @@ _IN_USE = re.compile(r"While lock file|lock hold by current process")
 
 @dataclass(frozen=True, slots=True)
 class StoreStatistics:
-    """What RocksDB tells of itself, of all families together."""
+    """RocksDB's own numbers, of all families together."""
 
     write_buffer_bytes: int  # memtables
     waiting_write_buffers: int  # full ones, which are not written to files yet
@@ -219,7 +219,7 @@ class RocksStore:
         )
 
     def statistics(self) -> "StoreStatistics":
-        """What RocksDB tells of itself without looking for it. Takes some ten microseconds."""
+        """RocksDB's own numbers, which it has at hand. Takes some ten microseconds."""
         whole = self._db.property_int_value
         families = list(self._families.values())
 

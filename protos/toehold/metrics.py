@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 
 class Kind(StrEnum):
-    """What a metric's value does: Prometheus' types."""
+    """The types of metrics: Prometheus' own."""
 
     COUNTER = "counter"
     """Only grows, from 0 at the start of the program unless its meaning says more."""

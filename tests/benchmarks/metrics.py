@@ -1,4 +1,4 @@
-"""What metrics cost: the same work by programs with --metrics, which are scraped, and without, in turn."""
+"""The cost of metrics: the same work by programs with --metrics, which are scraped, and without, in turn."""
 
 import json
 import statistics
@@ -44,7 +44,7 @@ class _Case:
     us: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     """CPU of an item, turn by turn, of both."""
     ratios: list[float] = field(default_factory=list)
-    """Of each pair of programs."""
+    """The ratio of each pair of programs."""
     items: int = 0
 
     def compare(self, works: Sequence[Work]) -> None:

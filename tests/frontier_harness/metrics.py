@@ -1,4 +1,4 @@
-"""What a program's page of metrics shows, and the Prometheus that scrapes it."""
+"""A program's page of metrics, and the Prometheus that scrapes it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Prometheus:
         return [(each["metric"], float(each["value"][1])) for each in answer["result"]]
 
     def get(self, what: str, **parameters: str) -> Any:
-        """What its API answers."""
+        """The answer of its API."""
         url = f"http://{self.address}/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             return json.load(answer)["data"]

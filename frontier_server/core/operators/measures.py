@@ -1,4 +1,4 @@
-"""What memory has in numbers, for somebody who looks every few seconds: no row is read.
+"""The numbers that memory has, for somebody who looks every few seconds: no row is read.
 
 Each question is about a bounded part, so that a caller can let others run in between.
 """
@@ -70,11 +70,6 @@ class Measures:
             deepest_queue=max(crawl.largest.values(), default=0),
             events=counters.next_event - 1,
         )
-
-    @property
-    def leases_out(self) -> int:
-        """How many leases of all crawls are out."""
-        return len(self._shard.leases)
 
     def nodes(self, now_ms: int) -> Counter[Presence]:
         """How many of the listed nodes are there, silent, lost, or have left."""
