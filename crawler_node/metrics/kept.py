@@ -5,7 +5,7 @@ from functools import cache
 from prometheus_client.registry import CollectorRegistry
 
 from toehold.metrics import status_label
-from toehold.metrics_page import new_counter, new_histogram
+from toehold.metrics_page import Counter, Histogram
 
 from ..meter import Meter, Part, Purpose, Stage
 from .definitions import CALL_SECONDS, CALLS, FAILURES, FETCH_SECONDS, FETCHES, RECEIVED, STAGE_SECONDS
@@ -15,16 +15,16 @@ class KeptMeter(Meter):
     """Counts and times, in a registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        stages, fetches = new_histogram(STAGE_SECONDS, registry), new_histogram(FETCH_SECONDS, registry)
-        failures = new_counter(FAILURES, registry)
+        stages, fetches = Histogram(STAGE_SECONDS, registry), Histogram(FETCH_SECONDS, registry)
+        failures = Counter(FAILURES, registry)
         self._stages = {stage: stages.labels(stage) for stage in Stage}
         self._fetch_seconds = {purpose: fetches.labels(purpose) for purpose in Purpose}
         self._failures = {part: failures.labels(part) for part in Part}
-        self._received = new_counter(RECEIVED, registry)
+        self._received = Counter(RECEIVED, registry).labels()
         # To find a child by its labels takes longer than to count.
-        self._fetches = cache(new_counter(FETCHES, registry).labels)
-        self._calls = cache(new_counter(CALLS, registry).labels)
-        self._call_seconds = cache(new_histogram(CALL_SECONDS, registry).labels)
+        self._fetches = cache(Counter(FETCHES, registry).labels)
+        self._calls = cache(Counter(CALLS, registry).labels)
+        self._call_seconds = cache(Histogram(CALL_SECONDS, registry).labels)
 
     def took(self, stage: Stage, seconds: float) -> None:
         self._stages[stage].observe(seconds)

@@ -15,7 +15,7 @@ from itertools import chain, islice
 
 import grpc
 
-from toehold.metrics_page import Families, Family, MetricsPage, Unavailable, new_histogram, new_registry
+from toehold.metrics_page import Families, Family, Histogram, MetricsPage, Unavailable, new_registry
 
 from ..config import Config
 from ..core.model import Presence
@@ -83,8 +83,8 @@ class FrontierMetrics:
         self._loop = asyncio.get_running_loop()
         registry = new_registry()
         self._rpcs = Rpcs(registry)
-        self._lag = new_histogram(LOOP_LAG, registry)
-        flush, commit = new_histogram(FLUSH, registry), new_histogram(COMMIT, registry)
+        self._lag = Histogram(LOOP_LAG, registry).labels()
+        flush, commit = (Histogram(metric, registry).labels() for metric in (FLUSH, COMMIT))
         registry.register(self)
         self._page = MetricsPage(*config.metrics, registry)
         runner.measure(flush.observe, commit.observe)

@@ -9,10 +9,9 @@ from time import perf_counter
 from typing import Any
 
 import grpc
-from prometheus_client import Counter, Histogram
 from prometheus_client.registry import CollectorRegistry
 
-from toehold.metrics_page import Families, Family, new_counter, new_histogram
+from toehold.metrics_page import Buckets, Count, Counter, Families, Family, Histogram
 
 from ..service.answering import Context
 from .definitions import MESSAGES, RPC_SECONDS, RPCS, RPCS_OPEN
@@ -22,9 +21,9 @@ class Rpcs:
     """The counts and times of calls, and a collector of those that are open."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.ended = new_counter(RPCS, registry)
-        self.seconds = new_histogram(RPC_SECONDS, registry)
-        self.messages = new_counter(MESSAGES, registry)
+        self.ended = Counter(RPCS, registry)
+        self.seconds = Histogram(RPC_SECONDS, registry)
+        self.messages = Counter(MESSAGES, registry)
         self._methods: list[_Method] = []
         registry.register(self)
 
@@ -52,12 +51,12 @@ class _Method:
         self._ended = {"OK": rpcs.ended.labels(name, "OK")}
 
     @cached_property
-    def seconds(self) -> Histogram:
+    def seconds(self) -> Buckets:
         """How long they took."""
         return self._rpcs.seconds.labels(self.name)
 
     @cached_property
-    def messages(self) -> Counter:
+    def messages(self) -> Count:
         """The messages that they sent."""
         return self._rpcs.messages.labels(self.name)
 

@@ -28,7 +28,7 @@ from frontier_server.core.queue import QueueState
 from frontier_server.metrics.crawls import add_crawls
 from frontier_server.metrics.definitions import OF_CRAWLS, OTHERS
 from toehold.metrics import counter, status_label
-from toehold.metrics_page import MAX_CONNECTIONS, Families, MetricsPage, Unavailable, new_counter
+from toehold.metrics_page import MAX_CONNECTIONS, Counter, Families, MetricsPage, Unavailable
 
 COUNTS = (
     *("discovered", "queued", "leased", "succeeded", "failed", "disregarded", "deferred", "lapsed"),
@@ -121,7 +121,7 @@ class Process:
     def live(self, *pages: str) -> None:
         """Begins to serve, having counted pages with these statuses."""
         registry = CollectorRegistry()
-        self.counted = new_counter(PAGES, registry)
+        self.counted = Counter(PAGES, registry)
         for status in pages:
             self.counted.labels(status).inc()
         self.page = MetricsPage("127.0.0.1", 0, registry)
