@@ -1,17 +1,17 @@
 """Limits the memory of requests: it is counted before they are decoded.
 
 A decoded message takes several times its bytes, and a message that is being received takes
-its bytes already. So batches are received a few at a time, a message waits undecoded until it
-is admitted, and requests beyond the limit are refused, with a hint when to try again. The
-limit never refuses small messages, such as heartbeats.
+its bytes already. So a message is received only if its caller may call, and batches a few at
+a time; it waits undecoded until it is admitted, and requests beyond the limit are refused,
+with a hint when to try again. The limit never refuses small messages, such as heartbeats.
 """
 
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
+from typing import Any, TypeVar
 
 import grpc
 import structlog
@@ -39,6 +39,8 @@ SHORT_BYTES = 1024  # of a waiting call's request; such a request is not counted
 MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches received at once, and the time that each message may take
 MAX_STREAMS = 8  # of URIs and seeds, at once
 MAX_CALLS = 40_000  # open at once: each waits, or is a stream
+
+_T = TypeVar("_T")
 
 _log = structlog.get_logger()
 
@@ -81,18 +83,20 @@ class Arrivals:
         def entered(context: Context) -> AbstractContextManager[Visit]:
             return self._gate.entered(name, context, lasts)
 
-        async def one(data: bytes, context: Context) -> Any:
+        async def one(_: AsyncIterator[bytes], context: Context) -> Any:
             room = self._kept if waits else self._room
-            with self._open(), entered(context) as visit, room(len(data)):
-                message = _checked(visit, request, data)
-                shown = visit.shown(await answer(message, context))
-                if acts:
-                    _note_act(getattr(message, "crawl", ""), context)
-                return shown
+            with self._open(), entered(context) as visit:
+                data = await _received(context)
+                with room(len(data)):
+                    message = _checked(visit, request, data)
+                    shown = visit.shown(await answer(message, context))
+                    if acts:
+                        _note_act(getattr(message, "crawl", ""), context)
+                    return shown
 
         async def batch(_: AsyncIterator[bytes], context: Context) -> Any:
             with self._open(), entered(context) as visit:
-                data = [await self._received(context)]
+                data = [await self._received_in_turn(context)]
                 try:
                     with self._room(len(data[0])):
                         # Popped: otherwise the bytes would stay as long as the message.
@@ -107,7 +111,7 @@ class Arrivals:
                 nonlocal crawl
                 while data := await stream.received(context):
                     message = _decoded(request, data.pop())
-                    await visit.check_part(message)
+                    await stream.waited_for(visit.check_part(message))
                     crawl = crawl or getattr(message, "crawl", "")
                     yield message
 
@@ -116,21 +120,22 @@ class Arrivals:
                 _note_act(crawl, context)
                 return shown
 
-        async def streamed(data: bytes, context: Context) -> AsyncIterator[Any]:
-            with calls.logged(method.name, context):
-                async with _failures_told(context):
-                    with self._open(), entered(context) as visit, self._kept(len(data)):
-                        async for message in answer(_checked(visit, request, data), context):
-                            yield visit.shown(message)
+        async def streamed(_: AsyncIterator[bytes], context: Context) -> None:
+            # No generator: gRPC would leave one that is cancelled while a slow caller takes a message.
+            with self._open(), entered(context) as visit:
+                data = await _received(context)
+                with self._kept(len(data)):
+                    async with aclosing(answer(_checked(visit, request, data), context)) as messages:
+                        async for message in messages:
+                            await context.write(visit.shown(message))
 
+        # All receive streams; on the wire a call with one message looks the same. Otherwise gRPC would
+        # receive the message before the gate knows its caller.
         serializer = response.SerializeToString
         if method.server_streaming:
-            return grpc.unary_stream_rpc_method_handler(streamed, None, serializer)
-        if method.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(_telling(method, many), None, serializer)
-        if method.name in _BATCHES:  # on the wire a call with one message looks the same
-            return grpc.stream_unary_rpc_method_handler(_telling(method, batch), None, serializer)
-        return grpc.unary_unary_rpc_method_handler(_telling(method, one), None, serializer)
+            return grpc.stream_stream_rpc_method_handler(_telling(method, streamed), None, serializer)
+        behaviour = many if method.client_streaming else batch if method.name in _BATCHES else one
+        return grpc.stream_unary_rpc_method_handler(_telling(method, behaviour), None, serializer)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -191,22 +196,15 @@ class Arrivals:
         finally:
             self._kept_bytes -= size
 
-    async def _received(self, context: Context) -> bytes:
-        """The one message of a batch, received when its turn comes."""
-        try:
-            async with asyncio.timeout(RECEIVE_S), self._receiving:
-                data = await context.read()  # an iterator would keep it
-        except TimeoutError:
-            message = f"the request did not arrive within {RECEIVE_S:g} s; it is slow, or too many arrive"
-            raise Refused("OVERLOADED", message, 1_000) from None
-        if not isinstance(data, bytes):
-            raise InvalidRequest("the call ended without a message; it must send one", field="")
-        return data
+    async def _received_in_turn(self, context: Context) -> bytes:
+        """The message of a batch, received when its turn comes."""
+        async with _in_time(), self._receiving:
+            return await _message(context)
 
 
 class _Stream:
-    """A stream that comes in. If another stream needs its place, and its caller has been silent for long, it
-    gives way: it might never end."""
+    """A stream that comes in. If another stream needs its place, and its caller has sent nothing for long, or
+    more than it may, it gives way: it might never end."""
 
     def __init__(self) -> None:
         self._patience: asyncio.Timeout | None = None
@@ -215,16 +213,20 @@ class _Stream:
 
     async def received(self, context: Context) -> list[bytes]:
         """Its next message, alone in a list; an empty list at its end. Raises Refused if it gives way."""
+        data = await self.waited_for(context.read())
+        return [data] if isinstance(data, bytes) else []
+
+    async def waited_for(self, due: Awaitable[_T]) -> _T:
+        """The result of something that is its caller's turn. Raises Refused if it gives way meanwhile."""
         try:
             async with asyncio.timeout(None) as self._patience:
                 self.silent_since_s = asyncio.get_running_loop().time()
-                data = await context.read()
+                return await due
         except TimeoutError:
-            message = f"the stream was silent for {RECEIVE_S:g} s, and another stream needs its place"
+            message = f"the stream has not gone on for {RECEIVE_S:g} s, and another stream needs its place"
             raise Refused("OVERLOADED", message, 2_000) from None
         finally:
             self._patience, self.silent_since_s = None, math.inf
-        return [data] if isinstance(data, bytes) else []
 
     def gives_way(self) -> bool:
         """Give way if it has been silent for long enough; whether it does."""
@@ -233,6 +235,29 @@ class _Stream:
             return False
         self._patience.reschedule(now_s)
         return True
+
+
+async def _received(context: Context) -> bytes:
+    """The one message of a call."""
+    async with _in_time():
+        return await _message(context)
+
+
+async def _message(context: Context) -> bytes:
+    data = await context.read()  # an iterator would keep it
+    if not isinstance(data, bytes):
+        raise InvalidRequest("the call ended without a message; it must send one", field="")
+    return data
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(RECEIVE_S):
+            yield
+    except TimeoutError:
+        message = f"the request did not arrive within {RECEIVE_S:g} s; it is slow, or too many arrive"
+        raise Refused("OVERLOADED", message, 1_000) from None
 
 
 def _telling(method: MethodDescriptor, behaviour: Callable[..., Any]) -> Callable[..., Any]:

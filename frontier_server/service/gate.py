@@ -49,13 +49,15 @@ class Visit:
         self.denied: AccessDenied | None = None
         """Why the call ends, if its caller lost the right to it meanwhile."""
         self._budget = budget
-        self._names_crawl = False
+        self._node: str | None = None  # in whose name it is
+        self._crawls: list[str] | None = None  # that it is about; empty: all; None: not known yet
 
     def check(self, message: Message) -> None:
         """Raise PermissionDenied, or Refused, for a request that the caller may not make (now)."""
         if self.caller is None:
             return
-        self._check_rights(self.caller, message)
+        self._note(message)
+        self._check_rights(self.caller)
         wait_s = self._spend(message)
         if wait_s:
             raise Refused(
@@ -69,20 +71,33 @@ class Visit:
         """Raise PermissionDenied for a part of a stream that the caller may not send; wait if it is early."""
         if self.caller is None:
             return
-        self._check_rights(self.caller, message)
+        self._note(message)
+        self._check_rights(self.caller)
         while wait_s := self._spend(message):  # noqa: ASYNC110  # time alone ends it
             await asyncio.sleep(wait_s)
 
-    def _check_rights(self, caller: Caller, message: Message) -> None:
+    def go_on_as(self, caller: Caller) -> None:
+        """Go on with what the caller may do now. Raises PermissionDenied."""
+        caller.check_role(self.method)
+        self._check_rights(caller)
+        self.caller = caller
+
+    def _check_rights(self, caller: Caller) -> None:
+        if self._node is not None:
+            caller.check_node(self._node)
+        if self._crawls is not None:
+            caller.check_crawls(self.method, self._crawls)
+
+    def _note(self, message: Message) -> None:
+        """Note the node and the crawls that a request names. Later parts of a stream need not name them."""
         fields: Mapping[str, Any] = message.DESCRIPTOR.fields_by_name
         name = self.method.rpartition("/")[2]
         if name in _NODE_CALLS:
-            caller.check_node(getattr(message, "node"))  # noqa: B009  # only these have it
-        if caller.crawls is not None and name not in _ANY_CRAWL:
+            self._node = getattr(message, "node")  # noqa: B009  # only these have it
+        if name not in _ANY_CRAWL:
             named = [getattr(message, field) for field in _CRAWL_FIELDS if field in fields]
-            if any(named) or not self._names_crawl:  # later parts of a stream need not name it again
-                caller.check_crawls(self.method, named)
-                self._names_crawl = True
+            known = self._crawls or []
+            self._crawls = known + [crawl for crawl in named if crawl and crawl not in known]
 
     def _spend(self, message: Message) -> float:
         """Take a request's candidates from the caller's budget; or the seconds until it has one again."""
@@ -168,7 +183,7 @@ class Gate:
         structlog.contextvars.bind_contextvars(caller=caller.name)
         visit = Visit(method, caller, self._budget(caller))
         self._open[caller.name] += 1
-        token = _visit.set(visit)
+        _visit.set(visit)  # and never reset: each call has a task, and so a context, of its own
         if lasting and (task := asyncio.current_task()) is not None:
             self._lasting[visit] = task, shown
         try:
@@ -186,7 +201,6 @@ class Gate:
             self._open[caller.name] -= 1
             if not self._open[caller.name]:
                 del self._open[caller.name]
-            _visit.reset(token)
 
     async def watch(self) -> None:
         """Read the callers anew when their file changes, and end calls whose callers have lost the right."""
@@ -211,8 +225,7 @@ class Gate:
         now = datetime.now(UTC)
         for visit, (task, shown) in list(self._lasting.items()):
             try:
-                caller = callers.identified(shown, now)
-                caller.check_role(visit.method)
+                visit.go_on_as(callers.identified(shown, now))
             except AccessDenied as denial:
                 visit.denied = denial
                 task.cancel()

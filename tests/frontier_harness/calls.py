@@ -168,6 +168,10 @@ class Stubs:
         """Create a crawl, seed and launch it, and wait until the seeds are announced."""
         self.create(crawl, of)
         self.seed(crawl, *seeds)
+        self.launch_seeded(crawl)
+
+    def launch_seeded(self, crawl: str) -> None:
+        """Launch a crawl that has seeds, and wait until they are announced."""
         self.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=crawl), timeout=TIMEOUT_S)
         self.until(crawl, crawl_pb2.CRAWL_STATE_RUNNING)
 
