@@ -1,6 +1,7 @@
 """Who may ask a node: its TLS, its callers, and the token that a supervisor shares with its processes."""
 
 import threading
+import time
 from datetime import UTC, datetime
 from hmac import compare_digest
 
@@ -9,7 +10,7 @@ import structlog
 
 from toehold.access.callers import Caller, Callers
 from toehold.access.callers_file import CallersInvalid
-from toehold.access.denials import AccessDenied, Unauthenticated
+from toehold.access.denials import AccessDenied, DenialRate, Unauthenticated
 from toehold.access.roles import ROLES
 from toehold.access.server_tls import ServerTls
 from toehold.access.shown import Shown, shown_by
@@ -26,6 +27,7 @@ class Access:
         self._callers = callers
         self._token = token
         self._lock = threading.Lock()
+        self._rate = DenialRate()
 
     def add_port(self, server: grpc.Server, address: str) -> int:
         """Lets a server listen on an address; the port. Raises RuntimeError if it cannot."""
@@ -43,15 +45,19 @@ class Access:
         if self._callers is None:
             return
         try:
-            self._present(self._callers, shown).check_role(method)
+            caller = self._present(self._callers, shown)
+            caller.check_role(method)
+            caller.check_crawls(method, ())  # a node's toe threads fetch for any crawl
         except AccessDenied as denial:
-            log.warning(
-                "call_denied",
-                reason=denial.reason,
-                problem=str(denial),
-                peer=context.peer(),
-            )
+            self._tell(denial, context.peer())
             raise
+
+    def _tell(self, denial: AccessDenied, peer: str) -> None:
+        left_out = self._rate.take(time.monotonic())
+        if left_out is not None:
+            log.warning(
+                "call_denied", reason=denial.reason, problem=str(denial), peer=peer, left_out=left_out
+            )
 
     def _present(self, callers: Callers, shown: Shown) -> Caller:
         with self._lock:

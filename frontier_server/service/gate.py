@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from toehold.access.callers import Caller, Callers
 from toehold.access.callers_file import CallersInvalid
-from toehold.access.denials import AccessDenied
+from toehold.access.denials import AccessDenied, DenialRate
 from toehold.access.shown import Shown, shown_by
 
 from ..runner import Refused
@@ -29,7 +29,6 @@ RELOAD_S = 1.0
 RECHECK_S = 10.0  # of calls that stay open: credentials may expire meanwhile
 CALLS_RETRY_MS = 1_000
 MIN_WAIT_S = 0.1
-DENIALS_LOGGED = 10  # in a second: anybody who can connect causes them
 
 _log = structlog.get_logger()
 _NODE_CALLS = ("Next", "Finished", "Heartbeat")
@@ -155,7 +154,7 @@ class Gate:
         self._callers = callers
         self._open: Counter[str] = Counter()  # calls by caller
         self._budgets: dict[str, tuple[int, Budget]] = {}
-        self._denials = _Denials()
+        self._denials = DenialRate()
         self._lasting: dict[Visit, tuple[asyncio.Task[Any], Shown]] = {}
 
     @contextmanager
@@ -172,7 +171,7 @@ class Gate:
             caller = self._callers.identified(shown, datetime.now(UTC))
             caller.check_role(method)
         except AccessDenied as denial:
-            self._denials.note(denial, context)
+            self._note(denial, context)
             raise
         if caller.max_calls is not None and self._open[caller.name] >= caller.max_calls:
             raise Refused(
@@ -194,13 +193,24 @@ class Gate:
             self._lasting[visit][0].uncancel()
             raise visit.denied from None
         except AccessDenied as denial:
-            self._denials.note(denial, context)
+            self._note(denial, context)
             raise
         finally:
             self._lasting.pop(visit, None)
             self._open[caller.name] -= 1
             if not self._open[caller.name]:
                 del self._open[caller.name]
+
+    def _note(self, denial: AccessDenied, context: Context) -> None:
+        left_out = self._denials.take(asyncio.get_running_loop().time())
+        if left_out is not None:
+            _log.warning(
+                "call_denied",
+                reason=denial.reason,
+                problem=str(denial),
+                peer=context.peer(),
+                left_out=left_out,
+            )
 
     async def watch(self) -> None:
         """Read the callers anew when their file changes, and end calls whose callers have lost the right."""
@@ -238,30 +248,3 @@ class Gate:
         if known is None or known[0] != per_second:
             known = self._budgets[caller.name] = per_second, Budget(per_second)
         return known[1]
-
-
-class _Denials:
-    """Logs denials, so many in a second."""
-
-    def __init__(self) -> None:
-        self._second = 0
-        self._count = self._left_out = 0
-
-    def note(self, denial: AccessDenied, context: Context) -> None:
-        """Log a denial, or count it."""
-        second = int(asyncio.get_running_loop().time())
-        if second != self._second:
-            self._second, self._count = second, 0
-        self._count += 1
-        if self._count > DENIALS_LOGGED:
-            self._left_out += 1
-            return
-        more = {"left_out": self._left_out} if self._left_out else {}
-        self._left_out = 0
-        _log.warning(
-            "call_denied",
-            reason=denial.reason,
-            problem=str(denial),
-            peer=context.peer(),
-            **more,
-        )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -116,7 +117,7 @@ def test_no_message_is_received_from_a_caller_who_may_not_call(guarded: Guarded)
 
     with grpc.insecure_channel(guarded.server.address) as channel:
         for rpc in ("GetCrawl", "ExportUris"):
-            call = channel.stream_unary(f"/{RPCS[rpc].containing_service.full_name}/{rpc}")
+            call: Any = channel.stream_unary(f"/{RPCS[rpc].containing_service.full_name}/{rpc}")
             refused(lambda: call(nothing(), timeout=TIMEOUT_S), UNKNOWN, "CREDENTIALS_MISSING")  # noqa: B023
     never.set()
 

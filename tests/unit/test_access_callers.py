@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from toehold.access import callers_file
 from toehold.access.callers import Caller, Callers
-from toehold.access.callers_file import CallersInvalid
+from toehold.access.callers_file import CallerRow, CallersInvalid
 from toehold.access.denials import AccessDenied, PermissionDenied, Unauthenticated
+from toehold.access.files import mark_of
 from toehold.access.roles import Role
 from toehold.access.shown import Shown
 from toehold.access.tokens import bearer, digest_of, looks_like_token, new_token, token_in
@@ -194,6 +196,11 @@ def test_a_caller_acts_on_its_own_crawls() -> None:
         ),
         ('[callers.a]\nroles = ["watch"]\nrole = 1\n', "unknown field `role`"),
         ('[callers." a"]\nroles = ["watch"]\n', "without blanks at its ends, got ' a'"),
+        ('[callers."a*"]\nroles = ["watch"]\n', "without * and without blanks at its ends, got 'a*'"),
+        (
+            '[callers.a]\nroles = ["watch"]\nrevoked_certificates = ["serial=0A"]\n',
+            "callers.a.revoked_certificates: a serial number must have hexadecimal digits, such as 1f3a, got",
+        ),
         ('[callers.a]\nroles = ["watch"]\nmax_calls = 0\n', "`int` >= 1"),
         ('[callers.a]\nroles = ["watch"]\nrevoked = 2026-11-26T12:00:00\n', "timezone"),
         (row().replace(digest_of(TOKEN), "abc"), "sha256"),
@@ -235,6 +242,57 @@ def test_a_file_that_becomes_unusable_leaves_the_callers_as_they_were_and_is_tol
     with pytest.raises(CallersInvalid):
         callers.reload_if_changed()
     assert callers.identified(shown("new"), NOW).name == "alice"
+
+
+def test_a_file_without_callers_counts_as_one_that_somebody_writes(tmp_path: Path) -> None:
+    path = file_of(tmp_path, row())
+    callers = Callers(path)
+    path.write_text("")
+    with pytest.raises(CallersInvalid, match="must have a caller, but has none; 'toehold callers set"):
+        callers.reload_if_changed()
+    assert callers.identified(shown(), NOW).name == "alice"
+    with pytest.raises(CallersInvalid, match="must have a caller"):
+        Callers(path)
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file_of(tmp_path, row())
+    callers = Callers(path)
+    path.write_text(row(token="half"))
+    read = callers_file.read
+
+    def writing(read_path: Path) -> Mapping[str, CallerRow]:
+        found = read(read_path)
+        path.write_text(row(token="whole"))
+        return found
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(callers_file, "read", writing)
+        assert not callers.reload_if_changed()
+    assert callers.identified(shown(), NOW).name == "alice"
+    assert callers.reload_if_changed()
+    assert callers.identified(shown("whole"), NOW).name == "alice"
+
+
+def test_a_file_changes_with_the_right_to_read_it(tmp_path: Path) -> None:
+    """Or a key would stay unread whose owner is put right after it was copied."""
+    path = file_of(tmp_path, row())
+    path.chmod(0o600)
+    mark = mark_of(path)
+    assert mark == mark_of(path)
+    path.chmod(0o644)
+    assert mark != mark_of(path)
+
+
+@pytest.mark.parametrize("spelled", ["{:x}", "{:X}", "0x0{:x}", "00:{:x}"])
+def test_a_certificate_is_revoked_however_its_serial_number_is_spelled(tmp_path: Path, spelled: str) -> None:
+    cert = Authority(tmp_path / "certs").issue("alice", [], 1, renew=False)
+    serial = spelled.format(int(cert.serial, 16))
+    path = file_of(tmp_path, f'[callers.alice]\nroles = ["watch"]\nrevoked_certificates = ["{serial}"]\n')
+    presented = Shown("", cert.cert.read_bytes(), "alice")
+    assert denial(Callers(path), presented, datetime.now(UTC)).reason == "CERTIFICATE_REVOKED"
 
 
 def test_tokens_are_random_and_only_their_digests_are_kept() -> None:

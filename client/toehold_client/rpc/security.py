@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 
 from toehold.access.addresses import is_loopback
-from toehold.access.files import mark_of
+from toehold.access.files import Mark, mark_of
 from toehold.access.pem import TlsUnusable, check_pair, read_authority, read_pem
 from toehold.access.tokens import AUTHORIZATION, bearer
 from toehold_client.credentials import SYSTEM, Credentials
@@ -16,7 +16,6 @@ from toehold_client.errors import InvalidArgument
 from .diagnosis import Diagnosis
 
 _MAX_TOKEN_BYTES = 4096
-_Mark = tuple[int, int, int] | None
 
 
 class Security:
@@ -29,9 +28,9 @@ class Security:
         self._encrypts = given.tls_ca is not None
         self._token_file = None if given.token_file is None else Path(given.token_file)
         self._token = given.token or ""
-        self._token_mark: _Mark = None
+        self._token_mark: Mark | None = None
         self._tls_files = (*filter(None, (self._authority,)), *(self._own or ()))
-        self._tls_marks: list[_Mark] = []
+        self._tls_marks: list[Mark | None] = []
         self._diagnosis = Diagnosis(address, server, self._encrypts, self._authority, self._own)
         names_caller = bool(self._token) or self._token_file is not None
         host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")

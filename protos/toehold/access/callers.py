@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from . import callers_file
-from .callers_file import CallerRow, TokenRow
+from .callers_file import CallerRow, CallersInvalid, TokenRow
 from .denials import PermissionDenied, Unauthenticated
 from .files import mark_of
 from .roles import ROLES, Role, all_of
@@ -93,7 +93,7 @@ class Callers:
         """Read the file. Raises CallersInvalid."""
         self._path = path
         self._mark = mark_of(path)
-        self._table = _Table(callers_file.read(path))
+        self._table = _Table(_read(path))
 
     def __len__(self) -> int:
         return len(self._table.callers)
@@ -106,8 +106,15 @@ class Callers:
         mark = mark_of(self._path)
         if mark == self._mark:
             return False
-        self._mark = mark
-        self._table = _Table(callers_file.read(self._path))
+        try:
+            rows = _read(self._path)
+        finally:
+            changed = mark_of(self._path) != mark
+            if not changed:
+                self._mark = mark
+        if changed:  # somebody writes it right now
+            return False
+        self._table = _Table(rows)
         return True
 
     def identified(self, shown: Shown, now: datetime) -> Caller:
@@ -125,12 +132,29 @@ class Callers:
         )
 
 
+def _read(path: Path) -> Mapping[str, CallerRow]:
+    """The callers in a file. Raises CallersInvalid, also if there are none: a file that somebody writes is
+    empty for a moment."""
+    rows = callers_file.read(path)
+    if not rows:
+        raise CallersInvalid(
+            f"callers file {path} must have a caller, but has none; 'toehold callers set NAME --role ROLE' "
+            "adds one"
+        )
+    return rows
+
+
 class _Table:
     """The callers as read from the file once."""
 
     def __init__(self, rows: Mapping[str, CallerRow]) -> None:
         self._rows = rows
         self.callers = {name: _caller(name, row) for name, row in rows.items()}
+        self._revoked_serials = {
+            name: {callers_file.normal_serial(serial) for serial in row.revoked_certificates}
+            for name, row in rows.items()
+            if row.revoked_certificates
+        }
         self._tokens = {token.sha256: (name, token) for name, row in rows.items() for token in row.tokens}
 
     def of_token(self, token: str, now: datetime) -> Caller:
@@ -159,7 +183,7 @@ class _Table:
                 "CALLER_UNKNOWN",
                 f"the client certificate is of {name!r:.140}, who is not among the server's callers",
             )
-        if serial in row.revoked_certificates:
+        if serial in self._revoked_serials.get(name, ()):
             raise Unauthenticated(
                 "CERTIFICATE_REVOKED", f"client certificate {serial} of {name!r} is revoked", caller=name
             )

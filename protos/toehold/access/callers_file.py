@@ -11,20 +11,21 @@
 """
 
 import re
+import tomllib  # interpreted, so that other threads run meanwhile; tomli is compiled
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import tomli
 
 from .roles import Role
 
 MAX_NAME_CHARACTERS = 128
-MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_FILE_BYTES = 16 * 1024 * 1024
 
-_NAME = re.compile(rf"[!-~](?:[ -~]{{0,{MAX_NAME_CHARACTERS - 2}}}[!-~])?")
+_NAME = re.compile(rf"(?!.*\*)[!-~](?:[ -~]{{0,{MAX_NAME_CHARACTERS - 2}}}[!-~])?")
+_SERIAL = re.compile(r"[0-9a-f]{1,64}")
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
@@ -82,8 +83,8 @@ def read(path: Path) -> Mapping[str, CallerRow]:
 def parsed(text: str) -> Mapping[str, CallerRow]:
     """The callers in the text of a file. Raises ValueError."""
     try:
-        callers = msgspec.convert(tomli.loads(text), _File).callers
-    except tomli.TOMLDecodeError as problem:
+        callers = msgspec.convert(tomllib.loads(text), _File).callers
+    except tomllib.TOMLDecodeError as problem:
         raise ValueError(f"it must be TOML: {problem}") from problem
     except msgspec.ValidationError as problem:
         raise ValueError(str(problem)) from problem
@@ -100,6 +101,11 @@ def parsed(text: str) -> Mapping[str, CallerRow]:
                     f"callers.{name}: token {token.id} is also one of {owners[token.sha256]}; list it once"
                 )
             owners[token.sha256] = name
+        for serial in row.revoked_certificates:
+            try:
+                normal_serial(serial)
+            except ValueError as problem:
+                raise ValueError(f"callers.{name}.revoked_certificates: {problem}") from None
     return callers
 
 
@@ -107,9 +113,18 @@ def check_name(name: str) -> None:
     """Raise ValueError unless a caller may have this name."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(
-            f"a caller's name must have 1 to {MAX_NAME_CHARACTERS} printable ASCII characters, without blanks"
-            f" at its ends, got {name!r:.200}"
+            f"a caller's name must have 1 to {MAX_NAME_CHARACTERS} printable ASCII characters, without * and"
+            f" without blanks at its ends, got {name!r:.200}"
         )
+
+
+def normal_serial(text: str) -> str:
+    """A certificate's serial number in our spelling, from one as OpenSSL or browsers show it (`0A:1B`).
+    Raises ValueError."""
+    digits = text.lower().removeprefix("0x").replace(":", "")
+    if _SERIAL.fullmatch(digits) is None:
+        raise ValueError(f"a serial number must have hexadecimal digits, such as 1f3a, got {text!r:.80}")
+    return f"{int(digits, 16):x}"
 
 
 def roles_named(names: list[str]) -> frozenset[Role]:

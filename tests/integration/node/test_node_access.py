@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -16,11 +17,14 @@ from google.protobuf import message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from node_doubles.frontier import FakeFrontier
 from node_doubles.node import Run
+from structlog.testing import capture_logs
 
+from crawler_node.control import access
 from crawler_node.control.access import Access
 from crawler_node.control.service import NodeServer, listen_address
 from crawler_node.control.single_process import SingleProcessControl
 from toehold.access.callers import Callers
+from toehold.access.denials import LOGGED_A_SECOND
 from toehold.access.roles import ROLES, Role
 from toehold.access.server_tls import ServerTls
 from toehold.node.v1 import node_pb2, node_pb2_grpc
@@ -84,6 +88,34 @@ def test_each_rpc_of_a_node_is_for_its_roles(
     assert refusal is not None
     assert refusal.reason == "ROLE_MISSING"
     assert served.refusal("Drain", tokens[Role.OPERATE]) is None
+
+
+def test_a_caller_of_some_crawls_may_not_ask_a_node_which_is_for_all(
+    installation: Installation, frontier: FakeFrontier, tmp_path: Path, stack: ExitStack
+) -> None:
+    token = installation.caller("news", "operate", crawls=["news"])
+    served = Served(Access(callers=Callers(installation.callers)), frontier, tmp_path, stack)
+    for method in METHODS:
+        refusal = served.refusal(method.name, token)
+        assert refusal is not None
+        assert refusal.reason == "CRAWL_NOT_ALLOWED"
+        assert refusal.message.endswith(f"and {method.name} is about all crawls")
+
+
+def test_a_flood_of_denied_calls_does_not_fill_the_log(
+    installation: Installation,
+    frontier: FakeFrontier,
+    tmp_path: Path,
+    stack: ExitStack,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installation.caller("ops", "operate")
+    monkeypatch.setattr(access, "time", Mock(monotonic=lambda: 7.0))
+    served = Served(Access(callers=Callers(installation.callers)), frontier, tmp_path, stack)
+    with capture_logs() as lines:
+        for _ in range(LOGGED_A_SECOND + 5):
+            served.refusal("GetPool")
+    assert [line["event"] for line in lines].count("call_denied") == LOGGED_A_SECOND
 
 
 def test_health_is_for_everybody(

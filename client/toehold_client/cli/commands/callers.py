@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +154,7 @@ def registry(path: Path) -> Registry:
 
 def moment(at: datetime | None) -> str:
     """A moment, or `-`."""
-    return "-" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return "-" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _names(rows: Sequence[str] | None, default: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toehold.access.callers_file import normal_serial
 from toehold_client.cli import output
 from toehold_client.cli.numbers import Whole
 
@@ -79,7 +80,7 @@ def create_cert(
 def list_certs(directory: Path, callers_file: Path, as_json: bool) -> None:
     """List the certificates in DIR. Those that the callers file revokes say so."""
     rows = registry(callers_file).callers() if callers_file.exists() else {}
-    revoked = {serial for row in rows.values() for serial in row.revoked_certificates}
+    revoked = {normal_serial(serial) for row in rows.values() for serial in row.revoked_certificates}
     issued = _authority(directory).issued()
     if as_json:
         for each in issued:
