@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toehold.access.tokens import can_be_sent
 from toehold_client.errors import InvalidArgument
 
 SYSTEM = "system"
@@ -50,6 +51,8 @@ class Credentials:
             raise InvalidArgument("tls_cert needs tls_ca: a certificate is shown over TLS only")
         if self.token is not None and self.token_file is not None:
             raise InvalidArgument("token and token_file both name a token; give only one of them")
+        if self.token is not None and not can_be_sent(self.token):
+            raise InvalidArgument("token must be one word of printable ASCII characters")
 
     @classmethod
     def from_environment(cls) -> Credentials:

@@ -27,6 +27,7 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client import AsyncFrontierClient, CrawlController, Credentials, FrontierClient
 from toehold_client.errors import (
     FrontierUnavailable,
@@ -313,6 +314,66 @@ def test_certificates_and_tokens_change_under_load_without_a_lost_call(tmp_path:
     assert "certificates_unusable" not in log
 
 
+def test_calls_and_streams_outlive_several_changes_of_credentials(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "installation")
+    installation.cert("frontier", "127.0.0.1")
+    installation.cert("watcher")
+    installation.caller("watcher", "admin")
+    credentials = Credentials(
+        tls_ca=installation.authority.cert,
+        tls_cert=installation.certs / "watcher.crt",
+        tls_key=installation.certs / "watcher.key",
+    )
+    answers: list[object] = []
+    with (
+        ServerProcess(tmp_path / "data", *installation.flags()) as server,
+        FrontierClient(server.address, timeout_s=CALL_S, credentials=credentials) as client,
+    ):
+        client.create_crawl("watched", spec())
+        stream = client.state_events("watched", reconnect_s=0)
+        next(stream)
+        ask = lambda: client.next(node="watcher", session="s", max_leases=1, crawl="watched", wait_s=2)  # noqa: E731
+        poll = threading.Thread(target=lambda: answers.append(ask().empty_reason))
+        poll.start()
+        eventually(lambda: client._lines.present._call_count == 1, "the long poll")
+        for _ in range(3):
+            installation.cert("watcher", renew=True)
+            client.get_frontier()
+        assert len(client._lines.all()) == 2, "those that nobody needs are closed"
+        client.update_crawl("watched", crawl_pb2.CrawlSpec(weight=3))
+        assert next(stream).HasField("event")
+        poll.join(PATIENCE_S)
+        stream.close()
+        client.get_frontier()
+        assert len(client._lines.all()) == 1
+    assert answers == [frontier_pb2.EMPTY_REASON_NOT_RUNNING]
+
+
+async def test_calls_of_an_asyncio_client_outlive_several_changes_of_credentials(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "installation")
+    installation.cert("frontier", "127.0.0.1")
+    installation.cert("watcher")
+    installation.caller("watcher", "admin")
+    credentials = Credentials(
+        tls_ca=installation.authority.cert,
+        tls_cert=installation.certs / "watcher.crt",
+        tls_key=installation.certs / "watcher.key",
+    )
+    with ServerProcess(tmp_path / "data", *installation.flags()) as server:
+        async with AsyncFrontierClient(server.address, timeout_s=CALL_S, credentials=credentials) as client:
+            await client.create_crawl("watched", spec())
+            stream = client.state_events("watched", reconnect_s=0)
+            await anext(stream)
+            for _ in range(3):
+                installation.cert("watcher", renew=True)
+                await client.get_frontier()
+            await client.update_crawl("watched", crawl_pb2.CrawlSpec(weight=3))
+            assert (await anext(stream)).HasField("event")
+            await stream.close()
+            await client.get_frontier()
+            assert len(client._lines.all()) == 1
+
+
 def test_unusable_new_files_leave_those_in_use_and_are_logged(tmp_path: Path) -> None:
     installation = Installation(tmp_path / "installation")
     cert, _ = installation.cert("frontier", "127.0.0.1")
@@ -405,6 +466,8 @@ def test_with_tls_and_callers_the_frontier_listens_anywhere(tmp_path: Path) -> N
         ({"tls_key": "a.key"}, "tls_key needs tls_cert"),
         ({"tls_cert": "a.crt", "tls_key": "a.key"}, "tls_cert needs tls_ca"),
         ({"token": "a", "token_file": "b"}, "give only one of them"),
+        ({"token": "secret\n"}, "^token must be one word of printable ASCII characters$"),
+        ({"token": ""}, "token must be one word"),
     ],
 )
 def test_credentials_that_do_not_fit_together_are_refused(given: dict[str, str], words: str) -> None:
@@ -425,6 +488,10 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         FrontierClient("127.0.0.1:7707", credentials=Credentials(tls_ca=missing))
     client = FrontierClient("127.0.0.1:7707", credentials=Credentials(token_file=missing))
     with client, pytest.raises(InvalidArgument, match="none: No such file"):
+        client.get_frontier()
+    missing.write_text("secret\x01")
+    client = FrontierClient("127.0.0.1:7707", credentials=Credentials(token_file=missing))
+    with client, pytest.raises(InvalidArgument, match="none must have one token and nothing else"):
         client.get_frontier()
     missing.write_text("two words")
     client = FrontierClient("127.0.0.1:7707", credentials=Credentials(token_file=missing))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -13,10 +14,12 @@ from google.protobuf.message import Message
 from grpc import aio
 
 from toehold_client.credentials import Credentials
+from toehold_client.errors import ToeholdError
 from toehold_client.rpc.channel import CHANNEL_OPTIONS
 from toehold_client.rpc.connection import Connection
-from toehold_client.rpc.contract import Stubs, stubs_of
-from toehold_client.rpc.request_ids import request_id_in
+from toehold_client.rpc.contract import Stubs
+from toehold_client.rpc.lines import Line, Lines
+from toehold_client.rpc.request_ids import Metadata, request_id_in
 from toehold_client.rpc.streams import Following, Q, R
 from toehold_client.rpc.uploads import Upload
 
@@ -47,9 +50,8 @@ class AsyncDriver(Connection):
             operator=operator,
             credentials=credentials,
         )
-        self._former: aio.Channel | None = None
-        self._closing: asyncio.Future[None] | None = None
-        self._open(self._security.channel_credentials())
+        self._lines = Lines(self._opened(self._security.channel_credentials()))
+        self._closing: set[asyncio.Task[None]] = set()
         self._streams: weakref.WeakSet[AsyncStream[Any, Any]] = weakref.WeakSet()
         self._closed = False
 
@@ -58,9 +60,9 @@ class AsyncDriver(Connection):
         self._closed = True
         for stream in list(self._streams):
             await stream.close()
-        await self._channel.close()
-        if self._former is not None:
-            await self._former.close()
+        for channel in self._lines.all():
+            await channel.close()
+        await asyncio.gather(*self._closing)
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,26 +76,33 @@ class AsyncDriver(Connection):
         if self._closed:
             raise self._closed_error()
 
-    def _open(self, credentials: grpc.ChannelCredentials | None) -> None:
+    def _opened(self, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
         if credentials is None:
-            self._channel = aio.insecure_channel(self.address, options=CHANNEL_OPTIONS)
-        else:
-            self._channel = aio.secure_channel(self.address, credentials, options=CHANNEL_OPTIONS)
-        self._stubs = stubs_of(self._channel)
+            return aio.insecure_channel(self.address, options=CHANNEL_OPTIONS)
+        return aio.secure_channel(self.address, credentials, options=CHANNEL_OPTIONS)
 
-    def _present_stubs(self) -> Stubs:
-        """The services behind a channel with the present credentials.
+    @contextmanager
+    def _line(self) -> Iterator[Line[aio.Channel]]:
+        """A context for a call: the line with the present credentials."""
+        self._check_open()
+        if (renewed := self._security.renewed()) is not None:
+            self._lines.renew(self._opened(renewed))
+        for channel in self._lines.idle():
+            closing = asyncio.create_task(channel.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        line = self._lines.present
+        line.begin()
+        try:
+            yield line
+        finally:
+            line.end()
 
-        When these change, calls under way end on the channel that they began on. It stays until the next
-        change, or until the client is closed.
-        """
-        renewed = self._security.renewed()
-        if renewed is not None:
-            if self._former is not None:
-                self._closing = asyncio.ensure_future(self._former.close())
-            self._former = self._channel
-            self._open(renewed)
-        return self._stubs
+    async def _reason(self, error: aio.AioRpcError, timeout_s: float, metadata: Metadata) -> ToeholdError:
+        if error.code() is not grpc.StatusCode.UNAVAILABLE:
+            return self._explained(error, timeout_s, metadata)
+        # It may connect to find out.
+        return await asyncio.to_thread(self._explained, error, timeout_s, metadata)
 
     async def _rest(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -106,12 +115,13 @@ class AsyncDriver(Connection):
     ) -> _R:
         """Makes one call; its deadline is the client's own and `wait_s` more."""
         timeout_s, metadata = self._timeout_s + wait_s, self._call_metadata()
-        call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], pick(self._present_stubs()))
         try:
-            return await call(request, timeout=timeout_s, metadata=metadata)
+            with self._line() as line:
+                call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], pick(line.stubs))
+                return await call(request, timeout=timeout_s, metadata=metadata)
         except aio.AioRpcError as error:
             self._check_open()
-            raise self._explained(error, timeout_s, metadata) from None
+            raise await self._reason(error, timeout_s, metadata) from None
         except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
             if not this_task_is_cancelled():
                 self._check_open()
@@ -123,16 +133,17 @@ class AsyncDriver(Connection):
         upload: Upload[_M],
         timeout_s: float,
     ) -> _R:
-        start = cast(aio.StreamUnaryMultiCallable[_M, _R], pick(self._present_stubs()))
         status, metadata = FirstStatus(), self._call_metadata()
         try:
-            call = start(iter(upload), timeout=timeout_s, metadata=metadata)
-            call.add_done_callback(status.note)
-            answer = await call
+            with self._line() as line:
+                start = cast(aio.StreamUnaryMultiCallable[_M, _R], pick(line.stubs))
+                call = start(iter(upload), timeout=timeout_s, metadata=metadata)
+                call.add_done_callback(status.note)
+                answer = await call
         except aio.AioRpcError as error:
             upload.raise_failure()
             self._check_open()
-            raise self._explained(status.behind(error), timeout_s, metadata) from None
+            raise await self._reason(status.behind(error), timeout_s, metadata) from None
         except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
             if not this_task_is_cancelled():
                 self._check_open()
@@ -154,9 +165,11 @@ class AsyncDriver(Connection):
         identity = request_id_in(metadata)
 
         def connect(request: Q, timeout_s: float) -> aio.UnaryStreamCall[Q, R]:
-            self._check_open()
-            call = cast(aio.UnaryStreamMultiCallable[Q, R], pick(self._present_stubs()))
-            return call(request, timeout=timeout_s, metadata=self._call_metadata(identity))
+            with self._line() as line:
+                start = cast(aio.UnaryStreamMultiCallable[Q, R], pick(line.stubs))
+                call = start(request, timeout=timeout_s, metadata=self._call_metadata(identity))
+                line.keep(call)
+                return call
 
         following: Following[Q, R] = self._following(
             request, metadata, what=what, head=head, timeout_s=timeout_s, reconnect_s=reconnect_s

@@ -55,7 +55,8 @@ class AsyncStream(Generic[Q, R]):
                 raise
             except aio.AioRpcError as failure:
                 self._connection = None
-                await self._rest(self._following.rest_s(failure, self._connection_s))
+                rest = asyncio.to_thread(self._following.rest_s, failure, self._connection_s)  # may connect
+                await self._rest(await rest)
                 continue
             if read is aio.EOF:
                 break

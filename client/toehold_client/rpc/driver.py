@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,7 +16,8 @@ from toehold_client.credentials import Credentials
 
 from .channel import CHANNEL_OPTIONS
 from .connection import Connection
-from .contract import Stubs, stubs_of
+from .contract import Stubs
+from .lines import Line, Lines
 from .request_ids import request_id_in
 from .streams import Following, Q, R, Stream
 from .uploads import Upload
@@ -45,8 +47,7 @@ class Driver(Connection):
             credentials=credentials,
         )
         self._renewing = threading.Lock()
-        self._former: grpc.Channel | None = None
-        self._open(self._security.channel_credentials())
+        self._lines = Lines(self._opened(self._security.channel_credentials()))
         self._streams: weakref.WeakSet[Stream[Any, Any]] = weakref.WeakSet()
         self._closed = threading.Event()
 
@@ -55,9 +56,8 @@ class Driver(Connection):
         self._closed.set()
         for stream in list(self._streams):
             stream.close()
-        self._channel.close()
-        if self._former is not None:
-            self._former.close()
+        for channel in self._lines.all():
+            channel.close()
 
     def __enter__(self) -> Self:
         return self
@@ -71,27 +71,27 @@ class Driver(Connection):
         if self._closed.is_set():
             raise self._closed_error()
 
-    def _open(self, credentials: grpc.ChannelCredentials | None) -> None:
+    def _opened(self, credentials: grpc.ChannelCredentials | None) -> grpc.Channel:
         if credentials is None:
-            self._channel = grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)
-        else:
-            self._channel = grpc.secure_channel(self.address, credentials, options=CHANNEL_OPTIONS)
-        self._stubs = stubs_of(self._channel)
+            return grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS)
+        return grpc.secure_channel(self.address, credentials, options=CHANNEL_OPTIONS)
 
-    def _present_stubs(self) -> Stubs:
-        """The services behind a channel with the present credentials.
-
-        When these change, calls under way end on the channel that they began on. It stays until the next
-        change, or until the client is closed.
-        """
+    @contextmanager
+    def _line(self) -> Iterator[Line[grpc.Channel]]:
+        """A context for a call: the line with the present credentials."""
         with self._renewing:
-            renewed = self._security.renewed()
-            if renewed is not None:
-                if self._former is not None:
-                    self._former.close()
-                self._former = self._channel
-                self._open(renewed)
-            return self._stubs
+            self._check_open()
+            if (renewed := self._security.renewed()) is not None:
+                self._lines.renew(self._opened(renewed))
+            for channel in self._lines.idle():
+                channel.close()
+            line = self._lines.present
+            line.begin()
+        try:
+            yield line
+        finally:
+            with self._renewing:
+                line.end()
 
     def _rest(self, seconds: float) -> None:
         self._closed.wait(seconds)
@@ -105,7 +105,8 @@ class Driver(Connection):
         """Makes one call; its deadline is the client's own and `wait_s` more."""
         timeout_s, metadata = self._timeout_s + wait_s, self._call_metadata()
         try:
-            return pick(self._present_stubs())(request, timeout=timeout_s, metadata=metadata)
+            with self._line() as line:
+                return pick(line.stubs)(request, timeout=timeout_s, metadata=metadata)
         except grpc.RpcError as error:
             self._check_open()
             raise self._explained(error, timeout_s, metadata) from None
@@ -121,7 +122,8 @@ class Driver(Connection):
     ) -> _R:
         metadata = self._call_metadata()
         try:
-            answer = pick(self._present_stubs())(iter(upload), timeout=timeout_s, metadata=metadata)
+            with self._line() as line:
+                answer = pick(line.stubs)(iter(upload), timeout=timeout_s, metadata=metadata)
         except grpc.RpcError as error:
             upload.raise_failure()
             self._check_open()
@@ -146,10 +148,10 @@ class Driver(Connection):
         identity = request_id_in(metadata)
 
         def connect(request: Q, timeout_s: float) -> grpc._CallIterator[R]:
-            self._check_open()
-            return pick(self._present_stubs())(
-                request, timeout=timeout_s, metadata=self._call_metadata(identity)
-            )
+            with self._line() as line:
+                call = pick(line.stubs)(request, timeout=timeout_s, metadata=self._call_metadata(identity))
+                line.keep(call)
+                return call
 
         following: Following[Q, R] = self._following(
             request, metadata, what=what, head=head, timeout_s=timeout_s, reconnect_s=reconnect_s

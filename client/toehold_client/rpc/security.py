@@ -9,13 +9,11 @@ import grpc
 from toehold.access.addresses import is_loopback
 from toehold.access.files import Mark, mark_of
 from toehold.access.pem import TlsUnusable, check_pair, read_authority, read_pem
-from toehold.access.tokens import AUTHORIZATION, bearer
+from toehold.access.tokens import AUTHORIZATION, bearer, can_be_sent
 from toehold_client.credentials import SYSTEM, Credentials
 from toehold_client.errors import InvalidArgument
 
 from .diagnosis import Diagnosis
-
-_MAX_TOKEN_BYTES = 4096
 
 
 class Security:
@@ -79,12 +77,12 @@ class Security:
         if mark is not None and mark == self._token_mark:
             return
         try:
-            words = read_pem(path).split()
+            words = read_pem(path).decode(errors="replace").split()
         except TlsUnusable as problem:
             words, fault = [], str(problem)
         else:
             fault = f"{path} must have one token and nothing else"
-        if len(words) == 1 and len(words[0]) <= _MAX_TOKEN_BYTES and words[0].isascii():
-            self._token, self._token_mark = words[0].decode(), mark
+        if len(words) == 1 and can_be_sent(words[0]):
+            self._token, self._token_mark = words[0], mark
         elif not self._token:  # one that was read before will do while the file is being written
             raise InvalidArgument(fault)

@@ -10,6 +10,8 @@ _PREFIX = "toehold"
 _ID_BYTES, _SECRET_BYTES = 5, 32
 _TOKEN = re.compile(rf"{_PREFIX}_[0-9a-f]{{{2 * _ID_BYTES}}}_[A-Za-z0-9_-]{{43}}")
 
+_SENDABLE = re.compile(rf"[!-~]{{1,{MAX_CHARACTERS - len('Bearer ')}}}")
+
 AUTHORIZATION = "authorization"
 """The metadata that carries a token, as `Bearer TOKEN` (RFC 6750)."""
 
@@ -38,6 +40,11 @@ def digest_of(token: str) -> str:
 def looks_like_token(text: str) -> bool:
     """Whether a text has the form of a token."""
     return _TOKEN.fullmatch(text) is not None
+
+
+def can_be_sent(text: str) -> bool:
+    """Whether a text can be sent as a token, ours or another server's."""
+    return _SENDABLE.fullmatch(text) is not None
 
 
 def bearer(token: str) -> str:

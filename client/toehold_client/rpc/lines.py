@@ -1,0 +1,65 @@
+"""The channels of a client whose credentials change: calls end on the channel that they began on."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Generic, TypeVar
+
+import grpc
+from grpc import aio
+
+from .contract import Stubs, stubs_of
+
+C = TypeVar("C", grpc.Channel, aio.Channel)
+
+
+class Line(Generic[C]):
+    """A channel, its services, and the calls on it."""
+
+    def __init__(self, channel: C) -> None:
+        self.channel: C = channel
+        self.stubs: Stubs = stubs_of(channel)
+        self._call_count = 0
+        self._streams: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def begin(self) -> None:
+        """A call begins; `end` follows."""
+        self._call_count += 1
+
+    def end(self) -> None:
+        """A call has ended."""
+        self._call_count -= 1
+
+    def keep(self, stream: Any) -> None:
+        """Counts a stream as long as it is open, and somebody has it."""
+        self._streams.add(stream)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is open."""
+        return not self._call_count and all(stream.done() for stream in list(self._streams))
+
+
+class Lines(Generic[C]):
+    """The present line, and former ones that still have calls."""
+
+    def __init__(self, channel: C) -> None:
+        self.present: Line[C] = Line(channel)
+        """Where new calls begin."""
+        self._former: list[Line[C]] = []
+
+    def renew(self, channel: C) -> None:
+        """New calls use this channel."""
+        self._former.append(self.present)
+        self.present = Line(channel)
+
+    def idle(self) -> list[C]:
+        """The channels that nobody needs any more, to be closed."""
+        found = [line for line in self._former if line.is_idle]
+        if found:
+            self._former = [line for line in self._former if line not in found]
+        return [line.channel for line in found]
+
+    def all(self) -> list[C]:
+        """All channels."""
+        return [self.present.channel, *(line.channel for line in self._former)]
