@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from datetime import UTC, datetime, timedelta
@@ -139,6 +140,52 @@ def test_the_file_keeps_its_permissions(shell: Shell) -> None:
     path.chmod(0o640)
     shell.done("callers", "set", "bob", "--role", "watch")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_link_to_the_file_stays(shell: Shell) -> None:
+    shell.done("callers", "set", "a", "--role", "watch")
+    (shell.folder / "link.toml").symlink_to("callers.toml")
+    shell.done("callers", "set", "b", "--role", "watch", "--callers", "link.toml")
+    assert (shell.folder / "link.toml").is_symlink()
+    assert list(shell.callers()) == ["a", "b"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away: run the tests as root")
+def test_the_file_keeps_its_owner(shell: Shell) -> None:
+    """Or a server could not read it after root has changed it."""
+    shell.done("callers", "set", "a", "--role", "watch")
+    os.chown(shell.folder / "callers.toml", 12345, 12346)
+    shell.done("callers", "revoke", "a")
+    found = (shell.folder / "callers.toml").stat()
+    assert (found.st_uid, found.st_gid) == (12345, 12346)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0o644, 0o600), (0o640, 0o640), (0o400, 0o400)])
+def test_a_secret_file_is_for_everybody_no_more(shell: Shell, before: int, after: int) -> None:
+    shell.done("callers", "set", "a", "--role", "watch")
+    token = shell.folder / "token"
+    token.touch()
+    token.chmod(before)
+    shell.done("tokens", "create", "a", "--output", "token")
+    assert stat.S_IMODE(token.stat().st_mode) == after
+
+
+def test_a_token_that_cannot_be_written_is_revoked(shell: Shell) -> None:
+    shell.done("callers", "set", "a", "--role", "watch")
+    code, _, errors = shell("tokens", "create", "a", "--output", "none/token")
+    assert (code, errors) == (2, "Error: none/token cannot be written: No such file or directory\n")
+    assert [token["state"] for token in shell.said("tokens")] == ["revoked"]
+
+
+def test_a_directory_that_cannot_be_made_is_named(shell: Shell) -> None:
+    (shell.folder / "file").touch()
+    assert shell("certs", "create", "a", "--dir", "file/certs")[2] == "Error: file/certs: Not a directory\n"
+
+
+def test_a_file_without_end_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callers_file, "MAX_FILE_BYTES", 1000)
+    words = "callers file /dev/zero must have at most 1000 bytes"
+    assert words in shell("callers", "set", "a", "--role", "watch", "--callers", "/dev/zero")[2]
 
 
 def test_the_file_is_named_by_option_or_environment(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

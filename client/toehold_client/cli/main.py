@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -68,6 +69,7 @@ def run(arguments: Sequence[str]) -> int:
         output.note(f"Error: {error.object!r:.200} is not valid UTF-8 text")
         return ExitCode.BAD_INPUT
     except OSError as error:  # such as a full disk; click ends quietly when nobody reads any more
-        output.note(f"Error: {error.strerror or error}")
+        place = f"{error.filename}: " if isinstance(error.filename, str | os.PathLike) else ""
+        output.note(f"Error: {place}{error.strerror or error}")
         return ExitCode.FAILED
     return code if isinstance(code, int) else ExitCode.DONE

@@ -65,19 +65,25 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def read(path: Path) -> Mapping[str, CallerRow]:
     """The callers in a file, by name. Raises CallersInvalid."""
     try:
+        return parsed(text_of(path))
+    except (ValueError, RecursionError) as problem:
+        raise CallersInvalid(f"callers file {path}: {problem}") from problem
+
+
+def text_of(path: Path) -> str:
+    """The text of a file. Raises CallersInvalid."""
+    try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise CallersInvalid(f"callers file {path} must have at most {MAX_FILE_BYTES} bytes")
-        return parsed(data.decode())
+        return data.decode()
     except OSError as problem:
         raise CallersInvalid(f"callers file {path}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:
         raise CallersInvalid(
             f"callers file {path} must be UTF-8 text, but byte {problem.start} is not"
         ) from problem
-    except (ValueError, RecursionError) as problem:
-        raise CallersInvalid(f"callers file {path}: {problem}") from problem
 
 
 def parsed(text: str) -> Mapping[str, CallerRow]:

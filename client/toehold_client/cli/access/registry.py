@@ -90,7 +90,8 @@ class Registry:
     @contextmanager
     def _changed(self) -> Iterator[Any]:
         """The table of the callers, which is checked and written if the context ends well."""
-        with locked(self._path.parent):
+        target = self._path.resolve() if self._path.is_symlink() else self._path
+        with locked(target.parent):
             document = self._document()
             callers = document.setdefault("callers", tomlkit.table(is_super_table=True))
             yield callers
@@ -103,14 +104,11 @@ class Registry:
 
     def _document(self) -> Any:
         try:
-            text = self._path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            text = _HEAD
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidArgument(f"callers file {self._path}: {error}") from None
-        try:
+            text = callers_file.text_of(self._path) if self._path.exists() else _HEAD
             callers_file.parsed(text)
             return tomlkit.parse(text)
+        except CallersInvalid as error:
+            raise InvalidArgument(str(error)) from None
         except (ValueError, TOMLKitError) as error:
             raise InvalidArgument(f"callers file {self._path}: {error}") from None
 

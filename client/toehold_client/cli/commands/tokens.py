@@ -11,6 +11,7 @@ from toehold.access.callers_file import TokenRow
 from toehold_client.cli import output
 from toehold_client.cli.access.files import SECRET, replace_file
 from toehold_client.cli.numbers import Whole
+from toehold_client.errors import InvalidArgument
 
 from .callers import callers_option, moment, registry
 from .options import Listing, json_option
@@ -55,7 +56,11 @@ def create_token(caller: str, days: int | None, path: Path | None, callers_file:
     if path is None:
         output.result({**told, "token": made.text}, made.text, as_json=as_json)
         return
-    replace_file(path, f"{made.text}\n".encode(), SECRET)
+    try:
+        replace_file(path, f"{made.text}\n".encode(), SECRET)
+    except InvalidArgument:  # nobody has it then
+        registry(callers_file).revoke_token(made.id)
+        raise
     output.result({**told, "file": str(path)}, f"{path}: token {made.id} of {caller}", as_json=as_json)
 
 
