@@ -131,8 +131,19 @@ def test_a_client_with_a_certificate_of_another_authority_learns_so(secured: Sec
     cert, key = Installation(tmp_path).cert("ops")
     error = failure(secured.client(secured.credentials(tls_cert=cert, tls_key=key)))
     assert str(error).endswith(
-        f"refuses the client certificate {cert}: the server does not know its authority"
+        f"refuses the client certificate {cert}: the server does not know its authority, or it is not for "
+        "clients"
     )
+
+
+def test_a_client_whose_certificate_is_not_valid_yet_learns_so(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue_at(monkeypatch, datetime.now(UTC) + timedelta(days=3))
+    secured.installation.cert("early")
+    monkeypatch.undo()
+    error = failure(secured.client(secured.credentials("early")))
+    assert re.search(r"early\.crt is valid from \d{4}-\S+ \S+ UTC on; is the clock right\?$", str(error))
 
 
 def test_a_client_that_trusts_another_authority_learns_so(secured: Secured, tmp_path: Path) -> None:

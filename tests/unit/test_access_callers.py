@@ -7,6 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from toehold.access import callers_file
 from toehold.access.callers import Caller, Callers
@@ -37,7 +42,7 @@ def row(*more: str, token: str = TOKEN) -> str:
 
 
 def shown(token: str = TOKEN) -> Shown:
-    return Shown(bearer(token), b"", "")
+    return Shown(bearer(token), b"")
 
 
 def denial(callers: Callers, credentials: Shown, now: datetime = NOW) -> AccessDenied:
@@ -59,10 +64,10 @@ def test_a_token_names_its_caller(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "credentials", "reason", "words"),
     [
-        ("", Shown("", b"", ""), "CREDENTIALS_MISSING", "no credentials; send a token, or"),
-        ("", Shown("Basic abc", b"", ""), "TOKEN_UNKNOWN", "authorization must be `Bearer TOKEN`"),
-        ("", Shown("Bearer ", b"", ""), "TOKEN_UNKNOWN", "authorization must be `Bearer TOKEN`"),
-        ("", Shown("Bearer " + "x" * 600, b"", ""), "TOKEN_UNKNOWN", "authorization must be"),
+        ("", Shown("", b""), "CREDENTIALS_MISSING", "no credentials; send a token, or"),
+        ("", Shown("Basic abc", b""), "TOKEN_UNKNOWN", "authorization must be `Bearer TOKEN`"),
+        ("", Shown("Bearer ", b""), "TOKEN_UNKNOWN", "authorization must be `Bearer TOKEN`"),
+        ("", Shown("Bearer " + "x" * 600, b""), "TOKEN_UNKNOWN", "authorization must be"),
         ("", shown("another"), "TOKEN_UNKNOWN", "does not know the token"),
         (
             "expires = 2026-11-26T11:00:00Z",
@@ -107,7 +112,7 @@ def test_a_revoked_caller_has_no_rights_whatever_it_shows(tmp_path: Path) -> Non
 
 def test_a_certificate_names_its_caller_until_it_expires_or_is_revoked(tmp_path: Path) -> None:
     made = Authority(tmp_path / "certs").issue("alice", (), 1, renew=False)
-    certificate = Shown("", made.cert.read_bytes(), "alice")
+    certificate = Shown("", made.cert.read_bytes())
     now = datetime.now(UTC)
     path = file_of(tmp_path, '[callers.alice]\nroles = ["watch"]\n')
     callers = Callers(path)
@@ -117,14 +122,37 @@ def test_a_certificate_names_its_caller_until_it_expires_or_is_revoked(tmp_path:
     assert callers.reload_if_changed()
     assert denial(callers, certificate, now).reason == "CERTIFICATE_REVOKED"
     renewed = Authority(tmp_path / "certs").issue("alice", (), 1, renew=True)
-    assert callers.identified(Shown("", renewed.cert.read_bytes(), "alice"), now).name == "alice"
+    assert callers.identified(Shown("", renewed.cert.read_bytes()), now).name == "alice"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("alice\0.example",), r"is of 'alice\x00.example', who is not among the server's callers"),
+        (("alice", "bob"), "must have one common name, the caller's, but has 'alice' and 'bob'"),
+        ((), "must have one common name, the caller's, but has none"),
+        (("аlice",), "is of 'аlice', who is not among"),  # Cyrillic
+    ],
+)
+def test_a_certificate_with_another_name_is_of_somebody_else(
+    tmp_path: Path, names: tuple[str, ...], words: str
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), 1, now - HOUR, now + HOUR)
+        .sign(key, hashes.SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    denied = denial(Callers(file_of(tmp_path, row())), Shown("", made), now)
+    assert denied.reason == "CALLER_UNKNOWN"
+    assert words in str(denied)
 
 
 def test_a_certificate_of_nobody_is_refused(tmp_path: Path) -> None:
     made = Authority(tmp_path / "certs").issue("bob", (), 1, renew=False)
-    denied = denial(
-        Callers(file_of(tmp_path, row())), Shown("", made.cert.read_bytes(), "bob"), datetime.now(UTC)
-    )
+    denied = denial(Callers(file_of(tmp_path, row())), Shown("", made.cert.read_bytes()), datetime.now(UTC))
     assert (denied.reason, str(denied)) == (
         "CALLER_UNKNOWN",
         "the client certificate is of 'bob', who is not among the server's callers",
@@ -134,7 +162,7 @@ def test_a_certificate_of_nobody_is_refused(tmp_path: Path) -> None:
 def test_a_token_decides_if_there_is_a_certificate_too(tmp_path: Path) -> None:
     made = Authority(tmp_path / "certs").issue("bob", (), 1, renew=False)
     callers = Callers(file_of(tmp_path, row() + '[callers.bob]\nroles = ["admin"]\n'))
-    both = Shown(bearer(TOKEN), made.cert.read_bytes(), "bob")
+    both = Shown(bearer(TOKEN), made.cert.read_bytes())
     assert callers.identified(both, NOW).name == "alice"
     assert denial(callers, both._replace(authorization=bearer("wrong"))).reason == "TOKEN_UNKNOWN"
 
@@ -291,7 +319,7 @@ def test_a_certificate_is_revoked_however_its_serial_number_is_spelled(tmp_path:
     cert = Authority(tmp_path / "certs").issue("alice", [], 1, renew=False)
     serial = spelled.format(int(cert.serial, 16))
     path = file_of(tmp_path, f'[callers.alice]\nroles = ["watch"]\nrevoked_certificates = ["{serial}"]\n')
-    presented = Shown("", cert.cert.read_bytes(), "alice")
+    presented = Shown("", cert.cert.read_bytes())
     assert denial(Callers(path), presented, datetime.now(UTC)).reason == "CERTIFICATE_REVOKED"
 
 

@@ -209,7 +209,7 @@ def test_a_token_names_its_caller_and_is_nowhere_but_in_its_file(shell: Shell) -
     assert stat.S_IMODE((shell.folder / "token").stat().st_mode) == 0o600
     callers = Callers(shell.folder / "callers.toml")
     now = datetime.now(UTC)
-    assert callers.identified(Shown(f"Bearer {token}", b"", ""), now).name == "alice"
+    assert callers.identified(Shown(f"Bearer {token}", b""), now).name == "alice"
     (listed,) = shell.said("tokens")
     assert (listed["caller"], listed["state"]) == ("alice", "valid")
     until = datetime.strptime(listed["expires"], "%Y-%m-%d %H:%M:%S %Z").replace(tzinfo=UTC)

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from toehold.access.pem import TlsUnusable, check_not_expired
+from toehold.access.pem import TlsUnusable, check_valid
 
 _PROBE_S = 2.0
 _PROBES_APART_S = 1.0
@@ -89,11 +89,11 @@ class Diagnosis:
         if self._own is None:
             return f"{self._where} asks for a client certificate; give tls_cert and tls_key"
         try:
-            check_not_expired(self._own[0])
+            check_valid(self._own[0])
         except TlsUnusable as problem:
             return f"{self._where} refuses the client certificate: {problem}"
         except ModuleNotFoundError:  # the client alone has nothing that reads certificates
             reason = "it has expired, or the server does not know its authority"
         else:
-            reason = "the server does not know its authority"
+            reason = "the server does not know its authority, or it is not for clients"
         return f"{self._where} refuses the client certificate {self._own[0]}: {reason}"

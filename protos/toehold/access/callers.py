@@ -125,7 +125,7 @@ class Callers:
         if shown.authorization:
             return self._table.of_token(token_in(shown.authorization), now)
         if shown.certificate:
-            return self._table.of_certificate(shown.certificate, shown.name, now)
+            return self._table.of_certificate(shown.certificate, now)
         raise Unauthenticated(
             "CREDENTIALS_MISSING",
             "the call has no credentials; send a token, or present a client certificate over TLS",
@@ -169,8 +169,14 @@ class _Table:
         _check_token(name, row, now)
         return self._present(name, now)
 
-    def of_certificate(self, pem: bytes, name: str, now: datetime) -> Caller:
-        serial, until = _facts_of(pem)
+    def of_certificate(self, pem: bytes, now: datetime) -> Caller:
+        names, serial, until = _facts_of(pem)
+        if len(names) != 1:
+            raise Unauthenticated(
+                "CALLER_UNKNOWN",
+                f"a client certificate must have one common name, the caller's, but has {_some(names)}",
+            )
+        (name,) = names
         if now >= until:
             raise Unauthenticated(
                 "CERTIFICATE_EXPIRED",
@@ -226,12 +232,24 @@ def _check_token(name: str, row: TokenRow, now: datetime) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _facts_of(pem: bytes) -> tuple[str, datetime]:
-    """The serial number of a certificate, and when it expires."""
+def _facts_of(pem: bytes) -> tuple[tuple[str, ...], str, datetime]:
+    """The common names in a certificate, its serial number, and when it expires.
+
+    gRPC tells a common name, too, but ends it at a zero byte: `admin` for `admin\\0.example`.
+    """
     from cryptography import x509  # takes a while, and is needed with client certificates alone
+    from cryptography.x509.oid import NameOID
 
     certificate = x509.load_pem_x509_certificate(pem)
-    return f"{certificate.serial_number:x}", certificate.not_valid_after_utc
+    try:
+        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except ValueError:  # a name that breaks the rules of X.509
+        names = []
+    return (
+        tuple(str(name.value) for name in names),
+        f"{certificate.serial_number:x}",
+        certificate.not_valid_after_utc,
+    )
 
 
 def _is_of(node: str, pattern: str) -> bool:

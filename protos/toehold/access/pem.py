@@ -43,17 +43,29 @@ def check_pair(cert: Path, key: Path) -> None:
         raise TlsUnusable(f"{cert} must be a certificate and {key} its key, both in PEM") from None
 
 
-def expiry_of(cert: Path) -> datetime:
-    """When a certificate expires. Raises TlsUnusable."""
+def _times_of(cert: Path) -> tuple[datetime, datetime]:
+    """When a certificate begins to be valid, and when it expires. Raises TlsUnusable."""
     from cryptography import x509  # takes a while, and only TLS needs it
 
     try:
-        return x509.load_pem_x509_certificate(read_pem(cert)).not_valid_after_utc
+        found = x509.load_pem_x509_certificate(read_pem(cert))
     except ValueError:
         raise TlsUnusable(f"{cert} must be a certificate in PEM") from None
+    return found.not_valid_before_utc, found.not_valid_after_utc
 
 
 def check_not_expired(cert: Path) -> None:
     """Raise TlsUnusable if a certificate has expired."""
-    if (until := expiry_of(cert)) <= datetime.now(UTC):
+    until = _times_of(cert)[1]
+    if until <= datetime.now(UTC):
         raise TlsUnusable(f"certificate {cert} expired at {until:%Y-%m-%d %H:%M:%S} UTC; renew it")
+
+
+def check_valid(cert: Path) -> None:
+    """Raise TlsUnusable if a certificate has expired, or is not valid yet."""
+    check_not_expired(cert)
+    since = _times_of(cert)[0]
+    if since > datetime.now(UTC):
+        raise TlsUnusable(
+            f"certificate {cert} is valid from {since:%Y-%m-%d %H:%M:%S} UTC on; is the clock right?"
+        )

@@ -43,6 +43,8 @@ class ServerTls:
         except TlsUnusable as problem:
             self._on_change(str(problem))
             return None
+        if marks != [mark_of(file) for file in self._files]:  # they may differ from those that were checked
+            return None
         self._on_change("")
         return renewed
 

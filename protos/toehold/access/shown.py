@@ -13,13 +13,10 @@ class Shown(NamedTuple):
     """The metadata of that name; empty without it."""
     certificate: bytes
     """The client's certificate (PEM), which TLS has verified; empty without one."""
-    name: str
-    """The common name in it."""
 
 
 def shown_by(metadata: Iterable[Any] | None, peer: Mapping[str, Iterable[Any]]) -> Shown:
     """The credentials in a call's metadata, and in gRPC's `auth_context` of its connection."""
     said = next((str(value) for key, value in metadata or () if key == AUTHORIZATION), "")
     certificate = next(iter(peer.get("x509_pem_cert", ())), b"")
-    name = next(iter(peer.get("x509_common_name", ())), b"")
-    return Shown(said, certificate, name.decode(errors="replace"))
+    return Shown(said, certificate)
