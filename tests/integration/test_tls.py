@@ -343,8 +343,12 @@ def test_calls_and_streams_outlive_several_changes_of_credentials(tmp_path: Path
         client.create_crawl("watched", spec())
         stream = client.state_events("watched", reconnect_s=0)
         next(stream)
-        ask = lambda: client.next(node="watcher", session="s", max_leases=1, crawl="watched", wait_s=2)  # noqa: E731
-        poll = threading.Thread(target=lambda: answers.append(ask().empty_reason))
+
+        def ask() -> None:
+            answer = client.next(node="watcher", session="s", max_leases=1, crawl="watched", wait_s=2)
+            answers.append(answer.empty_reason)
+
+        poll = threading.Thread(target=ask)
         poll.start()
         eventually(lambda: client._lines.present._call_count == 1, "the long poll")
         for _ in range(3):

@@ -49,21 +49,21 @@ class Play(FrontierClient):
         self.waits: list[float] = []
         self._patience = Patience(patience_s, clock=lambda: self.now_s, chance=lambda: chance)
         self._answer_s = answer_s
-        self._line: list[Any] = []
+        self._answers: list[Any] = []
 
     def run(self, ask: Callable[[Play], T], *answers: object) -> T:
         """The result of a method, or its error. Fails if answers are left over."""
-        self._line = list(answers)
+        self._answers = list(answers)
         try:
             return ask(self)
         finally:
-            assert not self._line or not self.requests, f"not asked for: {self._line}"
+            assert not self._answers or not self.requests, f"not asked for: {self._answers}"
 
     def _attempt(self, pick: Any, request: Any, wait_s: float = 0.0) -> Any:
         self.requests.append(type(request).FromString(request.SerializeToString()))
         self.waits.append(wait_s)
         self.now_s += self._answer_s
-        answer = self._line.pop(0)
+        answer = self._answers.pop(0)
         if isinstance(answer, ToeholdError):
             raise answer
         return answer

@@ -62,4 +62,6 @@ class Lines(Generic[C]):
 
     def all(self) -> list[C]:
         """All channels."""
-        return [self.present.channel, *(line.channel for line in self._former)]
+        found = [line.channel for line in self._former]
+        found.append(self.present.channel)
+        return found
