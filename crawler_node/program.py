@@ -339,6 +339,9 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
     with packages_of("node", "toehold-node"), fast_imports():
         from .assembly import Unusable, assembled  # a supervisor needs none of what these import
 
+        if options.metrics is not None:
+            from .metrics import page  # noqa: F401  here, so that it is frozen with the others
+
     give_back_large_blocks()
     tracer = tracer_of(options.otlp, "toehold-node", options.name)
     metrics = process_metrics(options)

@@ -20,6 +20,7 @@ from toehold.access.callers import Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
+from toehold.starting import fast_imports
 
 from . import salvaging
 from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
@@ -181,6 +182,9 @@ def main(
     except (TlsUnusable, CallersInvalid) as problem:
         _exit(EXIT_USAGE, str(problem))
     _raise_descriptor_limit()
+    if config.metrics is not None:
+        with fast_imports():  # the library takes a tenth of a start
+            from .metrics import page  # noqa: F401
     try:
         store, clock = open_data_unchanged(config) if read_only else open_data(config)
     except StoreInUse as problem:

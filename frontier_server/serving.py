@@ -161,7 +161,7 @@ async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "Fronti
     CannotListen."""
     if config.metrics is None:
         return None
-    from .metrics.page import FrontierMetrics  # here: the library takes a tenth of a start
+    from .metrics.page import FrontierMetrics
 
     try:
         return FrontierMetrics(runner, store, config, (version(), core_kind()))

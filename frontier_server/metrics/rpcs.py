@@ -2,8 +2,8 @@
 that everything is measured that a caller waits for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -85,48 +85,55 @@ class Measured:
         self._server.add_registered_method_handlers(service, measured)
 
 
+class _CountingContext:
+    """A call's context, which counts the messages that are sent."""
+
+    def __init__(self, context: Context, messages: Count) -> None:
+        self._context = context
+        self._messages = messages
+
+    async def write(self, message: Any) -> None:
+        """Send a message."""
+        await self._context.write(message)
+        self._messages.inc()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
 def _measured(method: _Method, handler: Any) -> Any:
-    """A handler whose calls are measured."""
+    """A handler whose calls are measured. All receive streams (`service.arrivals`)."""
     decode, encode = handler.request_deserializer, handler.response_serializer
 
-    def one(behaviour: Callable[..., Any]) -> Callable[..., Any]:
-        async def measured(request: Any, context: Context) -> Any:
-            start_s = perf_counter()
-            method.open += 1
+    async def one(requests: Any, context: Context) -> Any:
+        start_s = perf_counter()
+        with _counted(method, context):
             try:
-                answer = await behaviour(request, context)
-            except BaseException as problem:
-                method.count(_code(problem, context))
-                raise
-            else:
-                method.count("OK")
-                return answer
+                return await handler.stream_unary(requests, context)
             finally:
-                method.open -= 1
                 method.seconds.observe(perf_counter() - start_s)
 
-        return measured
+    async def many(requests: Any, context: Context) -> None:
+        with _counted(method, context):
+            await handler.stream_stream(requests, _CountingContext(context, method.messages))
 
-    async def streamed(request: Any, context: Context) -> AsyncIterator[Any]:
-        method.open += 1
-        try:
-            async with aclosing(handler.unary_stream(request, context)) as answers:
-                async for answer in answers:
-                    method.messages.inc()
-                    yield answer
-        except BaseException as problem:
-            method.count(_code(problem, context))
-            raise
-        else:
-            method.count("OK")
-        finally:
-            method.open -= 1
+    if handler.stream_stream is not None:
+        return grpc.stream_stream_rpc_method_handler(many, decode, encode)
+    return grpc.stream_unary_rpc_method_handler(one, decode, encode)
 
-    if handler.unary_stream is not None:
-        return grpc.unary_stream_rpc_method_handler(streamed, decode, encode)
-    if handler.stream_unary is not None:
-        return grpc.stream_unary_rpc_method_handler(one(handler.stream_unary), decode, encode)
-    return grpc.unary_unary_rpc_method_handler(one(handler.unary_unary), decode, encode)
+
+@contextmanager
+def _counted(method: _Method, context: Context) -> Iterator[None]:
+    method.open += 1
+    try:
+        yield
+    except BaseException as problem:
+        method.count(_code(problem, context))
+        raise
+    else:
+        method.count("OK")
+    finally:
+        method.open -= 1
 
 
 def _code(problem: BaseException, context: Context) -> str:

@@ -155,7 +155,7 @@ class MetricsPage:
         """Take an address; port 0 takes a free one. Raises OSError if it cannot be taken."""
         self._server = _Server(host, port, collector)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="metrics", daemon=True
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.25}, name="metrics", daemon=True
         )
 
     @property

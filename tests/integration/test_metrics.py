@@ -313,4 +313,4 @@ def test_a_port_that_is_taken_ends_each_program_with_a_sentence(tmp_path: Path) 
         assert f"Invalid value for '--metrics': cannot listen on {address}: the port is taken" in done.stderr
     done = run_to_end("--warc", str(tmp_path), "--metrics", "0.0.0.0:0", program=("-m", "crawler_node"))
     assert done.returncode == 2
-    assert "anybody could read the metrics; add --insecure to allow it" in " ".join(done.stderr.split())
+    assert "anybody could read the metrics; add --insecure on a network" in " ".join(done.stderr.split())
