@@ -26,6 +26,7 @@ from toehold_client.errors import (
     DeadlineExceeded,
     FrontierUnavailable,
     InvalidArgument,
+    PermissionDenied,
     RefusedForNow,
     SessionSuperseded,
     ToeholdError,
@@ -40,8 +41,8 @@ from ..meter import UNMEASURED, Meter
 CALL_TIMEOUT_S = 15.0
 """How long one call may take; a long poll may take as much longer as it asked to wait."""
 
-UNKNOWN_RETRY_S = 5.0
-"""How long the node waits after the frontier did not know it, before it tries again."""
+UNWELCOME_RETRY_S = 5.0
+"""How long the node waits after the frontier did not let it call, before it tries again."""
 
 log = structlog.get_logger()
 
@@ -58,6 +59,11 @@ class NotNow(Exception):
 
 class Busy(NotNow):
     """The frontier answers, but does not take this now: it has too much to do, or the crawl is held."""
+
+
+class Unwelcome(NotNow):
+    """The frontier answers, but does not let the node call: it does not know it, or the node's caller lacks a
+    right. Whoever mends that makes the node welcome again, which keeps its work meanwhile."""
 
 
 class Refused(Exception):
@@ -130,7 +136,7 @@ class Contact:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._lost = False
+        self._lost = self._unwelcome = False
         self._answered_at_s = clock_s()
 
     def answered(self) -> None:
@@ -148,6 +154,17 @@ class Contact:
             was_lost, self._lost = self._lost, True
         if not was_lost:
             log.warning("frontier_lost", error=str(error), request_id=request_id_of(error))
+
+    def welcome(self, problem: Exception | None) -> None:
+        """Notes that the frontier let the node call, or did not, because of a problem."""
+        with self._lock:
+            was_unwelcome, self._unwelcome = self._unwelcome, problem is not None
+        if was_unwelcome and problem is None:
+            log.info("the frontier lets the node call again")
+        elif problem is not None and not was_unwelcome:
+            log.error(
+                "the frontier does not let the node call; the node tries until it does", error=str(problem)
+            )
 
     def answered_at_s(self) -> float:
         """When it answered last, by the monotonic clock; before the first answer, when the node began."""
@@ -272,8 +289,12 @@ class FrontierConnection:
                 self._contact.missed(error)
             else:
                 self._contact.answered()
-            raise _meaning(error) from error
+            meaning = _meaning(error)
+            if isinstance(meaning, Unwelcome):
+                self._contact.welcome(meaning)
+            raise meaning from error
         self._contact.answered()
+        self._contact.welcome(None)
         return answer
 
 
@@ -358,8 +379,9 @@ def _meaning(error: ToeholdError) -> Exception:
             return NotNow(str(error))
         case RefusedForNow():
             return Busy(str(error), error.retry_after_s)
-        case Unauthenticated():  # credentials that are renewed make the node welcome again
-            return Busy(str(error), UNKNOWN_RETRY_S)
+        # Not CRAWL_NOT_ALLOWED: work of one crawl must not hold up that of others.
+        case Unauthenticated() | PermissionDenied(reason="ROLE_MISSING" | "NODE_NOT_ALLOWED"):
+            return Unwelcome(str(error), UNWELCOME_RETRY_S)
         case SessionSuperseded():
             return Superseded(str(error))
         case CrawlFinished() | UnknownCrawl():

@@ -20,6 +20,7 @@ from crawler_node.leases.frontier import (
     Refused,
     Rests,
     Superseded,
+    Unwelcome,
     persist,
 )
 from toehold_client.errors import (
@@ -32,7 +33,9 @@ from toehold_client.errors import (
     FrontierUnavailable,
     InvalidArgument,
     Overloaded,
+    PermissionDenied,
     SessionSuperseded,
+    Unauthenticated,
     UnexpectedAnswer,
     UnknownCrawl,
 )
@@ -61,6 +64,10 @@ def failing(error: Exception) -> FrontierConnection:
         (InvalidArgument("x"), Refused),
         (BatchTooLarge("x"), Refused),
         (UnexpectedAnswer("x"), Failed),
+        (Unauthenticated("x", reason="TOKEN_EXPIRED"), Unwelcome),
+        (PermissionDenied("x", reason="ROLE_MISSING"), Unwelcome),
+        (PermissionDenied("x", reason="NODE_NOT_ALLOWED"), Unwelcome),
+        (PermissionDenied("x", reason="CRAWL_NOT_ALLOWED"), Refused),
     ],
 )
 def test_what_a_failure_means_for_the_node(error: Exception, meaning: type[Exception]) -> None:
@@ -153,6 +160,27 @@ def test_an_outage_is_two_lines_in_the_log(capsys: pytest.CaptureFixture[str]) -
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert "frontier_lost" in lines[0] and "frontier_back" in lines[1]
+
+
+def test_a_node_that_may_not_call_has_two_lines_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Or nobody would know why it fetches nothing, or the log would fill."""
+    answers: list[Exception | None] = [Unauthenticated("token 07 expired")] * 3 + [None] * 2
+
+    def answer(*arguments: object) -> list[object]:
+        if (error := answers.pop(0)) is not None:
+            raise error
+        return []
+
+    frontier = FakeClient(on_finished=answer).as_frontier()  # type: ignore[arg-type]
+    for _ in range(3):
+        with pytest.raises(Unwelcome):
+            frontier.finished([])
+    for _ in range(2):
+        frontier.finished([])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "does not let the node call" in lines[0] and "token 07 expired" in lines[0]
+    assert "lets the node call again" in lines[1]
 
 
 def test_silence_is_reckoned_from_the_last_answer() -> None:
