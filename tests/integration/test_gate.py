@@ -122,6 +122,30 @@ def test_no_message_is_received_from_a_caller_who_may_not_call(guarded: Guarded)
     never.set()
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory in /proc")
+@pytest.mark.parametrize(
+    "rpc", ["toehold.frontier.v1.FrontierAdminService/CreateCrawl", "grpc.health.v1.Health/Check"]
+)
+def test_large_messages_of_callers_without_credentials_take_little_memory(guarded: Guarded, rpc: str) -> None:
+    """Or anybody who can connect could end the frontier."""
+    status = Path(f"/proc/{guarded.server.child.pid}/status")
+
+    def peak_mib() -> int:
+        return int(status.read_text().partition("VmHWM:")[2].split()[0]) // 1024
+
+    before_mib, large = peak_mib(), bytes(8_000_000)
+    with ExitStack() as stack:
+        channels = [stack.enter_context(alone(guarded.server.address)) for _ in range(20)]
+        calls = [channel.unary_unary(f"/{rpc}").future(large, timeout=TIMEOUT_S) for channel in channels * 3]
+        assert {call.code() for call in calls} <= {UNKNOWN, grpc.StatusCode.INVALID_ARGUMENT}
+    assert peak_mib() - before_mib < 300
+
+
+def alone(address: str) -> grpc.Channel:
+    """A channel with a connection of its own."""
+    return grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
+
+
 def test_a_wrong_token_is_refused(guarded: Guarded) -> None:
     refused(
         lambda: guarded.stubs("wrong").describe(CRAWL), UNKNOWN, "TOKEN_UNKNOWN", "does not know the token"
