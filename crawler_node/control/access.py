@@ -11,7 +11,6 @@ import structlog
 from toehold.access.callers import Caller, Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.denials import AccessDenied, DenialRate, Unauthenticated
-from toehold.access.roles import ROLES
 from toehold.access.server_tls import ServerTls
 from toehold.access.shown import Shown, shown_by
 from toehold.access.tokens import token_in
@@ -37,8 +36,6 @@ class Access:
 
     def check(self, method: str, context: grpc.ServicerContext) -> None:
         """Raises AccessDenied for a call of an RPC, by its full name, that its caller may not make."""
-        if method not in ROLES:  # health and reflection are for everybody
-            return
         shown = shown_by(context.invocation_metadata(), context.auth_context())
         if self._token and not compare_digest(token_in(shown.authorization).encode(), self._token.encode()):
             raise Unauthenticated("TOKEN_UNKNOWN", "only its supervisor may ask a process of a node")

@@ -3,13 +3,15 @@ no message for an error of the node, and log each."""
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 from structlog.contextvars import bound_contextvars
 
+from toehold.access.roles import ROLES
 from toehold.request_ids import given_request_id
 
 MAX_REQUEST_BYTES = 64 * 1024
@@ -37,8 +39,10 @@ def keep_log_clean() -> None:
 class Guarded:
     """Stands in for a server while services are added to it, and guards their handlers."""
 
-    def __init__(self, server: grpc.Server, refuse: Refuse, admit: Admit) -> None:
+    def __init__(self, server: grpc.Server, refuse: Refuse, admit: Admit, others: ThreadPoolExecutor) -> None:
+        """`others` works for services that everybody may ask, whose silent callers hold up no others then."""
         self._server = server
+        self._others = others
         self._refuse = refuse
         self._admit = admit
 
@@ -47,33 +51,55 @@ class Guarded:
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         """Adds a service to the server."""
-        guarded = {name: self._guarded(f"{service}/{name}", handler) for name, handler in handlers.items()}
+        guarded = {
+            name: self._guarded(f"{service}/{name}", handler)
+            if f"{service}/{name}" in ROLES
+            else self._open(f"{service}/{name}", handler)
+            for name, handler in handlers.items()
+        }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, guarded),))
         self._server.add_registered_method_handlers(service, guarded)
 
     def _guarded(self, method: str, handler: Any) -> Any:
+        """A handler that is given a stream, which on the wire looks the same as one message.
+
+        So it refuses a caller without waiting for the message, which might never come.
+        """
+        behaviour, decode = handler.unary_unary, handler.request_deserializer
+
+        def guarded(requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            request_id = given_request_id(context.invocation_metadata())
+            with bound_contextvars(method=method.rpartition("/")[2], request_id=request_id):
+                self._admit(method, context)
+                data = next(requests, None)
+                if data is None:
+                    return self._refuse("the call ended without a message; it must send one", context)
+                return behaviour(self._decoded(decode, data, context), context)
+
+        return grpc.stream_unary_rpc_method_handler(guarded, None, handler.response_serializer)
+
+    def _open(self, method: str, handler: Any) -> Any:
         """A handler that is given bytes. Lines that are logged within it name the call."""
         kind = next(each for each in _KINDS if getattr(handler, each) is not None)
         behaviour, decode = getattr(handler, kind), handler.request_deserializer
 
-        def decoded(data: bytes, context: grpc.ServicerContext) -> Any:
-            if len(data) > MAX_REQUEST_BYTES:
-                self._refuse(
-                    f"a request must have at most {MAX_REQUEST_BYTES} bytes, got {len(data)}", context
-                )
-            try:
-                return decode(data)
-            except DecodeError:
-                return self._refuse("the request is no message of this call", context)
-
         # `wraps` keeps the attributes that gRPC reads, such as one that says that a watch holds no thread.
         @functools.wraps(behaviour)
-        def guarded(request: Any, context: grpc.ServicerContext, *more: Any) -> Any:
+        def opened(request: Any, context: grpc.ServicerContext, *more: Any) -> Any:
             request_id = given_request_id(context.invocation_metadata())
             with bound_contextvars(method=method.rpartition("/")[2], request_id=request_id):
-                self._admit(method, context)
                 if handler.request_streaming:
-                    return behaviour((decoded(data, context) for data in request), context, *more)
-                return behaviour(decoded(request, context), context, *more)
+                    each = (self._decoded(decode, data, context) for data in request)
+                    return behaviour(each, context, *more)
+                return behaviour(self._decoded(decode, request, context), context, *more)
 
-        return handler._replace(request_deserializer=None, **{kind: guarded})
+        vars(opened)["experimental_thread_pool"] = self._others  # gRPC reads it
+        return handler._replace(request_deserializer=None, **{kind: opened})
+
+    def _decoded(self, decode: Callable[[bytes], Any], data: bytes, context: grpc.ServicerContext) -> Any:
+        if len(data) > MAX_REQUEST_BYTES:
+            self._refuse(f"a request must have at most {MAX_REQUEST_BYTES} bytes, got {len(data)}", context)
+        try:
+            return decode(data)
+        except DecodeError:
+            return self._refuse("the request is no message of this call", context)

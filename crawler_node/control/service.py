@@ -23,8 +23,8 @@ from .access import Access
 from .guarded import Guarded, keep_log_clean
 from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker
 
-MAX_CALLS = 16
-"""The most calls at a time, streams of health included."""
+MAX_CALLS, MAX_OTHER_CALLS = 16, 4
+"""The most calls of NodeService at a time, and of health and reflection."""
 
 SERVICE = node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
 
@@ -73,6 +73,7 @@ class NodeServer:
     def __init__(self, access: Access | None = None) -> None:
         self._access = access or Access()
         self._calls = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="service")
+        self._other_calls = ThreadPoolExecutor(MAX_OTHER_CALLS, thread_name_prefix="health")
         self._server = grpc.server(self._calls, options=[("grpc.so_reuseport", 0)])
         self._health = health.HealthServicer()
         self.address = ""
@@ -97,7 +98,10 @@ class NodeServer:
         """Begins to answer."""
         keep_log_clean()
         guarded: typing.Any = Guarded(
-            self._server, lambda wrong, context: _abort(BadValue(wrong), context), self._admit
+            self._server,
+            lambda wrong, context: _abort(BadValue(wrong), context),
+            self._admit,
+            self._other_calls,
         )
         node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(handler), guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
@@ -112,7 +116,8 @@ class NodeServer:
     def stop(self) -> None:
         """Ends the server and its running calls."""
         self._server.stop(None).wait()
-        self._calls.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._calls, self._other_calls):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _admit(self, method: str, context: grpc.ServicerContext) -> None:
         try:

@@ -136,7 +136,8 @@ def test_large_messages_of_callers_without_credentials_take_little_memory(guarde
     before_mib, large = peak_mib(), bytes(8_000_000)
     with ExitStack() as stack:
         channels = [stack.enter_context(alone(guarded.server.address)) for _ in range(20)]
-        calls = [channel.unary_unary(f"/{rpc}").future(large, timeout=TIMEOUT_S) for channel in channels * 3]
+        methods: list[Any] = [channel.unary_unary(f"/{rpc}") for channel in channels]
+        calls = [method.future(large, timeout=TIMEOUT_S) for method in methods * 3]
         assert {call.code() for call in calls} <= {UNKNOWN, grpc.StatusCode.INVALID_ARGUMENT}
     assert peak_mib() - before_mib < 300
 

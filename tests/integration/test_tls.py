@@ -389,6 +389,26 @@ async def test_calls_of_an_asyncio_client_outlive_several_changes_of_credentials
             assert len(client._lines.all()) == 1
 
 
+async def test_an_asyncio_client_finds_out_why_tls_fails_beside_its_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A connection of its own may take seconds, and the loop serves others meanwhile."""
+    asked_in: list[threading.Thread] = []
+
+    def diagnosis(details: str) -> str:
+        asked_in.append(threading.current_thread())
+        return "TLS failed"
+
+    async with AsyncFrontierClient("127.0.0.1:1", timeout_s=CALL_S) as client:
+        monkeypatch.setattr(client._security, "diagnosis", diagnosis)
+        with pytest.raises(FrontierUnavailable, match="TLS failed"):
+            await client.get_frontier()
+        with pytest.raises(FrontierUnavailable, match="TLS failed"):
+            await anext(client.state_events("any", reconnect_s=0))
+    assert len(asked_in) >= 2
+    assert threading.main_thread() not in asked_in
+
+
 def test_unusable_new_files_leave_those_in_use_and_are_logged(tmp_path: Path) -> None:
     installation = Installation(tmp_path / "installation")
     cert, _ = installation.cert("frontier", "127.0.0.1")

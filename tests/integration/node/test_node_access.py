@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
 from typing import Any
 from unittest.mock import Mock
 
@@ -21,7 +22,7 @@ from structlog.testing import capture_logs
 
 from crawler_node.control import access
 from crawler_node.control.access import Access
-from crawler_node.control.service import NodeServer, listen_address
+from crawler_node.control.service import MAX_CALLS, NodeServer, listen_address
 from crawler_node.control.single_process import SingleProcessControl
 from toehold.access.callers import Callers
 from toehold.access.denials import LOGGED_A_SECOND
@@ -100,6 +101,26 @@ def test_a_caller_of_some_crawls_may_not_ask_a_node_which_is_for_all(
         assert refusal is not None
         assert refusal.reason == "CRAWL_NOT_ALLOWED"
         assert refusal.message.endswith(f"and {method.name} is about all crawls")
+
+
+@pytest.mark.parametrize("silent", ["toehold.node.v1.NodeService/GetPool", "grpc.health.v1.Health/Check"])
+def test_callers_without_credentials_who_never_send_a_message_hold_up_nobody(
+    installation: Installation, frontier: FakeFrontier, tmp_path: Path, stack: ExitStack, silent: str
+) -> None:
+    token = installation.caller("ops", "operate")
+    served = Served(Access(callers=Callers(installation.callers)), frontier, tmp_path, stack)
+    never = Event()
+    stack.callback(never.set)
+
+    def nothing() -> Iterator[bytes]:
+        never.wait(PATIENCE_S)
+        yield b""
+
+    channel = stack.enter_context(bearer_channel(served.server.address))
+    call: Any = channel.stream_unary(f"/{silent}")
+    for _ in range(MAX_CALLS + 4):
+        stack.callback(call.future(nothing()).cancel)
+    assert served.refusal("GetPool", token) is None
 
 
 def test_a_flood_of_denied_calls_does_not_fill_the_log(
