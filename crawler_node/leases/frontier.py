@@ -356,6 +356,7 @@ def _persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
 _OUTCOMES: Mapping[type[Exception], str] = {
     NotNow: "unavailable",
     Busy: "busy",
+    Unwelcome: "refused",
     CrawlOver: "crawl_over",
     Failed: "failed",
     Refused: "refused",
