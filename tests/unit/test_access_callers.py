@@ -197,6 +197,13 @@ def test_an_admin_speaks_for_every_node() -> None:
     assert Caller("root", frozenset({Role.ADMIN})).speaks_for("any")
 
 
+def test_an_admin_of_some_crawls_speaks_for_its_own_nodes() -> None:
+    """Others have leases of other crawls."""
+    admin = Caller("root", frozenset({Role.ADMIN}), crawls=frozenset({"news"}), nodes=("root",))
+    assert admin.speaks_for("root")
+    assert not admin.speaks_for("any")
+
+
 def test_a_caller_acts_on_its_own_crawls() -> None:
     caller = Caller("somebody", frozenset({Role.OPERATE}), crawls=frozenset({"a", "b"}))
     caller.check_crawls(GET_CRAWL, ["a"])
