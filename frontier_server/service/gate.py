@@ -32,7 +32,7 @@ MIN_WAIT_S = 0.1
 
 _log = structlog.get_logger()
 _NODE_CALLS = ("Next", "Finished", "Heartbeat")
-_CRAWL_FIELDS = ("crawl", "checkpoint_crawl")
+CRAWL_FIELDS = ("crawl", "checkpoint_crawl")
 _ITEM_FIELDS = ("candidates", "uris", "entries")
 _ANY_CRAWL = ("Finished", "Heartbeat")  # about leases, which are bound to a node
 
@@ -94,7 +94,7 @@ class Visit:
         if name in _NODE_CALLS:
             self._node = getattr(message, "node")  # noqa: B009  # only these have it
         if name not in _ANY_CRAWL:
-            named = [getattr(message, field) for field in _CRAWL_FIELDS if field in fields]
+            named = [getattr(message, field) for field in CRAWL_FIELDS if field in fields]
             known = self._crawls or []
             self._crawls = known + [crawl for crawl in named if crawl and crawl not in known]
 

@@ -1,8 +1,12 @@
 """The table of roles: each RPC of each service is for somebody, and each role for what its name says."""
 
+from collections.abc import Iterator
+
 import pytest
 from frontier_harness.every_rpc import RPCS
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from frontier_server.service import gate
 from toehold.access.callers import Caller
 from toehold.access.denials import PermissionDenied
 from toehold.access.roles import ROLES, Role, all_of, is_question
@@ -17,6 +21,24 @@ FRONTIER, ADMIN = "toehold.frontier.v1.FrontierService", "toehold.frontier.v1.Fr
 
 def test_every_rpc_has_its_roles_and_no_role_is_for_an_rpc_that_there_is_not() -> None:
     assert set(ROLES) == METHODS
+
+
+@pytest.mark.parametrize("rpc", RPCS)
+def test_the_gate_sees_every_crawl_that_a_request_names(rpc: str) -> None:
+    """A field with a name of its own would let callers of some crawls reach others."""
+    for path in names_of(RPCS[rpc].input_type):
+        if "crawl" in path[-1]:
+            assert len(path) == 1 and path[0] in gate.CRAWL_FIELDS, path
+
+
+def names_of(kind: Descriptor, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The text fields of a message and of those within it, by their paths."""
+    for field in kind.fields:
+        path = (*above, field.name)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            yield path
+        elif field.message_type is not None and len(path) < 6:
+            yield from names_of(field.message_type, path)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
