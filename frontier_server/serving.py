@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -44,6 +45,7 @@ MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
 ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
+EXPIRY_CHECK_S, SOON = 12 * 3600.0, timedelta(days=14)
 
 _log = structlog.get_logger()
 
@@ -116,6 +118,8 @@ async def _serve(
     await server.start()
     logging_task = None if config.read_only else runner.tasks.keep("crawl log", crawl_logs.run())
     runner.tasks.keep("watch of the clock", _watch_clock(clock))
+    if tls is not None:
+        runner.tasks.keep("watch of the certificate", _watch_certificate(tls))
     if callers is not None:
         runner.tasks.keep("watch of the callers", gate.watch())
     shown = {}
@@ -214,6 +218,17 @@ async def _drained(runner: Runner) -> None:
     end_s = loop.time() + ORPHAN_DRAIN_S
     while runner.core.nodes.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # there is no event for it
         await asyncio.sleep(0.1)
+
+
+async def _watch_certificate(tls: ServerTls) -> None:
+    """Warn before the certificate expires, again and again."""
+    while True:
+        left = tls.expires - datetime.now(UTC)
+        if left < SOON:
+            _log.warning(
+                "certificate_expires", expires=f"{tls.expires:%Y-%m-%d %H:%M:%SZ}", days_left=left.days
+            )
+        await asyncio.sleep(EXPIRY_CHECK_S)
 
 
 async def _watch_clock(clock: Clock) -> None:

@@ -423,6 +423,17 @@ def test_unusable_new_files_leave_those_in_use_and_are_logged(tmp_path: Path) ->
         assert "must be a certificate" in log
 
 
+@pytest.mark.parametrize(("days", "warned"), [(13, True), (20, False)])
+def test_a_certificate_that_expires_soon_is_told_of(tmp_path: Path, days: int, warned: bool) -> None:
+    installation = Installation(tmp_path / "installation")
+    installation.cert("frontier", "127.0.0.1", days=days)
+    installation.caller("ops", "operate")
+    with ServerProcess(tmp_path / "data", *installation.flags()) as server:
+        server.stop()
+        log = server.errors.read_text()
+    assert ('"days_left": 12' in log, "certificate_expires" in log) == (warned, warned)
+
+
 # Wrong files and flags at the start.
 
 

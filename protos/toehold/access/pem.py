@@ -54,11 +54,12 @@ def _times_of(cert: Path) -> tuple[datetime, datetime]:
     return found.not_valid_before_utc, found.not_valid_after_utc
 
 
-def check_not_expired(cert: Path) -> None:
-    """Raise TlsUnusable if a certificate has expired."""
+def check_not_expired(cert: Path) -> datetime:
+    """When a certificate expires. Raises TlsUnusable if it has."""
     until = _times_of(cert)[1]
     if until <= datetime.now(UTC):
         raise TlsUnusable(f"certificate {cert} expired at {until:%Y-%m-%d %H:%M:%S} UTC; renew it")
+    return until
 
 
 def check_valid(cert: Path) -> None:

@@ -4,6 +4,7 @@ New files take effect with the next connection.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import grpc
@@ -26,6 +27,8 @@ class ServerTls:
         self._files = (cert, key) if client_ca is None else (cert, key, client_ca)
         self._on_change = on_change
         self._marks = [mark_of(file) for file in self._files]
+        self.expires: datetime
+        """When the certificate expires that was read last."""
         self._first = self._read()
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -50,7 +53,7 @@ class ServerTls:
 
     def _read(self) -> grpc.ServerCertificateConfiguration:
         check_pair(self._cert, self._key)
-        check_not_expired(self._cert)
+        self.expires = check_not_expired(self._cert)
         authority = None if self._client_ca is None else read_authority(self._client_ca)
         return grpc.ssl_server_certificate_configuration(
             [(read_pem(self._key), read_pem(self._cert))], root_certificates=authority
