@@ -1,6 +1,7 @@
 """Worker: one process of a node, as its supervisor sees it."""
 
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -20,6 +21,9 @@ from .handler import SilentWorker
 
 PULSE_S = 1.0
 """How often the supervisor asks a worker whether it lives."""
+
+START_S = 30.0
+"""How long a worker may take to start, besides the time for which it may be silent."""
 
 CALL_S = 5.0
 """How long a worker may take to answer."""
@@ -114,8 +118,7 @@ class Worker:
                 self._process.stdin.close()
 
     def _attend(self, process: "subprocess.Popen[str]", token: str, ready: Callable[[], None]) -> int:
-        assert process.stdout is not None
-        line = process.stdout.readline()
+        line = self._ready_line(process)
         self.metrics_address = metrics_of(line)
         if address := service_of(line):
             with self._lock:
@@ -135,6 +138,15 @@ class Worker:
             elif time.monotonic() - last_seen_s >= self._hang_s:
                 log.error("worker_hung", worker=self.number, pid=process.pid)
                 self.send(signal.SIGKILL)
+
+    def _ready_line(self, process: "subprocess.Popen[str]") -> str:
+        """The line that says that it works; empty if it ends instead. A page can make it hang before."""
+        assert process.stdout is not None
+        said, _, _ = select.select([process.stdout], [], [], START_S + self._hang_s)
+        if not said:
+            log.error("worker_hung", worker=self.number, pid=process.pid)
+            self.send(signal.SIGKILL)
+        return process.stdout.readline()
 
     def _has_pulse(self) -> bool:
         try:

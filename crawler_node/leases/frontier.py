@@ -160,11 +160,9 @@ class Contact:
         with self._lock:
             was_unwelcome, self._unwelcome = self._unwelcome, problem is not None
         if was_unwelcome and problem is None:
-            log.info("the frontier lets the node call again")
+            log.info("calls_allowed")
         elif problem is not None and not was_unwelcome:
-            log.error(
-                "the frontier does not let the node call; the node tries until it does", error=str(problem)
-            )
+            log.error("calls_denied", error=str(problem))
 
     def answered_at_s(self) -> float:
         """When it answered last, by the monotonic clock; before the first answer, when the node began."""

@@ -258,7 +258,7 @@ def test_help_fits_is_grouped_by_purpose_and_has_no_endless_numbers(programs: Pr
     [
         (
             ("crawll",),
-            "Error: No such command 'crawll'. (Did you mean one of: 'crawl', 'crawls'?)",
+            "Error: No such command 'crawll'. (Did you mean one of: 'callers', 'crawl', 'crawls'?)",
         ),
         (
             ("crawl", "--max-time", "soon", "http://127.0.0.1/"),

@@ -179,8 +179,8 @@ def test_a_node_that_may_not_call_has_two_lines_in_the_log(capsys: pytest.Captur
         frontier.finished([])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert "does not let the node call" in lines[0] and "token 07 expired" in lines[0]
-    assert "lets the node call again" in lines[1]
+    assert "calls_denied" in lines[0] and "token 07 expired" in lines[0]
+    assert "calls_allowed" in lines[1]
 
 
 def test_silence_is_reckoned_from_the_last_answer() -> None:
