@@ -155,7 +155,7 @@ def test_a_crawl_log_is_fetched_again_if_asked_for(
         (lease,) = stubs.pages(crawl, most=1)
         stubs.finish(report(lease, -4 if lease.uri.endswith("bad") else 200))
     log = server.data / "crawls" / crawl / "crawl.log"
-    eventually(lambda: log.exists() and len(log.read_text().splitlines()) >= 2, "the log to be written")
+    eventually(lambda: log.exists() and len(log.read_text().splitlines()) >= 3, "the log to be written")
     at = At(toehold_at, crawl)
     asked = ("uris", "import", str(log), "--format", "crawl-log", "--recrawl", "--wait", "60")
     (told,) = at.json(*asked, "--no-failures")
