@@ -2,6 +2,7 @@
 HYPOTHESIS_PROFILE: `ci` (the default) repeats itself, `soak` roams.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -34,6 +35,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# Collection makes some millions of objects that stay. Python's garbage collector would go through them again
+# and again, which took half of the time; `pytest_collection_finish` switches it on.
+gc.disable()
 
 # Whoever starts tests in the background (`nohup make test &`) has some signals ignored, and processes hand
 # that on to those that they start. Tests send these, as a user at a terminal does.
@@ -132,6 +137,12 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     and all processes of pytest-xdist must find tests of the same names.
     """
     return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leaves that which was collected out of all later garbage collections, and lets these begin."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
