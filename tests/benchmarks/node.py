@@ -125,6 +125,7 @@ def crawl_pages(name: str, urls: Sequence[str], crawler: Child, server: Frontier
     admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=name), timeout=CALL_S)
     until_s = since_s + MAX_CRAWL_S
     while _state(load, name) != crawl_pb2.CRAWL_STATE_FINISHED:
+        crawler.must_run()
         if time.perf_counter() > until_s:
             raise RuntimeError(f"a node did not fetch {len(urls)} pages within {MAX_CRAWL_S:.0f} s")
         time.sleep(POLL_S)

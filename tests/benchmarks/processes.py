@@ -119,9 +119,14 @@ class Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            code = self._process.wait()
-            raise RuntimeError(f"{self._command[2]} ended with {code}: {self._errors.read_text()[-2000:]}")
+            self._process.wait()
+            self.must_run()
         return line.strip()
+
+    def must_run(self) -> None:
+        """Raises RuntimeError, with its complaints, if it has ended."""
+        if (code := self._process.poll()) is not None:
+            raise RuntimeError(f"{self._command[2]} ended with {code}: {self._errors.read_text()[-2000:]}")
 
     def end(self) -> str:
         """Asks it to end; its last line."""
