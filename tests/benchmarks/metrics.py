@@ -24,7 +24,7 @@ MOST = 0.02
 """The most CPU of an item that metrics may take."""
 
 SCRAPE_EVERY_S = 15.0  # as in deploy/monitoring/prometheus.yml
-PAIRS, TURNS = 10, 6  # pairs of programs, and how often each program of a pair works
+PAIRS, TURNS = 20, 6  # pairs of programs, and how often each program of a pair works
 URIS, FRONTIER_HOSTS = 20_000, 2000
 METRICS = ("--metrics", "127.0.0.1:0")
 BATCHED = "Next+Finished by 50, 4 nodes"
