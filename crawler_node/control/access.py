@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from datetime import UTC, datetime
 from hmac import compare_digest
 
@@ -18,6 +19,13 @@ from toehold.access.tokens import token_in
 log = structlog.get_logger()
 
 
+class CallerLimit(Exception):
+    """A caller has as many calls open as it may."""
+
+    reason = "CALLER_LIMIT"
+    retry_ms = 1_000
+
+
 class Access:
     """Lets calls in. Without callers and without a token, everybody may do everything."""
 
@@ -27,6 +35,7 @@ class Access:
         self._token = token
         self._lock = threading.Lock()
         self._rate = DenialRate()
+        self._open: Counter[str] = Counter()  # calls by caller
 
     def add_port(self, server: grpc.Server, address: str) -> int:
         """Lets a server listen on an address; the port. Raises RuntimeError if it cannot."""
@@ -35,7 +44,8 @@ class Access:
         return server.add_secure_port(address, self._tls.credentials())
 
     def check(self, method: str, context: grpc.ServicerContext) -> None:
-        """Raises AccessDenied for a call of an RPC, by its full name, that its caller may not make."""
+        """Raises AccessDenied for a call of an RPC, by its full name, that its caller may not make, and
+        CallerLimit if it has too many open."""
         shown = shown_by(context.invocation_metadata(), context.auth_context())
         if self._token and not compare_digest(token_in(shown.authorization).encode(), self._token.encode()):
             raise Unauthenticated("TOKEN_UNKNOWN", "only its supervisor may ask a process of a node")
@@ -48,6 +58,25 @@ class Access:
         except AccessDenied as denial:
             self._tell(denial, context.peer())
             raise
+        self._count(caller, context)
+
+    def _count(self, caller: Caller, context: grpc.ServicerContext) -> None:
+        """Counts a call until it ends."""
+        name = caller.name
+        with self._lock:
+            if caller.max_calls is not None and self._open[name] >= caller.max_calls:
+                raise CallerLimit(
+                    f"caller {name!r} may have {caller.max_calls} calls open at once; try later"
+                )
+            self._open[name] += 1
+        if not context.add_callback(lambda: self._ended(name)):  # it has ended already
+            self._ended(name)
+
+    def _ended(self, name: str) -> None:
+        with self._lock:
+            self._open[name] -= 1
+            if not self._open[name]:
+                del self._open[name]
 
     def _tell(self, denial: AccessDenied, peer: str) -> None:
         left_out = self._rate.take(time.monotonic())

@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar
 
 import grpc
 import structlog
-from google.protobuf.any_pb2 import Any
+from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
@@ -19,7 +19,7 @@ from toehold.access.denials import AccessDenied, PermissionDenied
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 from toehold.reflection import add_reflection
 
-from .access import Access
+from .access import Access, CallerLimit
 from .guarded import Guarded, keep_log_clean
 from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker
 
@@ -126,6 +126,8 @@ class NodeServer:
             known = isinstance(denial, PermissionDenied)
             code = grpc.StatusCode.PERMISSION_DENIED if known else grpc.StatusCode.UNAUTHENTICATED
             _refuse(code, denial.reason, str(denial), context)
+        except CallerLimit as limit:
+            _refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, limit.reason, str(limit), context, limit.retry_ms)
 
     def _tell(self, serving: bool) -> None:
         answer = health_pb2.HealthCheckResponse
@@ -175,12 +177,20 @@ def _abort(refusal: ControlRefusal, context: grpc.ServicerContext) -> NoReturn:
     _refuse(_CODES[type(refusal)], refusal.reason, str(refusal), context)
 
 
-def _refuse(code: grpc.StatusCode, reason: str, message: str, context: grpc.ServicerContext) -> NoReturn:
-    info = Any()
-    info.Pack(error_details_pb2.ErrorInfo(reason=reason, domain="toehold"))
-    request = Any()
+def _refuse(
+    code: grpc.StatusCode, reason: str, message: str, context: grpc.ServicerContext, retry_ms: int = 0
+) -> NoReturn:
     request_id = structlog.contextvars.get_contextvars().get("request_id", "")
-    request.Pack(error_details_pb2.RequestInfo(request_id=request_id))
-    rich = status_pb2.Status(code=code.value[0], message=message, details=[info, request])
+    details: list[Message] = [
+        error_details_pb2.ErrorInfo(reason=reason, domain="toehold"),
+        error_details_pb2.RequestInfo(request_id=request_id),
+    ]
+    if retry_ms:
+        hint = error_details_pb2.RetryInfo()
+        hint.retry_delay.FromMilliseconds(retry_ms)
+        details.append(hint)
+    rich = status_pb2.Status(code=code.value[0], message=message)
+    for detail in details:
+        rich.details.add().Pack(detail)
     context.set_trailing_metadata((("grpc-status-details-bin", rich.SerializeToString()),))
     context.abort(code, message)

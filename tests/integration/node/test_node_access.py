@@ -123,6 +123,35 @@ def test_callers_without_credentials_who_never_send_a_message_hold_up_nobody(
     assert served.refusal("GetPool", token) is None
 
 
+def test_a_caller_of_a_node_has_as_many_calls_open_as_it_may(
+    installation: Installation, frontier: FakeFrontier, tmp_path: Path, stack: ExitStack
+) -> None:
+    token, other = installation.caller("ops", "operate", max_calls=2), installation.caller("eve", "watch")
+    served = Served(Access(callers=Callers(installation.callers)), frontier, tmp_path, stack)
+    never = Event()
+    stack.callback(never.set)
+
+    def nothing() -> Iterator[bytes]:
+        never.wait(PATIENCE_S)
+        yield b""
+
+    channel = stack.enter_context(bearer_channel(served.server.address, token))
+    call: Any = channel.stream_unary("/toehold.node.v1.NodeService/GetPool")
+    silent = [call.future(nothing()) for _ in range(2)]
+
+    def refused() -> Refusal | None:
+        return served.refusal("GetPool", token)
+
+    eventually(lambda: refused() is not None)
+    refusal = refused()
+    assert refusal is not None
+    assert (refusal.code, refusal.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "CALLER_LIMIT")
+    assert refusal.message == "caller 'ops' may have 2 calls open at once; try later"
+    assert served.refusal("GetPool", other) is None
+    silent[0].cancel()
+    eventually(lambda: refused() is None)
+
+
 def test_a_flood_of_denied_calls_does_not_fill_the_log(
     installation: Installation,
     frontier: FakeFrontier,
