@@ -40,7 +40,8 @@ class NodeClient(Calls):
     `credentials` are for a node on a network, as those of FrontierClient.
 
     Every method may raise `NodeUnavailable` (nothing answers at the address), `DeadlineExceeded` and
-    `InvalidArgument`, and what it names.
+    `InvalidArgument`, with callers also `Unauthenticated`, `PermissionDenied` and `CallerLimit`, and what it
+    names.
     """
 
     _server = NODE
