@@ -101,7 +101,8 @@ def main() -> int:
         limits += [figure.limit for figure in figures if figure.limit is not None]
     for limit in limits:
         met = "met" if limit.met else "NOT MET"
-        print(f"\n{limit.value:.2f} {limit.words}; at most {limit.most:g}: {met}.")
+        digits = 2 if limit.most >= 0.1 else 4
+        print(f"\n{limit.value:.{digits}f} {limit.words}; at most {limit.most:g}: {met}.")
     return 0 if all(limit.met for limit in limits) else OVER_LIMIT
 
 
