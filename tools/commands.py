@@ -4,8 +4,6 @@
 compares, and exits with 1 where they differ.
 """
 
-import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,9 +12,9 @@ import click
 
 from toehold_client.cli.exits import MEANINGS
 from toehold_client.cli.main import toehold
+from tools.generated_parts import update
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
-GENERATED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- /generated -->\n)", re.DOTALL)
 ALL = tuple(command for section in toehold.sections.values() for command in section)
 SHARED = 5  # an option of so many commands is listed once for all
 
@@ -24,21 +22,7 @@ Option = tuple[str, str]  # as it is given, and what it does
 
 
 def main() -> None:
-    page = PAGE.read_text()
-    current = generated(page)
-    if sys.argv[1:] == ["--check"]:
-        if page != current:
-            sys.exit(f"docs/{PAGE.name} is not current: run `make generate` and commit what it writes.")
-        return
-    if page != current:
-        PAGE.write_text(current)
-        print(f"docs/{PAGE.name}: written")
-
-
-def generated(page: str) -> str:
-    """A page with each table between its markers written anew."""
-    tables = {"commands": commands, "options": options, "exit codes": exit_codes}
-    return GENERATED.sub(lambda found: found[1] + tables[found[2]]() + found[3], page)
+    update(PAGE, {"commands": commands, "options": options, "exit codes": exit_codes})
 
 
 def commands() -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toehold_conformance import kit, table
+from tools.generated_parts import update
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "conformance.md"
@@ -19,7 +20,6 @@ EXAMPLES = ROOT / "build" / "examples"
 LANGUAGES = ("go", "java", "typescript", "rust")
 NODE = "toehold-node"
 FLAGS = ("--frontier", "{frontier}", "--crawl", "{crawl}", "--name", "{name}", "--toes", "10")
-GENERATED = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- /generated -->\n)", re.DOTALL)
 ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (?:required|advised) \| (.*) \|$", re.MULTILINE)
 MARKS = {"holds": True, "**fails**": False}
 
@@ -38,28 +38,21 @@ def main() -> None:
                     print(f"  {result.case.name}: {table.reason(result)}")
             columns[name] = {result.case.name: result.holds for result in results}
             conforming = conforming and kit.conforms(results)
-    current = generated(page, columns)
-    if sys.argv[1:] == ["--check"]:
-        if page != current:
-            sys.exit(f"docs/{PAGE.name} is not current: run `make generate` and commit what it writes.")
-        return
-    if page != current:
-        PAGE.write_text(current)
-        print(f"docs/{PAGE.name}: written")
+    update(
+        PAGE,
+        {
+            "cases": lambda: f"\n{table.markdown_cases()}\n",
+            "fetchers": lambda: f"\n{table.markdown_results(columns)}\n",
+        },
+    )
     if not conforming:
         sys.exit(1)
-
-
-def generated(page: str, columns: Columns) -> str:
-    """A page with the parts between its markers written anew."""
-    parts = {"cases": table.markdown_cases(), "fetchers": table.markdown_results(columns)}
-    return GENERATED.sub(lambda found: f"{found[1]}\n{parts[found[2]]}\n{found[3]}", page)
 
 
 def columns_of(page: str) -> Columns:
     """Which cases hold for which fetchers, as a page says."""
     columns: Columns = {name: {} for name in (NODE, *LANGUAGES)}
-    part = next(found[0] for found in GENERATED.finditer(page) if found[2] == "fetchers")
+    part = page.partition("<!-- generated: fetchers -->")[2].partition("<!-- /generated -->")[0]
     for case, cells in ROW.findall(part):
         for name, cell in zip(columns, cells.split(" | "), strict=False):
             if cell.strip() in MARKS:

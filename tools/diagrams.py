@@ -4,43 +4,28 @@
 with 1 where they differ. The diagrams are Mermaid's, which GitHub and most readers of Markdown show.
 """
 
-import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from frontier_server.core import queue
 from frontier_server.core.machines import lifecycle, target
+from tools.generated_parts import update
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "states.md"
-DRAWN = re.compile(r"(<!-- drawn: ([a-z ]+) -->\n).*?(<!-- /drawn -->\n)", re.DOTALL)
 
 Edge = tuple[str, str, str, str]  # from, to, what leads there, and what is done then
 Cases = frozenset[tuple[bool, bool]]  # in flight, left
 
 
 def main() -> None:
-    page = PAGE.read_text()
-    current = drawn(page)
-    if sys.argv[1:] == ["--check"]:
-        if page != current:
-            sys.exit(f"docs/{PAGE.name} is not current: run `make generate` and commit what it writes.")
-        return
-    if page != current:
-        PAGE.write_text(current)
-        print(f"docs/{PAGE.name}: written")
-
-
-def drawn(page: str) -> str:
-    """A page with each diagram between its markers drawn anew."""
     pictures = {
         "crawl machine": lambda: diagram(crawl_edges(), "NASCENT", "FINISHED"),
         "frontier machine": lambda: diagram(frontier_edges()),
         "work queue": lambda: diagram(queue_edges(), "EXHAUSTED"),
         "events of a work queue": events_of_queues,
     }
-    return DRAWN.sub(lambda found: found[1] + pictures[found[2]]() + found[3], page)
+    update(PAGE, pictures)
 
 
 def diagram(edges: Iterable[Edge], first: str = "", last: str = "") -> str:

@@ -3,29 +3,19 @@
 `roles.py --check` only compares, and exits with 1 where they differ.
 """
 
-import re
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
 from toehold.access.roles import ROLES, Role
+from tools.generated_parts import update
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "network.md"
-GENERATED = re.compile(r"(<!-- generated: roles -->\n).*?(<!-- /generated -->\n)", re.DOTALL)
 HEAD = f"| RPC | {' | '.join(role.value for role in Role)} |\n|---|{'---|' * len(Role)}\n"
 
 
 def main() -> None:
-    page = PAGE.read_text()
-    table = HEAD + "".join(rows())
-    current = GENERATED.sub(lambda found: found[1] + table + found[2], page)
-    if sys.argv[1:] == ["--check"]:
-        if page != current:
-            sys.exit(f"docs/{PAGE.name} is not current: run `make generate` and commit what it writes.")
-    elif page != current:
-        PAGE.write_text(current)
-        print(f"docs/{PAGE.name}: written")
+    update(PAGE, {"roles": lambda: HEAD + "".join(rows())})
 
 
 def rows() -> Iterator[str]:

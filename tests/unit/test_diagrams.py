@@ -37,7 +37,7 @@ def run(diagrams: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) 
 
 def arrows(page: str, name: str) -> dict[tuple[str, str], str]:
     """The arrows of a diagram: their ends, and what stands on them."""
-    picture = re.search(rf"<!-- drawn: {name} -->\n(.*?)<!-- /drawn -->", page, re.DOTALL)
+    picture = re.search(rf"<!-- generated: {name} -->\n(.*?)<!-- /generated -->", page, re.DOTALL)
     assert picture is not None, name
     found = re.findall(r"^    (\w+) --> (\w+) : (.+)$", picture[1], re.MULTILINE)
     ends = {(start, end): label for start, end, label in found}
