@@ -12,6 +12,7 @@ from toehold.access.callers import Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
+from toehold.addresses import Address
 from toehold_client.credentials import SYSTEM
 
 from .control.access import Access
@@ -40,7 +41,7 @@ def bound_server(options: NodeOptions) -> NodeServer:
 
 
 def _access(options: NodeOptions) -> Access:
-    """Who may ask the node."""
+    """The access to the node that its options give."""
     if options.worker is not None:  # only its supervisor
         return Access(token=os.environ.pop(WORKER_TOKEN, ""))
     cert, key, authority = options.tls_cert, options.tls_key, options.tls_ca
@@ -51,9 +52,8 @@ def _access(options: NodeOptions) -> Access:
     tls = None
     try:
         if cert is not None and key is not None:
-            tls = ServerTls(
-                cert, key, Path(authority or "") if options.mutual_tls else None, _note_certificates
-            )
+            clients = Path(authority or "") if options.mutual_tls else None
+            tls = ServerTls(Path(cert), Path(key), clients, _note_certificates)
         return Access(tls, None if options.callers is None else Callers(options.callers))
     except TlsUnusable as problem:
         raise click.BadParameter(str(problem), param_hint="'--tls-cert'") from problem
@@ -83,20 +83,19 @@ def workers_metrics(options: NodeOptions, supervisor: Supervisor) -> "WorkersMet
         return None
     from .metrics.workers import WorkersMetrics
 
-    metrics = _at_metrics(options, lambda host, port: WorkersMetrics(host, port, supervisor.workers))
+    metrics = _at_metrics(options, lambda address: WorkersMetrics(address, supervisor.workers))
     metrics.start()
     return metrics
 
 
-def _at_metrics(options: NodeOptions, make: Callable[[str, int], _T]) -> _T:
+def _at_metrics(options: NodeOptions, make: Callable[[Address], _T]) -> _T:
     """Makes a page of metrics at the address that --metrics names."""
     try:
         address = listen_address(options.metrics or "", options.insecure, danger=READ_METRICS)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--metrics'") from error
-    host, _, port = address.rpartition(":")
     try:
-        return make(host.strip("[]"), int(port))
+        return make(address)
     except OSError as error:
         raise click.BadParameter(
             f"cannot listen on {address}: the port is taken, or the address is not this machine's",

@@ -32,9 +32,9 @@ class NodeOptions:
     metrics: str | None
     insecure: bool
     tls_ca: str | None
-    tls_cert: Path | None
-    tls_key: Path | None
-    token_file: Path | None
+    tls_cert: str | None
+    tls_key: str | None
+    token_file: str | None
     mutual_tls: bool
     callers: Path | None
     resolves: tuple[str, ...]

@@ -15,7 +15,8 @@ from toehold import logs
 from toehold.extras import advice, lacking, packages_of
 from toehold.starting import fast_imports
 from toehold.tracing import EXTRA, checked_endpoint, tracer_of
-from toehold_client.credentials import SYSTEM, VARIABLES
+from toehold_client.credential_options import credential_options
+from toehold_client.credentials import SYSTEM
 
 from .control.multi_process import MultiProcessControl
 from .control.service import NodeServer
@@ -71,36 +72,14 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
     show_default=True,
     help="Fetch for this frontier. It may stop and start again while the node runs.",
 )
-@click.option(
-    "--tls-ca",
-    metavar="FILE",
-    envvar=VARIABLES["tls_ca"],
-    show_envvar=True,
-    help=f"Use TLS with the frontier, and trust the authorities in FILE (PEM), or '{SYSTEM}' ones.",
-)
-@click.option(
-    "--tls-cert",
-    metavar="FILE",
-    type=_File,
-    envvar=VARIABLES["tls_cert"],
-    show_envvar=True,
-    help="The node's certificate (PEM): shown to the frontier, and with it NodeService speaks TLS.",
-)
-@click.option(
-    "--tls-key",
-    metavar="FILE",
-    type=_File,
-    envvar=VARIABLES["tls_key"],
-    show_envvar=True,
-    help="The key of the certificate (PEM).",
-)
-@click.option(
-    "--token-file",
-    metavar="FILE",
-    type=_File,
-    envvar=VARIABLES["token_file"],
-    show_envvar=True,
-    help="A file with the token that tells the frontier who the node is.",
+@credential_options(
+    {
+        "tls_ca": f"Use TLS with the frontier, and trust the authorities in FILE (PEM), or '{SYSTEM}' ones.",
+        "tls_cert": "The node's certificate (PEM): shown to the frontier, and with it NodeService speaks "
+        "TLS.",
+        "tls_key": "The key of the certificate (PEM).",
+        "token_file": "A file with the token that tells the frontier who the node is.",
+    }
 )
 @click.option("--crawl", metavar="NAME", default="", help="Fetch for this crawl only. [default: for any]")
 @click.option(
@@ -340,7 +319,7 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
         from .assembly import Unusable, assembled  # a supervisor needs none of what these import
 
         if options.metrics is not None:
-            from .metrics import page  # noqa: F401  here, so that it is frozen with the others
+            from .metrics import page  # noqa: F401  # here, so that it is frozen with the others
 
     give_back_large_blocks()
     tracer = tracer_of(options.otlp, "toehold-node", options.name)

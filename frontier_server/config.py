@@ -1,7 +1,6 @@
 """The server's settings, from a TOML file and flags."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import msgspec
 import tomli
 
-from toehold.access.addresses import is_loopback
+from toehold.addresses import Address, parsed_address
 from toehold.logs import FORMATS, LEVELS
 from toehold.tracing import checked_endpoint
 
@@ -28,7 +27,6 @@ _KINDS: dict[object, str] = {
     int | None: "a whole number",
     str | None: "text",
 }
-_PORT = re.compile(r"[0-9]{1,5}")
 
 
 class ConfigError(Exception):
@@ -61,8 +59,7 @@ class Config:
     """Valid settings."""
 
     data: Path
-    host: str
-    port: int
+    listen: Address
     lease_ms: int
     heartbeat_ms: int
     disk_reserve_bytes: int
@@ -80,7 +77,7 @@ class Config:
     otlp: str = ""  # the address of an OpenTelemetry collector; empty: no traces
     trace_ratio: float = 0.01  # the share of leases that are traced
     settings_file: Path | None = None  # read again at SIGHUP, for log_level
-    metrics: tuple[str, int] | None = None  # where Prometheus finds them: host and port
+    metrics: Address | None = None  # where Prometheus finds them
 
 
 def read_file(path: Path) -> ServerFile:
@@ -127,12 +124,12 @@ def usable(
     """Check settings. Raises ConfigError."""
     if read_only and set_clock:
         raise ConfigError("--set-clock changes the data directory; use it without --read-only")
-    host, port = parse_listen(settings.listen)
-    _check_access(settings, host)
-    metrics = None if settings.metrics is None else parse_listen(settings.metrics, "metrics", METRICS_EXAMPLE)
-    if metrics is not None and not settings.insecure and not is_loopback(metrics[0]):
+    listen = _address("listen", settings.listen, DEFAULT_LISTEN)
+    _check_access(settings, listen)
+    metrics = None if settings.metrics is None else _address("metrics", settings.metrics, METRICS_EXAMPLE)
+    if metrics is not None and not settings.insecure and not metrics.is_loopback:
         raise ConfigError(
-            f"metrics: {metrics[0]} is not a loopback address, and metrics are plain HTTP that anybody "
+            f"metrics: {metrics.host} is not a loopback address, and metrics are plain HTTP that anybody "
             f"may read; use a loopback address such as 127.0.0.1, or --insecure on a network that you trust"
         )
     if not 1 <= settings.lease_seconds <= 86_400:
@@ -161,8 +158,7 @@ def usable(
         raise ConfigError(f"cache_mib must be between 1 and {MAX_CACHE_MIB}, got {cache_mib}")
     return Config(
         data,
-        host=host,
-        port=port,
+        listen=listen,
         lease_ms=int(settings.lease_seconds * 1000),
         heartbeat_ms=int(settings.heartbeat_seconds * 1000),
         disk_reserve_bytes=settings.disk_reserve_mib * MIB,
@@ -184,18 +180,18 @@ def usable(
     )
 
 
-def _check_access(settings: ServerFile, host: str) -> None:
+def _check_access(settings: ServerFile, listen: Address) -> None:
     """Raise ConfigError unless it is known who may call, or only this machine can."""
     if bool(settings.tls_cert) != bool(settings.tls_key):
         given, missing = ("tls_cert", "tls_key") if settings.tls_cert else ("tls_key", "tls_cert")
         raise ConfigError(f"{given} needs {missing}: give a certificate and its key, or neither")
     if settings.tls_ca and not settings.tls_cert:
         raise ConfigError("tls_ca needs tls_cert and tls_key: clients present certificates over TLS only")
-    if settings.insecure or is_loopback(host) or (settings.tls_cert and settings.callers):
+    if settings.insecure or listen.is_loopback or (settings.tls_cert and settings.callers):
         return
     lacks = "callers" if settings.tls_cert else "TLS" if settings.callers else "TLS and callers"
     raise ConfigError(
-        f"{host} is not a loopback address, so the frontier needs {lacks} (docs/network.md); or use a "
+        f"{listen.host} is not a loopback address, so the frontier needs {lacks} (docs/network.md); or use a "
         "loopback address such as 127.0.0.1, or --insecure on a network that you trust"
     )
 
@@ -220,9 +216,8 @@ def default_cache_mib() -> int:
     return max(LEAST_CACHE_MIB, min(memory_bytes() // MIB // CACHE_SHARE, MOST_CACHE_MIB))
 
 
-def parse_listen(text: str, setting: str = "listen", example: str = DEFAULT_LISTEN) -> tuple[str, int]:
-    """`HOST:PORT` or `[V6]:PORT` → host and port (0: any free one)."""
-    host, colon, port = text.rpartition(":")
-    if not (colon and host and _PORT.fullmatch(port)) or int(port) > 65535:
-        raise ConfigError(f"{setting} must be HOST:PORT, such as {example}, got {text!r}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+def _address(setting: str, text: str, example: str) -> Address:
+    try:
+        return parsed_address(text, example)
+    except ValueError as problem:
+        raise ConfigError(f"{setting} {problem}") from None

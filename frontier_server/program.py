@@ -184,7 +184,7 @@ def main(
     _raise_descriptor_limit()
     if config.metrics is not None:
         with fast_imports():  # the library takes a tenth of a start
-            from .metrics import page  # noqa: F401
+            from .metrics import page  # noqa: F401  # here, so that it is frozen with the others
     try:
         store, clock = open_data_unchanged(config) if read_only else open_data(config)
     except StoreInUse as problem:

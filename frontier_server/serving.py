@@ -94,25 +94,24 @@ async def _serve(
     gate = Gate(callers)
     tracer = traces = None
     if not config.read_only:  # it gives out no leases
-        tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.port}")
+        tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.listen.port}")
         traces = None if tracer is None else LeaseTraces(tracer, config.trace_ratio)
     metrics = await _metrics(config, runner, store)
     measured: Any = server if metrics is None else metrics.measured(server)
     register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
-    host = f"[{config.host}]" if ":" in config.host else config.host
     try:
         _check_free(config)  # first: gRPC's own error comes with lines for its developers
-        address = f"{host}:{config.port}"
         port = (
-            server.add_insecure_port(address)
+            server.add_insecure_port(str(config.listen))
             if tls is None
-            else server.add_secure_port(address, tls.credentials())
+            else server.add_secure_port(str(config.listen), tls.credentials())
         )
     except (RuntimeError, OSError) as problem:
         await runner.close()
         raise CannotListen(
-            f"cannot listen on {host}:{config.port}: the port is taken, or the address is not this machine's"
+            f"cannot listen on {config.listen}: the port is taken, or the address is not this machine's"
         ) from problem
+    bound = config.listen._replace(port=port)
     stop = stop_events(config)
     reread_at_hangup(config)
     await server.start()
@@ -128,13 +127,13 @@ async def _serve(
         shown = {"metrics": metrics.address}
     _log.info(
         "serving",
-        listen=f"{host}:{port}",
+        listen=str(bound),
         **shown,
         data=str(config.data),
         version=version(),
         core=core_kind(),
     )
-    print(f"toehold-frontier serving on {host}:{port}", flush=True)
+    print(f"toehold-frontier serving on {bound}", flush=True)
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -171,9 +170,9 @@ async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "Fronti
         return FrontierMetrics(runner, store, config, (version(), core_kind()))
     except OSError as problem:
         await runner.close()
-        host, port = config.metrics
         raise CannotListen(
-            f"cannot serve metrics on {host}:{port}: the port is taken, or the address is not this machine's"
+            f"cannot serve metrics on {config.metrics}: the port is taken, or the address is not this "
+            "machine's"
         ) from problem
 
 
@@ -205,7 +204,7 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
 def _check_free(config: Config) -> None:
     """Raise OSError if the address cannot be listened on."""
     for family, kind, number, _, address in socket.getaddrinfo(
-        config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        *config.listen, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     ):
         with socket.socket(family, kind, number) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -8,15 +8,16 @@ import signal
 import socket
 import sys
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold import logs
-from toehold.access.addresses import is_loopback
+from toehold.addresses import Address, parsed_address
 from toehold.reflection import add_reflection
+from toehold_client.credential_options import credential_options
 from toehold_client.credentials import SYSTEM, VARIABLES, Credentials
 from toehold_client.errors import InvalidArgument, SessionSuperseded, ToeholdError
 from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address
@@ -42,19 +43,9 @@ class ExitCode(IntEnum):
     SUPERSEDED = 3
 
 
-class Listen(NamedTuple):
-    """Where the gateway serves."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 def _checked_frontier(context: click.Context, option: click.Parameter, address: str) -> str:
     try:
-        return checked_address(address)
+        return str(checked_address(address))
     except InvalidArgument as problem:
         raise click.BadParameter(str(problem)) from None
 
@@ -69,12 +60,11 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     return name
 
 
-def _checked_listen(context: click.Context, option: click.Parameter, text: str) -> Listen:
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (colon and host and port.isascii() and port.isdecimal() and len(port) <= 5) or int(port) > 65535:
-        raise click.BadParameter(f"must be HOST:PORT, such as {DEFAULT_LISTEN}, got {text!r:.200}")
-    return Listen(host, int(port))
+def _checked_listen(context: click.Context, option: click.Parameter, text: str) -> Address:
+    try:
+        return parsed_address(text, DEFAULT_LISTEN)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,33 +76,13 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
     show_default=True,
     help="The Toehold frontier that keeps the URLs. It may stop and start again while the gateway runs.",
 )
-@click.option(
-    "--tls-ca",
-    metavar="FILE",
-    envvar=VARIABLES["tls_ca"],
-    show_envvar=True,
-    help=f"Use TLS with the frontier, and trust the authorities in FILE (PEM), or '{SYSTEM}' ones.",
-)
-@click.option(
-    "--tls-cert",
-    metavar="FILE",
-    envvar=VARIABLES["tls_cert"],
-    show_envvar=True,
-    help="The gateway's certificate (PEM), for a frontier that asks for one.",
-)
-@click.option(
-    "--tls-key",
-    metavar="FILE",
-    envvar=VARIABLES["tls_key"],
-    show_envvar=True,
-    help="The key of the certificate (PEM).",
-)
-@click.option(
-    "--token-file",
-    metavar="FILE",
-    envvar=VARIABLES["token_file"],
-    show_envvar=True,
-    help="A file with the token that tells the frontier who the gateway is.",
+@credential_options(
+    {
+        "tls_ca": f"Use TLS with the frontier, and trust the authorities in FILE (PEM), or '{SYSTEM}' ones.",
+        "tls_cert": "The gateway's certificate (PEM), for a frontier that asks for one.",
+        "tls_key": "The key of the certificate (PEM).",
+        "token_file": "A file with the token that tells the frontier who the gateway is.",
+    }
 )
 @click.option(
     "--listen",
@@ -162,8 +132,8 @@ def main(**given: Any) -> None:
       3  another process has taken over this gateway's name
     """
     logs.configure(given["log_format"], given["log_level"])
-    listen: Listen = given["listen"]
-    if not given["insecure"] and not is_loopback(listen.host):
+    listen: Address = given["listen"]
+    if not given["insecure"] and not listen.is_loopback:
         raise click.BadParameter(
             f"{listen.host} is not a loopback address, and the gateway has neither TLS nor passwords; "
             "use a loopback address such as 127.0.0.1, or --insecure on a network that you trust",
@@ -177,7 +147,7 @@ def main(**given: Any) -> None:
     sys.exit(code)
 
 
-async def _serve(address: str, credentials: Credentials, listen: Listen, name: str) -> ExitCode:
+async def _serve(address: str, credentials: Credentials, listen: Address, name: str) -> ExitCode:
     """Serves until asked to stop, or until the frontier refuses this gateway."""
     async with Frontier(address, patience_s=PATIENCE_S, operator=name, credentials=credentials) as frontier:
         leases = Leases(frontier, name)

@@ -1,4 +1,4 @@
-"""Who may ask a node: its TLS, its callers, and the token that a supervisor shares with its processes."""
+"""Access to a node: its TLS, its callers, and the token that a supervisor shares with its processes."""
 
 import threading
 import time
@@ -52,7 +52,7 @@ class Access:
         if self._callers is None:
             return
         try:
-            caller = self._present(self._callers, shown)
+            caller = self._identified(self._callers, shown)
             caller.check_role(method)
             caller.check_crawls(method, ())  # a node's toe threads fetch for any crawl
         except AccessDenied as denial:
@@ -85,7 +85,7 @@ class Access:
                 "call_denied", reason=denial.reason, problem=str(denial), peer=peer, left_out=left_out
             )
 
-    def _present(self, callers: Callers, shown: Shown) -> Caller:
+    def _identified(self, callers: Callers, shown: Shown) -> Caller:
         with self._lock:
             try:
                 if callers.reload_if_changed():

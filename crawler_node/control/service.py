@@ -1,7 +1,6 @@
 """NodeService over gRPC, with health and reflection: decodes, asks the control handler,
 encodes. It decides nothing."""
 
-import re
 import socket
 import typing
 from collections.abc import Callable
@@ -14,8 +13,8 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from toehold.access.addresses import is_loopback
 from toehold.access.denials import AccessDenied, PermissionDenied
+from toehold.addresses import Address, parsed_address
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 from toehold.reflection import add_reflection
 
@@ -35,8 +34,6 @@ _CODES: dict[type[ControlRefusal], grpc.StatusCode] = {
     SilentWorker: grpc.StatusCode.UNAVAILABLE,
 }
 
-_PORT = re.compile(r"[0-9]{1,5}")
-
 log = structlog.get_logger()
 
 _T = TypeVar("_T")
@@ -54,17 +51,16 @@ READ_METRICS = "read the metrics; add --insecure on a network that you trust"
 """What anybody could do at an address beyond loopback, and how to allow it."""
 
 
-def listen_address(text: str, insecure: bool, *, is_safe: bool = False, danger: str = CONTROL_NODE) -> str:
+def listen_address(
+    text: str, insecure: bool, *, is_safe: bool = False, danger: str = CONTROL_NODE
+) -> Address:
     """Checks a HOST:PORT to listen on. Raises ValueError, also for one beyond loopback without `insecure`,
     unless TLS and known callers make it safe.
     """
-    host, colon, port = text.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    if not (colon and bare and _PORT.fullmatch(port)) or int(port) > 65535:
-        raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:7708, got {text!r}")
-    if not (insecure or is_safe or is_loopback(bare)):
+    address = parsed_address(text, "127.0.0.1:7708")
+    if not (insecure or is_safe or address.is_loopback):
         raise ValueError(f"{text!r} is beyond loopback, so that anybody could {danger}")
-    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+    return address
 
 
 class NodeServer:
@@ -81,17 +77,16 @@ class NodeServer:
         self.told_address = ""
         """The address to tell others."""
 
-    def bind(self, address: str) -> None:
+    def bind(self, address: Address) -> None:
         """Takes an address; port 0 takes a free one. Raises CannotListen."""
         try:
-            port = self._access.add_port(self._server, address)
+            port = self._access.add_port(self._server, str(address))
         except RuntimeError as error:
             raise CannotListen(
                 f"cannot listen on {address}: the port is taken, or the address is not this machine's"
             ) from error
-        host = address.rpartition(":")[0]
-        self.address = f"{host}:{port}"
-        everywhere = host in ("0.0.0.0", "[::]")
+        self.address = str(address._replace(port=port))
+        everywhere = address.host in ("0.0.0.0", "::")
         self.told_address = f"{socket.gethostname()}:{port}" if everywhere else self.address
 
     def start(self, handler: ControlHandler) -> None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from toehold.addresses import Address
 from toehold.metrics_page import Families, Family, MetricsPage, new_registry
 
 from ..node import Node
@@ -39,11 +40,11 @@ from .kept import KeptMeter
 class NodeMetrics:
     """The metrics of a process. Give its meter to the node, then `show` the node."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, address: Address) -> None:
         """Take an address. Raises OSError if it cannot be taken."""
         self._registry = new_registry()
         self.meter = KeptMeter(self._registry)
-        self._page = MetricsPage(host, port, self._registry)
+        self._page = MetricsPage(address, self._registry)
 
     @property
     def address(self) -> str:

@@ -14,6 +14,7 @@ from typing import Protocol
 from prometheus_client import Metric as ShownMetric
 from prometheus_client.parser import text_string_to_metric_families
 
+from toehold.addresses import Address, parsed_address
 from toehold.metrics import Across, Kind
 from toehold.metrics_page import PATH, Families, MetricsPage, new_registry
 
@@ -67,7 +68,7 @@ class _Last:
 class WorkersMetrics:
     """The metrics of all processes of a node, the supervisor among them, and the page that shows them."""
 
-    def __init__(self, host: str, port: int, workers: Sequence[Process]) -> None:
+    def __init__(self, address: Address, workers: Sequence[Process]) -> None:
         """Take an address. Raises OSError if it cannot be taken."""
         self._workers = workers
         self._own = new_registry()
@@ -75,7 +76,7 @@ class WorkersMetrics:
         self._lock = threading.Lock()
         self._last: dict[int, _Last] = {}  # by a worker's place
         self._ended: _Reading = {}  # what lasts of processes that have died
-        self._page = MetricsPage(host, port, self)
+        self._page = MetricsPage(address, self)
 
     @property
     def address(self) -> str:
@@ -119,10 +120,10 @@ class WorkersMetrics:
 
 def _read(worker: Process) -> tuple[int, _Reading | None]:
     """Which process of the worker was read, and its metrics; None if it does not answer."""
-    life, (host, _, port) = worker.restarts, worker.metrics_address.rpartition(":")
-    if not host:
+    life, text = worker.restarts, worker.metrics_address
+    if not text:
         return life, None
-    connection = HTTPConnection(host.strip("[]"), int(port), timeout=READ_S)
+    connection = HTTPConnection(*parsed_address(text, ""), timeout=READ_S)
     try:
         connection.request("GET", PATH)
         answer = connection.getresponse()

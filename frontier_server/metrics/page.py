@@ -86,7 +86,7 @@ class FrontierMetrics:
         self._lag = Histogram(LOOP_LAG, registry).labels()
         flush, commit = (Histogram(metric, registry).labels() for metric in (FLUSH, COMMIT))
         registry.register(self)
-        self._page = MetricsPage(*config.metrics, registry)
+        self._page = MetricsPage(config.metrics, registry)
         runner.measure(flush.observe, commit.observe)
 
     def measured(self, server: grpc.aio.Server) -> Measured:

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 import structlog
@@ -23,12 +23,11 @@ from toehold.access.denials import AccessDenied
 from toehold.access.roles import ROLES, Role, is_question
 
 from .. import status
-from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
+from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest, ReadOnly
 from ..runner import Refused
 from . import calls
 from .answering import MAX_MESSAGE_BYTES, Context, abort, operator_of, request_id
 from .gate import Gate, Visit
-from .questions import REFUSED
 
 MIB = 1024 * 1024
 # gRPC refuses larger messages unread; those between the two limits are refused here, with a reason.
@@ -64,20 +63,19 @@ class Arrivals:
     ) -> None:
         """Let a server serve a service. With `read_only` it refuses all calls except questions."""
         handlers = {
-            method.name: REFUSED
-            if read_only and not is_question(f"{service.full_name}/{method.name}")
-            else self._handler(getattr(servicer, method.name), method)
+            method.name: self._handler(getattr(servicer, method.name), method, read_only)
             for method in service.methods
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
         server.add_registered_method_handlers(service.full_name, handlers)
 
-    def _handler(self, answer: Callable[..., Any], method: MethodDescriptor) -> Any:
+    def _handler(self, answer: Callable[..., Any], method: MethodDescriptor, read_only: bool) -> Any:
         """gRPC's handler of a method; it gets bytes."""
         request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         name = f"{method.containing_service.full_name}/{method.name}"
         waits = method.name in _WAITING
-        acts = not (is_question(name) or Role.FETCH in ROLES[name])
+        asks = is_question(name)
+        acts = not (asks or Role.FETCH in ROLES[name])
         lasts = waits or method.client_streaming or method.server_streaming
 
         def entered(context: Context) -> AbstractContextManager[Visit]:
@@ -129,12 +127,24 @@ class Arrivals:
                         async for message in messages:
                             await context.write(visit.shown(message))
 
+        async def refused(_: AsyncIterator[bytes], context: Context) -> NoReturn:
+            with self._open(), entered(context):
+                raise ReadOnly(
+                    "the frontier was opened read-only; start it without --read-only to change crawls"
+                )
+
         # All receive streams; on the wire a call with one message looks the same. Otherwise gRPC would
         # receive the message before the gate knows its caller.
         serializer = response.SerializeToString
         if method.server_streaming:
             return grpc.stream_stream_rpc_method_handler(_telling(method, streamed), None, serializer)
-        behaviour = many if method.client_streaming else batch if method.name in _BATCHES else one
+        behaviour: Callable[..., Any] = one
+        if read_only and not asks:
+            behaviour = refused
+        elif method.client_streaming:
+            behaviour = many
+        elif method.name in _BATCHES:
+            behaviour = batch
         return grpc.stream_unary_rpc_method_handler(_telling(method, behaviour), None, serializer)
 
     @contextmanager
@@ -265,25 +275,18 @@ def _telling(method: MethodDescriptor, behaviour: Callable[..., Any]) -> Callabl
 
     async def telling(request: Any, context: Context) -> Any:
         with calls.logged(method.name, context):
-            async with _failures_told(context):
+            try:
                 return await behaviour(request, context)
+            except (FrontierError, Refused, AccessDenied) as problem:
+                refused_early[problem.reason] += 1
+                await abort(context, problem)
+            except (grpc.aio.AbortError, grpc.aio.InternalError):  # the latter: the caller has left
+                raise
+            except Exception:  # gRPC would send it
+                _log.exception("call_failed")
+                await context.abort(*status.failed(request_id()))
 
     return telling
-
-
-@asynccontextmanager
-async def _failures_told(context: Context) -> AsyncIterator[None]:
-    """End the call with a status if it fails. A defect goes to the log: gRPC would send its exception."""
-    try:
-        yield
-    except (FrontierError, Refused, AccessDenied) as problem:
-        refused_early[problem.reason] += 1
-        await abort(context, problem)
-    except (grpc.aio.AbortError, grpc.aio.InternalError):  # the latter: the caller has left
-        raise
-    except Exception:
-        _log.exception("call_failed")
-        await context.abort(*status.failed(request_id()))
 
 
 def _note_act(crawl: str, context: Context) -> None:

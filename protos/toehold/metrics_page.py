@@ -17,6 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.utils import floatToGoString
 
+from .addresses import Address
 from .metrics import Kind, Metric
 
 PATH = "/metrics"
@@ -151,9 +152,9 @@ def _family(metric: Metric) -> Family:
 class MetricsPage:
     """A page at PATH that shows what a collector has. `start` it; `close` it before what it reads from."""
 
-    def __init__(self, host: str, port: int, collector: Collector) -> None:
+    def __init__(self, address: Address, collector: Collector) -> None:
         """Take an address; port 0 takes a free one. Raises OSError if it cannot be taken."""
-        self._server = _Server(host, port, collector)
+        self._server = _Server(address, collector)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.25}, name="metrics", daemon=True
         )
@@ -162,8 +163,7 @@ class MetricsPage:
     def address(self) -> str:
         """Where it is, HOST:PORT."""
         host, port = self._server.server_address[:2]
-        name = host if isinstance(host, str) else host.decode()
-        return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+        return str(Address(host if isinstance(host, str) else host.decode(), port))
 
     def start(self) -> None:
         """Begin to answer."""
@@ -180,13 +180,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, host: str, port: int, collector: Collector) -> None:
-        found: Sequence[Any] = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        self.address_family, *_, address = found[0]
+    def __init__(self, address: Address, collector: Collector) -> None:
+        found: Sequence[Any] = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, *_, place = found[0]
         self._room = threading.Semaphore(MAX_CONNECTIONS)
-        super().__init__(address, _handler(collector))
+        super().__init__(place, _handler(collector))
 
     def server_bind(self) -> None:
         """Bind, without a look-up of the host's name, which may take long."""

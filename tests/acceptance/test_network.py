@@ -213,20 +213,22 @@ def test_a_crawl_goes_on_while_all_certificates_and_tokens_are_renewed(
             *("--processes", "2"),
         )  # fmt: skip
         running = programs.toehold("run", str(spec), *there, *own("alice"))
-        for renewal in range(1, RENEWALS + 1):
-            eventually(lambda due=renewal: len(site.requests) > due * 20, "further pages")  # type: ignore[misc]
+
+        def renew(at_page: int) -> None:
+            eventually(lambda: len(site.requests) > at_page, "further pages")
             former = token.read_text().strip()
             reloads = frontier.program.complaints.count("callers_reloaded")
             (tmp_path / "new").write_text(installation.token("north"))
-            eventually(
-                lambda before=reloads: frontier.program.complaints.count("callers_reloaded") > before  # type: ignore[misc]
-            )
+            eventually(lambda: frontier.program.complaints.count("callers_reloaded") > reloads)
             (tmp_path / "new").replace(token)
             for name in ("frontier", "north", "alice"):
                 installation.cert(name, renew=True)
             seen = len(site.requests)
-            eventually(lambda before=seen: len(site.requests) > before + 5, "further pages")  # type: ignore[misc]
+            eventually(lambda: len(site.requests) > seen + 5, "further pages")
             installation.registry.revoke_token(former.split("_")[1])
+
+        for renewal in range(1, RENEWALS + 1):
+            renew(renewal * 20)
         assert running.wait(WHOLE_CRAWL_S) == 0, running.complaints
         node.signal(signal.SIGTERM)
         assert node.wait() == 0, node.complaints

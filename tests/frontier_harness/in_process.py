@@ -27,6 +27,7 @@ from frontier_server.job_log import JobLogs
 from frontier_server.runner import Runner
 from frontier_server.service import MAX_RECEIVED_BYTES, Arrivals, register
 from frontier_server.stores.rocks import RocksStore
+from toehold.addresses import Address
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
 
 from .waiting import PATIENCE_S
@@ -37,7 +38,7 @@ SECRET = b"0123456789abcdef"
 def config(
     data: Path, lease_ms: int = 30_000, disk_reserve_bytes: int = 0, heartbeat_ms: int = 3_000
 ) -> Config:
-    return Config(data, "127.0.0.1", 0, lease_ms, heartbeat_ms, disk_reserve_bytes, sync=True)
+    return Config(data, Address("127.0.0.1", 0), lease_ms, heartbeat_ms, disk_reserve_bytes, sync=True)
 
 
 def opened(store: WritableStore, settings: Config) -> tuple[Core, Clock]:

@@ -15,6 +15,7 @@ from node_doubles.node import Run
 
 from crawler_node.control.service import NodeServer
 from crawler_node.control.single_process import SingleProcessControl
+from toehold.addresses import Address
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 CALLS = 20_000
@@ -61,7 +62,7 @@ def _call_node(folder: Path, seed: int, count: int, caplog: pytest.LogCaptureFix
     frontier = FakeFrontier()
     run = Run(frontier, folder)
     server = NodeServer()
-    server.bind("127.0.0.1:0")
+    server.bind(Address("127.0.0.1", 0))
     server.start(SingleProcessControl(run.node, "n1", frontier.address, "s1"))
     run.start()
     try:

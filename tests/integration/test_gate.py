@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_no_message_is_received_from_a_caller_who_may_not_call(guarded: Guarded)
     with grpc.insecure_channel(guarded.server.address) as channel:
         for rpc in ("GetCrawl", "ExportUris"):
             call: Any = channel.stream_unary(f"/{RPCS[rpc].containing_service.full_name}/{rpc}")
-            refused(lambda: call(nothing(), timeout=TIMEOUT_S), UNKNOWN, "CREDENTIALS_MISSING")  # noqa: B023
+            refused(partial(call, nothing(), timeout=TIMEOUT_S), UNKNOWN, "CREDENTIALS_MISSING")
     never.set()
 
 

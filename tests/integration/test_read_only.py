@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import grpc
 import pytest
+from frontier_harness.access import Installation, stubs_of
 from frontier_harness.calls import PRECONDITION, TIMEOUT_S, refused
 from frontier_harness.every_rpc import OF_A_CRAWL, OF_NO_CRAWL, RPCS, ask
 from frontier_harness.process import ServerProcess, run_to_end
@@ -98,6 +101,19 @@ def test_the_crawl_stands_as_it_was_and_so_does_its_directory(data: Path) -> Non
         assert one.stop()[0] == 0
         assert another.stop()[0] == 0
     assert state_of(data) == before
+
+
+def test_it_knows_its_callers_too(data: Path, tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    watcher, operator = (installation.caller(role, role) for role in ("watch", "operate"))
+    with ServerProcess(data, "--read-only", "--callers", str(installation.callers)) as server:
+        for token, code, reason in (
+            ("", grpc.StatusCode.UNAUTHENTICATED, "CREDENTIALS_MISSING"),
+            (watcher, grpc.StatusCode.PERMISSION_DENIED, "ROLE_MISSING"),
+            (operator, PRECONDITION, "READ_ONLY"),
+        ):
+            with stubs_of(server.address, token) as stubs:
+                refused(partial(stubs.launch, CRAWL), code, reason)
 
 
 def test_it_ends_with_its_parent_although_leases_are_out(data: Path) -> None:

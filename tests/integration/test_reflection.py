@@ -19,6 +19,7 @@ from node_doubles.node import Run
 
 from crawler_node.control.service import NodeServer
 from crawler_node.control.single_process import SingleProcessControl
+from toehold.addresses import Address
 from toehold.reflection import V1_SERVICE
 
 VERSIONS = [V1_SERVICE, "grpc.reflection.v1alpha.ServerReflection"]
@@ -35,7 +36,7 @@ def node_address(tmp_path: Path) -> Iterator[str]:
     frontier = FakeFrontier()
     control = SingleProcessControl(Run(frontier, tmp_path).node, "n1", frontier.address, "s1")
     served = NodeServer()
-    served.bind("127.0.0.1:0")
+    served.bind(Address("127.0.0.1", 0))
     served.start(control)
     yield served.address
     served.stop()

@@ -299,23 +299,22 @@ def test_certificates_and_tokens_change_under_load_without_a_lost_call(tmp_path:
         threads = [threading.Thread(target=call) for _ in range(3)]
         for thread in threads:
             thread.start()
-        former = token_file.read_text().split("_")[1]
-        for _ in range(4):
-            renewed = installation.token("feeder")
+
+        def renew() -> None:
+            former, renewed = token_file.read_text().split("_")[1], installation.token("feeder")
             reloads = server.errors.read_text().count("callers_reloaded")
-            eventually(
-                lambda before=reloads: server.errors.read_text().count("callers_reloaded") > before,  # type: ignore[misc]
-                "the new token",
-            )
+            eventually(lambda: server.errors.read_text().count("callers_reloaded") > reloads, "the new token")
             draft = token_file.with_suffix(".new")
             draft.write_text(renewed)
             draft.replace(token_file)
             installation.cert("frontier", renew=True)
             installation.cert("feeder", renew=True)
             before = calls
-            eventually(lambda before=before: calls > before + 30, "further calls")  # type: ignore[misc]
+            eventually(lambda: calls > before + 30, "further calls")
             installation.registry.revoke_token(former)
-            former = renewed.split("_")[1]
+
+        for _ in range(4):
+            renew()
         end.set()
         for thread in threads:
             thread.join(PATIENCE_S)
@@ -325,16 +324,17 @@ def test_certificates_and_tokens_change_under_load_without_a_lost_call(tmp_path:
     assert "certificates_unusable" not in log
 
 
-def test_calls_and_streams_outlive_several_changes_of_credentials(tmp_path: Path) -> None:
-    installation = Installation(tmp_path / "installation")
+def watched(folder: Path) -> tuple[Installation, Credentials]:
+    """An installation with a caller `watcher`, and its credentials."""
+    installation = Installation(folder / "installation")
     installation.cert("frontier", "127.0.0.1")
-    installation.cert("watcher")
     installation.caller("watcher", "admin")
-    credentials = Credentials(
-        tls_ca=installation.authority.cert,
-        tls_cert=installation.certs / "watcher.crt",
-        tls_key=installation.certs / "watcher.key",
-    )
+    cert, key = installation.cert("watcher")
+    return installation, Credentials(tls_ca=installation.authority.cert, tls_cert=cert, tls_key=key)
+
+
+def test_calls_and_streams_outlive_several_changes_of_credentials(tmp_path: Path) -> None:
+    installation, credentials = watched(tmp_path)
     answers: list[object] = []
     with (
         ServerProcess(tmp_path / "data", *installation.flags()) as server,
@@ -365,15 +365,7 @@ def test_calls_and_streams_outlive_several_changes_of_credentials(tmp_path: Path
 
 
 async def test_calls_of_an_asyncio_client_outlive_several_changes_of_credentials(tmp_path: Path) -> None:
-    installation = Installation(tmp_path / "installation")
-    installation.cert("frontier", "127.0.0.1")
-    installation.cert("watcher")
-    installation.caller("watcher", "admin")
-    credentials = Credentials(
-        tls_ca=installation.authority.cert,
-        tls_cert=installation.certs / "watcher.crt",
-        tls_key=installation.certs / "watcher.key",
-    )
+    installation, credentials = watched(tmp_path)
     with ServerProcess(tmp_path / "data", *installation.flags()) as server:
         async with AsyncFrontierClient(server.address, timeout_s=CALL_S, credentials=credentials) as client:
             await client.create_crawl("watched", spec())

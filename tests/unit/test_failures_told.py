@@ -1,6 +1,7 @@
 """A call that fails: its caller gets a status, and the log has defects only."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 import grpc
@@ -9,6 +10,9 @@ from structlog.testing import capture_logs
 
 from frontier_server.core.errors import InvalidRequest
 from frontier_server.service import answering, arrivals
+from toehold.frontier.v1 import frontier_pb2
+
+METHOD = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"].methods_by_name["Schedule"]
 
 
 class Caller:
@@ -18,6 +22,9 @@ class Caller:
         self.codes: list[grpc.StatusCode] = []
         self._has_left = has_left
 
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
     async def abort(self, code: grpc.StatusCode, *_: Any) -> NoReturn:
         """As gRPC's: a second call is an error."""
         if self.codes:
@@ -26,15 +33,11 @@ class Caller:
         raise grpc.aio.InternalError("the connection is gone") if self._has_left else grpc.aio.AbortError
 
 
-def outcome(caller: Caller, problem: Exception) -> type[BaseException]:
-    """The exception with which a call ends that fails with `problem`."""
-
-    async def call() -> None:
-        async with arrivals._failures_told(caller):  # type: ignore[arg-type]
-            raise problem
-
+def outcome(caller: Caller, behaviour: Callable[[object, Any], Awaitable[NoReturn]]) -> type[BaseException]:
+    """The exception with which a call ends that behaves so."""
+    telling = arrivals._telling(METHOD, behaviour)
     with pytest.raises(Exception) as found:
-        asyncio.run(call())
+        asyncio.run(telling(None, caller))
     return found.type
 
 
@@ -49,8 +52,12 @@ def test_refusals_and_defects_become_statuses(
     problem: Exception, code: grpc.StatusCode, logged: list[str]
 ) -> None:
     caller = Caller()
+
+    async def fails(_: object, __: Any) -> NoReturn:
+        raise problem
+
     with capture_logs() as log:
-        assert outcome(caller, problem) is grpc.aio.AbortError
+        assert outcome(caller, fails) is grpc.aio.AbortError
     assert caller.codes == [code]
     assert [line["event"] for line in log] == logged
 
@@ -59,11 +66,10 @@ def test_a_refusal_that_its_caller_no_longer_hears_is_no_defect() -> None:
     """Else the log of a frontier has an error for each import that is broken off."""
     caller = Caller(has_left=True)
 
-    async def refused_within() -> None:
-        async with arrivals._failures_told(caller):  # type: ignore[arg-type]
-            await answering.abort(caller, InvalidRequest("the stream ended early"))  # type: ignore[arg-type]
+    async def refused_within(_: object, context: Any) -> NoReturn:
+        await answering.abort(context, InvalidRequest("the stream ended early"))
 
-    with capture_logs() as log, pytest.raises(grpc.aio.InternalError):
-        asyncio.run(refused_within())
+    with capture_logs() as log:
+        assert outcome(caller, refused_within) is grpc.aio.InternalError
     assert len(caller.codes) == 1
     assert log == []

@@ -27,6 +27,7 @@ from frontier_server.core.operators.measures import CrawlMeasures
 from frontier_server.core.queue import QueueState
 from frontier_server.metrics.crawls import add_crawls
 from frontier_server.metrics.definitions import OF_CRAWLS, OTHERS
+from toehold.addresses import Address
 from toehold.metrics import counter, status_label
 from toehold.metrics_page import MAX_CONNECTIONS, Counter, Families, MetricsPage, Unavailable
 
@@ -124,7 +125,7 @@ class Process:
         self.counted = Counter(PAGES, registry)
         for status in pages:
             self.counted.labels(status).inc()
-        self.page = MetricsPage("127.0.0.1", 0, registry)
+        self.page = MetricsPage(Address("127.0.0.1", 0), registry)
         self.page.start()
         self.metrics_address = self.page.address
 
@@ -149,7 +150,7 @@ def workers_of(node: WorkersMetrics) -> dict[str, float]:
 
 def test_counts_of_a_process_that_died_stay_while_it_is_away_and_when_its_successor_counts() -> None:
     processes: Sequence[Process] = [Process(), Process()]
-    node = WorkersMetrics("127.0.0.1", 0, processes)
+    node = WorkersMetrics(Address("127.0.0.1", 0), processes)
     first, second = processes
     try:
         assert pages_of(node) == {}
@@ -218,7 +219,7 @@ class Broken(Collector):
 
 @contextmanager
 def page_of(collector: Collector) -> Iterator[str]:
-    page = MetricsPage("127.0.0.1", 0, collector)
+    page = MetricsPage(Address("127.0.0.1", 0), collector)
     page.start()
     try:
         yield page.address

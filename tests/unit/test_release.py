@@ -48,9 +48,9 @@ def test_the_sbom_has_all_packages_with_hashes_licences_and_a_way_from_the_proje
         assert package["licenses"] and package["hashes"] and package["version"], name
         assert package["hashes"][0]["content"] in PINS, name
     needs = {each["ref"]: each.get("dependsOn", []) for each in told["dependencies"]}
-    reached, todo = set(), [top["bom-ref"]]
-    for place in todo:  # which grows
+    reached, ahead = set(), [top["bom-ref"]]
+    for place in ahead:  # which grows
         if place not in reached:
             reached.add(place)
-            todo += needs[place]
+            ahead += needs[place]
     assert reached == {top["bom-ref"], *(package["bom-ref"] for package in packages.values())}

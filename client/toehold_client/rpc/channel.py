@@ -7,6 +7,7 @@ import os
 import re
 import socket
 
+from toehold.addresses import Address
 from toehold_client.errors import FRONTIER, InvalidArgument
 
 from .batches import MAX_MESSAGE_BYTES
@@ -37,14 +38,14 @@ CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
 
 
-def checked_address(address: str, server: str = FRONTIER) -> str:
-    """The address of a server as given; InvalidArgument unless it is HOST:PORT (`[::1]:7707` for IPv6)."""
-    match = _ADDRESS.fullmatch(address)
+def checked_address(text: str, server: str = FRONTIER) -> Address:
+    """The address of a server. InvalidArgument unless it is HOST:PORT (`[::1]:7707` for IPv6)."""
+    match = _ADDRESS.fullmatch(text)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise InvalidArgument(
-            f"the address of a {server} must be HOST:PORT, such as {DEFAULT_ADDRESS}, got {address!r:.200}"
+            f"the address of a {server} must be HOST:PORT, such as {DEFAULT_ADDRESS}, got {text!r:.200}"
         )
-    return address
+    return Address(match["host"].strip("[]"), int(match["port"]))
 
 
 _OPERATOR_KEY = "toehold-operator"

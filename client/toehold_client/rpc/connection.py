@@ -28,10 +28,11 @@ class Connection:
         operator: str,
         credentials: Credentials | None,
     ) -> None:
-        self.address = checked_address(address, self._server)
+        reached = checked_address(address, self._server)
+        self.address = str(reached)
         self.credentials = credentials
         self._operator = operator_metadata(operator)
-        self._security = Security(credentials, address, self._server)
+        self._security = Security(credentials, reached, self._server)
         self._timeout_s = timeout_s
         self._patience = Patience(patience_s)
 

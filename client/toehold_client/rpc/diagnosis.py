@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from toehold.access.pem import TlsUnusable, check_valid
+from toehold.addresses import Address
 
 _PROBE_S = 2.0
 _PROBES_APART_S = 1.0
@@ -21,10 +22,14 @@ class Diagnosis:
     """Finds out for one server. `own` is the client's certificate and its key."""
 
     def __init__(
-        self, address: str, server: str, encrypts: bool, authority: Path | None, own: tuple[Path, Path] | None
+        self,
+        address: Address,
+        server: str,
+        encrypts: bool,
+        authority: Path | None,
+        own: tuple[Path, Path] | None,
     ) -> None:
-        host, _, port = address.rpartition(":")
-        self._host, self._port = host.removeprefix("[").removesuffix("]"), port
+        self._address = address
         self._where = f"the {server} at {address}"
         self._encrypts = encrypts
         self._authority = authority
@@ -47,8 +52,8 @@ class Diagnosis:
         try:
             context = self._context()
             with (
-                socket.create_connection((self._host, int(self._port)), _PROBE_S) as plain,
-                context.wrap_socket(plain, server_hostname=self._host) as encrypted,
+                socket.create_connection(self._address, _PROBE_S) as plain,
+                context.wrap_socket(plain, server_hostname=self._address.host) as encrypted,
             ):
                 if not self._encrypts:
                     return f"{self._where} speaks TLS; give the authority of its certificate (tls_ca)"

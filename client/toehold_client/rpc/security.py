@@ -6,10 +6,10 @@ from pathlib import Path
 
 import grpc
 
-from toehold.access.addresses import is_loopback
 from toehold.access.files import Mark, mark_of
 from toehold.access.pem import TlsUnusable, check_pair, read_authority, read_pem
 from toehold.access.tokens import AUTHORIZATION, bearer, can_be_sent
+from toehold.addresses import Address
 from toehold_client.credentials import SYSTEM, Credentials
 from toehold_client.errors import InvalidArgument
 
@@ -19,7 +19,7 @@ from .diagnosis import Diagnosis
 class Security:
     """The credentials of the client of one server. `server` is FRONTIER or NODE, for messages."""
 
-    def __init__(self, credentials: Credentials | None, address: str, server: str) -> None:
+    def __init__(self, credentials: Credentials | None, address: Address, server: str) -> None:
         given = credentials or Credentials()
         self._authority = None if given.tls_ca in (None, SYSTEM) else Path(given.tls_ca or "")
         self._own = (Path(given.tls_cert), Path(given.tls_key)) if given.tls_cert and given.tls_key else None
@@ -31,8 +31,7 @@ class Security:
         self._tls_marks: list[Mark | None] = []
         self._diagnosis = Diagnosis(address, server, self._encrypts, self._authority, self._own)
         names_caller = bool(self._token) or self._token_file is not None
-        host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
-        if names_caller and not self._encrypts and not is_loopback(host):
+        if names_caller and not self._encrypts and not address.is_loopback:
             raise InvalidArgument(
                 f"without TLS a token can be read on the way to {address}; give tls_ca, too, or use a "
                 "loopback address"
@@ -63,7 +62,7 @@ class Security:
             return None
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What tells a server who calls. InvalidArgument if the token's file cannot be used."""
+        """The metadata that tells a server who calls. InvalidArgument if the token's file cannot be used."""
         if self._token_file is not None:
             self._read_token(self._token_file)
         return ((AUTHORIZATION, bearer(self._token)),) if self._token else ()

@@ -1,1 +1,1 @@
-"""Who may do what: TLS, callers, their credentials and roles; for the servers of frontier and node."""
+"""Access to servers, frontier and node alike: TLS, callers, their credentials and roles."""

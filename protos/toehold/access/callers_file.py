@@ -7,7 +7,7 @@
     sha256 = "…"
     made = 2026-11-26T12:00:00Z
 
-`toehold tokens` and `toehold certs` write it; people may edit it as well.
+`toehold callers`, `toehold tokens` and `toehold certs revoke` write it; people may edit it as well.
 """
 
 import re

@@ -40,6 +40,7 @@ from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.runner import Runner
 from frontier_server.stores.rocks import RocksStore
+from toehold.addresses import Address
 
 SAID_AGAIN = 20  # reports and URIs that are handed in once more
 WISHED_BY = "operator"
@@ -80,7 +81,7 @@ def judge(data: Path, ledger: Ledger, checkpoint: bool = True, lease_s: int = LE
     `checkpoint`: whether the last checkpoint is to be opened, too, which takes as long as opening the store.
     """
     found = Findings()
-    config = Config(data, "127.0.0.1", 0, lease_s * 1000, 3000, 0, sync=True)
+    config = Config(data, Address("127.0.0.1", 0), lease_s * 1000, 3000, 0, sync=True)
     with _quiet():
         try:
             store, _ = data_directory.open_data(config)

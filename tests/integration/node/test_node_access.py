@@ -28,6 +28,7 @@ from toehold.access.callers import Callers
 from toehold.access.denials import LOGGED_A_SECOND
 from toehold.access.roles import ROLES, Role
 from toehold.access.server_tls import ServerTls
+from toehold.addresses import Address
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 from toehold_client import Credentials, NodeClient
 from toehold_client.errors import NodeUnavailable, PermissionDenied, Unauthenticated
@@ -41,7 +42,7 @@ class Served:
     def __init__(self, access: Access, frontier: FakeFrontier, folder: Path, stack: ExitStack) -> None:
         self._stack = stack
         self.server = NodeServer(access)
-        self.server.bind("127.0.0.1:0")
+        self.server.bind(Address("127.0.0.1", 0))
         run = Run(frontier, folder)
         self.server.start(SingleProcessControl(run.node, "n1", frontier.address, "s1"))
         stack.callback(run.node.drain)
@@ -57,6 +58,22 @@ class Served:
         except grpc.RpcError as error:
             return Refusal.of(error)
         return None
+
+    def silent_calls(self, method: str, count: int, token: str = "") -> list[Any]:
+        """Calls of somebody who never sends a message."""
+        never = Event()
+        self._stack.callback(never.set)
+
+        def nothing() -> Iterator[bytes]:
+            never.wait(PATIENCE_S)
+            yield b""
+
+        channel = self._stack.enter_context(bearer_channel(self.server.address, token))
+        call: Any = channel.stream_unary(f"/{method}")
+        calls = [call.future(nothing()) for _ in range(count)]
+        for each in calls:
+            self._stack.callback(each.cancel)
+        return calls
 
 
 @pytest.fixture
@@ -109,17 +126,7 @@ def test_callers_without_credentials_who_never_send_a_message_hold_up_nobody(
 ) -> None:
     token = installation.caller("ops", "operate")
     served = Served(Access(callers=Callers(installation.callers)), frontier, tmp_path, stack)
-    never = Event()
-    stack.callback(never.set)
-
-    def nothing() -> Iterator[bytes]:
-        never.wait(PATIENCE_S)
-        yield b""
-
-    channel = stack.enter_context(bearer_channel(served.server.address))
-    call: Any = channel.stream_unary(f"/{silent}")
-    for _ in range(MAX_CALLS + 4):
-        stack.callback(call.future(nothing()).cancel)
+    served.silent_calls(silent, MAX_CALLS + 4)
     assert served.refusal("GetPool", token) is None
 
 
@@ -128,16 +135,7 @@ def test_a_caller_of_a_node_has_as_many_calls_open_as_it_may(
 ) -> None:
     token, other = installation.caller("ops", "operate", max_calls=2), installation.caller("eve", "watch")
     served = Served(Access(callers=Callers(installation.callers)), frontier, tmp_path, stack)
-    never = Event()
-    stack.callback(never.set)
-
-    def nothing() -> Iterator[bytes]:
-        never.wait(PATIENCE_S)
-        yield b""
-
-    channel = stack.enter_context(bearer_channel(served.server.address, token))
-    call: Any = channel.stream_unary("/toehold.node.v1.NodeService/GetPool")
-    silent = [call.future(nothing()) for _ in range(2)]
+    silent = served.silent_calls("toehold.node.v1.NodeService/GetPool", 2, token)
 
     def refused() -> Refusal | None:
         return served.refusal("GetPool", token)
@@ -241,4 +239,4 @@ def test_a_worker_process_answers_its_supervisor_alone(
 def test_beyond_loopback_a_node_needs_tls_and_callers() -> None:
     with pytest.raises(ValueError, match="add --tls-cert, --tls-key and --callers"):
         listen_address("0.0.0.0:1", insecure=False)
-    assert listen_address("0.0.0.0:1", insecure=False, is_safe=True) == "0.0.0.0:1"
+    assert listen_address("0.0.0.0:1", insecure=False, is_safe=True) == ("0.0.0.0", 1)

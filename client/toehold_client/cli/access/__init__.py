@@ -1,1 +1,1 @@
-"""What makes a small installation safe: an authority with certificates, and the file of the callers."""
+"""An authority with certificates, and the file of the callers: they make a small installation safe."""

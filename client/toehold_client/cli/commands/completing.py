@@ -17,7 +17,7 @@ from toehold_client.client import FrontierClient
 from toehold_client.credentials import Credentials
 from toehold_client.errors import ToeholdError
 
-from .credential_options import given_credentials
+from .given_credentials import given_credentials
 from .which_frontier import find_frontier, only_crawl
 from .which_queues import names_of
 

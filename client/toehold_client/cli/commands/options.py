@@ -21,7 +21,7 @@ from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import to_plain
 
 from .completing import crawl_names
-from .credential_options import credential_options
+from .given_credentials import with_credentials
 from .which_frontier import only_crawl, reached
 
 TABLE_ROWS = 100
@@ -177,7 +177,7 @@ def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
         help="Use the frontier and the crawl of a `toehold crawl` in DIR. While it is not running, you can "
         "ask about it, but not change it.",
     )
-    return frontier(directory(credential_options(command)))
+    return frontier(directory(with_credentials(command)))
 
 
 def _crawl_option(help_text: str) -> Callable[[Callable[..., _T]], Callable[..., _T]]:

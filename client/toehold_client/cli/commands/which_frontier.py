@@ -14,7 +14,7 @@ from toehold_client.cli.embedded.asking import frontier_in
 from toehold_client.client import FrontierClient
 from toehold_client.errors import InvalidArgument, UnknownCrawl
 
-from .credential_options import given_credentials
+from .given_credentials import given_credentials
 
 CALL_TIMEOUT_S = 10.0
 _MOST_NAMED = 10

@@ -20,7 +20,7 @@ from toehold_client.errors import NodeUnavailable, UnknownNode
 from toehold_client.node_client import NodeClient
 
 from .completing import node_names
-from .credential_options import given_credentials
+from .given_credentials import given_credentials
 from .options import frontier_options
 from .which_frontier import CALL_TIMEOUT_S, reached
 

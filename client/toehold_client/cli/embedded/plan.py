@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 
 import can_ada
 
+from toehold.addresses import is_loopback
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client.cli.exits import BadPlan
 from toehold_client.errors import InvalidArgument
@@ -131,7 +131,7 @@ def make_spec(file: SpecFile | None, options: SpecOptions, seeds: Seeds) -> Craw
     if file is None:
         _give_up_sooner(spec)
     if not spec.allowed_addresses:
-        spec.allowed_addresses.append("loopback" if all(map(_is_loopback, seeds.hosts)) else "public")
+        spec.allowed_addresses.append("loopback" if all(map(is_loopback, seeds.hosts)) else "public")
     if list(spec.allowed_addresses) != ["loopback"] and not spec.contact:
         raise BadPlan(
             "--contact is needed to crawl beyond this machine: a URL or an e-mail address. Every request "
@@ -157,12 +157,3 @@ def _give_up_sooner(spec: CrawlSpec) -> None:
     retry.growth = RETRY_GROWTH
     if not fetch.HasField("timeout"):
         fetch.timeout.CopyFrom(duration(FETCH_TIMEOUT_S))
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
