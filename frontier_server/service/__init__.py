@@ -11,6 +11,7 @@ from ..crawl_log import CrawlLogs
 from ..exchange import Exchange
 from .answering import core_kind, version
 from .arrivals import MAX_CALLS, MAX_RECEIVED_BYTES, Arrivals
+from .callers import CallerRpcs
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
 from .fetching import FrontierService
@@ -47,6 +48,7 @@ _FILES = (frontier_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
 
 class FrontierAdminService(
     CrawlRpcs,
+    CallerRpcs,
     CheckpointRpcs,
     QueueRpcs,
     UriRpcs,

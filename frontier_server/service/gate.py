@@ -34,7 +34,8 @@ _log = structlog.get_logger()
 _NODE_CALLS = ("Next", "Finished", "Heartbeat")
 CRAWL_FIELDS = ("crawl", "checkpoint_crawl")
 _ITEM_FIELDS = ("candidates", "uris", "entries")
-_ANY_CRAWL = ("Finished", "Heartbeat")  # about leases, which are bound to a node
+# About leases, which are bound to a node, and about the caller itself.
+_ANY_CRAWL = ("Finished", "Heartbeat", "GetCaller")
 
 
 class Visit:

@@ -65,7 +65,7 @@ def _more(*families: Family) -> Again:
 
 _LEASED = (Family.QUEUES, Family.INDEX, Family.LEASES, Family.HOSTS, Family.OWN_HOSTS, Family.ROBOTS)
 
-LOOKS = (*READING, "ListCrawls", "GetFrontier", "ListCheckpoints")
+LOOKS = (*READING, "ListCrawls", "GetFrontier", "GetCaller", "ListCheckpoints")
 AGAIN: Mapping[str, Again] = {
     # Of fetchers and feeders.
     "Schedule": Again(told=frozenset((Family.CRAWLS,)), differs=True),  # seen by now; counted as offered

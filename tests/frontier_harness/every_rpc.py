@@ -81,6 +81,7 @@ OF_NO_CRAWL: Mapping[str, Mapping[str, Any]] = {
     "Heartbeat": _NODE,
     "ListCrawls": {},
     "GetFrontier": {},
+    "GetCaller": {},
     "SetPoolSize": {"node": "node", "size": 1},
     "DrainNode": {"node": "node"},
     "ForgetNode": {"node": "node"},

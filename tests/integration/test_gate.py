@@ -109,6 +109,18 @@ def test_no_rpc_is_for_callers_without_credentials(guarded: Guarded, rpc: str) -
     assert (refusal.code, refusal.reason) == (UNKNOWN, "CREDENTIALS_MISSING")
 
 
+def test_each_caller_learns_who_it_is_and_what_it_may_do(guarded: Guarded) -> None:
+    def told(name: str) -> admin_pb2.GetCallerResponse:
+        return guarded.of[name].admin.GetCaller(admin_pb2.GetCallerRequest(), timeout=TIMEOUT_S)
+
+    for role in Role:
+        answer = told(role.value)
+        assert (answer.caller, list(answer.roles), list(answer.crawls)) == (role.value, [role.value], [])
+        assert set(answer.rpcs) == {rpc for rpc, roles in ROLES.items() if role in roles}
+    mine = told("mine")
+    assert (list(mine.roles), list(mine.crawls)) == (["fetch", "operate"], ["mine"])
+
+
 def test_no_message_is_received_from_a_caller_who_may_not_call(guarded: Guarded) -> None:
     never = threading.Event()
 

@@ -54,12 +54,14 @@ def test_whoever_operates_may_also_watch_and_feed() -> None:
 
 def test_a_fetcher_may_do_what_a_node_does_and_nothing_else() -> None:
     its = {method for method, roles in ROLES.items() if Role.FETCH in roles}
-    assert its == {f"{FRONTIER}/{name}" for name in ("Schedule", "Next", "Finished", "Heartbeat")}
+    asks = {f"{ADMIN}/GetCaller"}
+    assert its == asks | {f"{FRONTIER}/{name}" for name in ("Schedule", "Next", "Finished", "Heartbeat")}
 
 
 def test_a_feeder_may_offer_candidates_and_seeds_and_nothing_else() -> None:
     its = {method for method, roles in ROLES.items() if Role.FEED in roles}
-    assert its == {f"{FRONTIER}/Schedule", f"{ADMIN}/AddSeeds", f"{ADMIN}/AddSeedBatch"}
+    offers = {f"{FRONTIER}/Schedule", f"{ADMIN}/AddSeeds", f"{ADMIN}/AddSeedBatch"}
+    assert its == offers | {f"{ADMIN}/GetCaller"}
 
 
 def test_whoever_watches_changes_nothing() -> None:

@@ -22,6 +22,8 @@ from toehold.frontier.v1.admin_pb2 import (
     DeleteCrawlRequest,
     DrainNodeRequest,
     ForgetNodeRequest,
+    GetCallerRequest,
+    GetCallerResponse,
     GetCrawlRequest,
     GetFrontierRequest,
     GetFrontierResponse,
@@ -370,6 +372,10 @@ class AsyncFrontierClient(AsyncOperators):
     async def get_frontier(self) -> GetFrontierResponse:
         """Describes the server: its version, its limits, the nodes that it has seen."""
         return await self._call(lambda stubs: stubs.admin.GetFrontier, GetFrontierRequest)
+
+    async def get_caller(self) -> GetCallerResponse:
+        """Tells who the client is to the frontier: name, roles, crawls, and the RPCs that it may call."""
+        return await self._call(lambda stubs: stubs.admin.GetCaller, GetCallerRequest)
 
     async def create_checkpoint(self) -> Checkpoint:
         """Saves the present state of all crawls. Overloaded, DiskReserve."""

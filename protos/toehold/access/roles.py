@@ -14,6 +14,7 @@ class Role(Enum):
     ADMIN = "admin"  # everything, and see secrets in specs
 
 
+_EVERYBODY = frozenset(Role)
 _LOOKS = frozenset({Role.WATCH, Role.OPERATE, Role.ADMIN})
 _FETCHES = frozenset({Role.FETCH, Role.ADMIN})
 _OFFERS = frozenset({Role.FETCH, Role.FEED, Role.OPERATE, Role.ADMIN})
@@ -28,6 +29,7 @@ _FRONTIER: Mapping[frozenset[Role], str] = {
     _OPERATES: "RequestState",
 }
 _FRONTIER_ADMIN: Mapping[frozenset[Role], str] = {
+    _EVERYBODY: "GetCaller",
     _FEEDS: "AddSeeds AddSeedBatch",
     _LOOKS: """
         GetFrontier ListCrawls GetCrawl GetStatistics Explain StreamOutcomes ListSeeds ListRefusals ListHosts

@@ -160,7 +160,7 @@ def test_each_rpc_of_operators_has_a_method() -> None:
     rest |= {"AddSeedBatch"}  # AddSeeds takes any number
     crawls = {"CreateCrawl", "AddSeeds", "LaunchCrawl", "GetCrawl", "ListCrawls", "DeleteCrawl"}
     crawls |= {"UpdateCrawl", "TearDownCrawl", "GetStatistics", "GetFrontier", "SetPoolSize", "DrainNode"}
-    crawls |= {"ReopenCrawl", "ForgetNode"}
+    crawls |= {"ReopenCrawl", "ForgetNode", "GetCaller"}
     crawls |= {"CreateCheckpoint", "ListCheckpoints", "DeleteCheckpoint"}
     assert covered | rest | crawls == set(SERVICE.methods_by_name)
 

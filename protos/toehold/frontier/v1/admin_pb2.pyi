@@ -1534,6 +1534,70 @@ class GetFrontierResponse(_message.Message):
 Global___GetFrontierResponse: _TypeAlias = GetFrontierResponse  # noqa: Y015
 
 @_typing.final
+class GetCallerRequest(_message.Message):
+    """Asks who the caller is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCallerRequest: _TypeAlias = GetCallerRequest  # noqa: Y015
+
+@_typing.final
+class GetCallerResponse(_message.Message):
+    """The caller, as the frontier knows it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLER_FIELD_NUMBER: _builtins.int
+    ROLES_FIELD_NUMBER: _builtins.int
+    CRAWLS_FIELD_NUMBER: _builtins.int
+    RPCS_FIELD_NUMBER: _builtins.int
+    caller: _builtins.str
+    """Its name. Empty if the frontier has no file of callers: everybody may do
+    everything then.
+    """
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Its roles, such as `watch` and `operate`; all of them without a file of
+        callers. docs/network.md tells the RPCs of each role.
+        """
+
+    @_builtins.property
+    def crawls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The crawls that it may act on. Empty if it may act on all of them."""
+
+    @_builtins.property
+    def rpcs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The RPCs that its roles allow, by their full names, such as
+        `toehold.frontier.v1.FrontierAdminService/GetCrawl`, those of NodeService
+        included. A frontier that is read-only allows only RPCs that change nothing.
+        """
+
+    def __init__(
+        self,
+        *,
+        caller: _builtins.str = ...,
+        roles: _abc.Iterable[_builtins.str] | None = ...,
+        crawls: _abc.Iterable[_builtins.str] | None = ...,
+        rpcs: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "crawls", b"crawls", "roles", b"roles", "rpcs", b"rpcs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCallerResponse: _TypeAlias = GetCallerResponse  # noqa: Y015
+
+@_typing.final
 class Node(_message.Message):
     """A crawler node, as the frontier knows it."""
 

@@ -226,6 +226,11 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.FromString,
                 _registered_method=True)
+        self.GetCaller = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/GetCaller',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCallerRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCallerResponse.FromString,
+                _registered_method=True)
         self.CreateCheckpoint = channel.unary_unary(
                 '/toehold.frontier.v1.FrontierAdminService/CreateCheckpoint',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CreateCheckpointRequest.SerializeToString,
@@ -614,6 +619,14 @@ class FrontierAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCaller(self, request, context):
+        """Tells the caller who it is to the frontier, and what it may do. Every caller
+        may ask, whatever its roles and crawls are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CreateCheckpoint(self, request, context):
         """Makes a copy of all crawls as they are now, on the frontier's disk, by links
         to its files: no crawl waits for it. Every crawl that lives records the event
@@ -864,6 +877,11 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.GetFrontier,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.SerializeToString,
+            ),
+            'GetCaller': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCaller,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCallerRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCallerResponse.SerializeToString,
             ),
             'CreateCheckpoint': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateCheckpoint,
@@ -1924,6 +1942,33 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/GetFrontier',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCaller(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/GetCaller',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCallerRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCallerResponse.FromString,
             options,
             channel_credentials,
             insecure,

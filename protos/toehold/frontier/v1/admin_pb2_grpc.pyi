@@ -247,6 +247,10 @@ class FrontierAdminServiceStub:
     """
     GetFrontier: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]
     """Describes the server: version, limits, nodes."""
+    GetCaller: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetCallerRequest, _admin_pb2.GetCallerResponse]
+    """Tells the caller who it is to the frontier, and what it may do. Every caller
+    may ask, whatever its roles and crawls are.
+    """
     CreateCheckpoint: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CreateCheckpointRequest, _admin_pb2.CreateCheckpointResponse]
     """Makes a copy of all crawls as they are now, on the frontier's disk, by links
     to its files: no crawl waits for it. Every crawl that lives records the event
@@ -479,6 +483,10 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """
     GetFrontier: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]  # type: ignore[assignment]
     """Describes the server: version, limits, nodes."""
+    GetCaller: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetCallerRequest, _admin_pb2.GetCallerResponse]  # type: ignore[assignment]
+    """Tells the caller who it is to the frontier, and what it may do. Every caller
+    may ask, whatever its roles and crawls are.
+    """
     CreateCheckpoint: _aio.UnaryUnaryMultiCallable[_admin_pb2.CreateCheckpointRequest, _admin_pb2.CreateCheckpointResponse]  # type: ignore[assignment]
     """Makes a copy of all crawls as they are now, on the frontier's disk, by links
     to its files: no crawl waits for it. Every crawl that lives records the event
@@ -936,6 +944,16 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetFrontierResponse, _abc.Awaitable[_admin_pb2.GetFrontierResponse]]:
         """Describes the server: version, limits, nodes."""
+
+    @_abc_1.abstractmethod
+    def GetCaller(
+        self,
+        request: _admin_pb2.GetCallerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetCallerResponse, _abc.Awaitable[_admin_pb2.GetCallerResponse]]:
+        """Tells the caller who it is to the frontier, and what it may do. Every caller
+        may ask, whatever its roles and crawls are.
+        """
 
     @_abc_1.abstractmethod
     def CreateCheckpoint(

@@ -1,0 +1,27 @@
+"""Callers: what one is told about itself."""
+
+from toehold.access.roles import ROLES, Role, is_question
+from toehold.frontier.v1 import admin_pb2
+
+from .answering import AdminRpcs, Context, answered
+from .gate import present_visit
+
+
+class CallerRpcs(AdminRpcs):
+    """The RPC about the caller."""
+
+    @answered
+    async def GetCaller(
+        self, request: admin_pb2.GetCallerRequest, context: Context
+    ) -> admin_pb2.GetCallerResponse:
+        caller = present_visit().caller
+        roles = frozenset(Role) if caller is None else caller.roles
+        return admin_pb2.GetCallerResponse(
+            caller="" if caller is None else caller.name,
+            roles=[role.value for role in Role if role in roles],
+            crawls=[] if caller is None else sorted(caller.crawls or ()),
+            rpcs=[rpc for rpc, of in ROLES.items() if of & roles and self._serves(rpc)],
+        )
+
+    def _serves(self, rpc: str) -> bool:
+        return not self._config.read_only or is_question(rpc)
