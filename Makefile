@@ -69,6 +69,7 @@ check: $(SETUP)
 	$(PY) tools/commands.py --check
 	$(PY) tools/errors.py --check
 	$(PY) tools/roles.py --check
+	$(PY) tools/openapi.py --check
 	$(PY) tools/metrics.py --check
 	$(PY) tools/conformance.py --check
 	$(PY) tools/diagrams.py --check
@@ -143,8 +144,8 @@ prometheus:
 	    || echo "Prometheus cannot be downloaded: some tests are skipped"; rm -f *.deb
 
 ## make generate
-##               write all that is generated: settings, the contract's Python, the blocking client, tables of commands and
-##               metrics, diagrams
+##               write all that is generated: settings, the contract's Python and OpenAPI document, the blocking client,
+##               tables of commands and metrics, diagrams
 generate: $(SETUP)
 	@$(PY) tools/settings.py
 	@$(PY) tools/protos.py
@@ -152,6 +153,7 @@ generate: $(SETUP)
 	@$(PY) tools/commands.py
 	@$(PY) tools/errors.py
 	@$(PY) tools/roles.py
+	@$(PY) tools/openapi.py
 	@$(PY) tools/metrics.py
 	@$(PY) tools/conformance.py
 	@$(PY) tools/diagrams.py

@@ -17,6 +17,7 @@ _OWN = {
     "toehold",
     "toehold_client",
     "toehold_conformance",
+    "toehold_console",
     "urlfrontier",
     "urlfrontier_gateway",
 }

@@ -9,6 +9,7 @@ from .certs import certs
 from .checkpoints import checkpoints
 from .completion import completion
 from .conformance import conformance
+from .console import console
 from .copy import copy
 from .crawl import crawl
 from .crawls import crawls, delete
@@ -38,7 +39,7 @@ from .watch import watch
 
 SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Crawl": (crawl, init, create, launch, run, copy),
-    "Watch": (status, watch, stats, events, outcomes),
+    "Watch": (status, watch, console, stats, events, outcomes),
     "Ask": (explain, report, refusals, queues, uris, seen),
     "Steer": (pause, resume, hold, stop, reopen, set_settings, update, overrides, seeds, jobs),
     "Nodes": (nodes, conformance),

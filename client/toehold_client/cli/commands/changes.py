@@ -10,10 +10,11 @@ from typing import NamedTuple
 from toehold.frontier.v1.admin_pb2 import UriOutcome
 from toehold.frontier.v1.crawl_pb2 import Disposition
 from toehold_client.cli import output
+from toehold_client.cli.failing import is_robots
 from toehold_client.cli.text import count_text, counted, fetch_status_text
 from toehold_client.controller import CrawlController
 
-from .kept_outcomes import KeptOutcomes, is_robots
+from .kept_outcomes import KeptOutcomes
 
 _COLUMNS = ("URI", "now", "before")
 _DUPLICATE = "duplicate"  # annotates a body that is the same as last time

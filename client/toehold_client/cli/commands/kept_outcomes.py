@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from toehold.frontier.v1.admin_pb2 import UriOutcome
 from toehold_client.cli import output
+from toehold_client.cli.failing import is_robots
 from toehold_client.cli.text import count_text
 from toehold_client.controller import CrawlController
-
-_PREREQUISITE = "P"  # the last hop to a robots.txt
 
 
 class KeptOutcomes:
@@ -31,8 +30,3 @@ class KeptOutcomes:
         if self._seen < self._finished:
             seen = count_text(self._seen)
             output.note(f"This covers only the latest {seen} outcomes (outcomes_kept). crawl.log has all.")
-
-
-def is_robots(outcome: UriOutcome) -> bool:
-    """Whether it is about a robots.txt, which the statistics don't count as a page."""
-    return outcome.path.endswith(_PREREQUISITE)

@@ -40,6 +40,8 @@ class Look:
     """The first seeds, as they were some seconds ago at most."""
     nodes: Sequence[Node] = ()
     """The latest seen first."""
+    sees_nodes: bool = True
+    """Whether whoever looks may see the nodes. A caller who is bound to some crawls may not."""
     jobs: Sequence[Job] = ()
     """Those that have not ended."""
     slowest: Sequence[WorkQueue] = ()

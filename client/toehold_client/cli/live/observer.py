@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from toehold.frontier.v1.admin_pb2 import Crawl, SeedResult
+from toehold.frontier.v1.admin_pb2 import Crawl, GetFrontierResponse, SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
 from toehold_client.awaiting import ENDED
 from toehold_client.cli.interruptions import Bell
@@ -25,6 +25,7 @@ from toehold_client.errors import (
     CursorTooOld,
     DeadlineExceeded,
     FrontierUnavailable,
+    PermissionDenied,
     ToeholdError,
 )
 from toehold_client.events import Event
@@ -110,6 +111,7 @@ class Observer:
         self._clock = clock
         self._described: Crawl | None = None
         self._seen: Look | None = None
+        self._sees_nodes = True
         self._seeds = Seeds()
         self._seeds_beat = Beat(SEEDS_S, clock)
         self._away_since_s: float | None = None
@@ -153,6 +155,9 @@ class Observer:
         for event in self._controller.events("start"):
             self.hear(event)
 
+    def note(self, event: Event) -> None:
+        """Each event comes here once, in order. For others who want to hear them."""
+
     def _ask(self) -> Look:
         frontier, name = self._controller.frontier, self._controller.crawl
         with self._lock:
@@ -160,7 +165,7 @@ class Observer:
                 self._described, self._updated = None, False
         if self._described is None:
             self._described = self._controller.describe()
-        answer, server = self._controller.statistics(), frontier.get_frontier()
+        answer, server = self._controller.statistics(), self._server()
         with self._lock:
             at_s = answer.statistics.snapshot_time.ToNanoseconds() / 1e9
             self._history.note_total(at_s, answer.statistics.succeeded_count)
@@ -172,6 +177,7 @@ class Observer:
             statistics=answer.statistics,
             why=answer.statistics.limited_by or self._explained(answer.statistics),
             lease_s=seconds_of(server.lease_duration),
+            sees_nodes=self._sees_nodes,
             history=history,
             seeds=self._asked_seeds(answer.status),
             nodes=list(server.nodes),
@@ -181,6 +187,15 @@ class Observer:
             problems=self._problems_heard(),
             pages=[] if self._log is None else last_pages(self._log, _MOST_PAGES),
         )
+
+    def _server(self) -> GetFrontierResponse:
+        """The frontier and its nodes; nothing if the caller may not see them."""
+        if self._sees_nodes:
+            try:
+                return self._controller.frontier.get_frontier()
+            except PermissionDenied:
+                self._sees_nodes = False
+        return GetFrontierResponse()
 
     def _asked_seeds(self, status: CrawlStatus) -> Seeds:
         """The seeds, as they were `SEEDS_S` ago at most; as they are if there are few of them, and when the
@@ -243,6 +258,7 @@ class Observer:
             if event.sequence <= self._heard:
                 return
             self._heard = event.sequence
+            self.note(event)
             if kind == "status_changed":
                 self._status = event.status_changed
             elif kind == "torn_down":

@@ -1,0 +1,125 @@
+"""`toehold console`: a page in the browser for the crawls of a frontier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toehold import logs
+from toehold.addresses import parsed_address
+from toehold.extras import packages_of
+from toehold_client.cli import frontier_file
+from toehold_client.errors import InvalidArgument
+from toehold_client.rpc.channel import DEFAULT_ADDRESS
+
+from .given_credentials import given_credentials, with_credentials
+from .which_frontier import check_only_one
+
+_File = click.Path(path_type=Path, dir_okay=False)
+_DEFAULT_LISTEN = "127.0.0.1:7780"
+
+
+@click.command()
+@click.option(
+    "--frontier",
+    metavar="HOST:PORT",
+    default=DEFAULT_ADDRESS,
+    envvar="TOEHOLD_FRONTIER",
+    show_default=True,
+    show_envvar=True,
+    help="The address of the frontier. It may stop and start again meanwhile.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Show the crawl of a `toehold crawl` that runs in DIR, with its WARC files, logs and report.",
+)
+@with_credentials
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=_DEFAULT_LISTEN,
+    show_default=True,
+    help="Serve the page here; port 0 takes a free one.",
+)
+@click.option(
+    "--https-cert", metavar="FILE", type=_File, help="The console's certificate (PEM): serve HTTPS."
+)
+@click.option("--https-key", metavar="FILE", type=_File, help="The key of that certificate (PEM).")
+@click.option(
+    "--host-name",
+    "host_names",
+    metavar="NAME",
+    multiple=True,
+    help="A name under which browsers reach the console, such as console.example.org. May be repeated. "
+    "Addresses, localhost and the machine's own names always count.",
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The frontier's data directory, if it is on this machine: offer the logs in it.",
+)
+@click.option(
+    "--session-key",
+    metavar="FILE",
+    type=_File,
+    help="Keep the key that seals sessions' cookies in FILE (created if missing), so that logins outlive a "
+    "restart.",
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Allow --listen beyond loopback without HTTPS, and without logins if the frontier has no callers.",
+)
+@click.option(
+    "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
+)
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="auto", help="The form of the log.")
+@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", help="The lowest level to log.")
+def console(
+    frontier: str,
+    directory: Path | None,
+    listen: str,
+    https_cert: Path | None,
+    https_key: Path | None,
+    host_names: tuple[str, ...],
+    data: Path | None,
+    session_key: Path | None,
+    insecure: bool,
+    until_stdin_ends: bool,
+    log_format: str,
+    log_level: str,
+) -> None:
+    """Serve a page for the browser that shows and steers crawls.
+
+    It also offers the contract as JSON over HTTP, at /v1/. The console acts in the name of whoever uses it:
+    if the frontier knows its callers, users log in with their tokens. It stops at Ctrl-C or SIGTERM.
+    """
+    check_only_one(directory)
+    if directory is not None:
+        frontier = frontier_file.find(directory).address
+    try:
+        address = parsed_address(listen, _DEFAULT_LISTEN)
+    except ValueError as problem:
+        raise InvalidArgument(f"--listen {problem}") from None
+    with packages_of("console", "toehold console"):
+        from toehold_console.program import serve
+        from toehold_console.settings import Settings
+    logs.configure(log_format, log_level)
+    settings = Settings(
+        frontier=frontier,
+        listen=address,
+        credentials=given_credentials(),
+        https_cert=https_cert,
+        https_key=https_key,
+        host_names=host_names,
+        insecure=insecure,
+        data=data,
+        directory=directory,
+        session_key=session_key,
+    )
+    serve(settings, until_stdin_ends=until_stdin_ends)

@@ -1,0 +1,134 @@
+"""The console's routes, and what every answer has in common: the guard before it, and headers that keep a
+page from doing anything that ours does not do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib import resources
+from pathlib import Path
+
+import structlog
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .contract import Refusal
+from .door import Doors
+from .guard import Guard
+from .rpcs import Rpcs
+from .sessions import Sessions
+from .settings import Settings
+from .views import Views
+
+_log = structlog.get_logger()
+
+HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+
+
+class Guarded:
+    """Middleware: lets requests of our own pages and of scripts in, and gives answers their headers."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        static = scope["path"].startswith("/static/")
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                caching = b"no-cache" if static else b"no-store"
+                message["headers"] = [*message["headers"], *HEADERS, (b"cache-control", caching)]
+            await send(message)
+
+        try:
+            self._guard.check_place(Request(scope))
+        except Refusal as refusal:
+            await _refused(Request(scope), refusal)(scope, receive, with_headers)
+            return
+        await self._app(scope, receive, with_headers)
+
+
+def console(settings: Settings, ending: asyncio.Event) -> Starlette:
+    """The application. Streams end when `ending` is set. InvalidArgument for a key that cannot be used."""
+    sessions = Sessions(settings.session_key)
+    guard = Guard(sessions, (settings.listen.host, *settings.host_names), settings.serves_https)
+    doors = Doors(settings.frontier, settings.credentials)
+    rpcs = Rpcs(settings, guard, doors, ending)
+    files = Path(str(resources.files(__package__)))
+
+    @contextlib.asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await views.watches.close()
+        await doors.close()
+
+    views = Views(settings, sessions, guard, doors, rpcs, ending)
+    crawl = "/console/crawls/{crawl}"
+    return Starlette(
+        routes=[
+            Route("/", _file(files / "static" / "index.html")),
+            Route("/healthz", _healthy),
+            Route("/v1/openapi.json", _file(files / "openapi.json")),
+            Route("/v1/{service}/{method}", rpcs.call, methods=["GET", "POST"]),
+            Route("/console/session", views.session),
+            Route("/console/session", views.log_in, methods=["POST"]),
+            Route("/console/session", views.log_out, methods=["DELETE"]),
+            Route("/console/nodes", views.nodes),
+            Route(f"{crawl}/live", views.live),
+            Route(f"{crawl}/failures", views.failures),
+            Route(f"{crawl}/find", views.find),
+            Route(f"{crawl}/history", views.history),
+            Route(f"{crawl}/settings", views.settings, methods=["GET", "POST"]),
+            Route(f"{crawl}/queues", views.queues),
+            Route(f"{crawl}/seeds", views.seeds),
+            Route(f"{crawl}/files", views.files),
+            Route(f"{crawl}/files/{{folder}}/{{name}}", views.file),
+            Mount("/static", StaticFiles(directory=files / "static")),
+        ],
+        middleware=[Middleware(Guarded, guard=guard)],
+        exception_handlers={Refusal: _refused, Exception: _failed},  # type: ignore[dict-item]  # narrower
+        lifespan=life,
+    )
+
+
+def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_: Request) -> Response:
+        return FileResponse(path)
+
+    return answer
+
+
+async def _healthy(_: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+def _refused(_: Request, refusal: Refusal) -> Response:
+    return JSONResponse(refusal.body(), refusal.http_status, refusal.headers())
+
+
+def _failed(_: Request, error: Exception) -> Response:
+    """The answer after a defect. Starlette raises the error afterwards, so that the log has it."""
+    body = {"code": 500, "message": "the console failed at this request; its log has the reason"}
+    return JSONResponse({"error": {**body, "status": "INTERNAL", "details": []}}, 500)

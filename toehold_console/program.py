@@ -1,0 +1,142 @@
+"""Serves the console, from its settings until it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from toehold.access.files import mark_of
+from toehold.access.pem import TlsUnusable, check_not_expired, check_pair
+from toehold_client.errors import InvalidArgument
+
+from .app import console
+from .settings import Settings
+
+GRACE_S = 3
+BACKLOG = 512
+RENEW_S = 10.0
+
+_log = structlog.get_logger()
+
+
+class CannotListen(InvalidArgument):
+    """The address is taken, or is not this machine's."""
+
+
+def serve(settings: Settings, *, until_stdin_ends: bool = False) -> None:
+    """Serves until SIGTERM or SIGINT, or with `until_stdin_ends` until standard input ends.
+
+    InvalidArgument for files that cannot be used; CannotListen.
+    """
+    if settings.https_cert is not None and settings.https_key is not None:
+        _check(settings.https_cert, settings.https_key)
+    listening = _bound(settings)
+    with contextlib.closing(listening):
+        asyncio.run(_serve(settings, listening, until_stdin_ends))
+
+
+async def _serve(settings: Settings, listening: socket.socket, until_stdin_ends: bool) -> None:
+    ending = asyncio.Event()
+    app = console(settings, ending)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_S,
+        ssl_certfile=settings.https_cert,
+        ssl_keyfile=settings.https_key,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    config.load()
+    server = _Server(config)
+
+    def stop() -> None:
+        ending.set()
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    if until_stdin_ends:
+        loop.add_reader(sys.stdin.fileno(), lambda: None if os.read(sys.stdin.fileno(), 4096) else stop())
+    renewing = asyncio.create_task(_renew(settings, config))
+    port = listening.getsockname()[1]
+    scheme = "https" if settings.serves_https else "http"
+    address = f"{scheme}://{settings.listen._replace(port=port)}/"
+    _log.info("console_serving", address=address, frontier=settings.frontier)
+    print(f"toehold console serving on {address}", flush=True)
+    await server.serve([listening])
+    renewing.cancel()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: streams must end, too."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing."""
+        yield
+
+
+def _bound(settings: Settings) -> socket.socket:
+    host, port = settings.listen
+    problem: OSError | None = None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        found, problem = [], error
+    for family, kind, number, _, address in found:
+        listening = socket.socket(family, kind, number)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)
+        except OSError as error:
+            problem = error
+            listening.close()
+        else:
+            return listening
+    raise CannotListen(
+        f"cannot listen on {settings.listen}: the port is taken, or the address is not this machine's"
+    ) from problem
+
+
+def _check(cert: Path, key: Path) -> None:
+    try:
+        check_pair(cert, key)
+        check_not_expired(cert)
+    except TlsUnusable as problem:
+        raise InvalidArgument(str(problem)) from None
+
+
+async def _renew(settings: Settings, config: uvicorn.Config) -> None:
+    """New connections use a certificate that has been replaced."""
+    cert, key = settings.https_cert, settings.https_key
+    if cert is None or key is None or config.ssl is None:
+        return
+    marks = mark_of(cert), mark_of(key)
+    while True:
+        await asyncio.sleep(RENEW_S)
+        now = mark_of(cert), mark_of(key)
+        if now == marks:
+            continue
+        marks = now
+        try:
+            _check(cert, key)
+            config.ssl.load_cert_chain(cert, key)
+        except (InvalidArgument, OSError) as problem:
+            _log.error("certificates_unusable", problem=str(problem), advice="those in use stay")
+        else:
+            _log.info("certificates_reloaded")

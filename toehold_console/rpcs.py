@@ -1,0 +1,256 @@
+"""The routes of the contract: one call, or a stream of answers as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+from grpc import aio
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from toehold.addresses import parsed_address
+from toehold.frontier.v1.admin_pb2 import GetCallerRequest, GetCallerResponse, GetFrontierRequest
+from toehold.request_ids import REQUEST_ID_KEY, is_request_id
+from toehold_client.errors import InvalidArgument, ToeholdError
+
+from .contract import MAX_BODY_BYTES, METHODS, NODE_SERVICE, Asked, Refusal, asked, refusal_of, to_json
+from .door import Door, Doors
+from .guard import Guard, unauthenticated
+from .settings import Settings
+
+QUIET_S = 10.0
+"""A stream without news for so long sends a comment, which tells both sides that the other is there."""
+_CALLERS_S = 30.0
+_GET_CALLER = METHODS["FrontierAdminService/GetCaller"]
+_GET_FRONTIER = METHODS["FrontierAdminService/GetFrontier"]
+EVENT_STREAM = "text/event-stream"
+
+
+class Rpcs:
+    """Answers requests for RPCs."""
+
+    def __init__(self, settings: Settings, guard: Guard, doors: Doors, ending: asyncio.Event) -> None:
+        self._settings = settings
+        self._guard = guard
+        self._doors = doors
+        self._ending = ending
+        self._callers_known_s = float("-inf")
+
+    async def call(self, request: Request) -> Response:
+        """`POST /v1/{service}/{method}`, and GET for streams, whose request is the parameter `request`."""
+        service, method = request.path_params["service"], request.path_params["method"]
+        if request.method == "GET":
+            body = request.query_params.get("request", "").encode()
+        else:
+            body = await body_of(request)
+        call = asked(service, method, body)
+        if request.method == "GET" and not call.method.server_streaming:
+            raise Refusal(
+                grpc.StatusCode.UNIMPLEMENTED,
+                f"{method} is a call with one answer: use POST",
+                "POST_ONLY",
+                http_status=405,
+            )
+        token = self._guard.token_of(request)
+        await self.check_token(token)
+        if call.method.server_streaming:
+            return await self._streamed(request, call, token)
+        identity = request.headers.get(REQUEST_ID_KEY, "")
+        if not is_request_id(identity):
+            identity = ""
+        if service == NODE_SERVICE:
+            answer = await self._of_node(request, call, token, identity)
+        else:
+            async with self._doors.to_frontier(token) as door:
+                answer = await ask(door, call, identity)
+        return Response(to_json(answer), media_type="application/json")
+
+    async def caller(self, token: str) -> GetCallerResponse:
+        """Who the caller with a token is to the frontier. Raises Refusal."""
+        try:
+            async with self._doors.to_frontier(token) as door:
+                answer = await ask(door, Asked(_GET_CALLER, GetCallerRequest()))
+        except InvalidArgument as problem:
+            raise unauthenticated(str(problem)) from None
+        assert isinstance(answer, GetCallerResponse)
+        if self._settings.needs_callers:
+            if not token:
+                raise unauthenticated("log in with a token")
+            if not answer.caller:
+                raise Refusal(
+                    grpc.StatusCode.PERMISSION_DENIED,
+                    "the frontier has no file of callers, so it cannot know who uses this console; start it "
+                    "with --callers, or let the console listen on a loopback address",
+                    "CALLERS_MISSING",
+                )
+        return answer
+
+    async def check_token(self, token: str) -> None:
+        """Raise Refusal unless the call may be made in the name of this token, or in nobody's."""
+        if not self._settings.needs_callers:
+            return
+        if not token:
+            raise unauthenticated(
+                "the call has no credentials; send a token: `Authorization: Bearer TOKEN`, or log in"
+            )
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._callers_known_s > _CALLERS_S:
+            await self.caller(token)
+            self._callers_known_s = now_s
+
+    async def _of_node(self, request: Request, call: Asked, token: str, identity: str) -> Message:
+        name = request.query_params.get("node", "")
+        if not name:
+            raise Refusal(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                "an RPC of NodeService needs the node: add ?node=NAME to the path",
+                "NODE_MISSING",
+            )
+        async with self._doors.to_frontier(token) as door:
+            frontier: Any = await ask(door, Asked(_GET_FRONTIER, GetFrontierRequest()), identity)
+        found = next((node for node in frontier.nodes if node.node == name), None)
+        if found is None or not found.service_address:
+            told = "has no NodeService" if found is not None else "is unknown to the frontier"
+            raise Refusal(grpc.StatusCode.NOT_FOUND, f"node {name[:140]!r} {told}", "UNKNOWN_NODE")
+        if token and self._settings.credentials.tls_ca is None:
+            check_loopback(found.service_address, name)
+        async with self._doors.to_node(found.service_address, token) as node:
+            return await ask(node, call, identity)
+
+    async def _streamed(self, request: Request, call: Asked, token: str) -> Response:
+        last = request.headers.get("last-event-id", "")
+        if last:
+            call.request.cursor = last  # type: ignore[attr-defined]  # all streams have one
+        answers = self._answers(call, token)
+        # The first answer, or the refusal, comes before the headers. A stream may begin with silence.
+        first: asyncio.Task[str] = asyncio.ensure_future(anext(answers))
+        done, _ = await asyncio.wait((first,), timeout=1.0)
+        if (
+            done
+            and (refusal := first.exception()) is not None
+            and not isinstance(refusal, StopAsyncIteration)
+        ):
+            raise refusal
+        return EventStream(resumed(first, answers, self._ending))
+
+    async def _answers(self, call: Asked, token: str) -> AsyncIterator[str]:
+        async with self._doors.to_frontier(token) as door, door.stream(call.method, call.request) as stream:
+            try:
+                async for message in stream:
+                    yield event(to_json(message), identity=getattr(message, "cursor", ""))
+            except ToeholdError as problem:
+                raise refusal_of_client(problem) from None
+
+
+async def ask(door: Door, call: Asked, identity: str = "") -> Message:
+    """The answer of a call. Raises Refusal."""
+    try:
+        return await door.ask(call.method, call.request, identity)
+    except aio.AioRpcError as error:
+        refusal = refusal_of(error)
+        if not refusal.details:
+            refusal = refusal_of(error, await door.sentence(error))
+        raise refusal from None
+
+
+def refusal_of_client(problem: ToeholdError) -> Refusal:
+    """A refusal as the client's streams tell it."""
+    cause: Any = problem.__cause__ or problem.__context__
+    if isinstance(cause, aio.AioRpcError):
+        return refusal_of(cause, str(problem))
+    return Refusal(grpc.StatusCode.UNAVAILABLE, str(problem), problem.reason or "UNAVAILABLE")
+
+
+def check_loopback(address: str, name: str) -> None:
+    """Raise Refusal for a node beyond this machine, to which a token would go in plain text."""
+    if not parsed_address(address, "127.0.0.1:7708").is_loopback:
+        raise Refusal(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"node {name[:140]!r} is at {address}, and without TLS a token can be read on the way; start the "
+            "console with --tls-ca",
+            "TLS_MISSING",
+        )
+
+
+async def body_of(request: Request) -> bytes:
+    """The body of a request. Raises Refusal."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"the header Content-Type must be application/json, got {kind[:100]!r}",
+            "CONTENT_TYPE",
+            http_status=415,
+        )
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > MAX_BODY_BYTES:
+            raise Refusal(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"the body must have at most {MAX_BODY_BYTES} bytes",
+                "BODY_TOO_LARGE",
+                http_status=413,
+            )
+    return bytes(data)
+
+
+# Server-sent events.
+
+
+def event(data: str, *, kind: str = "", identity: str = "") -> str:
+    """One event; its data has one line. A browser repeats the identity of the last one when it reconnects."""
+    lines = [f"event: {kind}"] if kind else []
+    if identity and identity.isprintable():
+        lines.append(f"id: {identity}")
+    return "\n".join([*lines, f"data: {data}", "", ""])
+
+
+class EventStream(StreamingResponse):
+    """Events until their end. A refusal in between is the event `error`, and ends them."""
+
+    media_type = EVENT_STREAM
+
+    def __init__(self, events: AsyncIterator[str]) -> None:
+        super().__init__(_ended_well(events), headers={"X-Accel-Buffering": "no"})
+
+
+async def _ended_well(events: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield "retry: 2000\n\n"
+    try:
+        async for each in events:
+            yield each
+    except Refusal as refusal:
+        yield event(json.dumps(refusal.body()), kind="error")
+    else:
+        yield event("{}", kind="end")
+
+
+async def resumed(
+    first: asyncio.Future[str], rest: AsyncIterator[str], ending: asyncio.Event
+) -> AsyncIterator[str]:
+    """The events of an iterator whose first one is asked for already, with comments in long silences, until
+    its end or that of the console."""
+    following, ended = first, asyncio.ensure_future(ending.wait())
+    try:
+        while not ending.is_set():
+            await asyncio.wait((following, ended), timeout=QUIET_S, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                yield ": still here\n\n"
+                continue
+            try:
+                each = following.result()
+            except StopAsyncIteration:
+                return
+            yield each
+            following = asyncio.ensure_future(anext(rest))
+    finally:
+        for each_task in (following, ended):
+            each_task.cancel()
+        await asyncio.gather(following, ended, return_exceptions=True)
+        await rest.aclose()  # type: ignore[attr-defined]  # a generator

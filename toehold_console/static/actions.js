@@ -1,0 +1,170 @@
+// Acts on a crawl, its queues and nodes: what each asks first, and which call it makes.
+
+import { admin, may, of, request, rpc } from "./api.js";
+import { ask, el, notice } from "./dom.js";
+import { counted } from "./format.js";
+
+const STATE = (target) => (crawl) => rpc("FrontierService/RequestState", { crawl, target_state: `TARGET_STATE_${target}` });
+
+// By name: its label, the RPC that must be allowed, the call, and the question before it.
+export const CRAWL_ACTIONS = {
+  launch: { label: "Launch", rpc: "LaunchCrawl", call: (crawl) => admin("LaunchCrawl", { crawl }), primary: true },
+  resume: { label: "Resume", rpc: "FrontierService/RequestState", call: STATE("RUN"), primary: true },
+  pause: { label: "Pause", rpc: "FrontierService/RequestState", call: STATE("PAUSE") },
+  stop: {
+    label: "Stop", rpc: "FrontierService/RequestState", call: STATE("FINISH"), danger: true,
+    question: (look) => `The crawl ends: ${counted(look.counts.leased, "URI")} being fetched are completed, ` +
+      `${counted(look.counts.queued, "URI")} in its queues are left. It can be reopened later.`,
+  },
+  interrupt: {
+    label: "Interrupt", rpc: "FrontierService/RequestState", call: STATE("FINISH"), danger: true,
+    question: (look) => `The crawl is stopping. Interrupting breaks off ${counted(look.counts.leased, "fetch").replace(/fetchs$/, "fetches")} now; ` +
+      "these URIs fail.",
+  },
+  reopen: { label: "Reopen", rpc: "ReopenCrawl", call: (crawl) => admin("ReopenCrawl", { crawl }) },
+  teardown: {
+    label: "Tear down", rpc: "TearDownCrawl", call: (crawl) => admin("TearDownCrawl", { crawl }),
+    question: () => "The crawl ends, if it has not, and leaves the frontier's memory. It cannot run again; its logs and files stay.",
+  },
+};
+
+// One act with its question, and a message of its end. True if it was done.
+export async function act(name, question, action, call, danger = true) {
+  if (question && !(await ask(name, question, action, [], danger))) return false;
+  try {
+    await call();
+    notice(`${name}: done.`);
+    return true;
+  } catch (problem) {
+    notice(`${name}: ${problem.message}`, true);
+    return false;
+  }
+}
+
+// The buttons of a crawl. They stay the same elements, so that the focus stays.
+export class CrawlButtons {
+  constructor(crawl) {
+    this.look = null;
+    this.buttons = Object.entries(CRAWL_ACTIONS).filter(([, each]) => may(each.rpc)).map(([name, each]) => {
+      const kind = each.primary ? "button.primary" : each.danger ? "button.danger" : "button";
+      const button = el(kind, { type: "button", hidden: true, onclick: () => this.press(crawl, each) }, each.label);
+      return { name, button };
+    });
+    this.checkpoint = may("CreateCheckpoint")
+      ? el("button", { type: "button", onclick: () => this.save() }, "Checkpoint") : null;
+    this.element = el("div.buttons", { role: "group", "aria-label": "Acts on the crawl" },
+      this.buttons.map(({ button }) => button), this.checkpoint);
+  }
+
+  update(look) {
+    this.look = look;
+    for (const { name, button } of this.buttons) {
+      const fits = look.actions.includes(name);
+      if (!fits && document.activeElement === button) document.getElementById("main").focus();
+      button.hidden = !fits;
+    }
+  }
+
+  press(crawl, each) {
+    const title = `${each.label} ${crawl}`;
+    return act(title, each.question ? each.question(this.look) : "", each.label, () => each.call(crawl), each.danger);
+  }
+
+  save() {
+    return act("Checkpoint", "", "", async () => {
+      const { checkpoint } = await admin("CreateCheckpoint", {});
+      notice(`Saved all crawls in checkpoint ${checkpoint.checkpoint}.`);
+    });
+  }
+}
+
+// The buttons in a row of a queue.
+export class QueueButtons {
+  constructor(crawl, changed = () => {}) {
+    this.crawl = crawl;
+    this.changed = changed;
+    this.hold = el("button.small", { type: "button", onclick: () => this.change(this.queue.paused ? "Release" : "Hold", { paused: !this.queue.paused }) });
+    this.retire = el("button.small", { type: "button", onclick: () => this.change(this.isRetired ? "Unretire" : "Retire", { retired: !this.isRetired }) });
+    this.wake = el("button.small", { type: "button", onclick: () => this.change("Wake", { wake: true }) }, "Wake");
+    this.budget = el("button.small", { type: "button", onclick: () => this.setBudget() }, "Budget");
+    this.element = el("div.row-buttons", {}, may("UpdateQueue") ? [this.hold, this.retire, this.wake, this.budget] : []);
+  }
+
+  get isRetired() {
+    return this.queue.state === "RETIRED";
+  }
+
+  update(queue) {
+    this.queue = queue;
+    name(this.hold, queue.paused ? "Release" : "Hold", queue.key);
+    name(this.retire, this.isRetired ? "Unretire" : "Retire", queue.key);
+    name(this.wake, "Wake", queue.key);
+    name(this.budget, "Budget", queue.key);
+    this.wake.hidden = queue.state !== "SNOOZED";
+  }
+
+  async change(title, change) {
+    const done = await act(`${title} ${this.queue.key}`, "", "", () =>
+      admin("UpdateQueue", { crawl: this.crawl, queue_key: this.queue.key, change }));
+    if (done) this.changed();
+  }
+
+  async setBudget() {
+    const { key, session_budget, total_budget, expenditure } = this.queue;
+    const said = await ask(`Budget of ${key}`, `It has spent ${expenditure} so far.`, "Set", [
+      { name: "session", label: "Session budget: spent before other queues have their turn (0 or -1: no limit)", value: session_budget, type: "number" },
+      { name: "total", label: "Total budget: spent in its life before it retires (-1: no limit)", value: total_budget, type: "number" },
+    ]);
+    if (said) await this.change("Budget of", { session_budget: said.session, total_budget: said.total });
+  }
+}
+
+// The buttons in a row of a node.
+export class NodeButtons {
+  constructor(changed = () => {}) {
+    this.changed = changed;
+    this.drain = el("button.small", { type: "button", onclick: () => this.press("Drain", "DrainNode",
+      "It completes the pages that it is fetching, returns the rest, and ends.") });
+    this.forget = el("button.small", { type: "button", onclick: () => this.press("Forget", "ForgetNode",
+      "Listings no longer have it. If it calls again, it is known again.") });
+    this.element = el("div.row-buttons", {}, this.drain, this.forget);
+  }
+
+  update(node) {
+    this.node = node;
+    name(this.drain, "Drain", node.node);
+    name(this.forget, "Forget", node.node);
+    this.drain.hidden = !(may("DrainNode") && node.presence === "PRESENT" && !node.draining);
+    this.forget.hidden = !(may("ForgetNode") && ["LOST", "LEFT"].includes(node.presence));
+  }
+
+  async press(title, method, question) {
+    if (await act(`${title} ${this.node.node}`, question, title, () => admin(method, { node: this.node.node }), false)) this.changed();
+  }
+}
+
+// Asks for a setting's new value until the frontier takes it, or the user gives up. True if it was changed.
+export async function changeSetting(crawl, setting, value, about = {}) {
+  let text = typeof value === "string" ? value : JSON.stringify(value);
+  let problem = "";
+  for (;;) {
+    const range = [about.range && `Range: ${about.range}.`, about.default && `Default: ${about.default}.`].filter(Boolean).join(" ");
+    const said = await ask(`Change ${setting}`, problem || [about.meaning, range].filter(Boolean).join(" "), "Change",
+      [{ name: "text", label: "New value (empty: the default)", value: text, rows: text.length > 60 ? 6 : 0 }]);
+    if (!said) return false;
+    text = said.text;
+    try {
+      const { changes } = await request(of(crawl, "settings"), { method: "POST", body: { name: setting, text } });
+      const told = changes.map((each) => `${each.name} was ${JSON.stringify(each.was)}, is ${JSON.stringify(each.is)}`);
+      notice(told.length ? `${told.join("; ")}.` : `${setting}: nothing to change.`);
+      return told.length > 0;
+    } catch (refused) {
+      problem = refused.message;
+    }
+  }
+}
+
+function name(button, text, subject) {
+  if (button.textContent !== text) button.textContent = text;
+  button.setAttribute("aria-label", `${text} ${subject}`);
+}

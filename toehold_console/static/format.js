@@ -1,0 +1,50 @@
+// Numbers and times as text.
+
+export function count(number) {
+  return String(Math.round(Number(number))).replace(/\B(?=(\d{3})+$)/g, " ");
+}
+
+export function counted(number, noun) {
+  return `${count(number)} ${noun}${Number(number) === 1 ? "" : "s"}`;
+}
+
+export function bytes(number) {
+  let value = Number(number);
+  if (value < 1000) return `${value} B`;
+  for (const unit of ["kB", "MB", "GB", "TB"]) {
+    value /= 1000;
+    if (value < 999.95) return `${value.toFixed(1)} ${unit}`;
+  }
+  return `${(value / 1000).toFixed(1)} PB`;
+}
+
+export function duration(seconds) {
+  const value = Number(seconds);
+  if (value < 59.95) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
+  const minutes = Math.round(value / 60);
+  if (minutes < 90) return `${minutes} min`;
+  if (minutes < 2160) return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
+  return `${Math.round(minutes / 1440)} days`;
+}
+
+export function rate(number) {
+  return `${number < 10 ? number.toFixed(1) : count(number)} /s`;
+}
+
+// The time of day today, and the date too for other days.
+export function moment(text) {
+  if (!text) return "";
+  const at = typeof text === "number" ? new Date(text * 1000) : new Date(text);
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+  return at.toDateString() === new Date().toDateString() ? time : `${at.toISOString().slice(0, 10)} ${time}`;
+}
+
+// "in 12 s", by the frontier's clock.
+export function until(text, now) {
+  const left = (new Date(text) - new Date(now)) / 1000;
+  return left > 0 ? `in ${duration(left)}` : "now";
+}
+
+export function word(name) {
+  return name.toLowerCase().replaceAll("_", " ");
+}

@@ -1,0 +1,308 @@
+// The console: who the user is, which page the address names, and the stream of the crawl that is shown.
+
+import { admin, listen, logIn, logOut, may, of, request, session, user, whenLoginIsNeeded } from "./api.js";
+import { Table, card, el, notice, say, show } from "./dom.js";
+import { count, moment, word } from "./format.js";
+import { Banner, Overview, nodeColumns } from "./overview.js";
+import { EventsPage, FailuresPage, FilesPage, FindPage, QueuesPage, SeedsPage, SettingsPage } from "./parts.js";
+
+const POLL_MS = 3000, MOST_EVENTS = 1000, NODES_A_PAGE = 100;
+const main = document.getElementById("main");
+const search = document.getElementById("search");
+const query = document.getElementById("query");
+
+const PARTS = {
+  overview: ["Overview", (crawl) => new Overview(crawl)],
+  seeds: ["Seeds", (crawl) => new SeedsPage(crawl)],
+  failures: ["Failures", (crawl) => new FailuresPage(crawl)],
+  queues: ["Queues", (crawl) => new QueuesPage(crawl)],
+  events: ["Events", () => new EventsPage()],
+  settings: ["Settings", (crawl) => new SettingsPage(crawl)],
+  files: ["Files", (crawl) => new FilesPage(crawl)],
+};
+
+// A crawl, with its stream: it stays while the user goes from one part to another.
+class CrawlView {
+  constructor(crawl) {
+    this.crawl = crawl;
+    this.banner = new Banner(crawl);
+    this.events = [];
+    this.look = null;
+    this.lastCourse = null;
+    this.part = null;
+    this.tabs = el("nav.tabs", { "aria-label": `Parts of ${crawl}` }, Object.entries(PARTS).map(([name, [title]]) =>
+      el("a", { href: `#/crawls/${encodeURIComponent(crawl)}/${name}`, "data-part": name }, title)));
+    this.place = el("div");
+    this.element = el("div", {}, this.banner.element, this.tabs, this.place);
+    this.stream = listen(of(crawl, "live"), {
+      look: (look) => this.update(look),
+      course: (course) => { this.lastCourse = course; this.part?.course?.(course); },
+      told: (events) => this.tell(events),
+      happened: (events) => this.tell(events),
+      away: ({ error }) => this.banner.alarm(error),
+      refused: ({ error }) => this.banner.alarm(error),
+      error: () => {},
+    }, (text) => { if (text) this.banner.alarm(`${text[0].toUpperCase()}${text.slice(1)}; trying again.`); });
+  }
+
+  open(name, argument) {
+    const part = name === "find" ? new FindPage(this.crawl, argument) : PARTS[name][1](this.crawl);
+    this.part?.close?.();
+    this.part = part;
+    this.place.replaceChildren(part.element);
+    for (const tab of this.tabs.children) {
+      if (tab.dataset.part === name) tab.setAttribute("aria-current", "page");
+      else tab.removeAttribute("aria-current");
+    }
+    if (this.look) part.update?.(this.look);
+    if (this.lastCourse) part.course?.(this.lastCourse);
+    part.told?.(this.events);
+  }
+
+  update(look) {
+    this.look = look;
+    this.banner.update(look);
+    this.part?.update?.(look);
+  }
+
+  tell(events) {
+    const known = this.events.length ? this.events[this.events.length - 1].sequence : 0;
+    const fresh = events.filter((each) => each.sequence > known);
+    if (!fresh.length) return;
+    this.events = [...this.events, ...fresh].slice(-MOST_EVENTS);
+    this.part?.told?.(this.events);
+  }
+
+  close() {
+    this.stream.close();
+    this.part?.close?.();
+  }
+}
+
+// All crawls of the frontier.
+class CrawlsView {
+  constructor() {
+    this.table = new Table("Crawls", [
+      { title: "Crawl", head: true, element: () => {
+        const link = el("a");
+        return { element: link, update(row) {
+          link.href = `#/crawls/${encodeURIComponent(row.crawl)}/overview`;
+          say(link, row.crawl);
+        } };
+      } },
+      { title: "State", cell: (row) => word((row.status?.state || "").replace("CRAWL_STATE_", "")) },
+      { title: "Outcome", long: true, cell: (row) => row.status?.failure || row.status?.reason || "" },
+      { title: "Seeds", number: true, cell: (row) => count(row.seedCount || 0) },
+      { title: "Made", cell: (row) => moment(row.createTime) },
+      { title: "Ended", cell: (row) => moment(row.finishTime) },
+      { title: "Description", long: true, cell: (row) => row.spec?.description || "" },
+    ], { empty: "The frontier has no crawl. `toehold run spec.toml` makes one.", keyOf: (row) => row.crawl });
+    this.text = el("p", { role: "status" });
+    this.element = el("div", {}, el("h1", {}, "Crawls"), card("Crawls", this.text, this.table.element));
+    this.timer = setInterval(() => this.load(), POLL_MS);
+    this.load();
+    document.title = "Crawls · Toehold";
+  }
+
+  async load() {
+    try {
+      this.table.update(await crawls());
+      say(this.text, "");
+    } catch (problem) {
+      say(this.text, problem.message);
+    }
+  }
+
+  close() {
+    clearInterval(this.timer);
+  }
+}
+
+async function crawls() {
+  if (user.crawls.length) {
+    const asked = user.crawls.map((crawl) => admin("GetCrawl", { crawl }).then((answer) => answer.crawl, () => null));
+    return (await Promise.all(asked)).filter(Boolean);
+  }
+  const all = [];
+  for (let page_token = ""; ;) {
+    const answer = await admin("ListCrawls", { page_size: 500, page_token });
+    all.push(...answer.crawls);
+    page_token = answer.nextPageToken;
+    if (!page_token) return all;
+  }
+}
+
+// All nodes of the frontier, of which there may be a thousand.
+class NodesView {
+  constructor() {
+    this.rows = [];
+    this.page = 0;
+    this.query = el("input", { id: "node-name", type: "search", autocomplete: "off", oninput: () => { this.page = 0; this.render(); } });
+    this.table = new Table("Nodes", nodeColumns(() => this.load()), { empty: "No such node.", keyOf: (row) => row.node });
+    this.before = el("button", { type: "button", onclick: () => { this.page -= 1; this.render(); } }, "Page before");
+    this.next = el("button", { type: "button", onclick: () => { this.page += 1; this.render(); } }, "Next page");
+    this.text = el("p", { role: "status" });
+    this.pages = el("span");
+    this.element = el("div", {}, el("h1", {}, "Nodes"), card("Nodes", this.text,
+      el("p", {}, el("label", { for: "node-name" }, "Name "), this.query), this.table.element,
+      el("p.buttons", {}, this.before, this.next, this.pages)));
+    this.timer = setInterval(() => { if (!document.hidden) this.load(); }, POLL_MS);
+    this.load();
+    document.title = "Nodes · Toehold";
+  }
+
+  async load() {
+    try {
+      const { text, rows } = await request("/console/nodes");
+      say(this.text, text);
+      this.rows = rows;
+      this.render();
+    } catch (problem) {
+      say(this.text, problem.message);
+    }
+  }
+
+  render() {
+    const rows = this.rows.filter((row) => row.node.includes(this.query.value.trim()));
+    const pages = Math.max(Math.ceil(rows.length / NODES_A_PAGE), 1);
+    this.page = Math.min(this.page, pages - 1);
+    this.table.update(rows.slice(this.page * NODES_A_PAGE, (this.page + 1) * NODES_A_PAGE));
+    this.before.disabled = this.page === 0;
+    this.next.disabled = this.page === pages - 1;
+    say(this.pages, pages > 1 ? `Page ${this.page + 1} of ${pages}` : "");
+  }
+
+  close() {
+    clearInterval(this.timer);
+  }
+}
+
+// The login.
+class LoginView {
+  constructor(problem) {
+    const token = el("input", { id: "token", type: "password", autocomplete: "current-password", required: true, spellcheck: "false" });
+    const told = el("p.problem", { role: "alert" }, problem);
+    const form = el("form.login", { onsubmit: async (event) => {
+      event.preventDefault();
+      try {
+        await logIn(token.value);
+        start();
+      } catch (refused) {
+        say(told, refused.message);
+        token.select();
+      }
+    } }, el("h1", {}, "Log in"), el("p", {}, `The frontier at ${user.frontier} knows its callers. Its admin makes tokens with `,
+      el("code", {}, "toehold tokens create NAME"), "."),
+    el("p", {}, el("label", { for: "token" }, "Token"), token), told, el("button.primary", { type: "submit" }, "Log in"));
+    this.element = form;
+    this.focus = () => token.focus();
+    document.title = "Log in · Toehold";
+  }
+}
+
+let view = null;
+
+function put(next) {
+  view?.close?.();
+  view = next;
+  main.replaceChildren(next.element);
+  next.focus?.();
+}
+
+function route() {
+  if (user.login) return;
+  const [, place, name, part = "overview", argument = ""] = location.hash.split("/").map(decodeURIComponent);
+  const ofCrawl = place === "crawls" && name && (part in PARTS || part === "find");
+  show(search, Boolean(ofCrawl));
+  for (const link of document.getElementById("places").children) {
+    const here = ofCrawl ? false : link.dataset.place === (place || "crawls");
+    if (here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (ofCrawl) {
+    if (!(view instanceof CrawlView && view.crawl === name)) put(new CrawlView(name));
+    view.open(part, argument);
+    if (part !== "find") query.value = "";
+  } else if (place === "nodes") {
+    put(new NodesView());
+  } else {
+    put(new CrawlsView());
+  }
+}
+
+function places() {
+  const themes = { auto: "System colours", light: "Light", dark: "Dark" };
+  const theme = el("select", { "aria-label": "Colours", onchange: () => setTheme(theme.value) },
+    Object.entries(themes).map(([value, text]) => el("option", { value }, text)));
+  theme.value = localStorage.getItem("theme") || "auto";
+  document.getElementById("places").replaceChildren(
+    el("a", { href: "#/crawls", "data-place": "crawls" }, "Crawls"),
+    ...(may("GetFrontier") && !user.crawls.length ? [el("a", { href: "#/nodes", "data-place": "nodes" }, "Nodes")] : []));
+  document.getElementById("user").replaceChildren(theme, ...(user.caller
+    ? [el("span.caller", { title: user.roles.join(", ") }, `${user.caller} (${user.roles.join(", ")})`),
+      el("button", { type: "button", onclick: async () => {
+        try {
+          await logOut();
+        } catch (problem) {
+          notice(problem.message, true);
+        }
+        start();
+      } }, "Log out")] : []));
+}
+
+function setTheme(name) {
+  if (name === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+  localStorage.setItem("theme", name);
+}
+
+function needLogin(problem) {
+  if (view instanceof LoginView) return;
+  user.login = true;
+  show(search, false);
+  document.getElementById("places").replaceChildren();
+  put(new LoginView(problem));
+}
+
+async function start() {
+  try {
+    await session();
+  } catch (problem) {
+    main.replaceChildren(el("p.problem", { role: "alert" }, `${problem.message}. Trying again …`));
+    setTimeout(start, POLL_MS);
+    return;
+  }
+  places();
+  if (user.login) {
+    needLogin(user.problem || "");
+    return;
+  }
+  const named = location.hash.length > 2;
+  if (!named) {
+    const known = await crawls().catch(() => []);
+    if (known.length === 1) {
+      location.replace(`#/crawls/${encodeURIComponent(known[0].crawl)}/overview`);
+      return;
+    }
+  }
+  route();
+}
+
+setTheme(localStorage.getItem("theme") || "auto");
+whenLoginIsNeeded(needLogin);
+addEventListener("hashchange", route);
+search.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = query.value.trim();
+  if (text && view instanceof CrawlView) {
+    location.hash = `#/crawls/${encodeURIComponent(view.crawl)}/find/${encodeURIComponent(text)}`;
+  }
+});
+addEventListener("keydown", (event) => {
+  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName || "");
+  if (event.key === "/" && !typing && !search.hidden && !document.querySelector("dialog[open]")) {
+    event.preventDefault();
+    query.focus();
+  }
+});
+start();

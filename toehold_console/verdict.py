@@ -1,0 +1,167 @@
+"""The verdict on a crawl: one sentence that says how it is, and the setting that limits it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toehold.frontier.v1.crawl_pb2 import CrawlState, ExitStatus
+from toehold_client.cli.live.look import Look, seconds_until, time_left
+from toehold_client.cli.live.trouble import absences, troubles
+from toehold_client.cli.setting_names import NAMES
+from toehold_client.cli.text import counted, duration_text, rough_text
+from toehold_client.events import Event
+from toehold_client.spec.plain import seconds_of
+
+GOOD, WAITING, BAD, ENDED = "good", "waiting", "bad", "ended"
+"""How urgent a verdict is."""
+
+START_S = 10.0
+"""A crawl that has just begun to run need not have a page yet."""
+
+_SETTING = re.compile(r"\b([a-z_]+(?:\.[a-z_]+)*) = ")
+_PLACES = ("", "politeness.", "limits.", "queues.", "fetch.")
+_RATE = "; at this rate"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a crawl is."""
+
+    tone: str
+    text: str
+    setting: str = ""
+    """The setting that limits it, as a spec file names it; empty if none does."""
+
+
+def verdict(look: Look, acts: Sequence[Event] = ()) -> Verdict:
+    """The verdict on a crawl. `acts` are the latest requests of operators, the latest last."""
+    if look.away:
+        for_s = duration_text(look.away_s)
+        text = f"No answer from the frontier for {for_s}: {look.away}. The rest is as it was before"
+        return Verdict(BAD, text)
+    if look.status.held:
+        return Verdict(WAITING, f"Held{_by(look, acts, 'hold')}: nothing of it is written until its release")
+    return _OF_STATE[look.status.state](look, acts)
+
+
+def setting_in(text: str) -> str:
+    """The setting that a sentence of the frontier names, as a spec file names it; empty if it names none."""
+    found = _SETTING.search(text)
+    if found is None:
+        return ""
+    known = set(NAMES.values())
+    return next((f"{place}{found[1]}" for place in _PLACES if f"{place}{found[1]}" in known), "")
+
+
+def _running(look: Look, _: Sequence[Event]) -> Verdict:
+    rate = look.statistics.succeeded_per_second
+    wrong = [trouble.text for trouble in (*troubles(look), *absences(look))]
+    told = [f"{rate:.1f} pages/s" if rate < 10 else f"{rate:.0f} pages/s"]
+    if look.why:
+        told[0] += f", limited by {_limit(look.why)}"
+    told += filter(None, [time_left(look.statistics), _seeds(look)])
+    pace, setting = "; ".join(told), setting_in(look.why)
+    if wrong:
+        more = f" (and {counted(len(wrong) - 1, 'further problem')})" if len(wrong) > 1 else ""
+        return Verdict(BAD, f"Trouble: {wrong[0]}{more}. {pace}", setting)
+    runs_s = -seconds_until(look.statistics, look.status.reach_time)
+    if rate == 0 and runs_s > START_S:
+        return Verdict(WAITING, f"Waiting: {look.why or 'no page for some seconds'}", setting)
+    return Verdict(GOOD, f"Healthy: {pace}", setting)
+
+
+def _seeds(look: Look) -> str:
+    """`1 of 18 seeds failed`."""
+    failed, of = len(look.seeds.troubled), sum(look.seeds.counts.values())
+    return f"{failed} of {counted(of, 'seed')} failed" if failed else ""
+
+
+def _limit(why: str) -> str:
+    """`min_delay_seconds = 3 on 12 hosts`: the time that it takes stands elsewhere."""
+    return why.partition(_RATE)[0].removeprefix("politeness: ")
+
+
+def _nascent(look: Look, _: Sequence[Event]) -> Verdict:
+    seeds = look.crawl.seed_count
+    if not seeds:
+        return Verdict(WAITING, "Not launched yet: it has no seed. Add one, then launch it")
+    return Verdict(WAITING, f"Not launched yet: {counted(seeds, 'seed')} {_wait(seeds)} for the launch")
+
+
+def _preparing(look: Look, _: Sequence[Event]) -> Verdict:
+    return Verdict(GOOD, f"Preparing: {counted(look.crawl.seed_count, 'seed')} being announced")
+
+
+def _empty(look: Look, _: Sequence[Event]) -> Verdict:
+    return Verdict(WAITING, f"Waiting: {look.why or 'no URI is left to fetch'}")
+
+
+def _pausing(look: Look, acts: Sequence[Event]) -> Verdict:
+    out = counted(look.statistics.leased_count, "URI")
+    return Verdict(WAITING, f"Pausing{_by(look, acts, 'pause')}: {out} still being fetched")
+
+
+def _paused(look: Look, acts: Sequence[Event]) -> Verdict:
+    if look.status.reason:
+        return Verdict(BAD, f"Paused: {look.status.reason}")
+    left = time_left(look.statistics)
+    return Verdict(
+        WAITING, f"Paused{_by(look, acts, 'pause')}" + (f"; {left} once it goes on" if left else "")
+    )
+
+
+def _stopping(look: Look, acts: Sequence[Event]) -> Verdict:
+    out = counted(look.statistics.leased_count, "URI")
+    most = duration_text(seconds_of(look.crawl.spec.stop_timeout))
+    how = f"{out} still being fetched, for at most {most}. Stop again to interrupt"
+    return Verdict(WAITING, f"Stopping{_by(look, acts, 'stop')}: {how}")
+
+
+def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
+    statistics, status = look.statistics, look.status
+    counts = [counted(statistics.succeeded_count, "page")]
+    if statistics.failed_count:
+        counts.append(f"{counted(statistics.failed_count, 'URI')} failed")
+    told = f"{', '.join(counts)} in {duration_text(seconds_of(statistics.elapsed_duration))}"
+    after = ", torn down" if status.torn_down else ""
+    if status.failure:
+        return Verdict(BAD, f"Failed{after}: {status.failure}")
+    how = _ENDS.get(status.exit_status, "Ended")
+    by = _by(look, acts, "stop") if status.exit_status == ExitStatus.EXIT_STATUS_ABORTED else ""
+    return Verdict(ENDED, f"{how}{by}{after}: {told}")
+
+
+_ENDS: Mapping[int, str] = {
+    ExitStatus.EXIT_STATUS_FINISHED: "Finished, nothing is left to fetch",
+    ExitStatus.EXIT_STATUS_ABORTED: "Stopped",
+    ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT: "Finished at limits.max_documents",
+    ExitStatus.EXIT_STATUS_FINISHED_DATA_LIMIT: "Finished at limits.max_bytes",
+    ExitStatus.EXIT_STATUS_FINISHED_TIME_LIMIT: "Finished at limits.max_elapsed_seconds",
+}
+
+_OF_STATE: Mapping[int, Callable[[Look, Sequence[Event]], Verdict]] = {
+    CrawlState.CRAWL_STATE_UNSPECIFIED: _empty,
+    CrawlState.CRAWL_STATE_NASCENT: _nascent,
+    CrawlState.CRAWL_STATE_PREPARING: _preparing,
+    CrawlState.CRAWL_STATE_RUNNING: _running,
+    CrawlState.CRAWL_STATE_EMPTY: _empty,
+    CrawlState.CRAWL_STATE_PAUSING: _pausing,
+    CrawlState.CRAWL_STATE_PAUSED: _paused,
+    CrawlState.CRAWL_STATE_STOPPING: _stopping,
+    CrawlState.CRAWL_STATE_FINISHED: _finished,
+}
+
+
+def _by(look: Look, acts: Sequence[Event], action: str) -> str:
+    """` by alice 5 min ago`, if an operator's request is known."""
+    for event in reversed(acts):
+        if event.operator_acted.action == action:
+            ago = rough_text(max(-seconds_until(look.statistics, event.event_time), 0.0))
+            return f" by {event.operator_acted.operator} {ago} ago"
+    return ""
+
+
+def _wait(count: int) -> str:
+    return "waits" if count == 1 else "wait"
