@@ -19,6 +19,7 @@ CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # default: a sixteen
 MAX_CACHE_MIB = 1024 * 1024
 DEFAULT_LISTEN = "127.0.0.1:7707"
 METRICS_EXAMPLE = "127.0.0.1:9707"
+CONSOLE_EXAMPLE = "127.0.0.1:7780"
 _KINDS: dict[object, str] = {
     str: "text",
     bool: "true or false",
@@ -52,6 +53,8 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     otlp: str = ""
     trace_ratio: float = 0.01
     metrics: str | None = None  # None: not served
+    console: str | None = None  # None: not served
+    console_hosts: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,13 @@ class Config:
     trace_ratio: float = 0.01  # the share of leases that are traced
     settings_file: Path | None = None  # read again at SIGHUP, for log_level
     metrics: Address | None = None  # where Prometheus finds them
+    console: Address | None = None  # where browsers find it
+    console_hosts: tuple[str, ...] = ()  # names by which they may
+
+    @property
+    def console_encrypts(self) -> bool:
+        """Whether the console speaks HTTPS: beyond loopback, with the frontier's certificate."""
+        return self.console is not None and not self.console.is_loopback and self.tls_cert is not None
 
 
 def read_file(path: Path) -> ServerFile:
@@ -132,6 +142,7 @@ def usable(
             f"metrics: {metrics.host} is not a loopback address, and metrics are plain HTTP that anybody "
             f"may read; use a loopback address such as 127.0.0.1, or --insecure on a network that you trust"
         )
+    console = None if settings.console is None else _console(settings)
     if not 1 <= settings.lease_seconds <= 86_400:
         raise ConfigError(f"lease_seconds must be between 1 and 86400, got {settings.lease_seconds}")
     if not 0.1 <= settings.heartbeat_seconds <= settings.lease_seconds / 2:
@@ -177,7 +188,26 @@ def usable(
         trace_ratio=settings.trace_ratio,
         settings_file=settings_file,
         metrics=metrics,
+        console=console,
+        console_hosts=tuple(settings.console_hosts.replace(",", " ").split()),
     )
+
+
+def _console(settings: ServerFile) -> Address:
+    """Where the console is served. Raises ConfigError unless it can know its users, or only this machine's
+    can reach it."""
+    address = _address("console", settings.console or "", CONSOLE_EXAMPLE)
+    if settings.tls_ca and not settings.callers:
+        raise ConfigError(
+            "console needs callers with tls_ca: browsers have no client certificates, and log in with tokens"
+        )
+    if not (settings.insecure or address.is_loopback or (settings.tls_cert and settings.callers)):
+        raise ConfigError(
+            f"console: {address.host} is not a loopback address, so the console needs HTTPS and logins: give "
+            "tls_cert, tls_key and callers; or use a loopback address such as 127.0.0.1, or --insecure on a "
+            "network that you trust"
+        )
+    return address
 
 
 def _check_access(settings: ServerFile, listen: Address) -> None:

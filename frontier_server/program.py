@@ -20,6 +20,7 @@ from toehold.access.callers import Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
+from toehold.extras import advice, lacking
 from toehold.starting import fast_imports
 
 from . import salvaging
@@ -74,6 +75,17 @@ _log = structlog.get_logger()
 @click.option(
     "--metrics",
     help="HOST:PORT to serve metrics on, for Prometheus; port 0 takes a free one. Default: not served.",
+)
+@click.option(
+    "--console",
+    help="HOST:PORT to serve a console for browsers on; port 0 takes a free one. Beyond loopback it speaks "
+    "HTTPS, with the certificate of --tls-cert. Default: not served.",
+)
+@click.option(
+    "--console-hosts",
+    metavar="NAMES",
+    help="Names under which browsers reach the console, with commas between them. Addresses, localhost and "
+    "the machine's own names always count.",
 )
 @click.option(
     "--lease-seconds",
@@ -181,6 +193,8 @@ def main(
         access = _access(config)
     except (TlsUnusable, CallersInvalid) as problem:
         _exit(EXIT_USAGE, str(problem))
+    if config.console is not None and lacking("console"):
+        sys.exit(advice("console", "toehold-frontier --console"))
     _raise_descriptor_limit()
     if config.metrics is not None:
         with fast_imports():  # the library takes a tenth of a start

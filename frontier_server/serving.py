@@ -12,11 +12,13 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold.access.callers import Callers
 from toehold.access.server_tls import ServerTls
+from toehold.addresses import Address
 from toehold.tracing import tracer_of
 
 from .checkpoints import Checkpoints
 from .clock import Clock, wall_ms
 from .config import Config
+from .console import Console
 from .crawl_log import CrawlLogs
 from .data_directory import recover
 from .exchange import Exchange
@@ -99,8 +101,13 @@ async def _serve(
     metrics = await _metrics(config, runner, store)
     measured: Any = server if metrics is None else metrics.measured(server)
     register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
+    console = None if config.console is None else Console(config)
     try:
-        _check_free(config)  # first: gRPC's own error comes with lines for its developers
+        # First: gRPC's own error comes with lines for its developers.
+        for place in (*filter(None, [config.console]), config.listen):
+            _check_free(place)
+        if console is not None:
+            server.add_insecure_port(console.socket)
         port = (
             server.add_insecure_port(str(config.listen))
             if tls is None
@@ -109,7 +116,7 @@ async def _serve(
     except (RuntimeError, OSError) as problem:
         await runner.close()
         raise CannotListen(
-            f"cannot listen on {config.listen}: the port is taken, or the address is not this machine's"
+            f"cannot listen on {place}: the port is taken, or the address is not this machine's"
         ) from problem
     bound = config.listen._replace(port=port)
     stop = stop_events(config)
@@ -121,6 +128,7 @@ async def _serve(
         runner.tasks.keep("watch of the certificate", _watch_certificate(tls))
     if callers is not None:
         runner.tasks.keep("watch of the callers", gate.watch())
+    console_task = None if console is None else runner.tasks.keep("console", console.run())
     shown = {}
     if metrics is not None:
         metrics.start()
@@ -138,6 +146,8 @@ async def _serve(
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     await health_service.enter_graceful_shutdown()
+    if console_task is not None:
+        await runner.tasks.end(console_task)
     if logging_task is not None:
         if not runner.failed.done() and stop.orphaned:
             await _drained(runner)
@@ -201,10 +211,10 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     return server, health_service
 
 
-def _check_free(config: Config) -> None:
+def _check_free(place: Address) -> None:
     """Raise OSError if the address cannot be listened on."""
     for family, kind, number, _, address in socket.getaddrinfo(
-        *config.listen, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        *place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     ):
         with socket.socket(family, kind, number) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

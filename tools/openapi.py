@@ -33,8 +33,8 @@ FILES = (
 )
 ABOUT = """\
 Every RPC of a Toehold frontier and its nodes as JSON over HTTP, served by `toehold console`. A body is the
-RPC's request as proto3 JSON, and so is the answer. RPCs with a stream of answers send server-sent events; RPCs
-that take a stream (`AddSeeds`, `ImportUris`) need gRPC. docs/console.md has more."""
+RPC's request as proto3 JSON, and so is the answer. RPCs with a stream of answers send server-sent events;
+RPCs that take a stream (`AddSeeds`, `ImportUris`) need gRPC. docs/console.md has more."""
 
 Json = dict[str, Any]
 Type = FieldDescriptorProto.Type
@@ -201,7 +201,7 @@ def responses(method: MethodDescriptorProto) -> Json:
     answer = reference(method.output_type)
     if method.server_streaming:
         told = (
-            "Server-sent events. The data of each is one answer as JSON, its id the cursor; the event `error` "
+            "Server-sent events. The data of each is an answer as JSON, its id the cursor. The event `error` "
             "has a refusal, and `end` tells the end."
         )
         good: Json = {"description": told, "content": {"text/event-stream": {"schema": answer}}}

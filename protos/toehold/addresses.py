@@ -1,8 +1,10 @@
-"""Addresses of servers, as people write them: HOST:PORT, or [V6]:PORT."""
+"""Addresses of servers, as people write them: HOST:PORT, or [V6]:PORT; for clients also unix:PATH."""
 
 import re
 from ipaddress import ip_address
 from typing import NamedTuple
+
+SOCKET = "unix:"
 
 _PORT = re.compile(r"[0-9]{1,5}")
 
@@ -11,16 +13,24 @@ class Address(NamedTuple):
     """Where a server listens, or is reached."""
 
     host: str
-    """A name or an address, without brackets."""
+    """A name or an address, without brackets; or `unix:PATH`, a socket in the file system."""
     port: int
+    """0 for a socket in the file system."""
 
     def __str__(self) -> str:
+        if self.is_socket:
+            return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_socket(self) -> bool:
+        """Whether it is a socket in the file system."""
+        return self.host.startswith(SOCKET)
 
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it, for sure."""
-        return is_loopback(self.host)
+        return self.is_socket or is_loopback(self.host)
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 
-from toehold.addresses import Address
+from toehold.addresses import SOCKET, Address
 from toehold_client.errors import FRONTIER, InvalidArgument
 
 from .batches import MAX_MESSAGE_BYTES
@@ -39,7 +39,10 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+):(?P<port>[
 
 
 def checked_address(text: str, server: str = FRONTIER) -> Address:
-    """The address of a server. InvalidArgument unless it is HOST:PORT (`[::1]:7707` for IPv6)."""
+    """The address of a server. InvalidArgument unless it is HOST:PORT (`[::1]:7707` for IPv6), or unix:PATH
+    for a socket of this machine."""
+    if text.startswith(SOCKET) and len(text) > len(SOCKET):
+        return Address(text, 0)
     match = _ADDRESS.fullmatch(text)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise InvalidArgument(

@@ -40,7 +40,7 @@ class Diagnosis:
 
     def of(self, details: str) -> str:
         """The reason as a sentence; empty if it is not TLS. `details` are gRPC's."""
-        if not any(word in details for word in _SUSPICIOUS):
+        if self._address.is_socket or not any(word in details for word in _SUSPICIOUS):
             return ""
         with self._lock:
             if time.monotonic() - self._probed_s >= _PROBES_APART_S:
