@@ -159,9 +159,9 @@ async def ask(door: Door, call: Asked, identity: str = "") -> Message:
 
 
 def refusal_of_client(problem: ToeholdError) -> Refusal:
-    """A refusal as the client's streams tell it."""
-    cause: Any = problem.__cause__ or problem.__context__
-    if isinstance(cause, aio.AioRpcError):
+    """A refusal as the client tells it."""
+    cause = problem.__context__  # gRPC's own error, which has the code
+    if isinstance(cause, grpc.RpcError):
         return refusal_of(cause, str(problem))
     return Refusal(grpc.StatusCode.UNAVAILABLE, str(problem), problem.reason or "UNAVAILABLE")
 

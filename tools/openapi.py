@@ -112,9 +112,9 @@ def document() -> Json:
     for file in compiled():
         comments = Comments(file)
         for place, message in enumerate(file.message_type):
-            schemas[message.name] = schema(message, comments, (4, place))
+            schemas[name_of(f".{file.package}.{message.name}")] = schema(message, comments, (4, place))
         for place, enum in enumerate(file.enum_type):
-            schemas[enum.name] = enumeration(enum, comments, (5, place))
+            schemas[name_of(f".{file.package}.{enum.name}")] = enumeration(enum, comments, (5, place))
         for place, service in enumerate(file.service):
             tags.append({"name": service.name, **comments.at(6, place)})
             for number, method in enumerate(service.method):
@@ -250,7 +250,13 @@ def enumeration(enum: EnumDescriptorProto, comments: Comments, path: tuple[int, 
 
 
 def reference(type_name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{type_name.rpartition('.')[2]}"}
+    return {"$ref": f"#/components/schemas/{name_of(type_name)}"}
+
+
+def name_of(type_name: str) -> str:
+    """The name of a schema. A frontier and a node may have messages of the same name."""
+    package, _, name = type_name.rpartition(".")
+    return f"Node.{name}" if package == ".toehold.node.v1" else name
 
 
 if __name__ == "__main__":
