@@ -67,8 +67,9 @@ def _running(look: Look, _: Sequence[Event]) -> Verdict:
         more = f" (and {counted(len(wrong) - 1, 'further problem')})" if len(wrong) > 1 else ""
         return Verdict(BAD, f"Trouble: {wrong[0]}{more}. {pace}", setting)
     runs_s = -seconds_until(look.statistics, look.status.reach_time)
-    if rate == 0 and runs_s > START_S:
-        return Verdict(WAITING, f"Waiting: {look.why or 'no page for some seconds'}", setting)
+    if rate == 0:
+        tone, word = (WAITING, "Waiting") if runs_s > START_S else (GOOD, "Starting")
+        return Verdict(tone, f"{word}: {look.why or 'no page for some seconds'}", setting)
     return Verdict(GOOD, f"Healthy: {pace}", setting)
 
 

@@ -88,7 +88,7 @@ def test_a_browser_logs_in_with_a_token_and_acts_in_its_name(guarded: Guarded) -
 def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> None:
     with guarded.browser("operate") as http:
         body = {"crawl": guarded.crawl, "spec": {"weight": 2}}
-        for secret in (None, "", "wrong", "ü".encode()):
+        for secret in (None, "", "wrong"):
             headers = {} if secret is None else {"x-csrf-token": secret}
             del http.headers["x-csrf-token"]
             refused = http.post(f"{RPC}/UpdateCrawl", json=body, headers=headers)
