@@ -56,9 +56,7 @@ WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a
 _log = structlog.get_logger()
 
 
-@click.command(
-    cls=Program, variables=VARIABLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.command(cls=Program, variables=VARIABLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--data",
     metavar="DIR",

@@ -55,8 +55,8 @@ def stop_events(config: Config) -> Stop:
 
 
 def reread_at_hangup(config: Config, *, is_managed: bool) -> None:
-    """At SIGHUP take the log's level from the settings file. Without one, SIGHUP ends the frontier, as the end
-    of its terminal does; under a service manager, whose reload it is, it does nothing."""
+    """At SIGHUP take the log's level from the settings file. Without one, SIGHUP ends the frontier, as the
+    end of its terminal does. A service manager sends it to reload: then it changes nothing."""
     path = config.settings_file
 
     def reread() -> None:

@@ -25,7 +25,7 @@ class ServiceManager:
 
     @classmethod
     def of_process(cls, environment: MutableMapping[str, str] = os.environ) -> "ServiceManager":
-        """The one that started this process. Takes it out of the environment, so that no child speaks to it."""
+        """The one that started this process. It leaves the environment, so that no child speaks to it."""
         address, microseconds, process = (environment.pop(name, "") for name in OF_SERVICE_MANAGER)
         is_mine = not process or process == str(os.getpid())
         watched = address and is_mine and microseconds.isascii() and microseconds.isdigit()

@@ -1,4 +1,4 @@
-"""Options by variables of the environment: `--tls-cert` of toehold-frontier is TOEHOLD_FRONTIER_TLS_CERT, too."""
+"""Options by variables of the environment: TOEHOLD_FRONTIER_TLS_CERT is --tls-cert of toehold-frontier."""
 
 import os
 import re
@@ -41,7 +41,11 @@ def long_name(option: click.Parameter) -> str:
 def settable(command: click.Command) -> Iterator[click.Option]:
     """The options of a command that may come from elsewhere: all but --version and hidden ones."""
     for option in command.params:
-        if isinstance(option, click.Option) and not option.hidden and long_name(option) not in ("version", ""):
+        if (
+            isinstance(option, click.Option)
+            and not option.hidden
+            and long_name(option) not in ("version", "")
+        ):
             yield option
 
 
@@ -53,7 +57,7 @@ def give_variables(command: click.Command, prefix: str) -> None:
         own = shared_variables(option)
         if own and option.show_envvar:  # help names the shared one alone: it is the same everywhere
             option.show_envvar = False
-            option.help = f"{option.help}  [variable: {', '.join(own)}]"
+            option.help = f"{option.help}  [env var: {', '.join(own)}]"
         option.envvar = [f"{prefix}_{long_name(option).upper()}", *own]
     for name, below in getattr(command, "commands", {}).items():
         give_variables(below, f"{prefix}_{name.replace('-', '_').upper()}")
