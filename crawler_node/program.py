@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import structlog
 
 from toehold import logs
 from toehold.extras import advice, lacking, packages_of
 from toehold.options.command import spelt_out
 from toehold.options.file import config_option
-from toehold.options.variables import unknown_variables, variables
+from toehold.options.warning import warn_of_unknown_variables
 from toehold.service_manager import ServiceManager
 from toehold.starting import fast_imports
 from toehold.tracing import EXTRA, checked_endpoint, tracer_of
@@ -33,12 +32,9 @@ from .process import NodeExitCode, NodeOptions, ready_line
 from .signals import SIGNALS, watch
 
 VARIABLES = "TOEHOLD_NODE"
-OTHERS = ("TOEHOLD_FRONTIER_", "TOEHOLD_URLFRONTIER_")  # other programs' variables
 MAX_TOES = 1000
 MAX_PROCESSES = 64
 MAX_NAME_CHARS = 128
-
-log = structlog.get_logger()
 
 _Directory = click.Path(path_type=Path)
 _File = click.Path(path_type=Path, dir_okay=False)
@@ -317,9 +313,8 @@ def main(**given: Any) -> None:
     # Several processes of a node write to one log, so each names itself.
     own = {} if options.worker is None else {"node": options.name}
     logs.configure(options.log_format, options.log_level, **own)
-    if options.worker is None:  # its supervisor has told them
-        for unknown in unknown_variables(os.environ, variables(main), [f"{VARIABLES}_"], OTHERS):
-            log.warning("unknown_variable", variable=unknown.name, advice=unknown.advice)
+    if options.worker is None:  # its supervisor has warned
+        warn_of_unknown_variables(main, f"{VARIABLES}_")
     manager = ServiceManager.of_process()
     server = bound_server(options)
     if options.processes is not None and options.worker is None:

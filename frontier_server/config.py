@@ -36,7 +36,6 @@ class ConfigError(Exception):
 class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     """The settings of a settings file (TOML). Flags and variables win over it."""
 
-    data: str = ""
     listen: str = DEFAULT_LISTEN
     insecure: bool = False
     tls_cert: str = ""
@@ -53,6 +52,7 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     otlp: str = ""
     trace_ratio: float = 0.01
     metrics: str | None = None  # None: not served
+    data: str = ""
     read_only: bool = False
 
 

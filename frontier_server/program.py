@@ -6,7 +6,6 @@ nothing acknowledged is lost); 6 the store is damaged (`--salvage`); 7 with
 `--read-only`: a frontier runs on the data directory.
 """
 
-import os
 import re
 import resource
 import signal
@@ -28,10 +27,9 @@ from toehold.options.variables import (
     long_name,
     settable,
     source_of,
-    unknown_variables,
     variable_used,
-    variables,
 )
+from toehold.options.warning import warn_of_unknown_variables
 from toehold.service_manager import ServiceManager
 from toehold.starting import fast_imports
 
@@ -48,7 +46,6 @@ from .stores.rocks import StoreUnavailable
 from .stores.unchanged import StoreInUse
 
 VARIABLES = "TOEHOLD_FRONTIER"
-OTHERS = ("TOEHOLD_NODE_", "TOEHOLD_URLFRONTIER_")  # other programs' variables
 MIN_DESCRIPTORS = 64
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7
 WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
@@ -195,8 +192,7 @@ def main(
     except ConfigError as problem:
         _exit(EXIT_USAGE, _with_source(str(problem)))
     logs.configure(config.log_format, config.log_level)
-    for unknown in unknown_variables(os.environ, variables(main), [f"{VARIABLES}_"], OTHERS):
-        _log.warning("unknown_variable", variable=unknown.name, advice=unknown.advice)
+    warn_of_unknown_variables(main, f"{VARIABLES}_")
     if config_file is not None or manager:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can be obeyed
     leave_out_callers_doings()

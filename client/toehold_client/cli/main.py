@@ -13,7 +13,7 @@ import click
 
 from toehold.options.command import name_source
 from toehold.options.file import config_option
-from toehold.options.variables import give_variables, unknown_variables, variables
+from toehold.options.variables import PREFIX, give_variables, unknown_variables
 from toehold_client.errors import InvalidSpec, ToeholdError, UnexpectedAnswer
 
 from . import output
@@ -24,10 +24,6 @@ from .help import Sections
 _EXIT_CODES = "\b\nExit codes:\n" + "\n".join(
     f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()
 )
-
-
-_VARIABLES = "TOEHOLD"
-_OTHERS = ("TOEHOLD_FRONTIER_", "TOEHOLD_NODE_", "TOEHOLD_URLFRONTIER_")  # other programs' variables
 
 
 def _usual_file() -> Path | None:
@@ -64,7 +60,7 @@ def toehold() -> None:
 
 
 toehold.add_sections(SECTIONS)
-give_variables(toehold, _VARIABLES)
+give_variables(toehold, PREFIX)
 
 
 def main() -> NoReturn:
@@ -109,8 +105,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def _note_unknown_variables() -> None:
     """Warns of variables that look as if they were options, and are none. Their names are often misspelt."""
-    if not any(name.startswith(f"{_VARIABLES}_") for name in os.environ):
-        return
-    prefixes = [f"{_VARIABLES}_{name.upper()}_" for name in toehold.commands]
-    for unknown in unknown_variables(os.environ, variables(toehold), prefixes, _OTHERS):
+    prefixes = (f"{PREFIX}_{name.upper()}_" for name in toehold.commands)
+    for unknown in unknown_variables(os.environ, toehold, *prefixes):
         output.note(f"Warning: unknown variable {unknown.name}: {unknown.advice}")

@@ -22,7 +22,7 @@ _FILE = "toehold.options.file"
 _CONFIG = "config"
 
 Defaults = dict[str, Any]
-"""What click takes as `default_map`: values by the name of a parameter, and a table for each command below."""
+"""What click takes as `default_map`: values by the name of a parameter, a table for each command below."""
 
 
 def config_option(

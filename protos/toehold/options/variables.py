@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -10,6 +10,8 @@ import click
 from click.core import ParameterSource
 
 PREFIX = "TOEHOLD"
+OF_PROGRAMS = ("TOEHOLD_FRONTIER_", "TOEHOLD_NODE_", "TOEHOLD_URLFRONTIER_")
+"""How the variables of one program alone begin."""
 
 _LIKENESS = 0.85
 # What Kubernetes and Docker set for a service `toehold-frontier` beside a container.
@@ -78,23 +80,25 @@ def variables(command: click.Command) -> Iterator[str]:
 
 
 def unknown_variables(
-    environment: Mapping[str, str], known: Iterable[str], prefixes: Iterable[str], foreign: Iterable[str] = ()
+    environment: Mapping[str, str], command: click.Command, *prefixes: str
 ) -> list[UnknownVariable]:
-    """The variables that are none of the `known` ones, but begin with one of `prefixes`, or are misspelt.
+    """The variables that no option of a command has, although they begin with one of `prefixes`, or are
+    similar to one that an option has.
 
-    Those that begin with one of `foreign` are other programs'. Kubernetes sets some for its services, which
-    are left out.
+    They are no errors. Other programs have variables, and a later version of this one; Kubernetes sets some
+    for services, which are left out.
     """
-    all_known = set(known)
-    own, others = tuple(prefixes), tuple(foreign)
+    others = tuple(each for each in OF_PROGRAMS if each not in prefixes)
+    all_known: set[str] = set()
     found = []
     for name in sorted(environment):
-        if not name.startswith(f"{PREFIX}_") or name in all_known or not environment[name]:
+        if not name.startswith(f"{PREFIX}_") or not environment[name]:
             continue
-        if name.startswith(others) or _is_of_service(name, environment[name]):
+        all_known = all_known or set(variables(command))
+        if name in all_known or name.startswith(others) or _is_of_service(name, environment[name]):
             continue
         close = get_close_matches(name, all_known, 1, _LIKENESS)
-        if close or name.startswith(own):
+        if close or name.startswith(prefixes):
             found.append(UnknownVariable(name, close[0] if close else ""))
     return found
 
