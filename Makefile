@@ -70,6 +70,7 @@ check: $(SETUP)
 	$(PY) tools/errors.py --check
 	$(PY) tools/roles.py --check
 	$(PY) tools/metrics.py --check
+	$(PY) tools/variables.py --check
 	$(PY) tools/conformance.py --check
 	$(PY) tools/diagrams.py --check
 
@@ -153,6 +154,7 @@ generate: $(SETUP)
 	@$(PY) tools/errors.py
 	@$(PY) tools/roles.py
 	@$(PY) tools/metrics.py
+	@$(PY) tools/variables.py
 	@$(PY) tools/conformance.py
 	@$(PY) tools/diagrams.py
 

@@ -27,9 +27,8 @@ def program(told: Told) -> click.Command:
     @click.option("--worker", hidden=True)
     @config_option("A file.")
     @click.version_option("1")
-    @click.pass_context
-    def main(context: click.Context, **given: Any) -> None:
-        told.update(given, spelt_out=spelt_out(context))
+    def main(**given: Any) -> None:
+        told.update(given, spelt_out=spelt_out(click.get_current_context()))
 
     return main
 
