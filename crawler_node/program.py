@@ -389,7 +389,7 @@ def _supervise(options: NodeOptions, server: NodeServer, manager: ServiceManager
 
     supervisor = Supervisor(processes, options.toes, command, options.hang_seconds)
     metrics = workers_metrics(options, supervisor)
-    server.start(MultiProcessControl(supervisor, options.name, options.frontier), serving=False)
+    server.start(MultiProcessControl(supervisor, options.name, options.frontier))
     supervisor.when_draining(lambda: _end(server, manager))
     supervisor.when_alive(manager.alive)
     watch(supervisor.drain, supervisor.orphaned, options, supervisor.pass_on)

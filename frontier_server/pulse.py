@@ -44,6 +44,7 @@ class Pulse:
     async def _beat(self) -> None:
         """Wait for one answer, and tell if it takes too long."""
         asked = asyncio.ensure_future(self._ask())
+        asked.add_done_callback(_noted)  # it may fail while the pulse itself ends
         try:
             done, _ = await asyncio.wait((asked,), timeout=self._patience_s)
             if not done:
@@ -56,3 +57,8 @@ class Pulse:
         finally:
             asked.cancel()
         self._manager.alive()
+
+
+def _noted(asked: asyncio.Future[object]) -> None:
+    if not asked.cancelled():
+        asked.exception()

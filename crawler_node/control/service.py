@@ -89,8 +89,8 @@ class NodeServer:
         everywhere = address.host in ("0.0.0.0", "::")
         self.told_address = f"{socket.gethostname()}:{port}" if everywhere else self.address
 
-    def start(self, handler: ControlHandler, *, serving: bool = True) -> None:
-        """Begins to answer. Health tells `serving`, for a node that may not be ready yet."""
+    def start(self, handler: ControlHandler) -> None:
+        """Begins to answer. Health does not tell yet that the node serves."""
         keep_log_clean()
         guarded: typing.Any = Guarded(
             self._server,
@@ -101,7 +101,7 @@ class NodeServer:
         node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(handler), guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
         add_reflection(guarded, (SERVICE, health.SERVICE_NAME), asynchronous=False)
-        self._tell(serving)
+        self._tell(False)
         self._server.start()
 
     def serving(self) -> None:

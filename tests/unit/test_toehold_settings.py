@@ -8,7 +8,14 @@ from typing import Any
 import click
 import pytest
 
-from toehold.options.variables import long_name, settable, shared_variables
+from crawler_node.program import main as node
+from toehold.options.variables import (
+    SHARED,
+    long_name,
+    settable,
+    shared_variables,
+    unknown_variables,
+)
 from toehold_client.cli.commands import options
 from toehold_client.cli.main import run, toehold
 
@@ -160,6 +167,15 @@ def test_a_home_that_cannot_be_found_has_no_file(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setattr("pathlib.Path.home", no_home)
     assert run(["completion", "bash"]) == 0
+
+
+def test_the_variables_that_commands_share_are_no_misspelt_ones_of_other_programs() -> None:
+    def shared(command: click.Command) -> set[str]:
+        own = {name for option in settable(command) for name in shared_variables(option)[1:]}
+        return own.union(*(shared(below) for below in getattr(command, "commands", {}).values()))
+
+    assert shared(toehold) | {"TOEHOLD_CONFIG"} == SHARED
+    assert unknown_variables(dict.fromkeys(SHARED, "x"), node, "TOEHOLD_NODE_") == []
 
 
 def test_each_option_has_a_variable_of_its_command() -> None:

@@ -12,6 +12,21 @@ from click.core import ParameterSource
 PREFIX = "TOEHOLD"
 OF_PROGRAMS = ("TOEHOLD_FRONTIER_", "TOEHOLD_NODE_", "TOEHOLD_URLFRONTIER_")
 """How the variables of one program alone begin."""
+SHARED = frozenset(
+    f"{PREFIX}_{name}"
+    for name in (
+        "CALLERS",
+        "CONFIG",
+        "CRAWL",
+        "DIR",
+        "FRONTIER",
+        "TLS_CA",
+        "TLS_CERT",
+        "TLS_KEY",
+        "TOKEN_FILE",
+    )
+)
+"""Those of several commands of `toehold`, which are no misspelt ones of other programs."""
 
 _LIKENESS = 0.85
 # What Kubernetes and Docker set for a service `toehold-frontier` beside a container.
@@ -95,7 +110,12 @@ def unknown_variables(
         if not name.startswith(f"{PREFIX}_") or not environment[name]:
             continue
         all_known = all_known or set(variables(command))
-        if name in all_known or name.startswith(others) or _is_of_service(name, environment[name]):
+        if (
+            name in all_known
+            or name in SHARED
+            or name.startswith(others)
+            or _is_of_service(name, environment[name])
+        ):
             continue
         close = get_close_matches(name, all_known, 1, _LIKENESS)
         if close or name.startswith(prefixes):
