@@ -63,7 +63,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.TIMED_OUT: "--wait ran out",
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
     ExitCode.ABORTED: "run: the crawl was stopped",
-    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node, toe thread or service",
+    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node, toe or service",
     ExitCode.DENIED: "it is unknown who calls, or the caller may not do this",
     ExitCode.NOT_SERVING: "health: it answers, but does not serve",
     ExitCode.INTERRUPTED: "interrupted",
