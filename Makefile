@@ -71,6 +71,7 @@ check: $(SETUP)
 	$(PY) tools/roles.py --check
 	$(PY) tools/openapi.py --check
 	$(PY) tools/metrics.py --check
+	$(PY) tools/variables.py --check
 	$(PY) tools/conformance.py --check
 	$(PY) tools/diagrams.py --check
 
@@ -155,6 +156,7 @@ generate: $(SETUP)
 	@$(PY) tools/roles.py
 	@$(PY) tools/openapi.py
 	@$(PY) tools/metrics.py
+	@$(PY) tools/variables.py
 	@$(PY) tools/conformance.py
 	@$(PY) tools/diagrams.py
 

@@ -54,7 +54,8 @@ def assembled(
     tracer: Tracer | None = None,
     metrics: "NodeMetrics | None" = None,
 ) -> Node:
-    """Returns a node that is not started; its NodeService is, and its metrics are served. Raises Unusable."""
+    """Returns a node that is not started; its NodeService is, and its metrics are served. Raises
+    Unusable."""
     meter = metrics.meter if metrics is not None else UNMEASURED
     session = uuid.uuid4().hex
     contact = Contact()
@@ -91,7 +92,6 @@ def assembled(
     if metrics is not None:
         metrics.show(node, archive, _directories(options), options.disk_reserve_mib * MIB)
     server.start(SingleProcessControl(node, options.name, options.frontier, session))
-    node.when_draining(server.not_serving)
     return node
 
 

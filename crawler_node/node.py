@@ -119,6 +119,7 @@ class Node:
         self._max_left_behind = max_left_behind
         self._draining = False
         self._on_draining: Callable[[], None] = lambda: None
+        self._on_alive: Callable[[], None] = lambda: None
         self._ended = threading.Event()
         self._heartbeat = Heartbeat(
             frontier,
@@ -154,6 +155,10 @@ class Node:
     def when_draining(self, act: Callable[[], None]) -> None:
         """Sets what to do when the node begins to end."""
         self._on_draining = act
+
+    def when_alive(self, act: Callable[[], None]) -> None:
+        """Sets what to do, again and again, as long as the node keeps its toe threads in order."""
+        self._on_alive = act
 
     def held_counts(self) -> dict[Stage, int]:
         """How many leases it holds, by stage."""
@@ -273,6 +278,7 @@ class Node:
                 self._archive.tend()
             self._pool.watch()
             self._chain.mend()
+            self._on_alive()
             left_behind = self._pool.left_behind_count
             if left_behind > self._max_left_behind and not worn_out:
                 log.error("worn_out", toes=left_behind)

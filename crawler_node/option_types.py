@@ -5,8 +5,10 @@ from typing import Any
 
 import click
 
+from toehold.options.command import Program
 
-class GroupedCommand(click.Command):
+
+class GroupedCommand(Program):
     """A command whose help lists its options under headings, in the order of their declaration.
 
     `headings` has each heading by the name of the option that it begins with.

@@ -13,6 +13,10 @@ import click
 
 from toehold import logs
 from toehold.extras import advice, lacking, packages_of
+from toehold.options.command import spelt_out
+from toehold.options.file import config_option
+from toehold.options.warning import warn_of_unknown_variables
+from toehold.service_manager import ServiceManager
 from toehold.starting import fast_imports
 from toehold.tracing import EXTRA, checked_endpoint, tracer_of
 from toehold_client.credential_options import credential_options
@@ -27,6 +31,7 @@ from .option_types import GroupedCommand, Number
 from .process import NodeExitCode, NodeOptions, ready_line
 from .signals import SIGNALS, watch
 
+VARIABLES = "TOEHOLD_NODE"
 MAX_TOES = 1000
 MAX_PROCESSES = 64
 MAX_NAME_CHARS = 128
@@ -55,6 +60,7 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
 
 @click.command(
     cls=GroupedCommand,
+    variables=VARIABLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     headings={
         "frontier": "Fetching",
@@ -62,14 +68,16 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
         "resolves": "Network",
         "listen": "Control and logs",
         "hang_seconds": "Processes and threads that hang",
-        "version": "Other options",
+        "until_stdin_ends": "Other options",
     },
 )
 @click.option(
     "--frontier",
     metavar="HOST:PORT",
     default="127.0.0.1:7707",
+    envvar="TOEHOLD_FRONTIER",
     show_default=True,
+    show_envvar=True,
     help="Fetch for this frontier. It may stop and start again while the node runs.",
 )
 @credential_options(
@@ -268,6 +276,7 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
     is_flag=True,
     help="End soon after standard input does, as it does when the parent process dies.",
 )
+@config_option("Settings file (TOML), whose keys are options: max_file_mib = 100. Options and variables win.")
 @click.option("--worker", type=int, hidden=True)
 @click.option("--node-service", default="", hidden=True)
 @click.version_option(package_name="toehold-crawler")
@@ -279,6 +288,9 @@ def main(**given: Any) -> None:
 
     At a signal the node finishes the pages that it is fetching, returns the URIs that it has not started, and
     reports everything. A second signal breaks the fetches off. Killing the node loses nothing.
+
+    A variable of the environment can take the place of each option: TOEHOLD_NODE_MAX_FILE_MIB that of
+    --max-file-mib.
 
     \b
     Exit codes:
@@ -301,19 +313,22 @@ def main(**given: Any) -> None:
     # Several processes of a node write to one log, so each names itself.
     own = {} if options.worker is None else {"node": options.name}
     logs.configure(options.log_format, options.log_level, **own)
+    if options.worker is None:  # its supervisor has warned
+        warn_of_unknown_variables(main, f"{VARIABLES}_")
+    manager = ServiceManager.of_process()
     server = bound_server(options)
     if options.processes is not None and options.worker is None:
         if lacking("node"):  # its workers could not tell
             sys.exit(advice("node", "toehold-node"))
         if options.otlp and lacking(EXTRA):
             sys.exit(advice(EXTRA, "toehold-node"))
-        code = _supervise(options, server)
+        code = _supervise(options, server, manager)
     else:
-        code = _fetch(options, server)
+        code = _fetch(options, server, manager)
     sys.exit(code)
 
 
-def _fetch(options: NodeOptions, server: NodeServer) -> int:
+def _fetch(options: NodeOptions, server: NodeServer, manager: ServiceManager) -> int:
     """Runs a node of one process, or a worker process; its exit code."""
     with packages_of("node", "toehold-node"), fast_imports():
         from .assembly import Unusable, assembled  # a supervisor needs none of what these import
@@ -335,8 +350,10 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
     except RuntimeError as error:  # the system has no more threads
         message = f"the system refuses to start {options.toes} toe threads: {error}; give fewer --toes"
         return _failure(message, NodeExitCode.UNREPORTED)
+    node.when_draining(lambda: _end(server, manager))
+    node.when_alive(manager.alive)
     watch(node.drain, node.orphaned, options, lambda number: None)
-    _say(ready_line(options, server.address, metrics.address if metrics is not None else ""))
+    _ready(options, server, manager, metrics.address if metrics is not None else "")
     code = node.wait()
     if options.worker is None:  # a supervisor tells it for all of its workers
         _tell_end(code, options)
@@ -351,14 +368,14 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
     return code
 
 
-def _supervise(options: NodeOptions, server: NodeServer) -> int:
+def _supervise(options: NodeOptions, server: NodeServer, manager: ServiceManager) -> int:
     """Runs a node of several processes; its exit code."""
     processes = options.processes or 1
     if processes > options.toes:
         raise click.BadParameter(
             f"{processes} processes need {processes} toes or more, got {options.toes}", param_hint="'--toes'"
         )
-    own = sys.argv[1:]
+    own = spelt_out(click.get_current_context())  # a settings file may have changed when a worker starts anew
     bytes_per_second = -(-options.max_bytes_per_second // processes)
 
     def command(number: int, share: int) -> Sequence[str]:
@@ -373,18 +390,29 @@ def _supervise(options: NodeOptions, server: NodeServer) -> int:
     supervisor = Supervisor(processes, options.toes, command, options.hang_seconds)
     metrics = workers_metrics(options, supervisor)
     server.start(MultiProcessControl(supervisor, options.name, options.frontier))
-    supervisor.when_draining(server.not_serving)
+    supervisor.when_draining(lambda: _end(server, manager))
+    supervisor.when_alive(manager.alive)
     watch(supervisor.drain, supervisor.orphaned, options, supervisor.pass_on)
     metrics_address = metrics.address if metrics is not None else ""
-    code = supervisor.run(lambda: _say(ready_line(options, server.address, metrics_address)))
+    code = supervisor.run(lambda: _ready(options, server, manager, metrics_address))
     _tell_end(code, options)
     server.stop()
     return code
 
 
-def _say(line: str) -> None:
+def _ready(options: NodeOptions, server: NodeServer, manager: ServiceManager, metrics_address: str) -> None:
+    """Tells everybody that the node fetches."""
+    server.serving()
+    line = ready_line(options, server.address, metrics_address)
     with suppress(OSError):  # nobody reads it
         click.echo(line)
+    manager.ready(line)
+
+
+def _end(server: NodeServer, manager: ServiceManager) -> None:
+    """Tells everybody that the node begins to end."""
+    server.not_serving()
+    manager.stopping("Finishing the pages that it is fetching, and reporting")
 
 
 def _tell_end(code: int, options: NodeOptions) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import tomli
 
 from toehold.addresses import Address, parsed_address
 from toehold.logs import FORMATS, LEVELS
+from toehold.toml_file import FileUnusable, read_settings
 from toehold.tracing import checked_endpoint
 
 from .machine import memory_bytes
@@ -35,7 +35,7 @@ class ConfigError(Exception):
 
 
 class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The settings of a settings file (TOML). Flags win over it."""
+    """The settings of a settings file (TOML). Flags and variables win over it."""
 
     listen: str = DEFAULT_LISTEN
     insecure: bool = False
@@ -55,6 +55,8 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     metrics: str | None = None  # None: not served
     console: str | None = None  # None: not served
     console_hosts: str = ""
+    data: str = ""
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +95,11 @@ class Config:
 def read_file(path: Path) -> ServerFile:
     """The settings of a file. Raises ConfigError, which names the fault and its place."""
     try:
-        return _settings(tomli.loads(path.read_text(encoding="utf-8")))
-    except OSError as problem:
-        raise ConfigError(f"settings file {path}: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise ConfigError(
-            f"settings file {path} must be UTF-8 text, but byte {problem.start} is not"
-        ) from problem
-    except tomli.TOMLDecodeError as problem:
-        raise ConfigError(f"settings file {path} must be TOML: {problem}") from problem
+        return _settings(read_settings(path))
+    except FileUnusable as problem:
+        raise ConfigError(str(problem)) from problem
     except ConfigError as problem:
         raise ConfigError(f"settings file {path}: {problem}") from problem
-    except (ValueError, RecursionError):  # limits of Python's own
-        message = "a number has too many digits, or keys or values are nested too deeply"
-        raise ConfigError(f"settings file {path}: {message}") from None
 
 
 def _settings(values: dict[str, object]) -> ServerFile:
@@ -128,11 +121,10 @@ def usable(
     settings: ServerFile,
     until_stdin_ends: bool = False,
     set_clock: bool = False,
-    read_only: bool = False,
     settings_file: Path | None = None,
 ) -> Config:
     """Check settings. Raises ConfigError."""
-    if read_only and set_clock:
+    if settings.read_only and set_clock:
         raise ConfigError("--set-clock changes the data directory; use it without --read-only")
     listen = _address("listen", settings.listen, DEFAULT_LISTEN)
     _check_access(settings, listen)
@@ -176,7 +168,7 @@ def usable(
         sync=settings.durability == "power-loss",
         until_stdin_ends=until_stdin_ends,
         set_clock=set_clock,
-        read_only=read_only,
+        read_only=settings.read_only,
         tls_cert=_path(settings.tls_cert),
         tls_key=_path(settings.tls_key),
         tls_ca=_path(settings.tls_ca),

@@ -3,12 +3,15 @@ that only this user may enter. It is a client like any other: its users bring th
 """
 
 import asyncio
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import structlog
+
+from toehold.environment import for_child
 
 from .config import Config
 
@@ -43,6 +46,7 @@ class Console:
     async def _once(self) -> int:
         process = await asyncio.create_subprocess_exec(
             *self._command(),
+            env=_environment(),
             stdin=asyncio.subprocess.PIPE,  # its end tells that this process has ended, in whatever way
             start_new_session=True,
         )
@@ -54,7 +58,8 @@ class Console:
 
     def _command(self) -> list[str]:
         config = self._config
-        command = [sys.executable, "-P", "-m", "toehold_client", "console", "--until-stdin-ends"]
+        command = [sys.executable, "-P", "-m", "toehold_client", "--config", os.devnull]
+        command += ["console", "--until-stdin-ends"]
         command += ["--frontier", self.socket, "--listen", str(config.console), "--data", str(config.data)]
         command += ["--log-format", config.log_format, "--log-level", config.log_level]
         if not config.read_only:
@@ -66,6 +71,11 @@ class Console:
         if config.console is not None and not config.console.is_loopback and not config.console_encrypts:
             command.append("--insecure")
         return command
+
+
+def _environment() -> dict[str, str]:
+    """That of this process without settings: they are for commands that reach frontiers elsewhere."""
+    return {name: value for name, value in for_child(os.environ).items() if not name.startswith("TOEHOLD_")}
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

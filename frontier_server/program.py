@@ -6,6 +6,7 @@ nothing acknowledged is lost); 6 the store is damaged (`--salvage`); 7 with
 `--read-only`: a frontier runs on the data directory.
 """
 
+import re
 import resource
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import NoReturn
 
 import click
 import structlog
+from click.core import ParameterSource
 
 from toehold import logs
 from toehold.access.callers import Callers
@@ -21,6 +23,15 @@ from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
 from toehold.extras import advice, lacking
+from toehold.options.command import Program
+from toehold.options.variables import (
+    long_name,
+    settable,
+    source_of,
+    variable_used,
+)
+from toehold.options.warning import warn_of_unknown_variables
+from toehold.service_manager import ServiceManager
 from toehold.starting import fast_imports
 
 from . import salvaging
@@ -35,6 +46,7 @@ from .serving import CannotListen, serve
 from .stores.rocks import StoreUnavailable
 from .stores.unchanged import StoreInUse
 
+VARIABLES = "TOEHOLD_FRONTIER"
 MIN_DESCRIPTORS = 64
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7
 WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
@@ -42,19 +54,19 @@ WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a
 _log = structlog.get_logger()
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Program, variables=VARIABLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Directory of the store and the logs. Created if it is missing.",
+    metavar="DIR",
+    help="Directory of the store and the logs. Created if it is missing. Required, here, as a variable or in "
+    "the settings file.",
 )
 @click.option("--listen", help=f"HOST:PORT to serve on; port 0 takes a free one. Default {DEFAULT_LISTEN}.")
 @click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
-    help="Settings file (TOML). Options given here override it.",
+    help="Settings file (TOML). Options given here override it, and so do variables.",
 )
 @click.option("--tls-cert", metavar="FILE", help="The frontier's certificate (PEM). Callers then use TLS.")
 @click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")
@@ -144,23 +156,25 @@ _log = structlog.get_logger()
 @click.option(
     "--read-only",
     is_flag=True,
+    default=None,
     help="Only answer questions about the crawls. The data directory stays as it is.",
 )
 @click.version_option(
     version(), prog_name="toehold-frontier", message=f"%(prog)s, version %(version)s ({core_kind()} core)"
 )
 def main(
-    data: Path,
     config_file: Path | None,
     until_stdin_ends: bool,
     salvage: bool,
     set_clock: bool,
-    read_only: bool,
     **flags: str | float | bool | None,
 ) -> None:
     """Serve a crawl frontier.
 
     Prints one line once it serves. Logs on standard error.
+
+    A variable of the environment can take the place of each option: TOEHOLD_FRONTIER_TLS_CERT that of
+    --tls-cert.
 
     \b
     Exit codes:
@@ -172,18 +186,26 @@ def main(
       6  the store is damaged: see --salvage
       7  another frontier runs on the data directory (only with --read-only)
     """
+    manager = ServiceManager.of_process()
     try:
         file = read_file(config_file) if config_file is not None else ServerFile()
         for name, value in flags.items():
             if value is not None:
                 setattr(file, name, value)
-        config = usable(data, file, until_stdin_ends, set_clock, read_only, config_file)
-        if salvage and read_only:
+        if not file.data:
+            raise ConfigError(
+                f"data is missing: name the data directory with --data DIR, with {VARIABLES}_DATA, or as "
+                "data in the settings file"
+            )
+        data = Path(file.data)
+        config = usable(data, file, until_stdin_ends, set_clock, config_file)
+        if salvage and config.read_only:
             raise ConfigError("--salvage changes the data directory; use it without --read-only")
     except ConfigError as problem:
-        _exit(EXIT_USAGE, str(problem))
+        _exit(EXIT_USAGE, _with_source(str(problem)))
     logs.configure(config.log_format, config.log_level)
-    if config_file is not None:
+    warn_of_unknown_variables(main, f"{VARIABLES}_")
+    if config_file is not None or manager:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can be obeyed
     leave_out_callers_doings()
     if salvage:
@@ -199,8 +221,9 @@ def main(
     if config.metrics is not None:
         with fast_imports():  # the library takes a tenth of a start
             from .metrics import page  # noqa: F401  # here, so that it is frozen with the others
+    manager.status(f"Opening {data}")
     try:
-        store, clock = open_data_unchanged(config) if read_only else open_data(config)
+        store, clock = open_data_unchanged(config) if config.read_only else open_data(config)
     except StoreInUse as problem:
         _exit(EXIT_IN_USE, f"data directory {data}: {problem}")
     except (StoreUnavailable, OtherFormat) as problem:
@@ -212,7 +235,7 @@ def main(
     except StoreFailed as problem:
         _exit(EXIT_STORE, f"data directory {data}: {problem}")
     try:
-        failure = serve(config, store, clock, *access)
+        failure = serve(config, store, clock, *access, manager)
     except CannotListen as problem:
         store.close()
         _exit(EXIT_LISTEN, str(problem))
@@ -230,6 +253,16 @@ def main(
     if failure:
         _exit(EXIT_STORE, f"{failure}; the frontier stopped, so that it acknowledges only stored changes")
     store.close()
+
+
+def _with_source(problem: str) -> str:
+    """An error about a setting with the variable that its value came from, if it came from one."""
+    context = click.get_current_context()
+    for option in settable(main):
+        named = re.match(rf"{long_name(option)}\b", problem)
+        if named and source_of(context, option) is ParameterSource.ENVIRONMENT:
+            return f"{variable_used(option)}: {problem}"
+    return problem
 
 
 def _access(config: Config) -> tuple[ServerTls | None, Callers | None]:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -13,6 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from toehold.access.callers import Callers
 from toehold.access.server_tls import ServerTls
 from toehold.addresses import Address
+from toehold.service_manager import ServiceManager
 from toehold.tracing import tracer_of
 
 from .checkpoints import Checkpoints
@@ -22,6 +24,7 @@ from .console import Console
 from .crawl_log import CrawlLogs
 from .data_directory import recover
 from .exchange import Exchange
+from .pulse import Pulse
 from .runner import CLOSE_S, Runner
 from .service import (
     MAX_CALLS,
@@ -57,13 +60,18 @@ class CannotListen(Exception):
 
 
 def serve(
-    config: Config, store: RocksStore, clock: Clock, tls: ServerTls | None, callers: Callers | None
+    config: Config,
+    store: RocksStore,
+    clock: Clock,
+    tls: ServerTls | None,
+    callers: Callers | None,
+    manager: ServiceManager,
 ) -> str:
     """Serve until the end; returns the failure, or "". Ending takes a thread, which may be refused."""
     failure = ""
     try:
         with asyncio.Runner() as runner:
-            failure = runner.run(_serve(config, store, clock, tls, callers))
+            failure = runner.run(_serve(config, store, clock, tls, callers, manager))
     except MemoryError:
         failure = failure or "memory has run out"
     except RuntimeError as problem:
@@ -74,7 +82,12 @@ def serve(
 
 
 async def _serve(
-    config: Config, store: RocksStore, clock: Clock, tls: ServerTls | None, callers: Callers | None
+    config: Config,
+    store: RocksStore,
+    clock: Clock,
+    tls: ServerTls | None,
+    callers: Callers | None,
+    manager: ServiceManager,
 ) -> str:
     """Serve until asked to stop; returns the failure that ended it, or ""."""
     checkpoints = Checkpoints(config.data, store)
@@ -120,10 +133,12 @@ async def _serve(
         ) from problem
     bound = config.listen._replace(port=port)
     stop = stop_events(config)
-    reread_at_hangup(config)
+    reread_at_hangup(config, is_managed=bool(manager))
     await server.start()
     logging_task = None if config.read_only else runner.tasks.keep("crawl log", crawl_logs.run())
     runner.tasks.keep("watch of the clock", _watch_clock(clock))
+    pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), partial(_tell, health_service), manager)
+    runner.tasks.keep("pulse", pulse.run())
     if tls is not None:
         runner.tasks.keep("watch of the certificate", _watch_certificate(tls))
     if callers is not None:
@@ -142,9 +157,11 @@ async def _serve(
         core=core_kind(),
     )
     print(f"toehold-frontier serving on {bound}", flush=True)
+    manager.ready(f"Serving on {bound}")
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
+    manager.stopping("Stopping")
     await health_service.enter_graceful_shutdown()
     if console_task is not None:
         await runner.tasks.end(console_task)
@@ -205,10 +222,16 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     health_service = health.aio.HealthServicer()
     guarded: Any = Guarded(server)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, guarded)
-    for name in ("", *names):
-        await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
+    await _tell(health_service, True)
     add_reflection(guarded, (*names, health.SERVICE_NAME), asynchronous=True)
     return server, health_service
+
+
+async def _tell(health_service: health.aio.HealthServicer, serving: bool) -> None:
+    """Let health say whether the frontier serves."""
+    answer = health_pb2.HealthCheckResponse
+    for name in ("", *service_names()):
+        await health_service.set(name, answer.SERVING if serving else answer.NOT_SERVING)
 
 
 def _check_free(place: Address) -> None:

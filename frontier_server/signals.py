@@ -54,13 +54,15 @@ def stop_events(config: Config) -> Stop:
     return stop
 
 
-def reread_at_hangup(config: Config) -> None:
-    """At SIGHUP take the log's level from the settings file. Without one, SIGHUP ends the frontier."""
+def reread_at_hangup(config: Config, *, is_managed: bool) -> None:
+    """At SIGHUP take the log's level from the settings file. Without one, SIGHUP ends the frontier, as the
+    end of its terminal does. A service manager sends it to reload: then it changes nothing."""
     path = config.settings_file
-    if path is None:
-        return
 
     def reread() -> None:
+        if path is None:
+            _log.warning("no_settings_file", advice="start the frontier with --config to change it by SIGHUP")
+            return
         try:
             level = checked_log_level(read_file(path).log_level)
         except ConfigError as problem:
@@ -68,4 +70,5 @@ def reread_at_hangup(config: Config) -> None:
         else:
             logs.change_level(level)
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reread)
+    if path is not None or is_managed:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reread)

@@ -51,6 +51,11 @@ for number, handler in (
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 
+# The settings of whoever runs the tests are not the tests'.
+for name in [name for name in os.environ if name.startswith("TOEHOLD_") and name != "TOEHOLD_CORE"]:
+    del os.environ[name]
+os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
+
 if os.environ.get("TOEHOLD_CORE") == "compiled" and core_kind() != "compiled":
     pytest.exit("the compiled core was asked for, and is not what is imported", returncode=2)
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from toehold.environment import for_child
 from toehold_client.errors import FrontierUnavailable, ToeholdError
 
 LEASE_S = 4.0
@@ -51,7 +52,12 @@ class Frontier:
         ]
         with self._log.open("ab") as errors:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                env=for_child(os.environ),
             )
         ready = _READY.match(_first_line(self._process, _READY_S))
         if ready is None:

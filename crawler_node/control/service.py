@@ -90,7 +90,7 @@ class NodeServer:
         self.told_address = f"{socket.gethostname()}:{port}" if everywhere else self.address
 
     def start(self, handler: ControlHandler) -> None:
-        """Begins to answer."""
+        """Begins to answer. Health does not tell yet that the node serves."""
         keep_log_clean()
         guarded: typing.Any = Guarded(
             self._server,
@@ -101,8 +101,12 @@ class NodeServer:
         node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(handler), guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
         add_reflection(guarded, (SERVICE, health.SERVICE_NAME), asynchronous=False)
-        self._tell(True)
+        self._tell(False)
         self._server.start()
+
+    def serving(self) -> None:
+        """Makes health tell that the node fetches."""
+        self._tell(True)
 
     def not_serving(self) -> None:
         """Makes health tell that the node drains."""

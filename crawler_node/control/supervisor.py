@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 import structlog
 
@@ -23,6 +23,9 @@ LONGEST_REST_S = 60.0
 
 GOOD_LIFE_S = 60.0
 """A worker that lived for so long did not die soon."""
+
+ALIVE_S = 0.5
+"""How often it looks whether each worker is attended to."""
 
 log = structlog.get_logger()
 
@@ -47,6 +50,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._on_ready: Callable[[], None] = lambda: None
         self._on_draining: Callable[[], None] = lambda: None
+        self._on_alive: Callable[[], None] = lambda: None
         self.workers = [
             Worker(number, _command_of(command, number, self._shares), hang_s)
             for number in range(1, processes + 1)
@@ -60,6 +64,10 @@ class Supervisor:
     def when_draining(self, act: Callable[[], None]) -> None:
         """Sets what to do when the node begins to end."""
         self._on_draining = act
+
+    def when_alive(self, act: Callable[[], None]) -> None:
+        """Sets what to do, again and again, as long as each worker is attended to."""
+        self._on_alive = act
 
     def keep_shares(self, toes: int) -> list[int]:
         """Gives workers that start from now on their share of so many toe threads. Returns the shares."""
@@ -83,11 +91,19 @@ class Supervisor:
         """Starts the workers, and waits until they have ended. Returns the exit code of the node. Calls
         `on_ready` when all workers have begun to work."""
         self._on_ready = on_ready
-        for worker in self.workers:
-            threading.Thread(target=self._keep, args=(worker,), daemon=True).start()
+        keepers = [
+            threading.Thread(target=self._keep, args=(worker,), daemon=True) for worker in self.workers
+        ]
+        for keeper in keepers:
+            keeper.start()
         ended = 0
         while ended < len(self.workers):
-            event = self._events.get()
+            try:
+                event = self._events.get(timeout=ALIVE_S)
+            except Empty:
+                if ended + sum(keeper.is_alive() for keeper in keepers) >= len(keepers):
+                    self._on_alive()
+                continue
             if event is _SupervisorEvent.ENDED:
                 ended += 1
                 continue

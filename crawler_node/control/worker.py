@@ -14,6 +14,7 @@ import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.access.tokens import AUTHORIZATION, bearer, new_token
+from toehold.environment import for_child
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 from ..process import WORKER_TOKEN, metrics_of, service_of
@@ -67,7 +68,7 @@ class Worker:
             # A session of its own: Ctrl-C goes to the supervisor only, which tells the process to end.
             process = self._process = subprocess.Popen(
                 self._command(),
-                env=os.environ | {WORKER_TOKEN: token},
+                env=for_child(os.environ) | {WORKER_TOKEN: token},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

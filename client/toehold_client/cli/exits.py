@@ -49,6 +49,7 @@ class ExitCode(IntEnum):
     ABORTED = 8
     UNKNOWN = 9
     DENIED = 10
+    NOT_SERVING = 11
     INTERRUPTED = 130
 
 
@@ -62,8 +63,9 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.TIMED_OUT: "--wait ran out",
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
     ExitCode.ABORTED: "run: the crawl was stopped",
-    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node or toe thread",
+    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node, toe or service",
     ExitCode.DENIED: "it is unknown who calls, or the caller may not do this",
+    ExitCode.NOT_SERVING: "health: it answers, but does not serve",
     ExitCode.INTERRUPTED: "interrupted",
 }
 
@@ -123,6 +125,12 @@ class DirectoryRefused(CommandFailed):
 
 class ChildFailed(CommandFailed):
     """The frontier server or the crawler node could not be started, or ended too early."""
+
+
+class UnknownService(CommandFailed):
+    """A server has no gRPC service of this name."""
+
+    exit_code = ExitCode.UNKNOWN
 
 
 class Interrupted(CommandFailed):

@@ -6,10 +6,14 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from toehold.options.command import name_source
+from toehold.options.file import config_option
+from toehold.options.variables import PREFIX, give_variables, unknown_variables
 from toehold_client.errors import InvalidSpec, ToeholdError, UnexpectedAnswer
 
 from . import output
@@ -22,7 +26,24 @@ _EXIT_CODES = "\b\nExit codes:\n" + "\n".join(
 )
 
 
+def _usual_file() -> Path | None:
+    """The user's settings file, if there is one that can be reached."""
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    try:
+        # The standard lets programs ignore a path that is not absolute.
+        base = Path(folder) if folder.startswith("/") else Path.home() / ".config"
+        path = base / "toehold" / "toehold.toml"
+        return path if path.is_file() else None
+    except (OSError, RuntimeError):  # another user's home, or none
+        return None
+
+
 @click.group(cls=Sections, epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@config_option(
+    "Settings file (TOML). Options and variables win.  [default: toehold/toehold.toml in $XDG_CONFIG_HOME, "
+    "which is ~/.config by default]",
+    usual=_usual_file,
+)
 @click.version_option(package_name="toehold-crawler", prog_name="toehold")
 def toehold() -> None:
     """Crawl the web with a Toehold frontier.
@@ -31,11 +52,15 @@ def toehold() -> None:
     may run, be paused or have ended. With --json, commands print one JSON object, or one object per line for
     listings and events. Errors go to standard error.
 
+    A settings file or a variable of the environment can take the place of each option: TOEHOLD_DIR that of
+    --dir, TOEHOLD_WATCH_INTERVAL that of `watch --interval`.
+
     `toehold COMMAND --help` explains a command.
     """
 
 
 toehold.add_sections(SECTIONS)
+give_variables(toehold, PREFIX)
 
 
 def main() -> NoReturn:
@@ -47,9 +72,12 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs `toehold` with these arguments; the exit code. Errors go to standard error."""
+    _note_unknown_variables()
     try:
         code = toehold.main(list(arguments), prog_name="toehold", standalone_mode=False)
     except click.ClickException as error:  # wrong usage
+        if isinstance(error, click.BadParameter):
+            name_source(error)
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -73,3 +101,10 @@ def run(arguments: Sequence[str]) -> int:
         output.note(f"Error: {place}{error.strerror or error}")
         return ExitCode.FAILED
     return code if isinstance(code, int) else ExitCode.DONE
+
+
+def _note_unknown_variables() -> None:
+    """Warns of variables that look as if they were options, and are none. Their names are often misspelt."""
+    prefixes = (f"{PREFIX}_{name.upper()}_" for name in toehold.commands)
+    for unknown in unknown_variables(os.environ, toehold, *prefixes):
+        output.note(f"Warning: unknown variable {unknown.name}: {unknown.advice}")

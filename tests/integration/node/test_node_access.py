@@ -45,6 +45,7 @@ class Served:
         self.server.bind(Address("127.0.0.1", 0))
         run = Run(frontier, folder)
         self.server.start(SingleProcessControl(run.node, "n1", frontier.address, "s1"))
+        self.server.serving()
         stack.callback(run.node.drain)
         stack.callback(self.server.stop)
 

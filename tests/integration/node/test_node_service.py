@@ -38,6 +38,7 @@ class Served:
         self.server = NodeServer()
         self.server.bind(Address("127.0.0.1", 0))
         self.server.start(SingleProcessControl(self.run.node, "n1", frontier.address, "s1"))
+        self.server.serving()
         self.run.node.when_draining(self.server.not_serving)
         self.channel = grpc.insecure_channel(self.server.address)
         self.stub = node_pb2_grpc.NodeServiceStub(self.channel)
@@ -239,3 +240,21 @@ def test_lines_and_errors_of_a_call_have_its_request_id(served: Served) -> None:
             client.kill_toe(client.list_toes()[0].serial)
     killed = [line for line in lines if line["event"] == "toe_killed"]
     assert [(line["method"], line["request_id"]) for line in killed] == [("KillToe", "night-2")]
+
+
+def test_health_tells_that_a_node_serves_only_once_it_does(frontier: FakeFrontier, tmp_path: Path) -> None:
+    run, server = Run(frontier, tmp_path), NodeServer()
+    server.bind(Address("127.0.0.1", 0))
+    server.start(SingleProcessControl(run.node, "n1", frontier.address, "s1"))
+    try:
+        with grpc.insecure_channel(server.address) as channel:
+            stub: Any = health_pb2_grpc.HealthStub(channel)
+            for expected in (
+                health_pb2.HealthCheckResponse.NOT_SERVING,
+                health_pb2.HealthCheckResponse.SERVING,
+            ):
+                answer = stub.Check(health_pb2.HealthCheckRequest(service=SERVICE), timeout=PATIENCE_S)
+                assert answer.status == expected
+                server.serving()
+    finally:
+        server.stop()

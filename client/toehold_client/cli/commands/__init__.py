@@ -15,6 +15,7 @@ from .crawl import crawl
 from .crawls import crawls, delete
 from .events import events
 from .explain import explain
+from .health import health
 from .init import init
 from .jobs import jobs
 from .launch import create, launch
@@ -44,5 +45,5 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Steer": (pause, resume, hold, stop, reopen, set_settings, update, overrides, seeds, jobs),
     "Nodes": (nodes, conformance),
     "Access": (callers, tokens, certs),
-    "Upkeep": (crawls, checkpoints, verify, teardown, delete, completion),
+    "Upkeep": (health, crawls, checkpoints, verify, teardown, delete, completion),
 }

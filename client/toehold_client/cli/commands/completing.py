@@ -18,7 +18,7 @@ from toehold_client.credentials import Credentials
 from toehold_client.errors import ToeholdError
 
 from .given_credentials import given_credentials
-from .which_frontier import find_frontier, only_crawl
+from .which_frontier import chosen, find_frontier, only_crawl
 from .which_queues import names_of
 
 _PATIENCE_S = 0.5
@@ -36,8 +36,8 @@ def _completes(names: Names, *, of_crawl: bool) -> Complete:
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         until_s = time.monotonic() + _PATIENCE_S
-        given = context.params
         try:
+            given = chosen(context, context.params)
             with context.scope(cleanup=False):
                 address, crawl = find_frontier(given["frontier"], given.get("directory"))
                 credentials = None if given.get("directory") else given_credentials()

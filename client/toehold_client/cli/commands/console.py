@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -9,35 +10,18 @@ import click
 from toehold import logs
 from toehold.addresses import parsed_address
 from toehold.extras import packages_of
-from toehold_client.cli import frontier_file
+from toehold_client.cli.embedded.asking import frontier_in
 from toehold_client.errors import InvalidArgument
-from toehold_client.rpc.channel import DEFAULT_ADDRESS
 
-from .given_credentials import given_credentials, with_credentials
-from .which_frontier import check_only_one
+from .given_credentials import given_credentials
+from .options import frontier_options
 
 _File = click.Path(path_type=Path, dir_okay=False)
 _DEFAULT_LISTEN = "127.0.0.1:7780"
 
 
 @click.command()
-@click.option(
-    "--frontier",
-    metavar="HOST:PORT",
-    default=DEFAULT_ADDRESS,
-    envvar="TOEHOLD_FRONTIER",
-    show_default=True,
-    show_envvar=True,
-    help="The address of the frontier. It may stop and start again meanwhile.",
-)
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Show the crawl of a `toehold crawl` that runs in DIR, with its WARC files, logs and report.",
-)
-@with_credentials
+@frontier_options
 @click.option(
     "--listen",
     metavar="HOST:PORT",
@@ -98,10 +82,10 @@ def console(
 
     It also offers the contract as JSON over HTTP, at /v1/. The console acts in the name of whoever uses it:
     if the frontier knows its callers, users log in with their tokens. It stops at Ctrl-C or SIGTERM.
+
+    With --dir it also offers the crawl's WARC files, logs and report. If the crawl in DIR is not running, the
+    console only answers questions.
     """
-    check_only_one(directory)
-    if directory is not None:
-        frontier = frontier_file.find(directory).address
     try:
         address = parsed_address(listen, _DEFAULT_LISTEN)
     except ValueError as problem:
@@ -110,16 +94,19 @@ def console(
         from toehold_console.program import serve
         from toehold_console.settings import Settings
     logs.configure(log_format, log_level)
-    settings = Settings(
-        frontier=frontier,
-        listen=address,
-        credentials=given_credentials(),
-        https_cert=https_cert,
-        https_key=https_key,
-        host_names=host_names,
-        insecure=insecure,
-        data=data,
-        directory=directory,
-        session_key=session_key,
-    )
-    serve(settings, until_stdin_ends=until_stdin_ends)
+    with ExitStack() as stack:
+        if directory is not None:
+            frontier = stack.enter_context(frontier_in(directory)).address
+        settings = Settings(
+            frontier=frontier,
+            listen=address,
+            credentials=given_credentials(),
+            https_cert=https_cert,
+            https_key=https_key,
+            host_names=host_names,
+            insecure=insecure,
+            data=data,
+            directory=directory,
+            session_key=session_key,
+        )
+        serve(settings, until_stdin_ends=until_stdin_ends)

@@ -109,6 +109,8 @@ _running = section("This command")
     "directory",
     type=click.Path(path_type=Path),
     metavar="DIR",
+    envvar="TOEHOLD_DIR",
+    show_envvar=True,
     help="Keep the whole crawl in DIR.  [default: ./crawl-HOST, after the first URL's host]",
 )
 @_running(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from google.protobuf.message import Message
 
 from toehold_client.cli import output
@@ -22,7 +23,7 @@ from toehold_client.spec.plain import to_plain
 
 from .completing import crawl_names
 from .given_credentials import with_credentials
-from .which_frontier import only_crawl, reached
+from .which_frontier import chosen, only_crawl, reached
 
 TABLE_ROWS = 100
 
@@ -146,7 +147,9 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
         ) -> _T:
             asked = None if spec is None else spec_file.load(spec)
             if asked is not None:
-                name = name or asked.name
+                source = click.get_current_context().get_parameter_source("name")
+                if asked.name and source is not ParameterSource.COMMANDLINE:  # SPEC is on the command line
+                    name = asked.name
                 if not name:
                     raise InvalidSpec(f"{spec} has no name for the crawl; add one there, or use --crawl")
             with reached(frontier, directory) as (client, only):
@@ -159,7 +162,13 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
 
 
 def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
-    """Gives a command --frontier, --dir and credentials; `reached` and `find_frontier` interpret them."""
+    """Gives a command --frontier, --dir and credentials; `reached` and `find_frontier` interpret them. If
+    both options name a frontier, the command gets the one that counts."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> _T:
+        return command(**chosen(click.get_current_context(), given))
+
     frontier = click.option(
         "--frontier",
         metavar="HOST:PORT",
@@ -174,11 +183,21 @@ def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
         "directory",
         type=click.Path(path_type=Path),
         metavar="DIR",
+        envvar="TOEHOLD_DIR",
+        show_envvar=True,
         help="Use the frontier and the crawl of a `toehold crawl` in DIR. While it is not running, you can "
         "ask about it, but not change it.",
     )
-    return frontier(directory(with_credentials(command)))
+    return frontier(directory(with_credentials(run)))
 
 
 def _crawl_option(help_text: str) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
-    return click.option("--crawl", "name", metavar="NAME", shell_complete=crawl_names, help=help_text)
+    return click.option(
+        "--crawl",
+        "name",
+        metavar="NAME",
+        envvar="TOEHOLD_CRAWL",
+        show_envvar=True,
+        shell_complete=crawl_names,
+        help=help_text,
+    )

@@ -28,7 +28,6 @@ from toehold_client.cli.numbers import Real
 from toehold_client.controller import CrawlController
 
 from .options import crawl_options, json_option, with_crawl
-from .which_frontier import check_only_one
 
 SCREEN_S = 1.0
 """Between two pictures on a terminal."""
@@ -69,7 +68,6 @@ def watch(
     elif directory is None:
         _watch_frontier(frontier=frontier, directory=None, name=name, interval_s=interval_s, as_json=as_json)
     else:
-        check_only_one(directory)
         _watch(partial(OutsideObserver, directory, name), interval_s, as_json=as_json)
 
 

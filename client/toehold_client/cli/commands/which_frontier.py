@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -18,11 +19,15 @@ from .given_credentials import given_credentials
 
 CALL_TIMEOUT_S = 10.0
 _MOST_NAMED = 10
+_NAMES = {
+    ParameterSource.COMMANDLINE: "--frontier and --dir",
+    ParameterSource.ENVIRONMENT: "The variables TOEHOLD_FRONTIER and TOEHOLD_DIR",
+    ParameterSource.DEFAULT_MAP: "frontier and dir in the settings file",
+}
 
 
 def find_frontier(frontier: str, directory: Path | None) -> tuple[str, str]:
-    """A running frontier's address, and the crawl if `directory` names it. UsageError if both were given."""
-    check_only_one(directory)
+    """A running frontier's address, and the crawl if `directory` names it."""
     if directory is None:
         return frontier, ""
     found = frontier_file.find(directory)
@@ -33,9 +38,8 @@ def find_frontier(frontier: str, directory: Path | None) -> tuple[str, str]:
 def reached(frontier: str, directory: Path | None) -> Iterator[tuple[FrontierClient, str]]:
     """A client of the frontier, and the crawl if `directory` names it, inside the context.
 
-    If no frontier runs in `directory`, it is one that only answers questions. UsageError if both were given.
+    If no frontier runs in `directory`, it is one that only answers questions.
     """
-    check_only_one(directory)
     if directory is None:
         with FrontierClient(frontier, timeout_s=CALL_TIMEOUT_S, credentials=given_credentials()) as client:
             yield client, ""
@@ -47,11 +51,26 @@ def reached(frontier: str, directory: Path | None) -> Iterator[tuple[FrontierCli
         yield client, found.crawl
 
 
-def check_only_one(directory: Path | None) -> None:
-    """UsageError if both --frontier and --dir were given."""
-    source = click.get_current_context().get_parameter_source("frontier")
-    if directory is not None and source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--frontier and --dir both name a frontier. Give only one of them.")
+def chosen(context: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command was given, with one frontier. If --frontier and --dir both name one, that of the command
+    line counts, then that of a variable, then that of the settings file. The directory of a crawl also names
+    the crawl, unless --crawl was given in the same way. UsageError if both frontiers were given in one way.
+    """
+    own = dict(given)
+    if own.get("directory") is None:
+        return own
+    frontier, directory, crawl = (
+        context.get_parameter_source(name) or ParameterSource.DEFAULT
+        for name in ("frontier", "directory", "name")
+    )
+    if frontier is directory:
+        names = _NAMES.get(frontier, _NAMES[ParameterSource.COMMANDLINE])
+        raise click.UsageError(f"{names} both name a frontier. Give only one of them.")
+    if frontier < directory:
+        own["directory"] = None
+    elif "name" in own and crawl > directory:
+        own["name"] = None
+    return own
 
 
 def only_crawl(client: FrontierClient) -> str:

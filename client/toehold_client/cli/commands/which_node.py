@@ -107,13 +107,15 @@ def with_which_node(command: Callable[..., _T]) -> Callable[..., _T]:
     def run(
         *, names: Sequence[str], at: str | None, frontier: str, directory: Path | None, **others: Any
     ) -> _T:
+        source = click.get_current_context().get_parameter_source
+        if names and source("at") is not ParameterSource.COMMANDLINE:
+            at = None
         if len(names) + (at is not None) != 1:
             raise click.UsageError("Give one NODE, or an address with --at.")
         if at is None:
             with reached(frontier, directory) as (client, _):
                 return command(WhichNode(names[0], client, ""), **others)
-        source = click.get_current_context().get_parameter_source("frontier")
-        if directory is not None or source is ParameterSource.COMMANDLINE:
+        if ParameterSource.COMMANDLINE in (source("frontier"), source("directory")):
             raise click.UsageError("--at needs no frontier. Remove --frontier and --dir.")
         return command(WhichNode("", None, at), **others)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
+from toehold.environment import for_child
 from toehold_client.cli.exits import ChildFailed, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.output import harmless
@@ -208,5 +209,6 @@ def _readable(line: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """That of this process without credentials, which are for frontiers elsewhere."""
-    return {name: value for name, value in os.environ.items() if name not in VARIABLES.values()}
+    """That of this process without credentials, which are for frontiers elsewhere, and without options of
+    programs that were started by hand."""
+    return {name: value for name, value in for_child(os.environ).items() if name not in VARIABLES.values()}

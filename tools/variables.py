@@ -1,0 +1,72 @@
+"""Writes the tables of options and variables in docs/running.md from the programs, or checks that they are
+current.
+
+`variables.py --check` only compares, and exits with 1 where they differ.
+"""
+
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from crawler_node.program import main as node
+from frontier_server.config import ServerFile
+from frontier_server.program import main as frontier
+from toehold.options.variables import long_name, settable, shared_variables
+from toehold_client.cli.main import toehold
+from tools.commands import table
+from tools.generated_parts import update
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "running.md"
+HEAD = ("option", "variable", "key in the file", "meaning")
+SHARED_HEAD = ("variable", "option", "of")
+
+Row = tuple[str, ...]
+
+
+def main() -> None:
+    in_file = {field.name for field in msgspec.structs.fields(ServerFile)}
+    of_node = {long_name(option) for option in settable(node)} - {"config"}
+    update(
+        PAGE,
+        {
+            "frontier": lambda: table(HEAD, [*rows(frontier, in_file)]),
+            "node": lambda: table(HEAD, [*rows(node, of_node)]),
+            "shared": lambda: table(SHARED_HEAD, [*shared_rows()]),
+        },
+    )
+
+
+def rows(command: click.Command, in_file: Container[str]) -> Iterator[Row]:
+    """A row for each option of a program."""
+    context = click.Context(command, info_name=command.name)
+    for option in settable(command):
+        record = option.get_help_record(context)
+        assert record is not None, "hidden options have no variable"
+        names = ", ".join(f"`{name}`" for name in shared_variables(option))
+        key = f"`{long_name(option)}`" if long_name(option) in in_file else "–"
+        yield f"`{record[0]}`", names, key, " ".join(record[1].split())
+
+
+def shared_rows() -> Iterator[Row]:
+    """A row for each variable that several commands read."""
+    of: dict[tuple[str, str], list[str]] = {}
+    for command, option in (*options_of(toehold, ""), *options_of(node, "")):
+        for variable in shared_variables(option)[1:]:
+            flag = long_name(option).replace("_", "-")
+            of.setdefault((variable, f"--{flag}"), []).append(command)
+    for (variable, flag), commands in of.items():
+        whose = ", ".join(dict.fromkeys("`toehold-node`" if each == "" else "`toehold`" for each in commands))
+        yield f"`{variable}`", f"`{flag}`", whose
+
+
+def options_of(command: click.Command, path: str) -> Iterator[tuple[str, click.Option]]:
+    """The options of a command and of those below it, with the names of the commands."""
+    yield from ((path, option) for option in settable(command))
+    for name, below in getattr(command, "commands", {}).items():
+        yield from options_of(below, f"{path} {name}".strip())
+
+
+if __name__ == "__main__":
+    main()
