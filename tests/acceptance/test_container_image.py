@@ -1,4 +1,4 @@
-"""The steps of the container image's build, run without a container engine, and a crawl by what they install."""
+"""The steps of the image's build, run without a container engine, and a crawl by what they install."""
 
 from __future__ import annotations
 
