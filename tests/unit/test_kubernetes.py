@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from frontier_harness.deployed import (
     IMAGE,
     KUBERNETES,
     LONGEST_FETCH_S,
+    MONITORING,
     assert_is_safe,
     documents,
     flags,
@@ -24,7 +24,6 @@ from frontier_harness.deployed import (
 from crawler_node.node import ORDERLY
 
 BASE = KUBERNETES / "base"
-WITHOUT_TLS = KUBERNETES / "without-tls"
 (KUSTOMIZATION,) = documents(BASE / "kustomization.yaml")
 RESOURCES = [each for name in KUSTOMIZATION["resources"] for each in documents(BASE / name)]
 NAMED: dict[tuple[str, str], dict[str, Any]] = {
@@ -99,11 +98,16 @@ def test_the_kustomization_names_every_file_and_every_file_is_there() -> None:
     assert set(KUSTOMIZATION["resources"]) == files
     assert len(NAMED) == len(RESOURCES)
     (image,) = KUSTOMIZATION["images"]
-    assert image["name"] == IMAGE and re.fullmatch(r"\d+\.\d+\.\d+", image["newTag"])
-    (overlay,) = documents(WITHOUT_TLS / "kustomization.yaml")
-    assert (WITHOUT_TLS / overlay["resources"][0]).samefile(BASE)
-    patches = {each["path"] for each in overlay["patches"]}
-    assert patches == {file.name for file in WITHOUT_TLS.glob("*.yaml")} - {"kustomization.yaml"}
+    assert image["name"] == IMAGE == container(FRONTIER)["image"] == container(NODE)["image"]
+
+
+@pytest.mark.parametrize("folder", ["without-tls", "own-volumes"])
+def test_an_overlay_changes_the_base_and_names_every_file_of_its_own(folder: str) -> None:
+    (overlay,) = documents(KUBERNETES / folder / "kustomization.yaml")
+    base, *resources = overlay["resources"]
+    assert (KUBERNETES / folder / base).samefile(BASE)
+    files = {file.name for file in (KUBERNETES / folder).glob("*.yaml")} - {"kustomization.yaml"}
+    assert {*resources, *(each["path"] for each in overlay["patches"])} == files
 
 
 @pytest.mark.parametrize("version", ["1.30", kubernetes_validate.latest_version()])
@@ -194,9 +198,9 @@ def test_selectors_choose_the_pods_that_they_mean() -> None:
     for name, workload in WORKLOADS.items():
         assert selected(workload["spec"]["selector"]["matchLabels"]) == [workload], name
     for service in (each for (kind, _), each in NAMED.items() if kind == "Service"):
-        assert selected(service["spec"]["selector"]) == [FRONTIER]
+        (workload,) = selected(service["spec"]["selector"])
         for port in service["spec"]["ports"]:
-            assert ports(FRONTIER)[port["targetPort"]] == port["port"]
+            assert ports(workload)[port["targetPort"]] == port["port"]
     budget = NAMED["PodDisruptionBudget", "toehold-node"]["spec"]
     assert selected(budget["selector"]["matchLabels"]) == [NODE]
     assert budget["maxUnavailable"] < NODE["spec"]["replicas"]
@@ -208,6 +212,23 @@ def test_nodes_call_the_frontier_by_its_service() -> None:
     host, _, port = environment(NODE, NAMED)["TOEHOLD_FRONTIER"].partition(":")
     service = NAMED["Service", host]
     assert int(port) in {each["port"] for each in service["spec"]["ports"]}
+
+
+def test_prometheus_finds_the_metrics_and_differs_in_its_targets_alone() -> None:
+    (here,) = documents(KUBERNETES / "prometheus.yml")
+    (alone,) = documents(MONITORING / "prometheus.yml")
+    for job in alone["scrape_configs"]:
+        del job["static_configs"]
+    frontier, nodes = here["scrape_configs"]
+    (target,) = frontier.pop("static_configs")[0]["targets"]
+    (found,) = nodes.pop("dns_sd_configs")
+    assert here == alone
+    for address in (target, f"{found['names'][0]}:{found['port']}"):
+        host, _, port = address.partition(":")
+        name, namespace, kind = host.split(".")
+        assert (namespace, kind) == (KUSTOMIZATION["namespace"], "svc")
+        offered = {each["name"]: each["port"] for each in NAMED["Service", name]["spec"]["ports"]}
+        assert offered["metrics"] == int(port)
 
 
 def test_there_is_one_frontier_and_its_data_stay() -> None:
@@ -309,3 +330,28 @@ def test_without_tls_no_secret_is_left_and_kubernetes_own_probes_ask_the_frontie
         asked = container(frontier)[probe]
         assert asked["grpc"]["port"] == ports(frontier)["grpc"] and "exec" not in asked
         assert container(node)[probe]["exec"] == container(NODE)[probe]["exec"]
+
+
+def test_nodes_with_volumes_of_their_own_are_those_of_the_base_in_all_else() -> None:
+    resources = built("own-volumes")
+    for each in resources:
+        kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+    named = {(each["kind"], each["metadata"]["name"]): each for each in resources}
+    node = named.pop(("StatefulSet", "toehold-node"))
+    headless = named["Service", node["spec"]["serviceName"]]
+    assert named.keys() == NAMED.keys() - {
+        ("Deployment", "toehold-node"),
+        ("PersistentVolumeClaim", "toehold-warcs"),
+    }
+    assert headless["spec"]["selector"] == node["spec"]["selector"]["matchLabels"]
+    assert headless["spec"]["clusterIP"] == "None"
+    (claim,) = node["spec"]["volumeClaimTemplates"]
+    shared = pod(node).pop("volumes")
+    assert {each["name"] for each in shared} | {claim["metadata"]["name"]} == {
+        each["name"] for each in pod(NODE)["volumes"]
+    }
+    ours = {**container(node), "image": IMAGE}
+    assert ours == container(NODE)
+    assert {key: value for key, value in pod(node).items() if key != "containers"} == {
+        key: value for key, value in pod(NODE).items() if key not in ("containers", "volumes")
+    }
