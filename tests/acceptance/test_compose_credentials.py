@@ -11,15 +11,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import grpc
 import pytest
 from acceptance.programs import Programs, script
 from frontier_harness.deployed import CONTAINERS, documents, flags
 from frontier_harness.waiting import PATIENCE_S
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 (COMPOSE,) = documents(CONTAINERS / "compose.yaml")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OWN = ("frontier", "node", "operator", "console")
 ENDED, DENIED = 0, 10
+SERVING = health_pb2.HealthCheckResponse.SERVING
 
 Make: TypeAlias = Callable[..., str]
 """Runs the script with arguments; what it prints."""
@@ -94,6 +97,14 @@ def test_a_second_run_changes_nothing_and_an_argument_changes_what_it_says(
     assert all(name.startswith(("operator/", "authority/certs/operator.")) for name in changed)
 
 
+def health(address: str, own: Mapping[str, str]) -> int:
+    """What the health service at an address answers to the client that these variables describe."""
+    authority, key, cert = (Path(own[f"TOEHOLD_TLS_{name}"]).read_bytes() for name in ("CA", "KEY", "CERT"))
+    with grpc.secure_channel(address, grpc.ssl_channel_credentials(authority, key, cert)) as channel:
+        asked = health_pb2.HealthCheckRequest()
+        return health_pb2_grpc.HealthStub(channel).Check(asked, timeout=PATIENCE_S).status
+
+
 def test_frontier_node_and_client_trust_each_other_and_the_console_may_only_look(
     make: Make, directory: Path, tmp_path: Path
 ) -> None:
@@ -110,11 +121,14 @@ def test_frontier_node_and_client_trust_each_other_and_the_console_may_only_look
         started = flags("toehold-frontier", own)
         frontier = programs.start("frontier", script("toehold-frontier"), *started)
         address = frontier.wait_ready().rpartition(" ")[2]
+        assert health(address, own) == SERVING, "a health check shows the frontier's own certificate"
         own = here("node-1", "node", directory, tmp_path) | {"TOEHOLD_FRONTIER": address}
         programs.start("node", script("toehold-node"), *flags("toehold-node", own)).wait_ready()
         nodes = toehold("operator", "nodes", "--json")
         assert nodes.returncode == ENDED, nodes.stderr
-        assert [json.loads(line)["node"] for line in nodes.stdout.splitlines()] == ["node-1"]
+        (node,) = map(json.loads, nodes.stdout.splitlines())
+        assert node["node"] == "node-1"
+        assert health(node["service_address"], own) == SERVING
         assert toehold("operator", "nodes", "toes", "node-1").returncode == ENDED
         assert toehold("console", "nodes").returncode == ENDED
         drained = toehold("console", "nodes", "drain", "node-1")
