@@ -15,7 +15,7 @@ import grpc
 import pytest
 from acceptance.programs import Programs, script
 from frontier_harness.deployed import CONTAINERS, documents, flags
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 (COMPOSE,) = documents(CONTAINERS / "compose.yaml")
@@ -101,8 +101,8 @@ def health(address: str, own: Mapping[str, str]) -> int:
     """What the health service at an address answers to the client that these variables describe."""
     authority, key, cert = (Path(own[f"TOEHOLD_TLS_{name}"]).read_bytes() for name in ("CA", "KEY", "CERT"))
     with grpc.secure_channel(address, grpc.ssl_channel_credentials(authority, key, cert)) as channel:
-        asked = health_pb2.HealthCheckRequest()
-        return health_pb2_grpc.HealthStub(channel).Check(asked, timeout=PATIENCE_S).status
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        return int(stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S).status)
 
 
 def test_frontier_node_and_client_trust_each_other_and_the_console_may_only_look(
@@ -124,9 +124,8 @@ def test_frontier_node_and_client_trust_each_other_and_the_console_may_only_look
         assert health(address, own) == SERVING, "a health check shows the frontier's own certificate"
         own = here("node-1", "node", directory, tmp_path) | {"TOEHOLD_FRONTIER": address}
         programs.start("node", script("toehold-node"), *flags("toehold-node", own)).wait_ready()
-        nodes = toehold("operator", "nodes", "--json")
-        assert nodes.returncode == ENDED, nodes.stderr
-        (node,) = map(json.loads, nodes.stdout.splitlines())
+        listed = eventually(lambda: toehold("operator", "nodes", "--json").stdout, "the node to join")
+        (node,) = map(json.loads, listed.splitlines())
         assert node["node"] == "node-1"
         assert health(node["service_address"], own) == SERVING
         assert toehold("operator", "nodes", "toes", "node-1").returncode == ENDED

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from acceptance.programs import Programs, script
 from frontier_harness.deployed import KUBERNETES, ROOT, documents, flags
+from frontier_harness.waiting import eventually
 
 from toehold_client.cli.main import run
 
@@ -81,7 +82,11 @@ def test_frontier_and_node_start_with_the_secrets_of_the_manual(
         for name, value in {"CA": "ca.crt", "CERT": "alice.crt", "KEY": "alice.key"}.items():
             monkeypatch.setenv(f"TOEHOLD_TLS_{name}", f"certs/{value}")
         capsys.readouterr()
-        assert run(["nodes", "--frontier", address, "--json"]) == 0
-        (node,) = map(json.loads, capsys.readouterr().out.splitlines())
+
+        def nodes() -> list[str]:
+            assert run(["nodes", "--frontier", address, "--json"]) == 0
+            return capsys.readouterr().out.splitlines()
+
+        (node,) = map(json.loads, eventually(nodes, "the node to join"))
         assert node["node"] == POD
         assert run(["nodes", "toes", "--at", node["service_address"], "--json"]) == 0
