@@ -14,6 +14,7 @@ from frontier_harness.deployed import (
     LONGEST_FETCH_S,
     MONITORING,
     ROOT,
+    STOP_S,
     assert_is_safe,
     documents,
     flags,
@@ -44,6 +45,7 @@ KEYS = {
     "healthcheck",
     "hostname",
     "image",
+    "init",
     "logging",
     "network_mode",
     "networks",
@@ -180,7 +182,8 @@ def test_nodes_have_names_of_their_own_which_certificate_and_callers_cover() -> 
     assert "caller node --role fetch --node 'node-*'" in CREDENTIALS
 
 
-def test_a_node_has_time_to_drain() -> None:
+def test_a_node_has_time_to_drain_and_the_frontier_to_stop() -> None:
+    assert seconds(SERVICES["frontier"]["stop_grace_period"]) > STOP_S
     for service in NODES.values():
         assert seconds(service["stop_grace_period"]) >= LONGEST_FETCH_S + ORDERLY.silence_s
 

@@ -15,6 +15,7 @@ from frontier_harness.deployed import (
     KUBERNETES,
     LONGEST_FETCH_S,
     MONITORING,
+    STOP_S,
     assert_is_safe,
     documents,
     flags,
@@ -34,8 +35,6 @@ NODE = NAMED["Deployment", "toehold-node"]
 WORKLOADS = {"frontier": FRONTIER, "node": NODE}
 SECRETS = {"toehold-frontier-tls", "toehold-node-tls", "toehold-callers"}
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
-CLOSE_S = 30
-"""More than a frontier takes to stop: two waits of 10 s for the disk, and 3 s for calls."""
 
 
 def pod(workload: dict[str, Any]) -> dict[str, Any]:
@@ -248,7 +247,7 @@ def test_a_probe_asks_the_health_of_the_container_itself(name: str, probe: str) 
 
 def test_pods_have_time_to_end() -> None:
     assert pod(NODE)["terminationGracePeriodSeconds"] >= LONGEST_FETCH_S + ORDERLY.silence_s
-    assert pod(FRONTIER)["terminationGracePeriodSeconds"] >= CLOSE_S
+    assert pod(FRONTIER)["terminationGracePeriodSeconds"] > STOP_S
 
 
 def test_a_node_that_drains_is_not_killed_for_it() -> None:
