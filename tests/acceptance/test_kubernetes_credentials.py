@@ -1,0 +1,92 @@
+"""The commands of docs/containers.md make the Secrets of the manifests, and the programs start with them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acceptance.programs import Programs, script
+from frontier_harness.deployed import KUBERNETES, ROOT, documents, flags
+from frontier_harness.waiting import eventually
+
+from toehold_client.cli.main import run
+
+RESOURCES = [each for file in (KUBERNETES / "base").glob("*.yaml") for each in documents(file)]
+NAMED = {(each["kind"], each.get("metadata", {}).get("name", "")): each for each in RESOURCES}
+POD = "toehold-node-5c9f7b6d4-x2x7k"
+"""As Kubernetes names a node's pod."""
+FROM_FILE = "--from-file="
+
+
+def commands() -> list[list[str]]:
+    """The commands that make credentials."""
+    page = (ROOT / "docs" / "containers.md").read_text()
+    (block,) = [part for part in page.split("```") if part.startswith("console") and "secret generic" in part]
+    lines = block.replace("\\\n", " ").splitlines()
+    return [shlex.split(line.strip().removeprefix("$ ")) for line in lines if line.strip().startswith("$ ")]
+
+
+def secret(words: list[str]) -> dict[str, bytes]:
+    """What `kubectl create secret generic` puts into a Secret."""
+    files = [word.removeprefix(FROM_FILE) for word in words if word.startswith(FROM_FILE)]
+    named = [file.partition("=") if "=" in file else (Path(file).name, "=", file) for file in files]
+    return {key: Path(path).read_bytes() for key, _, path in named}
+
+
+def started(
+    programs: Programs, workload: Mapping[str, Any], secrets: Mapping[str, dict[str, bytes]], **own: str
+) -> str:
+    """Starts the program of a workload as its pod would, with its ConfigMap and Secrets; its ready line."""
+    pod = workload["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (program,) = container["command"]
+    sources = {each["name"]: each for each in pod["volumes"]}
+    root = programs.folder / program
+    for mount in container["volumeMounts"]:
+        place = root / mount["mountPath"].lstrip("/")
+        place.mkdir(parents=True)
+        if "secret" in (source := sources.get(mount["name"], {})):
+            for key, content in secrets[source["secret"]["secretName"]].items():
+                (place / key).write_bytes(content)
+    variables = NAMED["ConfigMap", container["envFrom"][0]["configMapRef"]["name"]]["data"]
+    environment = {name: _here(name, value, root) for name, value in variables.items()} | own
+    return programs.start(program, script(program), *flags(program, environment)).wait_ready()
+
+
+def _here(name: str, value: str, root: Path) -> str:
+    """The value of a variable with this machine's places, and free ports of loopback."""
+    if name.endswith(("_LISTEN", "_METRICS")):
+        return "127.0.0.1:0"
+    return f"{root}{value}" if value.startswith("/") else value
+
+
+def test_frontier_and_node_start_with_the_secrets_of_the_manual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    secrets: dict[str, dict[str, bytes]] = {}
+    for words in commands():
+        if words[0] == "toehold":
+            assert run(words[1:]) == 0
+        elif "secret" in words:
+            secrets[words[words.index("generic") + 1]] = secret(words)
+    with Programs(tmp_path) as programs:
+        ready = started(programs, NAMED["StatefulSet", "toehold-frontier"], secrets)
+        address = ready.rpartition(" ")[2]
+        own = {"TOEHOLD_FRONTIER": address, "TOEHOLD_NODE_NAME": POD}
+        started(programs, NAMED["Deployment", "toehold-node"], secrets, **own)
+        for name, value in {"CA": "ca.crt", "CERT": "alice.crt", "KEY": "alice.key"}.items():
+            monkeypatch.setenv(f"TOEHOLD_TLS_{name}", f"certs/{value}")
+        capsys.readouterr()
+
+        def nodes() -> list[str]:
+            assert run(["nodes", "--frontier", address, "--json"]) == 0
+            return capsys.readouterr().out.splitlines()
+
+        (node,) = map(json.loads, eventually(nodes, "the node to join"))
+        assert node["node"] == POD
+        assert run(["nodes", "toes", "--at", node["service_address"], "--json"]) == 0
