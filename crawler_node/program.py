@@ -13,13 +13,14 @@ import click
 
 from toehold import logs
 from toehold.extras import advice, lacking, packages_of
+from toehold.log_choices import FORMATS, LEVELS
 from toehold.options.command import spelt_out
 from toehold.options.file import config_option
 from toehold.options.warning import warn_of_unknown_variables
 from toehold.service_manager import ServiceManager
 from toehold.starting import fast_imports
 from toehold.tracing import EXTRA, checked_endpoint, tracer_of
-from toehold_client.credential_options import credential_options
+from toehold_client.cli.credential_options import credential_options
 from toehold_client.credentials import SYSTEM
 
 from .control.multi_process import MultiProcessControl
@@ -232,7 +233,7 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
 @click.option(
     "--log-format",
     metavar="FORM",
-    type=click.Choice(logs.FORMATS),
+    type=click.Choice(FORMATS),
     default="auto",
     show_default=True,
     help="Log to standard error as JSON lines (json), as text for people (text), or as text on a terminal "
@@ -241,7 +242,7 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
 @click.option(
     "--log-level",
     metavar="LEVEL",
-    type=click.Choice(logs.LEVELS),
+    type=click.Choice(LEVELS),
     default="info",
     show_default=True,
     help="Log this level and those above it: debug, info, warning, error. SIGUSR1 sets debug, SIGUSR2 sets "

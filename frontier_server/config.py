@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from toehold.addresses import Address, parsed_address
-from toehold.logs import FORMATS, LEVELS
+from toehold.log_choices import FORMATS, LEVELS
 from toehold.toml_file import FileUnusable, read_settings
 from toehold.tracing import checked_endpoint
 

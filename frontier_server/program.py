@@ -23,6 +23,7 @@ from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
 from toehold.extras import advice, lacking
+from toehold.log_choices import FORMATS, LEVELS
 from toehold.options.command import Program
 from toehold.options.variables import (
     long_name,
@@ -121,13 +122,13 @@ _log = structlog.get_logger()
 )
 @click.option(
     "--log-format",
-    type=click.Choice(logs.FORMATS),
+    type=click.Choice(FORMATS),
     help="The form of the log on standard error: JSON lines, or text for people. Default auto: text on a "
     "terminal, JSON elsewhere.",
 )
 @click.option(
     "--log-level",
-    type=click.Choice(logs.LEVELS),
+    type=click.Choice(LEVELS),
     help="Log this level and those above it. Default info. Can be changed while the frontier runs: set "
     "log_level in the settings file, then send SIGHUP.",
 )
@@ -215,7 +216,7 @@ def main(
         access = _access(config)
     except (TlsUnusable, CallersInvalid) as problem:
         _exit(EXIT_USAGE, str(problem))
-    if config.console is not None and lacking("console"):
+    if config.console is not None and lacking("cli", "console"):
         sys.exit(advice("console", "toehold-frontier --console"))
     _raise_descriptor_limit()
     if config.metrics is not None:

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib import resources
 from pathlib import Path
 
-import structlog
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -25,8 +24,6 @@ from .rpcs import Rpcs
 from .sessions import Sessions
 from .settings import Settings
 from .views import Views
-
-_log = structlog.get_logger()
 
 HEADERS = (
     (

@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import structlog
-
 from toehold_client.cli.live.look import Look
 from toehold_client.cli.live.observer import AWAY, Observer
 from toehold_client.client import FrontierClient
@@ -36,8 +34,6 @@ MOST_TOLD = 300
 MOST_ACTS = 200
 MOST_BEHIND = 50
 """A browser that is so many looks behind is left out until it reads again."""
-
-_log = structlog.get_logger()
 
 News = tuple[str, str]
 """The kind of a server-sent event, and its data."""

@@ -16,8 +16,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold import logs
 from toehold.addresses import Address, parsed_address
+from toehold.log_choices import FORMATS, LEVELS
 from toehold.reflection import add_reflection
-from toehold_client.credential_options import credential_options
+from toehold_client.cli.credential_options import credential_options
 from toehold_client.credentials import SYSTEM, VARIABLES, Credentials
 from toehold_client.errors import InvalidArgument, SessionSuperseded, ToeholdError
 from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address
@@ -103,7 +104,7 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
 )
 @click.option(
     "--log-format",
-    type=click.Choice(logs.FORMATS),
+    type=click.Choice(FORMATS),
     default="auto",
     show_default=True,
     help="The form of the log on standard error: JSON lines, or text for people; auto means text on a "
@@ -111,7 +112,7 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
 )
 @click.option(
     "--log-level",
-    type=click.Choice(logs.LEVELS),
+    type=click.Choice(LEVELS),
     default="info",
     show_default=True,
     help="The lowest level to log. Clients can change it (SetLogLevel).",

@@ -29,7 +29,6 @@ certificate operator
 certificate console
 caller node --role fetch --node 'node-*'
 caller operator --role admin
-caller console --role watch
 
 if test $# -gt 0; then
     (cd authority && toehold "$@")

@@ -20,9 +20,6 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict
 
-FORMATS = ("auto", "json", "text")
-LEVELS = ("debug", "info", "warning", "error")
-
 MAX_CHARACTERS = 2_000
 """The longest value of a line."""
 MAX_TRACE_CHARACTERS = 20_000

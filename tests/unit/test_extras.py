@@ -88,6 +88,7 @@ def test_the_client_needs_grpc_protobuf_and_little_else() -> None:
     [
         ("client", "import_all('toehold_client', but=('toehold_client.cli', 'toehold_client.__main__'))"),
         ("cli", "import_all('toehold_client', 'toehold_conformance')"),
+        ("console", "import_all('toehold_client', 'toehold_console')"),
         ("frontier", "import_all('frontier_server')"),
         ("node", "import_all('crawler_node')"),
         ("urlfrontier", "import_all('urlfrontier_gateway', 'urlfrontier')"),

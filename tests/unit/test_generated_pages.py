@@ -1,5 +1,6 @@
 """What is written from the table of settings and from the commands: known to be stale when it is."""
 
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -39,9 +40,9 @@ def run(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) ->
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The command, and files of its own."""
     module = tool("settings", monkeypatch)
-    for name in ("protos/toehold/frontier/v1", "client/toehold_client/spec", "docs"):
+    for name in ("protos/toehold/frontier/v1", "client/toehold_client/spec", "docs", "toehold_console"):
         (tmp_path / name).mkdir(parents=True)
-    for name in ("PROTO", "PAGE"):
+    for name in ("PROTO", "PAGE", "CONSOLE"):
         file: Path = getattr(module, name)
         shutil.copy(file, tmp_path / file.relative_to(ROOT))
         set_everywhere(monkeypatch, module, name, tmp_path / file.relative_to(ROOT))
@@ -118,6 +119,8 @@ def test_a_change_of_the_table_reaches_every_file(
     assert "max_link_hops: _Count = 7\n" in (settings.CLIENT / "fields.py").read_text()
     assert "Range: 1 to 9.\n# max_link_hops = 7\n" in (settings.CLIENT / "template.toml").read_text()
     assert "| `max_link_hops` | `7` | 1 to 9 | live |" in settings.PAGE.read_text()
+    told = json.loads(settings.CONSOLE.read_text())["scope.max_link_hops"]
+    assert (told["default"], told["range"]) == ("7", "1 to 9")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ PROGRAMS = {  # the folder of its code: the heading on the page
     "protos/toehold": "All programs",
     "frontier_server": "toehold-frontier",
     "crawler_node": "toehold-node",
+    "toehold_console": "toehold console",
     "urlfrontier_gateway": "toehold-urlfrontier",
 }
 LEVELS = {"debug": "debug", "info": "info", "warning": "warning", "error": "error", "exception": "error"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from toehold import logs
 from toehold.addresses import parsed_address
 from toehold.extras import packages_of
+from toehold.log_choices import FORMATS, LEVELS
 from toehold_client.cli.embedded.asking import frontier_in
 from toehold_client.errors import InvalidArgument
 
@@ -62,8 +62,8 @@ _DEFAULT_LISTEN = "127.0.0.1:7780"
 @click.option(
     "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
 )
-@click.option("--log-format", type=click.Choice(logs.FORMATS), default="auto", help="The form of the log.")
-@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", help="The lowest level to log.")
+@click.option("--log-format", type=click.Choice(FORMATS), default="auto", help="The form of the log.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", help="The lowest level to log.")
 def console(
     frontier: str,
     directory: Path | None,
@@ -91,6 +91,7 @@ def console(
     except ValueError as problem:
         raise InvalidArgument(f"--listen {problem}") from None
     with packages_of("console", "toehold console"):
+        from toehold import logs
         from toehold_console.program import serve
         from toehold_console.settings import Settings
     logs.configure(log_format, log_level)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from toehold_client.credential_options import credential_options
+from toehold_client.cli.credential_options import credential_options
 from toehold_client.credentials import SYSTEM, Credentials
 
 _KEY = "toehold_client.credentials"
