@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
-    release keep-release picture prometheus generate protos lock clean
+    release keep-release picture prometheus chromium generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -52,7 +52,7 @@ endif
 ## make test     run every check and every test except the long ones; NATIVE=1 tests the compiled core
 # Runs five files at a time, the longest first (tests/conftest.py). Many tests wait for processes, so two cores
 # are enough.
-test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus
+test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus chromium
 	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 ## make check    check style, types, import rules, contract, generated code, diagrams
@@ -143,6 +143,18 @@ prometheus:
 	echo "Setting up: Prometheus, for tests"; mkdir -p $(PROMETHEUS); cd $(PROMETHEUS); \
 	{ timeout 120 $(APT) prometheus 2>apt.log && dpkg -x prometheus_*.deb .; } \
 	    || echo "Prometheus cannot be downloaded: some tests are skipped"; rm -f *.deb
+
+## make chromium unpack Debian's Chromium in build/, for the tests of the console; without apt-get they are skipped
+# With all packages that it needs and this machine lacks. Nothing is installed, and root is not needed.
+CHROMIUM := build/chromium
+chromium:
+	@if test -x $(CHROMIUM)/usr/lib/chromium/chromium || command -v chromium >/dev/null; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then echo "No Chromium and no apt-get: some tests are skipped"; exit 0; fi; \
+	echo "Setting up: Chromium, for tests"; rm -rf $(CHROMIUM); mkdir -p $(CHROMIUM); cd $(CHROMIUM); \
+	{ timeout 300 $(APT) $$(apt-get install --print-uris -qq --no-install-recommends chromium fonts-dejavu-core \
+	        2>apt.log | cut -d ' ' -f 2 | cut -d _ -f 1) 2>>apt.log \
+	    && for each in *.deb; do dpkg -x "$$each" . || exit 1; done; } \
+	    || { echo "Chromium cannot be downloaded: some tests are skipped"; rm -rf usr; }; rm -f *.deb
 
 ## make generate
 ##               write all that is generated: settings, the contract's Python and OpenAPI document, the blocking client,

@@ -55,7 +55,9 @@ class Course:
     def note_look(self, now: Statistics) -> bool:
         """Notes the present counts, if the last ones are old; whether they were."""
         at_s = now.snapshot_time.ToNanoseconds() / 1e9
-        if self._points and at_s < self._points[-1].at_s + self._apart_s:
+        if not self._points:
+            self._add(Point(at_s - now.elapsed_duration.ToNanoseconds() / 1e9, 0, 0, 0))
+        elif at_s < self._points[-1].at_s + self._apart_s:
             return False
         self._add(Point(at_s, now.succeeded_count, now.failed_count, now.queued_count))
         return True

@@ -47,7 +47,7 @@ export class Table {
         el("th", { scope: "col", class: column.number ? "number" : null },
           column.title || el("span.unseen", {}, column.label || "Actions"))))),
       this.body);
-    this.scroll = el("div.scroll", { tabindex: "0", role: "region", "aria-label": caption }, this.grid);
+    this.scroll = el("div.scroll", { tabindex: "0", role: "region", "aria-label": `Table: ${caption}` }, this.grid);
     this.element = el("div", {}, this.scroll, this.none);
     this.update([]);
   }

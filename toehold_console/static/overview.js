@@ -24,9 +24,22 @@ export const found = (crawl, subject, text = subject) => () => {
   };
 };
 
+// A queue by its host, which people know, and by its key.
+const queueName = (crawl) => () => {
+  const link = el("a", {}), key = el("div.why");
+  return {
+    element: el("div", {}, link, key),
+    update(row) {
+      link.href = uriLink(crawl, row.key);
+      say(link, row.host || row.key);
+      say(key, row.host ? row.key : "");
+    },
+  };
+};
+
 export function queueColumns(crawl, now, changed) {
   return [
-    { title: "Queue", head: true, long: true, element: found(crawl, (row) => row.key) },
+    { title: "Queue", head: true, long: true, element: queueName(crawl) },
     { title: "State", cell: (row) => (row.paused ? "held" : word(row.state)) },
     { title: "Waits", cell: (row) => [row.wake && `${until(row.wake, now())}`, row.reason].filter(Boolean).join(": ") },
     { title: "Queued", number: true, cell: (row) => count(row.queued) },

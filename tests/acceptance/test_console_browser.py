@@ -1,0 +1,412 @@
+"""The console in a real browser: by clicks, by keyboard, on a phone, in both themes, through restarts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frontier_harness.access import Installation
+from frontier_harness.browser import Visit, chromium, visit
+from frontier_harness.calls import TIMEOUT_S, fresh_name, report, seconds, spec
+from frontier_harness.console import ConsoleProcess
+from frontier_harness.ports import KeptPort
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import eventually
+from playwright.sync_api import Browser, Page, expect
+
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+
+PHONE = {"width": 360, "height": 740}
+PARTS = ("overview", "seeds", "failures", "queues", "events", "settings", "files")
+TOO_WIDE = """() => document.scrollingElement.scrollWidth <= window.innerWidth ? [] :
+    [...document.querySelectorAll("body *")].filter((each) => !each.closest(".scroll") &&
+        each.getBoundingClientRect().right > window.innerWidth).map((each) => each.outerHTML.slice(0, 120))"""
+UNRULY = crawl_pb2.RobotsSpec(policy="ignore")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+class Place:
+    """A frontier and its console."""
+
+    def __init__(self, server: ServerProcess, console: ConsoleProcess) -> None:
+        self.server, self.console, self.stubs = server, console, server.stubs
+
+    def crawl(self, min_delay_s: float = 600) -> str:
+        """A crawl that runs: pages fetched, a seed failed, a link refused, hosts at rest, a node at work."""
+        name = fresh_name()
+        good, bad, slow = (f"http://{host}.{name}.example/" for host in ("good", "bad", "slow"))
+        retry = crawl_pb2.RetrySpec(max_attempts=1)
+        self.stubs.launch(name, good, bad, slow, of=spec(min_delay_s, robots=UNRULY, retry=retry))
+        leases = {lease.uri: lease for lease in self.stubs.pages(name, least=3, node=name)}
+        self.stubs.schedule(name, f"{slow}next", f"{good}next", "http://other.example/")
+        self.stubs.finish(
+            report(leases[good]),
+            report(leases[bad], -2, reason="no answer"),
+            report(leases[slow]),
+            node=name,
+        )
+        self.beat(name)
+        return name
+
+    def beat(self, node: str) -> None:
+        steps = [("FETCHING", 3), ("ABOUT_TO_GET_URI", 5)]
+        toes = [frontier_pb2.ToeStepCount(step=step, count=count) for step, count in steps]
+        request = frontier_pb2.HeartbeatRequest(node=node, session="session", toe_steps=toes)
+        self.stubs.frontier.Heartbeat(request, timeout=TIMEOUT_S)
+
+    def state(self, crawl: str) -> str:
+        state = self.stubs.describe(crawl).status.state
+        return crawl_pb2.CrawlState.Name(state).removeprefix("CRAWL_STATE_")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("place")
+    with (
+        ServerProcess(folder / "data") as server,
+        ConsoleProcess(server.address, folder, "--data", str(folder / "data")) as console,
+    ):
+        yield Place(server, console)
+
+
+@pytest.fixture
+def visited(browser: Browser, place: Place) -> Iterator[Visit]:
+    with visit(browser, place.console.url) as visited:
+        yield visited
+
+
+def of(crawl: str, part: str = "overview") -> str:
+    return f"#/crawls/{crawl}/{part}"
+
+
+def verdict(page: Page) -> Any:
+    return page.locator(".verdict")
+
+
+def answer(page: Page, name: str) -> None:
+    """Answer the question of a dialog."""
+    page.get_by_role("dialog").get_by_role("button", name=name, exact=True).click()
+
+
+def test_a_newcomer_finds_what_matters_within_three_clicks_each(place: Place, visited: Visit) -> None:
+    place.stubs.create(fresh_name(), spec())  # so that there are several
+    crawl = place.crawl()
+    page = visited.go()
+    visited.click(crawl, "link")
+    expect(verdict(page)).to_contain_text("limited by")
+    found = visited.clicks
+
+    # The failing seed, and why it failed.
+    visited.click(f"http://bad.{crawl}.example/", "link")
+    expect(page.get_by_text("no answer").first).to_be_visible()
+    assert visited.clicks <= 3
+
+    # The reason why the slow host is not fetched, and the setting behind it.
+    page.go_back()
+    visited.clicks = found
+    visited.click(f"slow.{crawl}.example", "link", exact=False)
+    expect(page.get_by_text("min_delay_seconds = 600").first).to_be_visible()
+    assert visited.clicks <= 3
+
+    # The pause button.
+    page.go_back()
+    visited.clicks = found
+    visited.click("Pause")
+    expect(page.locator(".state")).to_have_text("PAUSED")
+    expect(verdict(page)).to_contain_text(re.compile("Paused by .* ago"))
+    assert visited.clicks <= 3
+
+
+def test_each_act_on_a_crawl_is_a_click_and_asks_before_it_cannot_be_undone(
+    place: Place, visited: Visit
+) -> None:
+    crawl = fresh_name()
+    place.stubs.create(crawl, spec(robots=UNRULY))
+    place.stubs.seed(crawl, f"http://{crawl}.example/", f"http://two.{crawl}.example/")
+    page, state = visited.go(of(crawl)), visited.page.locator(".state")
+    expect(verdict(page)).to_have_text("Not launched yet: 2 seeds wait for the launch")
+    visited.click("Launch")
+    expect(state).to_have_text("RUNNING")
+    visited.click("Pause")
+    expect(state).to_have_text("PAUSED")
+    visited.click("Resume")
+    expect(state).to_have_text("RUNNING")
+    visited.click("Checkpoint")
+    expect(page.get_by_text("Saved all crawls in checkpoint")).to_be_visible()
+    leases = place.stubs.pages(crawl, least=2, node=crawl)
+
+    expect(page.get_by_text("2 of them being fetched")).to_be_visible()
+    visited.click("Stop")
+    answer(page, "Cancel")
+    assert place.state(crawl) == "RUNNING"
+    visited.click("Stop")
+    expect(page.get_by_role("dialog")).to_contain_text("2 URIs being fetched are completed")
+    answer(page, "Stop")
+    expect(state).to_contain_text("STOPPING")
+    expect(verdict(page)).to_contain_text("2 URIs still being fetched, for at most")
+    visited.click("Interrupt")
+    answer(page, "Interrupt")
+    expect(page.get_by_text(f"Interrupt {crawl}: done.")).to_be_visible()
+    place.stubs.finish(*(report(lease) for lease in leases), node=crawl)
+    expect(state).to_contain_text("FINISHED")
+
+    visited.click("Tear down")
+    answer(page, "Tear down")
+    expect(state).to_contain_text("torn down")
+    for gone in ("Launch", "Pause", "Resume", "Stop", "Tear down"):
+        expect(page.get_by_role("button", name=gone, exact=True)).to_have_count(0)
+
+
+def test_an_act_that_the_frontier_refuses_says_why(place: Place, visited: Visit) -> None:
+    crawl = fresh_name()
+    place.stubs.create(crawl, spec())
+    page = visited.go(of(crawl))
+    visited.click("Launch")
+    expect(page.get_by_role("alert")).to_contain_text("seed")
+    visited.click("Close this message")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_queues_are_held_retired_woken_and_given_budgets_by_clicks(place: Place, visited: Visit) -> None:
+    crawl = place.crawl()
+    key = f"example,{crawl},slow,"
+
+    def queue() -> Any:
+        return next(each for each in place.stubs.queues(crawl) if each.queue_key == key)
+
+    page = visited.go(of(crawl, "queues"))
+    page.get_by_label("State").select_option("SNOOZED")
+    row = page.get_by_role("row").filter(has_text=key)
+    expect(row).to_contain_text("min_delay_seconds = 600")
+    row.get_by_role("button", name=f"Wake {key}").click()
+    eventually(lambda: queue().state != crawl_pb2.QUEUE_STATE_SNOOZED, "the queue to wake")
+    page.get_by_label("State").select_option("")
+    row.get_by_role("button", name=f"Hold {key}").click()
+    expect(row.get_by_role("button", name=f"Release {key}")).to_be_visible()
+    assert queue().paused
+    row.get_by_role("button", name=f"Release {key}").click()
+    expect(row.get_by_role("button", name=f"Hold {key}")).to_be_visible()
+    row.get_by_role("button", name=f"Budget {key}").click()
+    page.get_by_label("Total budget", exact=False).fill("77")
+    answer(page, "Set")
+    eventually(lambda: queue().total_budget == 77, "the budget")
+    row.get_by_role("button", name=f"Retire {key}").click()
+    expect(row.get_by_role("button", name=f"Unretire {key}")).to_be_visible()
+    assert queue().state == crawl_pb2.QUEUE_STATE_RETIRED
+
+
+def test_nodes_are_drained_and_forgotten_by_clicks(browser: Browser, tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path / "data", "--lease-seconds", "2", "--heartbeat-seconds", "1") as server,
+        ConsoleProcess(server.address, tmp_path) as console,
+        visit(browser, console.url) as visited,
+    ):
+        drain_and_forget(Place(server, console), visited)
+
+
+def drain_and_forget(place: Place, visited: Visit) -> None:
+    crawl = place.crawl()
+    page = visited.go("#/nodes")
+    page.get_by_label("Name").fill(crawl)
+    row = page.get_by_role("row").filter(has_text=crawl)
+    expect(row).to_contain_text("8: 3 fetching, 5 idle")
+    place.beat(crawl)
+    row.get_by_role("button", name=f"Drain {crawl}").click()
+    answer(page, "Drain")
+    expect(row).to_contain_text("drains")
+    forget = row.get_by_role("button", name=f"Forget {crawl}")
+    expect(forget).to_be_visible()  # once its leases have lapsed
+    forget.click()
+    answer(page, "Forget")
+    expect(row).to_have_count(0)
+
+
+def test_the_setting_that_limits_the_crawl_is_changed_where_it_is_named(place: Place, visited: Visit) -> None:
+    crawl = place.crawl()
+    page = visited.go(of(crawl))
+    visited.click("Change politeness.min_delay_seconds")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Shortest rest")
+    dialog.get_by_label("New value").fill("-1")
+    answer(page, "Change")
+    expect(dialog).to_contain_text("must be")
+    dialog.get_by_label("New value").fill("0.5")
+    answer(page, "Change")
+    expect(page.get_by_text("politeness.min_delay_seconds was 600, is 0.5").first).to_be_visible()
+    assert place.stubs.describe(crawl).spec.politeness.min_delay == seconds(0.5)
+    page.goto(f"{visited.url}/{of(crawl, 'settings')}")
+    expect(page.get_by_role("region", name="Table: Changes of settings")).to_contain_text(
+        "politeness.min_delay"
+    )
+    page.get_by_label("Name").fill("max_doc")
+    visited.click("Change limits.max_documents")
+    dialog.get_by_label("New value").fill("12")
+    answer(page, "Change")
+    expect(page.get_by_role("row").filter(has_text="12 (not the default)")).to_be_visible()
+
+
+def test_a_search_answers_for_urls_hosts_and_what_the_crawl_refused(place: Place, visited: Visit) -> None:
+    crawl = place.crawl()
+    page = visited.go(of(crawl))
+
+    def search(text: str) -> None:
+        page.get_by_role("searchbox").fill(text)
+        page.get_by_role("searchbox").press("Enter")
+
+    search("http://other.example/")
+    expect(page.get_by_text("no host, prefix or pattern of the scope lets other.example in")).to_be_visible()
+    search(f"http://good.{crawl}.example/")
+    expect(page.get_by_role("heading", name="Its outcomes")).to_be_visible()
+    expect(page.get_by_text("succeeded, 200")).to_be_visible()
+    search(f"slow.{crawl}.example")
+    expect(page.get_by_role("heading", name=f"example,{crawl},slow,")).to_be_visible()
+    place.stubs.request(crawl, crawl_pb2.TARGET_STATE_FINISH)
+    search(f"http://bad.{crawl}.example/")
+    expect(page.get_by_text("no answer").first).to_be_visible()
+    search("http://[")
+    expect(page.locator(".problem")).to_be_visible()
+
+
+def test_the_keyboard_alone_does_everything(place: Place, visited: Visit) -> None:
+    crawl = place.crawl()
+    page = visited.go(of(crawl))
+    expect(verdict(page)).not_to_be_empty()
+    keys = page.keyboard
+
+    def tab_to(name: str, most: int = 40) -> None:
+        for _ in range(most):
+            keys.press("Tab")
+            if focused(page) == name:
+                return
+        raise AssertionError(f"{name} is not reached by Tab, but {focused(page)!r}")
+
+    keys.press("Tab")
+    assert focused(page) == "Skip to the content"
+    tab_to("Pause")
+    keys.press("Enter")
+    expect(page.locator(".state")).to_have_text("PAUSED")
+    page.locator("#main").focus()
+    tab_to("Resume")
+    keys.press("Space")
+    expect(page.locator(".state")).to_have_text("RUNNING")
+    page.locator("#main").focus()
+    tab_to("Stop")
+    keys.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    keys.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert focused(page) == "Stop"
+    assert place.state(crawl) == "RUNNING"
+    keys.press("/")
+    keys.type(f"http://bad.{crawl}.example/")
+    keys.press("Enter")
+    expect(page.get_by_text("no answer").first).to_be_visible()
+    page.goto(f"{visited.url}/{of(crawl)}")
+    chart = page.get_by_role("group", name="Course of the crawl")
+    chart.focus()
+    keys.press("ArrowLeft")
+    expect(chart.locator("output")).to_contain_text("after the launch: pages a second")
+
+
+def focused(page: Page) -> str:
+    return str(
+        page.evaluate(
+            "(document.activeElement.getAttribute('aria-label') || document.activeElement.textContent).trim()"
+        )
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", ["desk", "phone"])
+def test_every_page_is_accessible_and_fits(browser: Browser, place: Place, scheme: str, width: str) -> None:
+    crawl = place.crawl()
+    viewport = PHONE if width == "phone" else {"width": 1280, "height": 900}
+    with visit(browser, place.console.url, viewport=viewport, color_scheme=scheme) as visited:
+        pages = [*(of(crawl, part) for part in PARTS), "#/nodes", "#/crawls"]
+        pages += [
+            of(crawl, f"find/slow.{crawl}.example"),
+            of(crawl, f"find/http%3A%2F%2Fbad.{crawl}.example%2F"),
+        ]
+        for path in pages:
+            page = visited.go(path)
+            expect(page.locator("#main h2").first).to_be_visible()
+            page.wait_for_load_state("load")
+            if path.startswith("#/crawls/"):
+                expect(verdict(page)).not_to_be_empty()
+            assert visited.violations() == [], path
+            assert page.evaluate(TOO_WIDE) == [], path
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == ("rgb(244, 245, 247)" if scheme == "light" else "rgb(20, 24, 29)")
+        page.get_by_label("Colours").select_option("light" if scheme == "dark" else "dark")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+        visited.go(of(crawl))
+        visited.click("Stop")
+        assert visited.violations() == []
+
+
+def test_a_page_stays_open_through_a_restart_of_the_frontier(browser: Browser, tmp_path: Path) -> None:
+    crawl = fresh_name()
+    with (
+        KeptPort() as port,
+        ConsoleProcess(port.address, tmp_path) as console,
+        visit(browser, console.url) as visited,
+    ):
+        with ServerProcess(tmp_path / "data", listen=port.address) as server:
+            server.stubs.launch(crawl, f"http://{crawl}.example/", of=spec(robots=UNRULY))
+            page = visited.go(of(crawl))
+            expect(page.locator(".state")).to_have_text("RUNNING")
+            page.evaluate("window.same = true")
+            server.kill()
+            expect(verdict(page)).to_contain_text("No answer from the frontier for")
+            visited.click("Pause")
+            expect(page.get_by_role("alert")).to_contain_text("no frontier answers")
+        with ServerProcess(tmp_path / "data", listen=port.address):
+            expect(verdict(page)).not_to_contain_text("No answer")
+            visited.click("Pause")
+            expect(page.locator(".state")).to_have_text("PAUSED")
+            assert page.evaluate("window.same") is True
+
+
+def test_users_log_in_and_see_what_their_roles_allow(browser: Browser, tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    watcher, operator = (installation.caller(role, role) for role in ("watch", "operate"))
+    with (
+        ServerProcess(tmp_path / "data", "--callers", str(installation.callers)) as server,
+        ConsoleProcess(server.address, tmp_path) as console,
+        visit(browser, console.url) as visited,
+    ):
+        script = {"authorization": f"Bearer {operator}"}
+        for rpc, body in (
+            ("CreateCrawl", {"crawl": "docs", "spec": {"allowedAddresses": ["loopback"]}}),
+            ("AddSeedBatch", {"crawl": "docs", "uris": ["http://docs.example/"]}),
+        ):
+            made = console.http.post(f"/v1/FrontierAdminService/{rpc}", json=body, headers=script)
+            assert made.status_code == 200, made.text
+        page = visited.go()
+        page.get_by_label("Token").fill("toehold_wrong")
+        visited.click("Log in")
+        expect(page.get_by_role("alert")).to_contain_text("does not know the token")
+        assert visited.violations() == []
+        page.get_by_label("Token").fill(watcher)
+        visited.click("Log in")
+        expect(page.get_by_text("watch (watch)")).to_be_visible()
+        expect(verdict(page)).to_contain_text("Not launched yet")
+        expect(page.get_by_role("button", name="Launch")).to_have_count(0)
+        expect(page.get_by_role("button", name="Checkpoint")).to_have_count(0)
+        visited.click("Log out")
+        page.get_by_label("Token").fill(operator)
+        visited.click("Log in")
+        visited.click("Launch")
+        expect(page.locator(".state")).to_have_text("RUNNING")
+        expect(page.get_by_text("operate requested: launch")).to_be_visible()
+        installation.registry.revoke_caller("operate")
+        expect(page.get_by_label("Token")).to_be_visible()
+        assert page.evaluate("document.cookie") == ""
