@@ -127,8 +127,9 @@ release: $(SETUP)
 keep-release: $(SETUP)
 	@$(PY) tests/kept_releases/keep.py
 
-## make picture  draw docs/watch.svg, report.svg and help.svg: what commands show, from crawls of the practice web
-picture: $(SETUP) $(PAGES)
+## make picture  draw docs/watch.svg, report.svg, help.svg and console*.png: what commands and the console show, from
+##               crawls of the practice web
+picture: $(SETUP) $(PAGES) chromium
 	@$(PY) tools/picture.py
 
 ## make prometheus

@@ -3,6 +3,9 @@
 docs/watch.svg   `toehold watch` while a crawl is under way: three nodes fetch, one of them is killed
 docs/report.svg  the report at the end of `toehold crawl`
 docs/help.svg    `toehold --help`
+
+and the console in a browser, on the same crawl: docs/console.png, docs/console-dark.png and
+docs/console-phone.png. Without Chromium (`make chromium`) these stay as they are.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from acceptance.judging import ONE, crawl_arguments, slow_spec
 from acceptance.parts import CRAWL, Parts
 from acceptance.programs import Programs, toehold
 from acceptance.terminal import Terminal
+from frontier_harness.browser import chromium, visit
+from frontier_harness.console import ConsoleProcess
+from playwright.sync_api import expect
 from rich.console import Console
 from rich.text import Text
 
@@ -44,7 +50,9 @@ def main() -> None:
         with PracticeWeb(folder / "web") as web, Programs(folder) as programs:
             draw("report", "toehold crawl", report(web, programs, folder / "crawl"))
             draw("help", "toehold --help", list(Text(help_text()).split()))
-            look = look_at(Parts(web, programs, folder, lease_s=LEASE_S))
+            parts = Parts(web, programs, folder, lease_s=LEASE_S)
+            look = look_at(parts)
+            draw_console(parts.address, folder)
     draw("watch", "toehold watch", picture(look, COLUMNS, LINES))
 
 
@@ -69,6 +77,24 @@ def look_at(parts: Parts) -> Look:
                 return look
             time.sleep(0.5)
     raise SystemExit("The crawl ended before the node was missed; this machine is too busy now.")
+
+
+def draw_console(frontier: str, folder: Path) -> None:
+    """The first page of the crawl in a browser."""
+    windows: Sequence[tuple[str, str, int, int]] = (
+        ("console", "light", 1200, 1500),
+        ("console-dark", "dark", 1200, 900),
+        ("console-phone", "light", 390, 844),
+    )
+    with ConsoleProcess(frontier, folder) as console, chromium(folder) as browser:
+        for name, scheme, width, height in windows:
+            settings = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
+            with visit(browser, console.url, **settings) as visited:
+                page = visited.go(f"#/crawls/{CRAWL}")
+                expect(page.get_by_text("requested: launch")).to_be_visible()
+                expect(page.get_by_role("region", name="Table: Failures by host and reason")).to_be_visible()
+                page.screenshot(path=DOCS / f"{name}.png")
+        print("docs/console.png, console-dark.png, console-phone.png: drawn")
 
 
 def report(web: PracticeWeb, programs: Programs, directory: Path) -> list[Text]:

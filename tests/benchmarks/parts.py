@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.calibration import REFERENCE_MS, loop_ms
+from benchmarks.console import console
 from benchmarks.crowds import crowds
 from benchmarks.fetchers import Fetcher, fetch_together
 from benchmarks.gateway import urlfrontier
@@ -177,6 +178,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "node": node,
     "metrics": metrics,
     "crawl": crawl,
+    "console": console,
     "urlfrontier": urlfrontier,
 }
 

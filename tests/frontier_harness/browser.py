@@ -26,7 +26,11 @@ _FLAGS = [
     *("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost",),
 ]
 _FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig><dir>/usr/share/fonts</dir><dir>{unpacked}/usr/share/fonts</dir><cachedir>{cache}</cachedir></fontconfig>
+<fontconfig><dir>/usr/share/fonts</dir><dir>{unpacked}/usr/share/fonts</dir><cachedir>{cache}</cachedir>
+<alias><family>system-ui</family><prefer><family>DejaVu Sans</family></prefer></alias>
+<alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
+<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+</fontconfig>
 """
 
 expect.set_options(timeout=PATIENCE_S * 1000)
@@ -38,7 +42,8 @@ def chromium(folder: Path) -> Iterator[Browser]:
     installed = shutil.which("chromium")
     if installed is None and not UNPACKED.exists():
         pytest.skip(ABSENT)
-    environment = dict(os.environ) | {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+    environment: dict[str, str | float | bool] = dict(os.environ)
+    environment |= {"HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
     if installed is None:
         places = sorted({str(path.parent) for path in (ROOT / "usr" / "lib").rglob("*.so*")})
         fonts = folder / "fonts.conf"

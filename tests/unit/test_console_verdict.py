@@ -1,0 +1,177 @@
+"""The verdict on a crawl: one sentence for each state, and the setting that limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1.admin_pb2 import Crawl, Node, NodePresence, Seed, SeedResult
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
+    CrawlState,
+    CrawlStatus,
+    Event,
+    ExitStatus,
+    OperatorActed,
+    Statistics,
+)
+from toehold_client import events
+from toehold_client.cli.live.look import Look
+from toehold_client.cli.live.seeds import Seeds
+from toehold_console.verdict import verdict
+
+NOW = Timestamp(seconds=10_000)
+WHY = "politeness: min_delay_seconds = 3 on 12 hosts; at this rate about 2 h for 900 URIs"
+
+
+def seen(state: str, exit_status: str = "RUNNING", *, since_s: int = 100, **fields: object) -> Look:
+    """A look at a crawl in a state, with a node that is there."""
+    status = CrawlStatus(
+        state=CrawlState.Value(f"CRAWL_STATE_{state}"),
+        exit_status=ExitStatus.Value(f"EXIT_STATUS_{exit_status}"),
+        reach_time=Timestamp(seconds=NOW.seconds - since_s),
+        **{key: fields.pop(key) for key in ("reason", "failure", "held", "torn_down") if key in fields},  # type: ignore[arg-type]
+    )
+    statistics = Statistics(
+        snapshot_time=NOW,
+        succeeded_count=780,
+        leased_count=2,
+        succeeded_per_second=float(fields.pop("rate", 41.2)),  # type: ignore[arg-type]
+        elapsed_duration=Duration(seconds=90),
+        failed_count=int(fields.pop("failed", 0)),  # type: ignore[call-overload]
+    )
+    if fields.pop("estimated", False):
+        statistics.remaining_min_duration.seconds = statistics.remaining_max_duration.seconds = 7200
+    spec = CrawlSpec(stop_timeout=Duration(seconds=120))
+    made = Look(
+        address="127.0.0.1:7707",
+        crawl=Crawl(crawl="docs", spec=spec, seed_count=int(fields.pop("seeds_count", 2))),  # type: ignore[call-overload]
+        status=status,
+        statistics=statistics,
+        why=str(fields.pop("why", "")),
+        nodes=[Node(node="north", presence=NodePresence.NODE_PRESENCE_PRESENT, last_seen_time=NOW)],
+    )
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def act(action: str, ago_s: int = 300) -> events.Event:
+    return events.Event(
+        Event(
+            event_time=Timestamp(seconds=NOW.seconds - ago_s),
+            operator_acted=OperatorActed(operator="alice", action=action),
+        )
+    )
+
+
+ACTS = [act("pause"), act("stop"), act("hold"), act("update", 1)]
+FAILED_SEED = Seeds({SeedResult.SEED_RESULT_FAILED: 1, SeedResult.SEED_RESULT_FETCHED: 17}, [Seed(uri="x")])
+TABLE: list[tuple[Callable[[], Look], str, str]] = [
+    (
+        lambda: seen("NASCENT", "CREATED", seeds_count=0),
+        "waiting",
+        "Not launched yet: it has no seed. Add one, then launch it",
+    ),
+    (
+        lambda: seen("NASCENT", "CREATED", seeds_count=1),
+        "waiting",
+        "Not launched yet: 1 seed waits for the launch",
+    ),
+    (lambda: seen("PREPARING"), "good", "Preparing: 2 seeds being announced"),
+    (
+        lambda: seen("RUNNING", why=WHY, estimated=True),
+        "good",
+        "Healthy: 41 pages/s, limited by min_delay_seconds = 3 on 12 hosts; about 2 h left",
+    ),
+    (
+        lambda: seen("RUNNING", rate=4.25, why="toes: 9 of 9 toe threads are busy"),
+        "good",
+        "Healthy: 4.2 pages/s, limited by toes: 9 of 9 toe threads are busy",
+    ),
+    (lambda: seen("RUNNING", seeds=FAILED_SEED), "good", "Healthy: 41 pages/s; 1 of 18 seeds failed"),
+    (lambda: seen("RUNNING", rate=0, why="few hosts"), "waiting", "Waiting: few hosts"),
+    (lambda: seen("RUNNING", rate=0, since_s=3), "good", "Starting: no page for some seconds"),
+    (
+        lambda: seen("RUNNING", nodes=[]),
+        "bad",
+        "Trouble: no node is there, so nothing is fetched. 41 pages/s",
+    ),
+    (lambda: seen("RUNNING", nodes=[], sees_nodes=False), "good", "Healthy: 41 pages/s"),
+    (lambda: seen("EMPTY", why="later: 3 URIs"), "waiting", "Waiting: later: 3 URIs"),
+    (lambda: seen("PAUSING"), "waiting", "Pausing by alice 5 min ago: 2 URIs still being fetched"),
+    (lambda: seen("PAUSED"), "waiting", "Paused by alice 5 min ago"),
+    (
+        lambda: seen("PAUSED", estimated=True),
+        "waiting",
+        "Paused by alice 5 min ago; about 2 h left once it goes on",
+    ),
+    (lambda: seen("PAUSED", reason="the disk is nearly full"), "bad", "Paused: the disk is nearly full"),
+    (
+        lambda: seen("STOPPING"),
+        "waiting",
+        "Stopping by alice 5 min ago: 2 URIs still being fetched, for at most 2 min 00 s. "
+        "Stop again to interrupt",
+    ),
+    (
+        lambda: seen("RUNNING", held=True),
+        "waiting",
+        "Held by alice 5 min ago: nothing of it is written until its release",
+    ),
+    (
+        lambda: seen("FINISHED", "FINISHED", failed=3),
+        "ended",
+        "Finished, nothing is left to fetch: 780 pages, 3 URIs failed in 1 min 30 s",
+    ),
+    (
+        lambda: seen("FINISHED", "ABORTED", torn_down=True),
+        "ended",
+        "Stopped by alice 5 min ago, torn down: 780 pages in 1 min 30 s",
+    ),
+    (
+        lambda: seen("FINISHED", "FINISHED_TIME_LIMIT"),
+        "ended",
+        "Finished at limits.max_elapsed_seconds: 780 pages in 1 min 30 s",
+    ),
+    (
+        lambda: seen("FINISHED", "FINISHED", failure="no page was fetched"),
+        "bad",
+        "Failed: no page was fetched",
+    ),
+    (
+        lambda: seen("RUNNING", away="no frontier answers", away_s=12.0),
+        "bad",
+        "No answer from the frontier for 12.0 s: no frontier answers. The rest is as it was before",
+    ),
+]
+
+
+@pytest.mark.parametrize(("made", "tone", "text"), TABLE, ids=[row[2][:30] for row in TABLE])
+def test_each_state_has_its_sentence(made: Callable[[], Look], tone: str, text: str) -> None:
+    found = verdict(made(), ACTS)
+    assert (found.tone, found.text) == (tone, text)
+
+
+def test_every_state_has_a_sentence() -> None:
+    for state in CrawlState.DESCRIPTOR.values:
+        assert verdict(seen(state.name.removeprefix("CRAWL_STATE_"))).text
+
+
+@pytest.mark.parametrize(
+    ("why", "setting"),
+    [
+        (WHY, "politeness.min_delay_seconds"),
+        ("politeness: max_delay_seconds = 30 on 2 hosts", "politeness.max_delay_seconds"),
+        ("max_toes = 8 is reached, and 3 queues are ready", "max_toes"),
+        (
+            "limit: 9 documents fetched and 1 being fetched reach limits.max_documents = 10",
+            "limits.max_documents",
+        ),
+        ("toes: 9 of 9 toe threads are busy", ""),
+        ("no_such = 3 on 2 hosts", ""),
+    ],
+)
+def test_the_setting_that_limits_a_crawl_is_named_as_in_a_spec_file(why: str, setting: str) -> None:
+    assert verdict(seen("RUNNING", why=why)).setting == setting
