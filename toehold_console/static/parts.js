@@ -242,7 +242,7 @@ export class FindPage {
     return [
       answer.note ? el("p", {}, answer.note) : null,
       el("p", {}, el("code.uri", {}, answer.uri), " ", el("strong", {}, word(answer.state)),
-        answer.refused_by ? `, refused by ${answer.refused_by}` : ""),
+        answer.refused_by ? `, refused by the rule ${answer.refused_by}` : ""),
       answer.queue_key ? el("p", {}, "Queue ", el("a", { href: uriLink(this.crawl, answer.queue_key) }, answer.queue_key)) : null,
       el("h3", {}, "Why it is not being fetched"), reasons(answer.reasons),
       el("h3", {}, "Its story"), answer.story.length
