@@ -130,9 +130,9 @@ def test_each_act_on_a_crawl_is_a_click_and_asks_before_it_cannot_be_undone(
 ) -> None:
     crawl = fresh_name()
     place.stubs.create(crawl, spec(robots=UNRULY))
-    place.stubs.seed(crawl, f"http://{crawl}.example/", f"http://two.{crawl}.example/")
+    place.stubs.seed(crawl, *(f"http://{host}.{crawl}.example/" for host in ("one", "two", "three")))
     page, state = visited.go(of(crawl)), visited.page.locator(".state")
-    expect(verdict(page)).to_have_text("Not launched yet: 2 seeds wait for the launch")
+    expect(verdict(page)).to_have_text("Not launched yet: 3 seeds wait for the launch")
     visited.click("Launch")
     expect(state).to_have_text("RUNNING")
     visited.click("Pause")
@@ -141,7 +141,7 @@ def test_each_act_on_a_crawl_is_a_click_and_asks_before_it_cannot_be_undone(
     expect(state).to_have_text("RUNNING")
     visited.click("Checkpoint")
     expect(page.get_by_text("Saved all crawls in checkpoint")).to_be_visible()
-    leases = place.stubs.pages(crawl, least=2, node=crawl)
+    leases = place.stubs.pages(crawl, most=2, least=2, node=crawl)
 
     expect(page.get_by_text("2 of them being fetched")).to_be_visible()
     visited.click("Stop")
@@ -156,6 +156,11 @@ def test_each_act_on_a_crawl_is_a_click_and_asks_before_it_cannot_be_undone(
     answer(page, "Interrupt")
     expect(page.get_by_text(f"Interrupt {crawl}: done.")).to_be_visible()
     place.stubs.finish(*(report(lease) for lease in leases), node=crawl)
+    expect(state).to_contain_text("FINISHED")
+    visited.click("Reopen")
+    expect(state).to_have_text("RUNNING")
+    visited.click("Stop")
+    answer(page, "Stop")
     expect(state).to_contain_text("FINISHED")
 
     visited.click("Tear down")
