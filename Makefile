@@ -222,10 +222,10 @@ $(COMPILED): | $(SETUP)
 
 # The wheel is rebuilt if the core has changed; everything else in build/native is copied from this folder.
 native: build/native/.stamp
-	@cd build/native && rm -rf crawler_node toehold toehold_client toehold_conformance toehold_scrapy urlfrontier \
-	    urlfrontier_gateway
+	@cd build/native && rm -rf crawler_node toehold toehold_client toehold_conformance toehold_console toehold_scrapy \
+	    urlfrontier urlfrontier_gateway
 	@cp -r crawler_node client/toehold_client client/toehold_conformance protos/toehold protos/urlfrontier \
-	    urlfrontier_gateway frontier_server toehold_scrapy build/native/
+	    urlfrontier_gateway frontier_server toehold_console toehold_scrapy build/native/
 
 build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py) | $(SETUP)
 	@echo "Setting up: the core, compiled (some minutes)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from acceptance.installing import Environments, run, sources
 from acceptance.programs import Programs
 from frontier_harness.calls import fresh_name
+from frontier_harness.console import client_of, url_in
 from frontier_harness.gateway import Client, discovered
 from frontier_harness.process import ServerProcess
 from frontier_harness.small_site import SmallSite, small_site
@@ -123,14 +125,16 @@ def test_a_release_has_the_same_bytes_in_any_folder_and_with_any_umask(
     check(again)
 
 
-@pytest.mark.parametrize("extra", ["client", "cli", "frontier", "node", "urlfrontier", "scrapy", "all"])
+@pytest.mark.parametrize(
+    "extra", ["client", "cli", "console", "frontier", "node", "urlfrontier", "scrapy", "all"]
+)
 def test_an_extra_installs_what_its_program_needs(
     extra: str, environments: Environments, tmp_path: Path, soak: Soak
 ) -> None:
     there = environments[extra]
     for program, its in PROGRAMS.items():
         help_ = run(there / program, "--help", folder=tmp_path)
-        if extra in ("all", its):
+        if extra in ("all", its) or (extra, its) == ("console", "cli"):
             assert (help_.returncode, help_.stderr) == (0, "")
         elif extra in ("client", "cli"):  # other extras have parts of what another program needs
             assert (help_.returncode, help_.stdout) == (1, "")
@@ -141,6 +145,13 @@ def test_an_extra_installs_what_its_program_needs(
     if extra == "cli":
         crawl = run(there / "toehold", "crawl", "http://www.example.com/", folder=tmp_path)
         assert crawl.returncode == 1 and 'pip install "toehold-crawler[all]"' in crawl.stderr
+        console = run(there / "toehold", "console", folder=tmp_path)
+        assert console.returncode == 1 and 'pip install "toehold-crawler[console]"' in console.stderr
+    if extra == "frontier":
+        frontier = run(
+            there / "toehold-frontier", "--data", "data", "--console", "127.0.0.1:0", folder=tmp_path
+        )
+        assert frontier.returncode == 1 and 'pip install "toehold-crawler[console]"' in frontier.stderr
 
 
 @pytest.mark.parametrize("extra", ["client", "all"])
@@ -149,6 +160,22 @@ def test_the_client_speaks_to_a_frontier(extra: str, environments: Environments,
         server.stubs.create("made")
         done = run(environments[extra] / "python", "-c", CLIENT, server.address, folder=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (0, "['made']\n", "")
+
+
+@pytest.mark.parametrize("extra", ["console", "all"])
+def test_the_console_has_its_page(
+    extra: str, environments: Environments, tmp_path: Path, programs: Programs
+) -> None:
+    toehold = str(environments[extra] / "toehold")
+    with ServerProcess(tmp_path / "data") as server:
+        flags = ("--frontier", server.address, "--listen", "127.0.0.1:0")
+        url = url_in(programs.start("console", toehold, "console", *flags).wait_ready())
+        with client_of(url) as http:
+            page = http.get("/").text
+            for part in re.findall(r'(?:src|href)="(/static/[^"]+)"', page):
+                assert http.get(part).status_code == 200, part
+            assert http.get("/v1/openapi.json").json()["openapi"] == "3.1.0"
+            assert http.get("/console/session").json()["login"] is False
 
 
 def test_one_command_crawls(environments: Environments, tmp_path: Path, site: SmallSite) -> None:
