@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import grpc
@@ -36,6 +37,9 @@ from .watching import Watch, Watches
 PAGE_SIZE = 100
 _T = TypeVar("_T")
 _ADMIN = "FrontierAdminService"
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_OF_THE_CRAWL = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED)
+"""Refusals that a page shows instead of a crawl. It asks again, as the crawl may be there later."""
 
 
 class Views:
@@ -118,51 +122,53 @@ class Views:
     async def live(self, request: Request) -> Response:
         """`GET …/live`: looks at a crawl and its events, as server-sent events, until the browser leaves."""
         crawl, token = await self._crawl_of(request)
-        if self.watches.is_full:
-            raise Refusal(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                "too many crawls are being watched here; close a page, or start another console",
-                "CONSOLE_FULL",
-            )
+        try:
+            await self._check_watchable(crawl, token)
+        except Refusal as refusal:
+            if refusal.code not in _OF_THE_CRAWL:
+                raise
+            told = json.dumps({"error": str(refusal), "reason": refusal.reason})
+            return EventStream(_only(event(told, kind="refused")))
+        self.watches.check_room(crawl, token)
         return EventStream(self._looks(crawl, token))
 
     async def _looks(self, crawl: str, token: str) -> AsyncIterator[str]:
-        news = self.watches.of(crawl, token).news()
-        events = (event(data, kind=kind) async for kind, data in news)
-        try:
-            first = asyncio.ensure_future(anext(events))
-            async for each in resumed(first, events, self._ending):
-                yield each
-        finally:
-            await news.aclose()  # type: ignore[attr-defined]  # a generator
-            self.watches.leave(crawl, token)
+        with self.watches.used(crawl, token) as watch:
+            news = watch.news()
+            events = (event(data, kind=kind) async for kind, data in news)
+            try:
+                first = asyncio.ensure_future(anext(events))
+                async for each in resumed(first, events, self._ending):
+                    yield each
+            finally:
+                await news.aclose()  # type: ignore[attr-defined]  # a generator
 
     async def failures(self, request: Request) -> Response:
         """`GET …/failures`: why URIs failed, by host, with examples."""
-        watch = await self._watch_of(request)
-        return JSONResponse(await in_thread(watch.failures.record))
+        async with self._watch_of(request) as watch:
+            return JSONResponse(await in_thread(watch.failures.record))
 
     async def find(self, request: Request) -> Response:
         """`GET …/find?q=`: a URL or a host."""
-        watch = await self._watch_of(request)
         text = request.query_params.get("q", "")
-        return JSONResponse(await in_thread(lambda: finding.find(watch.crawl, text)))
+        async with self._watch_of(request) as watch:
+            return JSONResponse(await in_thread(lambda: finding.find(watch.crawl, text)))
 
     async def history(self, request: Request) -> Response:
         """`GET …/history?uri=`: the kept outcomes of a URI."""
-        watch = await self._watch_of(request)
         uri = request.query_params.get("uri", "")
-        return JSONResponse(await in_thread(lambda: finding.history(watch.crawl, uri)))
+        async with self._watch_of(request) as watch:
+            return JSONResponse(await in_thread(lambda: finding.history(watch.crawl, uri)))
 
     async def settings(self, request: Request) -> Response:
         """`GET …/settings`: all settings; `POST` with name and text changes one."""
         if request.method == "GET":
-            watch = await self._watch_of(request)
-            return JSONResponse(await in_thread(lambda: settings_page.record(watch.crawl, watch.acts)))
+            async with self._watch_of(request) as watch:
+                return JSONResponse(await in_thread(lambda: settings_page.record(watch.crawl, watch.acts)))
         said = await _object_of(request)
-        watch = await self._watch_of(request)
         name, text = str(said.get("name", "")), str(said.get("text", ""))
-        changed = await in_thread(lambda: settings_page.change(watch.crawl, name, text))
+        async with self._watch_of(request) as watch:
+            changed = await in_thread(lambda: settings_page.change(watch.crawl, name, text))
         return JSONResponse({"changes": changed})
 
     async def queues(self, request: Request) -> Response:
@@ -238,9 +244,22 @@ class Views:
         await self._rpcs.check_token(token)
         return request.path_params["crawl"], token
 
-    async def _watch_of(self, request: Request) -> Watch:
+    @asynccontextmanager
+    async def _watch_of(self, request: Request) -> AsyncIterator[Watch]:
         crawl, token = await self._crawl_of(request)
-        return self.watches.of(crawl, token)
+        await self._check_watchable(crawl, token)
+        with self.watches.used(crawl, token) as watch:
+            yield watch
+
+    async def _check_watchable(self, crawl: str, token: str) -> None:
+        """Raise Refusal for whoever may not look at the crawl: a watch takes a thread."""
+        if self.watches.has(crawl, token):
+            return
+        try:
+            await self._check_crawl(token, crawl)
+        except Refusal as refusal:
+            if refusal.code not in _AWAY:
+                raise
 
     async def _check_crawl(self, token: str, crawl: str) -> None:
         """Raise Refusal unless the caller may look at the crawl, and there is one."""
@@ -249,6 +268,10 @@ class Views:
     async def _asked(self, token: str, name: str, message: Any) -> Any:
         async with self._doors.to_frontier(token) as door:
             return await ask(door, Asked(METHODS[f"{_ADMIN}/{name}"], message))
+
+
+async def _only(event: str) -> AsyncIterator[str]:
+    yield event
 
 
 async def in_thread(work: Callable[[], _T]) -> _T:

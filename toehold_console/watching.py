@@ -10,9 +10,11 @@ import asyncio
 import json
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import grpc
 import structlog
 
 from toehold_client.cli.live.look import Look
@@ -24,6 +26,7 @@ from toehold_client.errors import ClientClosed, CursorTooOld, ToeholdError
 from toehold_client.events import Event
 
 from . import shown
+from .contract import Refusal
 from .course import Course, Point
 from .failure_report import FailureReport
 
@@ -85,13 +88,10 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._readers: set[asyncio.Queue[News]] = set()
         self._latest: dict[str, str] = {}
+        self.users = 0
+        """So many browsers and questions use it."""
         self._thread = threading.Thread(target=self._run, name=f"watch {crawl}", daemon=True)
         self._thread.start()
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether a browser reads it."""
-        return bool(self._readers)
 
     @property
     def acts(self) -> list[Event]:
@@ -179,45 +179,54 @@ class Watches:
         self._ending: set[asyncio.Task[None]] = set()
         self._lingering: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no further crawl can be watched."""
-        return len(self._watches) >= MOST_WATCHES
+    def has(self, crawl: str, token: str) -> bool:
+        """Whether there is a watch of a crawl for a token."""
+        return (crawl, token) in self._watches
 
-    def of(self, crawl: str, token: str) -> Watch:
-        """The watch of a crawl for a token; begins one if there is none. It lingers until it is left."""
+    @contextmanager
+    def used(self, crawl: str, token: str) -> Iterator[Watch]:
+        """The watch of a crawl for a token; begins one if there is none. It ends soon after its last use.
+
+        Refusal if there are too many.
+        """
         key = (crawl, token)
+        self.check_room(crawl, token)
         timer = self._lingering.pop(key, None)
         if timer is not None:
             timer.cancel()
         watch = self._watches.get(key)
         if watch is None:
+            if len(self._watches) >= MOST_WATCHES:
+                self._end(next(iter(self._lingering)))  # the one that nobody has used for the longest time
             watch = self._watches[key] = Watch(self._address, self._credentials_of(token), crawl)
-        self.leave(crawl, token)
-        return watch
-
-    def leave(self, crawl: str, token: str) -> None:
-        """A browser has left. The watch ends soon, unless another one reads it then."""
-        key = (crawl, token)
-        if key in self._watches:
-            former = self._lingering.pop(key, None)
-            if former is not None:
-                former.cancel()
-            self._lingering[key] = asyncio.get_running_loop().call_later(LINGER_S, self._end_unwatched, key)
+        watch.users += 1
+        try:
+            yield watch
+        finally:
+            watch.users -= 1
+            if not watch.users and self._watches.get(key) is watch:
+                self._lingering[key] = asyncio.get_running_loop().call_later(LINGER_S, self._end, key)
 
     async def close(self) -> None:
         """Ends all."""
         for timer in self._lingering.values():
             timer.cancel()
+        self._lingering.clear()
         watches, self._watches = list(self._watches.values()), {}
         await asyncio.gather(*(watch.end() for watch in watches), *self._ending)
 
-    def _end_unwatched(self, key: tuple[str, str]) -> None:
-        self._lingering.pop(key, None)
-        watch = self._watches.get(key)
-        if watch is None or watch.is_watched:
-            return
-        del self._watches[key]
-        task = asyncio.get_running_loop().create_task(watch.end())
+    def check_room(self, crawl: str, token: str) -> None:
+        """Raise Refusal if there are too many watches for another one. Those that nobody uses make room."""
+        if len(self._watches) >= MOST_WATCHES and not self._lingering and not self.has(crawl, token):
+            raise Refusal(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                "too many crawls are being watched here; close a page, or start another console",
+                "CONSOLE_FULL",
+            )
+
+    def _end(self, key: tuple[str, str]) -> None:
+        """Ends a watch that nobody uses."""
+        self._lingering.pop(key).cancel()
+        task = asyncio.get_running_loop().create_task(self._watches.pop(key).end())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
