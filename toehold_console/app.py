@@ -80,8 +80,10 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
+        closing = asyncio.create_task(_closed(views, ending))
         yield
-        await views.watches.close()
+        ending.set()
+        await closing
         await doors.close()
 
     views = Views(settings, sessions, guard, doors, rpcs, ending)
@@ -111,6 +113,12 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
         exception_handlers={Refusal: _refused, Exception: _failed},  # type: ignore[dict-item]  # narrower
         lifespan=life,
     )
+
+
+async def _closed(views: Views, ending: asyncio.Event) -> None:
+    """Ends questions as soon as the console is to end: it waits for their answers."""
+    await ending.wait()
+    await views.close()
 
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:

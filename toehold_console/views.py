@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -35,6 +36,8 @@ from .settings import Settings
 from .watching import Watch, Watches
 
 PAGE_SIZE = 100
+MOST_QUESTIONS = 16
+"""So many are answered at once of those that take a thread."""
 _T = TypeVar("_T")
 _ADMIN = "FrontierAdminService"
 _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -61,7 +64,14 @@ class Views:
         self._rpcs = rpcs
         self._ending = ending
         self._files = CrawlFiles(settings)
-        self.watches = Watches(settings.frontier, doors.credentials_of)
+        self._watches = Watches(settings.frontier, doors.credentials_of)
+        # Not asyncio's own threads: those end watches, also while the frontier answers none of these.
+        self._questions = ThreadPoolExecutor(MOST_QUESTIONS, "question")
+
+    async def close(self) -> None:
+        """Ends watches, and so questions too."""
+        await self._watches.close()
+        self._questions.shutdown(wait=False, cancel_futures=True)
 
     # Sessions.
 
@@ -129,11 +139,11 @@ class Views:
                 raise
             told = json.dumps({"error": str(refusal), "reason": refusal.reason})
             return EventStream(_only(event(told, kind="refused")))
-        self.watches.check_room(crawl, token)
+        self._watches.check_room(crawl, token)
         return EventStream(self._looks(crawl, token))
 
     async def _looks(self, crawl: str, token: str) -> AsyncIterator[str]:
-        with self.watches.used(crawl, token) as watch:
+        with self._watches.used(crawl, token) as watch:
             news = watch.news()
             events = (event(data, kind=kind) async for kind, data in news)
             try:
@@ -146,29 +156,31 @@ class Views:
     async def failures(self, request: Request) -> Response:
         """`GET …/failures`: why URIs failed, by host, with examples."""
         async with self._watch_of(request) as watch:
-            return JSONResponse(await in_thread(watch.failures.record))
+            return JSONResponse(await self._in_thread(watch.failures.record))
 
     async def find(self, request: Request) -> Response:
         """`GET …/find?q=`: a URL or a host."""
         text = request.query_params.get("q", "")
         async with self._watch_of(request) as watch:
-            return JSONResponse(await in_thread(lambda: finding.find(watch.crawl, text)))
+            return JSONResponse(await self._in_thread(lambda: finding.find(watch.crawl, text)))
 
     async def history(self, request: Request) -> Response:
         """`GET …/history?uri=`: the kept outcomes of a URI."""
         uri = request.query_params.get("uri", "")
         async with self._watch_of(request) as watch:
-            return JSONResponse(await in_thread(lambda: finding.history(watch.crawl, uri)))
+            return JSONResponse(await self._in_thread(lambda: finding.history(watch.crawl, uri)))
 
     async def settings(self, request: Request) -> Response:
         """`GET …/settings`: all settings; `POST` with name and text changes one."""
         if request.method == "GET":
             async with self._watch_of(request) as watch:
-                return JSONResponse(await in_thread(lambda: settings_page.record(watch.crawl, watch.acts)))
+                return JSONResponse(
+                    await self._in_thread(lambda: settings_page.record(watch.crawl, watch.acts))
+                )
         said = await _object_of(request)
         name, text = str(said.get("name", "")), str(said.get("text", ""))
         async with self._watch_of(request) as watch:
-            changed = await in_thread(lambda: settings_page.change(watch.crawl, name, text))
+            changed = await self._in_thread(lambda: settings_page.change(watch.crawl, name, text))
         return JSONResponse({"changes": changed})
 
     async def queues(self, request: Request) -> Response:
@@ -248,18 +260,29 @@ class Views:
     async def _watch_of(self, request: Request) -> AsyncIterator[Watch]:
         crawl, token = await self._crawl_of(request)
         await self._check_watchable(crawl, token)
-        with self.watches.used(crawl, token) as watch:
+        with self._watches.used(crawl, token) as watch:
             yield watch
 
     async def _check_watchable(self, crawl: str, token: str) -> None:
         """Raise Refusal for whoever may not look at the crawl: a watch takes a thread."""
-        if self.watches.has(crawl, token):
+        if self._watches.has(crawl, token):
             return
         try:
             await self._check_crawl(token, crawl)
         except Refusal as refusal:
             if refusal.code not in _AWAY:
                 raise
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        """What blocking work returns. Raises Refusal for the client's errors."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._questions, work)
+        except InvalidArgument as problem:
+            raise Refusal(
+                grpc.StatusCode.INVALID_ARGUMENT, str(problem), problem.reason or "INVALID_REQUEST"
+            ) from None
+        except ToeholdError as problem:
+            raise refusal_of_client(problem) from None
 
     async def _check_crawl(self, token: str, crawl: str) -> None:
         """Raise Refusal unless the caller may look at the crawl, and there is one."""
@@ -272,18 +295,6 @@ class Views:
 
 async def _only(event: str) -> AsyncIterator[str]:
     yield event
-
-
-async def in_thread(work: Callable[[], _T]) -> _T:
-    """What blocking work returns. Raises Refusal for the client's errors."""
-    try:
-        return await asyncio.to_thread(work)
-    except InvalidArgument as problem:
-        raise Refusal(
-            grpc.StatusCode.INVALID_ARGUMENT, str(problem), problem.reason or "INVALID_REQUEST"
-        ) from None
-    except ToeholdError as problem:
-        raise refusal_of_client(problem) from None
 
 
 async def _object_of(request: Request) -> dict[str, Any]:

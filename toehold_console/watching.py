@@ -177,6 +177,7 @@ class Watches:
         self._credentials_of = credentials_of
         self._watches: dict[tuple[str, str], Watch] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._lingering: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
     def has(self, crawl: str, token: str) -> bool:
@@ -208,7 +209,8 @@ class Watches:
                 self._lingering[key] = asyncio.get_running_loop().call_later(LINGER_S, self._end, key)
 
     async def close(self) -> None:
-        """Ends all."""
+        """Ends all, and begins no other."""
+        self._closed = True
         for timer in self._lingering.values():
             timer.cancel()
         self._lingering.clear()
@@ -217,6 +219,8 @@ class Watches:
 
     def check_room(self, crawl: str, token: str) -> None:
         """Raise Refusal if there are too many watches for another one. Those that nobody uses make room."""
+        if self._closed:
+            raise Refusal(grpc.StatusCode.UNAVAILABLE, "the console is ending", "CONSOLE_ENDING")
         if len(self._watches) >= MOST_WATCHES and not self._lingering and not self.has(crawl, token):
             raise Refusal(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 from pathlib import Path
 
 from frontier_harness.access import Installation
-from frontier_harness.console import ConsoleProcess
+from frontier_harness.calls import fresh_name
+from frontier_harness.console import ConsoleProcess, told
 from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import PATIENCE_S
+
+from toehold.frontier.v1 import crawl_pb2
 
 
 def thread_count(console: ConsoleProcess) -> int:
@@ -31,3 +37,27 @@ def test_questions_about_crawls_that_nobody_may_see_take_no_threads(tmp_path: Pa
         assert answers("nobody", 60) == {401}
         assert answers(token, 60) == {404}
         assert thread_count(console) < before + 30  # pools may grow a little
+
+
+def test_a_console_ends_while_the_frontier_answers_none_of_its_questions(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path / "data") as server,
+        ConsoleProcess(server.address, tmp_path) as console,
+    ):
+        crawl = fresh_name()
+        server.stubs.create(crawl, crawl_pb2.CrawlSpec(allowed_addresses=["loopback"]))
+        place = ("127.0.0.1", int(console.url.rpartition(":")[2]))
+        with told(console.http, f"/console/crawls/{crawl}/live") as events:
+            assert next(events).kind  # the watch is there
+            server.child.send_signal(signal.SIGSTOP)
+            askers = [socket.create_connection(place) for _ in range(40)]
+            for asker in askers:
+                path = f"/console/crawls/{crawl}/failures"
+                asker.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert console.http.get("/healthz").text == "ok\n"  # it has taken up the questions before
+            console.child.terminate()
+            assert console.child.wait(PATIENCE_S) == 0
+        for asker in askers:
+            asker.close()
+        server.child.send_signal(signal.SIGCONT)
+    assert "Traceback" not in console.errors.read_text()
