@@ -71,7 +71,7 @@ class Views:
     async def close(self) -> None:
         """Ends watches, and so questions too."""
         await self._watches.close()
-        self._questions.shutdown(wait=False, cancel_futures=True)
+        self._questions.shutdown(wait=False)
 
     # Sessions.
 
