@@ -42,6 +42,9 @@ MOST_BEHIND = 50
 
 _log = structlog.get_logger()
 
+_REPLACED = {"away": ("refused",), "refused": ("away", "look", "course"), "look": ("away", "refused")}
+"""The kinds of news that are no longer true after others."""
+
 News = tuple[str, str]
 """The kind of a server-sent event, and its data."""
 
@@ -82,6 +85,7 @@ class Watch:
         self._client = FrontierClient(address, timeout_s=CALL_S, credentials=credentials)
         self.crawl = CrawlController(self._client, crawl)
         self.failures = FailureReport(self.crawl)
+        """Why URIs failed. Another one after a refusal, like the observer."""
         self._news = threading.Event()
         self._stop = threading.Event()
         self._observer = CrawlObserver(self.crawl, self._news.set)
@@ -143,6 +147,7 @@ class Watch:
             self._tell("away", {"error": str(error)})
             return
         except ToeholdError as error:
+            self._forget()
             self._tell("refused", {"error": str(error), "reason": error.reason})
             return
         fresh, points = self._observer.taken(look)
@@ -152,6 +157,12 @@ class Watch:
         if fresh:
             self._tell("happened", [shown.event(event) for event in fresh])
 
+    def _forget(self) -> None:
+        """Forgets what was seen: the caller may not see it any more, or another crawl gets this name."""
+        self._observer.close()
+        self._observer = CrawlObserver(self.crawl, self._news.set)
+        self.failures = FailureReport(self.crawl)
+
     def _tell(self, kind: str, content: Any) -> None:
         data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         if not self._stop.is_set():
@@ -160,9 +171,7 @@ class Watch:
     def _publish(self, kind: str, data: str) -> None:
         if kind != "happened":
             self._latest[kind] = data
-            for other in {"away": ("refused",), "refused": ("away",), "look": ("away", "refused")}.get(
-                kind, ()
-            ):
+            for other in _REPLACED.get(kind, ()):
                 self._latest.pop(other, None)
         for queue in self._readers:
             if not queue.full():

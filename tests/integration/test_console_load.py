@@ -14,6 +14,8 @@ from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1 import crawl_pb2
 
+ADMIN = "/v1/FrontierAdminService"
+
 
 def thread_count(console: ConsoleProcess) -> int:
     return len(list(Path(f"/proc/{console.child.pid}/task").iterdir()))
@@ -61,3 +63,50 @@ def test_a_console_ends_while_the_frontier_answers_none_of_its_questions(tmp_pat
             asker.close()
         server.child.send_signal(signal.SIGCONT)
     assert "Traceback" not in console.errors.read_text()
+
+
+def test_a_page_shows_a_crawl_that_is_created_anew_under_the_name_of_another(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path / "data") as server,
+        ConsoleProcess(server.address, tmp_path) as console,
+    ):
+
+        def create(description: str) -> None:
+            spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"], description=description)
+            server.stubs.create("a", spec)
+
+        create("former")
+        for seed in range(3):  # it has more events than the other one
+            server.stubs.ask("AddSeedBatch", "a", uris=[f"http://{seed}.example/"])
+        server.stubs.ask("LaunchCrawl", "a")
+        with told(console.http, "/console/crawls/a/live") as events:
+            assert next(each.content["description"] for each in events if each.kind == "look") == "former"
+            server.stubs.ask("TearDownCrawl", "a")
+            while console.http.post(f"{ADMIN}/DeleteCrawl", json={"crawl": "a"}).status_code != 200:
+                continue  # the teardown takes a moment
+            assert (
+                next(each.content["reason"] for each in events if each.kind == "refused") == "UNKNOWN_CRAWL"
+            )
+            create("latter")
+            assert next(each.content["description"] for each in events if each.kind == "look") == "latter"
+            happened = next(each.content for each in events if each.kind == "happened")
+            assert happened[0]["sequence"] == 1
+
+
+def test_a_caller_who_is_revoked_gets_nothing_that_was_seen_before(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    headers = {"authorization": f"Bearer {installation.caller('watch', 'watch')}"}
+    admin = {"authorization": f"Bearer {installation.caller('admin', 'admin')}"}
+    with (
+        ServerProcess(tmp_path / "data", "--callers", str(installation.callers)) as server,
+        ConsoleProcess(server.address, tmp_path) as console,
+    ):
+        message = {"crawl": "a", "spec": {"allowedAddresses": ["loopback"]}}
+        assert console.http.post(f"{ADMIN}/CreateCrawl", json=message, headers=admin).status_code == 200
+        live = "/console/crawls/a/live"
+        with told(console.http, live, headers=headers) as events:
+            assert next(each for each in events if each.kind == "look")
+            installation.registry.revoke_caller("watch")
+            assert next(each for each in events if each.kind == "refused")
+            with told(console.http, live, headers=headers) as again:
+                assert next(again).kind == "refused"
