@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import grpc
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from toehold.access.tokens import can_be_sent
 from toehold.frontier.v1.admin_pb2 import (
@@ -29,6 +29,7 @@ from . import finding, settings_page, shown
 from .contract import METHODS, Asked, Refusal
 from .crawl_files import CrawlFiles
 from .door import Doors
+from .growing_file import GrowingFile
 from .guard import Guard, check_csrf, unauthenticated
 from .rpcs import EventStream, Rpcs, ask, body_of, event, refusal_of_client, resumed
 from .sessions import SESSION_S, Sessions
@@ -239,7 +240,7 @@ class Views:
                 grpc.StatusCode.NOT_FOUND, f"crawl {crawl!r} has no file {name[:200]!r} here", "UNKNOWN_FILE"
             )
         # Always as a download: a page in it must not run as one of ours.
-        return FileResponse(found.path, media_type="application/octet-stream", filename=found.name)
+        return GrowingFile(found.path, media_type="application/octet-stream", filename=found.name)
 
     # The frontier.
 

@@ -110,3 +110,26 @@ def test_a_caller_who_is_revoked_gets_nothing_that_was_seen_before(tmp_path: Pat
             assert next(each for each in events if each.kind == "refused")
             with told(console.http, live, headers=headers) as again:
                 assert next(again).kind == "refused"
+
+
+def test_a_log_that_grows_while_it_is_read_comes_as_it_was_at_first(tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path / "data") as server,
+        ConsoleProcess(server.address, tmp_path, "--data", str(tmp_path / "data")) as console,
+    ):
+        server.stubs.create("a", crawl_pb2.CrawlSpec(allowed_addresses=["loopback"]))
+        log = tmp_path / "data" / "crawls" / "a" / "job.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"x" * 20_000_000)  # more than sockets hold
+        path = "/console/crawls/a/files/logs/job.log"
+        with console.http.stream("GET", path) as answer:
+            parts = answer.iter_bytes(65_536)
+            read = len(next(parts))
+            with log.open("ab") as opened:
+                opened.write(b"y" * 1_000_000)
+            read += sum(len(part) for part in parts)
+            assert read == int(answer.headers["content-length"])
+        last = console.http.get(path, headers={"range": "bytes=-3"})
+        assert (last.status_code, last.content) == (206, b"yyy")
+        assert console.http.head(path).status_code == 200
+    assert "Traceback" not in console.errors.read_text()
