@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 from frontier_harness.access import Installation
@@ -133,3 +136,20 @@ def test_a_log_that_grows_while_it_is_read_comes_as_it_was_at_first(tmp_path: Pa
         assert (last.status_code, last.content) == (206, b"yyy")
         assert console.http.head(path).status_code == 200
     assert "Traceback" not in console.errors.read_text()
+
+
+def test_a_console_whose_standard_input_is_no_pipe_ends_with_it(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    command = [sys.executable, "-m", "toehold_client", "console", "--listen", "127.0.0.1:0"]
+    for stdin in (Path(os.devnull), empty):
+        with stdin.open() as opened:
+            ended = subprocess.run(
+                [*command, "--until-stdin-ends"],
+                stdin=opened,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=False,
+            )
+        assert (ended.returncode, "Error" in ended.stderr) == (0, False), ended.stderr
