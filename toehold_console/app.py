@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -110,7 +110,7 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
             Mount("/static", StaticFiles(directory=files / "static")),
         ],
         middleware=[Middleware(Guarded, guard=guard)],
-        exception_handlers={Refusal: _refused, Exception: _failed},  # type: ignore[dict-item]  # narrower
+        exception_handlers={Refusal: _refused, ClientDisconnect: _unheard, Exception: _failed},  # type: ignore[dict-item]  # narrower
         lifespan=life,
     )
 
@@ -134,6 +134,11 @@ async def _healthy(_: Request) -> Response:
 
 def _refused(_: Request, refusal: Refusal) -> Response:
     return JSONResponse(refusal.body(), refusal.http_status, refusal.headers())
+
+
+def _unheard(_: Request, __: ClientDisconnect) -> Response:
+    """The answer to a client that has left before the end of its request."""
+    return Response(status_code=499)
 
 
 def _failed(_: Request, error: Exception) -> Response:
