@@ -194,10 +194,10 @@ async def body_of(request: Request, most_bytes: int = MAX_BODY_BYTES) -> bytes:
     data = bytearray()
     async for part in request.stream():
         data += part
-        if len(data) > MAX_BODY_BYTES:
+        if len(data) > most_bytes:
             raise Refusal(
                 grpc.StatusCode.INVALID_ARGUMENT,
-                f"the body must have at most {MAX_BODY_BYTES} bytes",
+                f"the body must have at most {most_bytes} bytes",
                 "BODY_TOO_LARGE",
                 http_status=413,
             )

@@ -37,6 +37,8 @@ from .settings import Settings
 from .watching import Watch, Watches
 
 PAGE_SIZE = 100
+MOST_BYTES = 1024 * 1024
+"""A login or a setting has at most so many."""
 MOST_QUESTIONS = 16
 """So many are answered at once of those that take a thread."""
 _T = TypeVar("_T")
@@ -91,7 +93,7 @@ class Views:
 
     async def log_in(self, request: Request) -> Response:
         """`POST /console/session` with `{"token": …}`: begins a session."""
-        token = str((await _object_of(request)).get("token", "")).strip()
+        token = (await _texts_of(request)).get("token", "").strip()
         if not can_be_sent(token):
             raise unauthenticated("a token is one word of printable ASCII characters", "TOKEN_UNKNOWN")
         caller = await self._rpcs.caller(token)
@@ -178,8 +180,8 @@ class Views:
                 return JSONResponse(
                     await self._in_thread(lambda: settings_page.record(watch.crawl, watch.acts))
                 )
-        said = await _object_of(request)
-        name, text = str(said.get("name", "")), str(said.get("text", ""))
+        said = await _texts_of(request)
+        name, text = said.get("name", ""), said.get("text", "")
         async with self._watch_of(request) as watch:
             changed = await self._in_thread(lambda: settings_page.change(watch.crawl, name, text))
         return JSONResponse({"changes": changed})
@@ -298,12 +300,21 @@ async def _only(event: str) -> AsyncIterator[str]:
     yield event
 
 
-async def _object_of(request: Request) -> dict[str, Any]:
-    """The JSON object in a body. Raises Refusal."""
+async def _texts_of(request: Request) -> dict[str, str]:
+    """The texts in a body, by their names. Raises Refusal."""
     try:
-        said = json.loads(await body_of(request) or b"{}")
+        said = json.loads(await body_of(request, MOST_BYTES) or b"{}")
     except (ValueError, RecursionError):
         said = None
-    if not isinstance(said, dict):
-        raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, "the body must be a JSON object", "INVALID_JSON")
+    if not (isinstance(said, dict) and all(map(_is_text, said.values()))):
+        raise Refusal(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "the body must be a JSON object of Unicode texts",
+            "INVALID_JSON",
+        )
     return said
+
+
+def _is_text(value: object) -> bool:
+    """Whether a JSON value is a text, and that without half of a surrogate pair."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
