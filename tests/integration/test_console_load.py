@@ -7,17 +7,29 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from frontier_harness.access import Installation
 from frontier_harness.calls import fresh_name
-from frontier_harness.console import ConsoleProcess, told
+from frontier_harness.console import ConsoleProcess, client_of, told
+from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1 import crawl_pb2
 
 ADMIN = "/v1/FrontierAdminService"
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def lone(tmp_path: Path) -> Iterator[ConsoleProcess]:
+    """A console whose frontier is away."""
+    with KeptPort() as port, ConsoleProcess(port.address, tmp_path) as console:
+        yield console
 
 
 def thread_count(console: ConsoleProcess) -> int:
@@ -153,3 +165,49 @@ def test_a_console_whose_standard_input_is_no_pipe_ends_with_it(tmp_path: Path) 
                 check=False,
             )
         assert (ended.returncode, "Error" in ended.stderr) == (0, False), ended.stderr
+
+
+@pytest.mark.parametrize("body", ['{"name": "description", "text": "\\ud800"}', '{"name": ["x"]}', "[]", "7"])
+def test_a_body_without_texts_is_refused_with_a_sentence(lone: ConsoleProcess, body: str) -> None:
+    for path in ("/console/crawls/a/settings", "/console/session"):
+        answer = lone.http.post(path, content=body, headers=JSON)
+        assert (answer.status_code, answer.json()["error"]["details"][0]["reason"]) == (400, "INVALID_JSON")
+
+
+def test_a_login_has_no_room_for_a_large_body(lone: ConsoleProcess) -> None:
+    body = b'{"token": [' + b"{}," * 500_000 + b"{}]}"
+    assert lone.http.post("/console/session", content=body, headers=JSON).status_code == 413
+
+
+def test_a_client_that_leaves_before_the_end_of_its_request_leaves_no_traceback(lone: ConsoleProcess) -> None:
+    head = "POST /console/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", int(lone.url.rpartition(":")[2]))) as leaving:
+        leaving.sendall(f"{head}Content-Length: 9\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert b"100 Continue" in leaving.recv(1000)  # the console waits for the body
+    assert lone.http.get("/healthz").status_code == 200
+    lone.child.terminate()
+    assert lone.child.wait(PATIENCE_S) == 0
+    assert "Traceback" not in lone.errors.read_text()
+
+
+def test_a_frontier_that_forgets_its_callers_is_closed_to_other_tokens_at_once(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "access")
+    cert, key = installation.cert("console", "127.0.0.1")
+    token = installation.caller("watch", "watch")
+    https = ("--https-cert", str(cert), "--https-key", str(key), "--listen", "0.0.0.0:0")
+    with KeptPort() as port, ExitStack() as stack:
+        callers = ("--callers", str(installation.callers))
+        known = stack.enter_context(ServerProcess(tmp_path / "a", *callers, listen=port.address))
+        console = stack.enter_context(ConsoleProcess(known.address, tmp_path, *https))
+        url = console.url.replace("0.0.0.0", "127.0.0.1")
+        http = stack.enter_context(client_of(url, str(installation.authority.cert)))
+
+        def asked(token: str) -> int:
+            headers = {"authorization": f"Bearer {token}"}
+            return http.post(f"{ADMIN}/ListCrawls", json={}, headers=headers).status_code
+
+        assert asked(token) == 200
+        known.kill()
+        stack.enter_context(ServerProcess(tmp_path / "b", listen=port.address))
+        eventually(lambda: asked("anything") != 503)
+        assert asked("anything") == 403
