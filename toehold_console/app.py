@@ -11,7 +11,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -77,8 +77,10 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
+        closing = asyncio.create_task(_closed(views, ending))
         yield
-        await views.watches.close()
+        ending.set()
+        await closing
         await doors.close()
 
     views = Views(settings, sessions, guard, doors, rpcs, ending)
@@ -105,9 +107,15 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
             Mount("/static", StaticFiles(directory=files / "static")),
         ],
         middleware=[Middleware(Guarded, guard=guard)],
-        exception_handlers={Refusal: _refused, Exception: _failed},  # type: ignore[dict-item]  # narrower
+        exception_handlers={Refusal: _refused, ClientDisconnect: _unheard, Exception: _failed},  # type: ignore[dict-item]  # narrower
         lifespan=life,
     )
+
+
+async def _closed(views: Views, ending: asyncio.Event) -> None:
+    """Ends questions as soon as the console is to end: it waits for their answers."""
+    await ending.wait()
+    await views.close()
 
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
@@ -123,6 +131,11 @@ async def _healthy(_: Request) -> Response:
 
 def _refused(_: Request, refusal: Refusal) -> Response:
     return JSONResponse(refusal.body(), refusal.http_status, refusal.headers())
+
+
+def _unheard(_: Request, __: ClientDisconnect) -> Response:
+    """The answer to a client that has left before the end of its request."""
+    return Response(status_code=499)
 
 
 def _failed(_: Request, error: Exception) -> Response:

@@ -37,7 +37,7 @@ class Guard:
         self._sessions = sessions
         own = ("localhost", socket.gethostname(), socket.getfqdn())
         self._names = {name.lower().rstrip(".") for name in (*own, *host_names)}
-        self.cookie = "__Host-toehold" if secure else "toehold"
+        self.cookie = f"__Host-{sessions.cookie}" if secure else sessions.cookie
 
     def check_place(self, request: Request) -> None:
         """Raise Refusal for a request that another site's page may have caused."""

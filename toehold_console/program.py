@@ -7,8 +7,8 @@ import contextlib
 import os
 import signal
 import socket
-import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
@@ -70,7 +70,7 @@ async def _serve(settings: Settings, listening: socket.socket, until_stdin_ends:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     if until_stdin_ends:
-        loop.add_reader(sys.stdin.fileno(), lambda: None if os.read(sys.stdin.fileno(), 4096) else stop())
+        threading.Thread(target=_read_stdin, args=(loop, stop), name="stdin", daemon=True).start()
     renewing = asyncio.create_task(_renew(settings, config))
     port = listening.getsockname()[1]
     scheme = "https" if settings.serves_https else "http"
@@ -79,6 +79,14 @@ async def _serve(settings: Settings, listening: socket.socket, until_stdin_ends:
     print(f"toehold console serving on {address}", flush=True)
     await server.serve([listening])
     renewing.cancel()
+
+
+def _read_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    with contextlib.suppress(OSError):  # an unreadable standard input counts as ended
+        while os.read(0, 65536):
+            continue
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(stop)
 
 
 class _Server(uvicorn.Server):

@@ -39,11 +39,14 @@ class Rpcs:
         self._guard = guard
         self._doors = doors
         self._ending = ending
-        self._callers_known_s = float("-inf")
+        self._known_s: dict[str, float] = {}
+        """When the frontier knew the caller with a token, if that is not long ago."""
 
     async def call(self, request: Request) -> Response:
         """`POST /v1/{service}/{method}`, and GET for streams, whose request is the parameter `request`."""
         service, method = request.path_params["service"], request.path_params["method"]
+        token = self._guard.token_of(request)
+        await self.check_token(token)  # first: a body takes memory, and JSON takes much more
         if request.method == "GET":
             body = request.query_params.get("request", "").encode()
         else:
@@ -56,8 +59,6 @@ class Rpcs:
                 "POST_ONLY",
                 http_status=405,
             )
-        token = self._guard.token_of(request)
-        await self.check_token(token)
         if call.method.server_streaming:
             return await self._streamed(request, call, token)
         identity = request.headers.get(REQUEST_ID_KEY, "")
@@ -99,9 +100,12 @@ class Rpcs:
                 "the call has no credentials; send a token: `Authorization: Bearer TOKEN`, or log in"
             )
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._callers_known_s > _CALLERS_S:
+        if now_s - self._known_s.get(token, float("-inf")) > _CALLERS_S:
             await self.caller(token)
-            self._callers_known_s = now_s
+            self._known_s = {
+                each: since_s for each, since_s in self._known_s.items() if now_s - since_s <= _CALLERS_S
+            }
+            self._known_s[token] = now_s
 
     async def _of_node(self, request: Request, call: Asked, token: str, identity: str) -> Message:
         name = request.query_params.get("node", "")
@@ -177,7 +181,7 @@ def check_loopback(address: str, name: str) -> None:
         )
 
 
-async def body_of(request: Request) -> bytes:
+async def body_of(request: Request, most_bytes: int = MAX_BODY_BYTES) -> bytes:
     """The body of a request. Raises Refusal."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -190,10 +194,10 @@ async def body_of(request: Request) -> bytes:
     data = bytearray()
     async for part in request.stream():
         data += part
-        if len(data) > MAX_BODY_BYTES:
+        if len(data) > most_bytes:
             raise Refusal(
                 grpc.StatusCode.INVALID_ARGUMENT,
-                f"the body must have at most {MAX_BODY_BYTES} bytes",
+                f"the body must have at most {most_bytes} bytes",
                 "BODY_TOO_LARGE",
                 http_status=413,
             )

@@ -6,6 +6,7 @@ the console if the key is in a file. It ends with its time, with a logout, and w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -33,7 +34,10 @@ class Sessions:
 
     def __init__(self, key_file: Path | None) -> None:
         """Reads the key, or makes it. InvalidArgument for a file that cannot be used."""
-        self._seal = Fernet(Fernet.generate_key() if key_file is None else _key_in(key_file))
+        key = Fernet.generate_key() if key_file is None else _key_in(key_file)
+        self._seal = Fernet(key)
+        self.cookie = f"toehold-{hashlib.sha256(key).hexdigest()[:12]}"
+        """The cookie's name. Consoles on other ports of a host get the same cookies; each has its own."""
 
     def begin(self, token: str) -> tuple[Session, str]:
         """A new session, and the cookie for it."""

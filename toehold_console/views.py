@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import grpc
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from toehold.access.tokens import can_be_sent
 from toehold.frontier.v1.admin_pb2 import (
@@ -27,6 +29,7 @@ from . import finding, settings_page, shown
 from .contract import METHODS, Asked, Refusal
 from .crawl_files import CrawlFiles
 from .door import Doors
+from .growing_file import GrowingFile
 from .guard import Guard, check_csrf, unauthenticated
 from .rpcs import EventStream, Rpcs, ask, body_of, event, refusal_of_client, resumed
 from .sessions import SESSION_S, Sessions
@@ -34,8 +37,15 @@ from .settings import Settings
 from .watching import Watch, Watches
 
 PAGE_SIZE = 100
+MOST_BYTES = 1024 * 1024
+"""A login or a setting has at most so many."""
+MOST_QUESTIONS = 16
+"""So many are answered at once of those that take a thread."""
 _T = TypeVar("_T")
 _ADMIN = "FrontierAdminService"
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_OF_THE_CRAWL = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED)
+"""Refusals that a page shows instead of a crawl. It asks again, as the crawl may be there later."""
 
 
 class Views:
@@ -57,7 +67,14 @@ class Views:
         self._rpcs = rpcs
         self._ending = ending
         self._files = CrawlFiles(settings)
-        self.watches = Watches(settings.frontier, doors.credentials_of)
+        self._watches = Watches(settings.frontier, doors.credentials_of)
+        # Not asyncio's own threads: those end watches, also while the frontier answers none of these.
+        self._questions = ThreadPoolExecutor(MOST_QUESTIONS, "question")
+
+    async def close(self) -> None:
+        """Ends watches, and so questions too."""
+        await self._watches.close()
+        self._questions.shutdown(wait=False)
 
     # Sessions.
 
@@ -76,7 +93,7 @@ class Views:
 
     async def log_in(self, request: Request) -> Response:
         """`POST /console/session` with `{"token": …}`: begins a session."""
-        token = str((await _object_of(request)).get("token", "")).strip()
+        token = (await _texts_of(request)).get("token", "").strip()
         if not can_be_sent(token):
             raise unauthenticated("a token is one word of printable ASCII characters", "TOKEN_UNKNOWN")
         caller = await self._rpcs.caller(token)
@@ -118,51 +135,55 @@ class Views:
     async def live(self, request: Request) -> Response:
         """`GET …/live`: looks at a crawl and its events, as server-sent events, until the browser leaves."""
         crawl, token = await self._crawl_of(request)
-        if self.watches.is_full:
-            raise Refusal(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                "too many crawls are being watched here; close a page, or start another console",
-                "CONSOLE_FULL",
-            )
+        try:
+            await self._check_watchable(crawl, token)
+        except Refusal as refusal:
+            if refusal.code not in _OF_THE_CRAWL:
+                raise
+            told = json.dumps({"error": str(refusal), "reason": refusal.reason})
+            return EventStream(_only(event(told, kind="refused")))
+        self._watches.check_room(crawl, token)
         return EventStream(self._looks(crawl, token))
 
     async def _looks(self, crawl: str, token: str) -> AsyncIterator[str]:
-        news = self.watches.of(crawl, token).news()
-        events = (event(data, kind=kind) async for kind, data in news)
-        try:
-            first = asyncio.ensure_future(anext(events))
-            async for each in resumed(first, events, self._ending):
-                yield each
-        finally:
-            await news.aclose()  # type: ignore[attr-defined]  # a generator
-            self.watches.leave(crawl, token)
+        with self._watches.used(crawl, token) as watch:
+            news = watch.news()
+            events = (event(data, kind=kind) async for kind, data in news)
+            try:
+                first = asyncio.ensure_future(anext(events))
+                async for each in resumed(first, events, self._ending):
+                    yield each
+            finally:
+                await news.aclose()  # type: ignore[attr-defined]  # a generator
 
     async def failures(self, request: Request) -> Response:
         """`GET …/failures`: why URIs failed, by host, with examples."""
-        watch = await self._watch_of(request)
-        return JSONResponse(await in_thread(watch.failures.record))
+        async with self._watch_of(request) as watch:
+            return JSONResponse(await self._in_thread(watch.failures.record))
 
     async def find(self, request: Request) -> Response:
         """`GET …/find?q=`: a URL or a host."""
-        watch = await self._watch_of(request)
         text = request.query_params.get("q", "")
-        return JSONResponse(await in_thread(lambda: finding.find(watch.crawl, text)))
+        async with self._watch_of(request) as watch:
+            return JSONResponse(await self._in_thread(lambda: finding.find(watch.crawl, text)))
 
     async def history(self, request: Request) -> Response:
         """`GET …/history?uri=`: the kept outcomes of a URI."""
-        watch = await self._watch_of(request)
         uri = request.query_params.get("uri", "")
-        return JSONResponse(await in_thread(lambda: finding.history(watch.crawl, uri)))
+        async with self._watch_of(request) as watch:
+            return JSONResponse(await self._in_thread(lambda: finding.history(watch.crawl, uri)))
 
     async def settings(self, request: Request) -> Response:
         """`GET …/settings`: all settings; `POST` with name and text changes one."""
         if request.method == "GET":
-            watch = await self._watch_of(request)
-            return JSONResponse(await in_thread(lambda: settings_page.record(watch.crawl, watch.acts)))
-        said = await _object_of(request)
-        watch = await self._watch_of(request)
-        name, text = str(said.get("name", "")), str(said.get("text", ""))
-        changed = await in_thread(lambda: settings_page.change(watch.crawl, name, text))
+            async with self._watch_of(request) as watch:
+                return JSONResponse(
+                    await self._in_thread(lambda: settings_page.record(watch.crawl, watch.acts))
+                )
+        said = await _texts_of(request)
+        name, text = said.get("name", ""), said.get("text", "")
+        async with self._watch_of(request) as watch:
+            changed = await self._in_thread(lambda: settings_page.change(watch.crawl, name, text))
         return JSONResponse({"changes": changed})
 
     async def queues(self, request: Request) -> Response:
@@ -221,7 +242,7 @@ class Views:
                 grpc.StatusCode.NOT_FOUND, f"crawl {crawl!r} has no file {name[:200]!r} here", "UNKNOWN_FILE"
             )
         # Always as a download: a page in it must not run as one of ours.
-        return FileResponse(found.path, media_type="application/octet-stream", filename=found.name)
+        return GrowingFile(found.path, media_type="application/octet-stream", filename=found.name)
 
     # The frontier.
 
@@ -238,9 +259,33 @@ class Views:
         await self._rpcs.check_token(token)
         return request.path_params["crawl"], token
 
-    async def _watch_of(self, request: Request) -> Watch:
+    @asynccontextmanager
+    async def _watch_of(self, request: Request) -> AsyncIterator[Watch]:
         crawl, token = await self._crawl_of(request)
-        return self.watches.of(crawl, token)
+        await self._check_watchable(crawl, token)
+        with self._watches.used(crawl, token) as watch:
+            yield watch
+
+    async def _check_watchable(self, crawl: str, token: str) -> None:
+        """Raise Refusal for whoever may not look at the crawl: a watch takes a thread."""
+        if self._watches.has(crawl, token):
+            return
+        try:
+            await self._check_crawl(token, crawl)
+        except Refusal as refusal:
+            if refusal.code not in _AWAY:
+                raise
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        """What blocking work returns. Raises Refusal for the client's errors."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._questions, work)
+        except InvalidArgument as problem:
+            raise Refusal(
+                grpc.StatusCode.INVALID_ARGUMENT, str(problem), problem.reason or "INVALID_REQUEST"
+            ) from None
+        except ToeholdError as problem:
+            raise refusal_of_client(problem) from None
 
     async def _check_crawl(self, token: str, crawl: str) -> None:
         """Raise Refusal unless the caller may look at the crawl, and there is one."""
@@ -251,24 +296,25 @@ class Views:
             return await ask(door, Asked(METHODS[f"{_ADMIN}/{name}"], message))
 
 
-async def in_thread(work: Callable[[], _T]) -> _T:
-    """What blocking work returns. Raises Refusal for the client's errors."""
-    try:
-        return await asyncio.to_thread(work)
-    except InvalidArgument as problem:
-        raise Refusal(
-            grpc.StatusCode.INVALID_ARGUMENT, str(problem), problem.reason or "INVALID_REQUEST"
-        ) from None
-    except ToeholdError as problem:
-        raise refusal_of_client(problem) from None
+async def _only(event: str) -> AsyncIterator[str]:
+    yield event
 
 
-async def _object_of(request: Request) -> dict[str, Any]:
-    """The JSON object in a body. Raises Refusal."""
+async def _texts_of(request: Request) -> dict[str, str]:
+    """The texts in a body, by their names. Raises Refusal."""
     try:
-        said = json.loads(await body_of(request) or b"{}")
+        said = json.loads(await body_of(request, MOST_BYTES) or b"{}")
     except (ValueError, RecursionError):
         said = None
-    if not isinstance(said, dict):
-        raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, "the body must be a JSON object", "INVALID_JSON")
+    if not (isinstance(said, dict) and all(map(_is_text, said.values()))):
+        raise Refusal(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "the body must be a JSON object of Unicode texts",
+            "INVALID_JSON",
+        )
     return said
+
+
+def _is_text(value: object) -> bool:
+    """Whether a JSON value is a text, and that without half of a surrogate pair."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)

@@ -10,8 +10,11 @@ import asyncio
 import json
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import grpc
 
 from toehold_client.cli.live.look import Look
 from toehold_client.cli.live.observer import AWAY, Observer
@@ -22,6 +25,7 @@ from toehold_client.errors import ClientClosed, CursorTooOld, ToeholdError
 from toehold_client.events import Event
 
 from . import shown
+from .contract import Refusal
 from .course import Course, Point
 from .failure_report import FailureReport
 
@@ -34,6 +38,9 @@ MOST_TOLD = 300
 MOST_ACTS = 200
 MOST_BEHIND = 50
 """A browser that is so many looks behind is left out until it reads again."""
+
+_REPLACED = {"away": ("refused",), "refused": ("away", "look", "course"), "look": ("away", "refused")}
+"""The kinds of news that are no longer true after others."""
 
 News = tuple[str, str]
 """The kind of a server-sent event, and its data."""
@@ -75,19 +82,17 @@ class Watch:
         self._client = FrontierClient(address, timeout_s=CALL_S, credentials=credentials)
         self.crawl = CrawlController(self._client, crawl)
         self.failures = FailureReport(self.crawl)
+        """Why URIs failed. Another one after a refusal, like the observer."""
         self._news = threading.Event()
         self._stop = threading.Event()
         self._observer = CrawlObserver(self.crawl, self._news.set)
         self._loop = asyncio.get_running_loop()
         self._readers: set[asyncio.Queue[News]] = set()
         self._latest: dict[str, str] = {}
+        self.users = 0
+        """So many browsers and questions use it."""
         self._thread = threading.Thread(target=self._run, name=f"watch {crawl}", daemon=True)
         self._thread.start()
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether a browser reads it."""
-        return bool(self._readers)
 
     @property
     def acts(self) -> list[Event]:
@@ -139,6 +144,7 @@ class Watch:
             self._tell("away", {"error": str(error)})
             return
         except ToeholdError as error:
+            self._forget()
             self._tell("refused", {"error": str(error), "reason": error.reason})
             return
         fresh, points = self._observer.taken(look)
@@ -148,6 +154,12 @@ class Watch:
         if fresh:
             self._tell("happened", [shown.event(event) for event in fresh])
 
+    def _forget(self) -> None:
+        """Forgets what was seen: the caller may not see it any more, or another crawl gets this name."""
+        self._observer.close()
+        self._observer = CrawlObserver(self.crawl, self._news.set)
+        self.failures = FailureReport(self.crawl)
+
     def _tell(self, kind: str, content: Any) -> None:
         data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         if not self._stop.is_set():
@@ -156,9 +168,7 @@ class Watch:
     def _publish(self, kind: str, data: str) -> None:
         if kind != "happened":
             self._latest[kind] = data
-            for other in {"away": ("refused",), "refused": ("away",), "look": ("away", "refused")}.get(
-                kind, ()
-            ):
+            for other in _REPLACED.get(kind, ()):
                 self._latest.pop(other, None)
         for queue in self._readers:
             if not queue.full():
@@ -173,47 +183,60 @@ class Watches:
         self._credentials_of = credentials_of
         self._watches: dict[tuple[str, str], Watch] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._lingering: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no further crawl can be watched."""
-        return len(self._watches) >= MOST_WATCHES
+    def has(self, crawl: str, token: str) -> bool:
+        """Whether there is a watch of a crawl for a token."""
+        return (crawl, token) in self._watches
 
-    def of(self, crawl: str, token: str) -> Watch:
-        """The watch of a crawl for a token; begins one if there is none. It lingers until it is left."""
+    @contextmanager
+    def used(self, crawl: str, token: str) -> Iterator[Watch]:
+        """The watch of a crawl for a token; begins one if there is none. It ends soon after its last use.
+
+        Refusal if there are too many.
+        """
         key = (crawl, token)
+        self.check_room(crawl, token)
         timer = self._lingering.pop(key, None)
         if timer is not None:
             timer.cancel()
         watch = self._watches.get(key)
         if watch is None:
+            if len(self._watches) >= MOST_WATCHES:
+                self._end(next(iter(self._lingering)))  # the one that nobody has used for the longest time
             watch = self._watches[key] = Watch(self._address, self._credentials_of(token), crawl)
-        self.leave(crawl, token)
-        return watch
-
-    def leave(self, crawl: str, token: str) -> None:
-        """A browser has left. The watch ends soon, unless another one reads it then."""
-        key = (crawl, token)
-        if key in self._watches:
-            former = self._lingering.pop(key, None)
-            if former is not None:
-                former.cancel()
-            self._lingering[key] = asyncio.get_running_loop().call_later(LINGER_S, self._end_unwatched, key)
+        watch.users += 1
+        try:
+            yield watch
+        finally:
+            watch.users -= 1
+            if not watch.users and self._watches.get(key) is watch:
+                self._lingering[key] = asyncio.get_running_loop().call_later(LINGER_S, self._end, key)
 
     async def close(self) -> None:
-        """Ends all."""
+        """Ends all, and begins no other."""
+        self._closed = True
         for timer in self._lingering.values():
             timer.cancel()
+        self._lingering.clear()
         watches, self._watches = list(self._watches.values()), {}
         await asyncio.gather(*(watch.end() for watch in watches), *self._ending)
 
-    def _end_unwatched(self, key: tuple[str, str]) -> None:
-        self._lingering.pop(key, None)
-        watch = self._watches.get(key)
-        if watch is None or watch.is_watched:
-            return
-        del self._watches[key]
-        task = asyncio.get_running_loop().create_task(watch.end())
+    def check_room(self, crawl: str, token: str) -> None:
+        """Raise Refusal if there are too many watches for another one. Those that nobody uses make room."""
+        if self._closed:
+            raise Refusal(grpc.StatusCode.UNAVAILABLE, "the console is ending", "CONSOLE_ENDING")
+        if len(self._watches) >= MOST_WATCHES and not self._lingering and not self.has(crawl, token):
+            raise Refusal(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                "too many crawls are being watched here; close a page, or start another console",
+                "CONSOLE_FULL",
+            )
+
+    def _end(self, key: tuple[str, str]) -> None:
+        """Ends a watch that nobody uses."""
+        self._lingering.pop(key).cancel()
+        task = asyncio.get_running_loop().create_task(self._watches.pop(key).end())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

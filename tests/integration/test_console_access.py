@@ -14,6 +14,7 @@ from frontier_harness.access import Installation
 from frontier_harness.calls import fresh_name, seed_of
 from frontier_harness.console import ConsoleProcess, client_of, told
 from frontier_harness.process import ServerProcess, run_to_end
+from frontier_harness.waiting import PATIENCE_S
 
 SESSION, RPC = "/console/session", "/v1/FrontierAdminService"
 
@@ -200,6 +201,18 @@ def test_only_files_of_the_crawl_can_be_read(guarded: Guarded) -> None:
         assert reason(http.get("/console/crawls/nope/files/logs/job.log")) == "UNKNOWN_CRAWL"
 
 
+def test_a_browser_may_be_logged_in_at_two_consoles_of_a_host(guarded: Guarded, tmp_path: Path) -> None:
+    with (
+        ConsoleProcess(guarded.server.address, tmp_path) as other,
+        httpx.Client(trust_env=False, timeout=PATIENCE_S) as browser,
+    ):
+        for console in (guarded.console, other):
+            token = {"token": guarded.tokens["watch"]}
+            assert browser.post(f"{console.url}{SESSION}", json=token).status_code == 200
+        for console in (guarded.console, other):
+            assert browser.get(f"{console.url}{SESSION}").json()["login"] is False
+
+
 def test_sessions_outlive_a_console_that_keeps_its_key(guarded: Guarded, tmp_path: Path) -> None:
     key = tmp_path / "key"
     cookies = httpx.Cookies()
@@ -278,4 +291,4 @@ def test_beyond_loopback_it_speaks_https_and_serves_callers_alone(tmp_path: Path
         answer = http.post(SESSION, json={"token": token})
         assert answer.json()["caller"] == "watch"
         cookie = answer.headers["set-cookie"]
-        assert cookie.startswith("__Host-toehold=") and "Secure" in cookie
+        assert re.match(r"__Host-toehold-[0-9a-f]{12}=", cookie) and "Secure" in cookie
