@@ -15,7 +15,8 @@ from toehold.environment import for_child
 
 from .config import Config
 
-SOCKET_NAME = "frontier"
+FOLDER, SOCKET_NAME = "console", "frontier"
+MOST_PATH_BYTES = 100
 SESSION_KEY = "console.key"
 RESTART_S = 5.0
 END_S = 5.0
@@ -28,9 +29,24 @@ class Console:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._folder = TemporaryDirectory(prefix="toehold-")
-        self.socket = f"unix:{Path(self._folder.name) / SOCKET_NAME}"
+        self._folder = (
+            None
+            if self._fits(config.data) and not config.read_only
+            else TemporaryDirectory(prefix="toehold-")
+        )
+        if self._folder is None:  # after kill -9 the next frontier takes it again
+            folder = config.data.absolute() / FOLDER
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+        else:
+            folder = Path(self._folder.name)
+        self.socket = f"unix:{folder / SOCKET_NAME}"
         """Where the frontier is to listen for it."""
+
+    @staticmethod
+    def _fits(data: Path) -> bool:
+        """Whether the path of a socket in the data directory is not too long for the system."""
+        return len(os.fsencode(data.absolute() / FOLDER / SOCKET_NAME)) <= MOST_PATH_BYTES
 
     async def run(self) -> None:
         """Start the process, and start it again whenever it has ended."""
@@ -40,8 +56,9 @@ class Console:
                 _log.error("console_ended", exit_code=code, restart_s=RESTART_S)
                 await asyncio.sleep(RESTART_S)
         finally:
-            with suppress(OSError):
-                self._folder.cleanup()
+            if self._folder is not None:
+                with suppress(OSError):
+                    self._folder.cleanup()
 
     async def _once(self) -> int:
         process = await asyncio.create_subprocess_exec(

@@ -115,12 +115,15 @@ async def _serve(
     measured: Any = server if metrics is None else metrics.measured(server)
     register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
     console = None if config.console is None else Console(config)
+    place: Address | str
     try:
         # First: gRPC's own error comes with lines for its developers.
         for place in (*filter(None, [config.console]), config.listen):
             _check_free(place)
         if console is not None:
+            place = console.socket
             server.add_insecure_port(console.socket)
+            place = str(config.listen)
         port = (
             server.add_insecure_port(str(config.listen))
             if tls is None

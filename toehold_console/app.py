@@ -8,8 +8,11 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+import grpc
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
@@ -24,6 +27,9 @@ from .rpcs import Rpcs
 from .sessions import Sessions
 from .settings import Settings
 from .views import Views
+
+CALLS_S = 2.0
+"""For so long calls under way may still be answered when the console ends."""
 
 HEADERS = (
     (
@@ -77,12 +83,20 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
-        closing = asyncio.create_task(_closed(views, ending))
+        closing = asyncio.create_task(_closed(views, doors, ending))
         yield
         ending.set()
-        await closing
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        await views.close()
         await doors.close()
 
+    handlers: Any = {  # each takes its own kind of error
+        Refusal: _refused,
+        HTTPException: _without_route,
+        ClientDisconnect: _unheard,
+        Exception: _failed,
+    }
     views = Views(settings, sessions, guard, doors, rpcs, ending)
     crawl = "/console/crawls/{crawl}"
     return Starlette(
@@ -107,15 +121,17 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
             Mount("/static", StaticFiles(directory=files / "static")),
         ],
         middleware=[Middleware(Guarded, guard=guard)],
-        exception_handlers={Refusal: _refused, ClientDisconnect: _unheard, Exception: _failed},  # type: ignore[dict-item]  # narrower
+        exception_handlers=handlers,
         lifespan=life,
     )
 
 
-async def _closed(views: Views, ending: asyncio.Event) -> None:
-    """Ends questions as soon as the console is to end: it waits for their answers."""
+async def _closed(views: Views, doors: Doors, ending: asyncio.Event) -> None:
+    """Ends questions as soon as the console is to end, and calls soon after: it waits for their answers."""
     await ending.wait()
     await views.close()
+    await asyncio.sleep(CALLS_S)
+    await doors.close()
 
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
@@ -131,6 +147,20 @@ async def _healthy(_: Request) -> Response:
 
 def _refused(_: Request, refusal: Refusal) -> Response:
     return JSONResponse(refusal.body(), refusal.http_status, refusal.headers())
+
+
+def _without_route(request: Request, problem: HTTPException) -> Response:
+    """The answer for a path that leads nowhere, or a method that it does not take."""
+    unknown = problem.status_code == 404
+    refusal = Refusal(
+        grpc.StatusCode.NOT_FOUND if unknown else grpc.StatusCode.UNIMPLEMENTED,
+        f"there is nothing at {request.url.path[:200]!r}"
+        if unknown
+        else f"use another method: {problem.detail}",
+        "UNKNOWN_PATH" if unknown else "WRONG_METHOD",
+        http_status=problem.status_code,
+    )
+    return JSONResponse(refusal.body(), refusal.http_status, {**refusal.headers(), **(problem.headers or {})})
 
 
 def _unheard(_: Request, __: ClientDisconnect) -> Response:

@@ -6,6 +6,8 @@ status of its gRPC code, and a body as AIP-193 has it, with all details that gRP
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -20,11 +22,14 @@ from grpc_status import rpc_status
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 from toehold.node.v1 import node_pb2
+from toehold_client.rpc.batches import MAX_MESSAGE_BYTES
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """JSON takes more room than the messages, which have at most 8 MiB."""
 
 NODE_SERVICE = "NodeService"
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 METHODS: Mapping[str, MethodDescriptor] = {
     f"{service.name}/{method.name}": method
@@ -116,14 +121,28 @@ def asked(service: str, method: str, body: bytes) -> Asked:
         raise Refusal(grpc.StatusCode.UNIMPLEMENTED, told, "CLIENT_STREAM")
     request = GetMessageClass(found.input_type)()
     try:
-        json_format.Parse(body or b"{}", request, max_recursion_depth=30)
-    except (json_format.ParseError, UnicodeDecodeError) as problem:
+        json_format.Parse(_object_in(body), request, max_recursion_depth=30)
+    except (json_format.ParseError, ValueError) as problem:
         told = f"the body must be a {found.input_type.name} as proto3 JSON: {str(problem)[:500]}"
         raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, told, "INVALID_JSON") from None
     except RecursionError:
         told = "the body must be proto3 JSON, but it is nested too deeply"
         raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, told, "INVALID_JSON") from None
+    size = request.ByteSize()
+    if size > MAX_MESSAGE_BYTES:  # as the frontier says it; gRPC would refuse to send more
+        told = f"a message must have at most {MAX_MESSAGE_BYTES} bytes, got {size}"
+        raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, told, "BATCH_TOO_LARGE")
     return Asked(found, request)
+
+
+def _object_in(body: bytes) -> str:
+    """The text of a JSON object. Raises ValueError for what protobuf would stumble over."""
+    text = body.decode() or "{}"
+    if not text.lstrip().startswith("{"):
+        raise ValueError("it must be a JSON object")
+    if _HALF.search(text):
+        json.dumps(json.loads(text), ensure_ascii=False).encode()  # half a character is none
+    return text
 
 
 def to_json(message: Message) -> str:

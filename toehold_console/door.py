@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from grpc import aio
 
 from toehold_client.aio.driver import AsyncDriver
-from toehold_client.aio.streams import AsyncStream
+from toehold_client.aio.streams import AsyncStream, this_task_is_cancelled
 from toehold_client.credentials import Credentials
 from toehold_client.errors import NODE
 from toehold_client.rpc.contract import Stubs
@@ -34,13 +34,19 @@ class Door(AsyncDriver):
     """A server, by any of its RPCs."""
 
     async def ask(self, method: MethodDescriptor, request: Message, identity: str) -> Message:
-        """One call, tried once. Raises grpc's own error, which has the server's status as it came."""
+        """One call, tried once. Raises grpc's own error, which has the server's status as it came, and
+        ClientClosed when the console ends."""
         name = method.containing_service.full_name
         with request_id(identity):
             metadata = self._call_metadata()
         with self._line() as line:
             stub = getattr(_service(line.stubs, name), method.name)
-            answer: Message = await stub(request, timeout=CALL_S, metadata=metadata)
+            try:
+                answer: Message = await stub(request, timeout=CALL_S, metadata=metadata)
+            except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
+                if not this_task_is_cancelled():
+                    self._check_open()
+                raise
             return answer
 
     async def sentence(self, error: aio.AioRpcError) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -23,6 +24,8 @@ from .settings import Settings
 
 GRACE_S = 3
 BACKLOG = 512
+MOST_CONNECTIONS = 800
+"""Beyond them it answers 503: each takes a descriptor, of which a process often has 1024."""
 RENEW_S = 10.0
 
 _log = structlog.get_logger()
@@ -58,7 +61,9 @@ async def _serve(settings: Settings, listening: socket.socket, until_stdin_ends:
         ssl_certfile=settings.https_cert,
         ssl_keyfile=settings.https_key,
         h11_max_incomplete_event_size=64 * 1024,
+        limit_concurrency=MOST_CONNECTIONS,
     )
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of each request that is none
     config.load()
     server = _Server(config)
 

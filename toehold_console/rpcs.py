@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from toehold.addresses import parsed_address
 from toehold.frontier.v1.admin_pb2 import GetCallerRequest, GetCallerResponse, GetFrontierRequest
 from toehold.request_ids import REQUEST_ID_KEY, is_request_id
-from toehold_client.errors import InvalidArgument, ToeholdError
+from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
 
 from .contract import MAX_BODY_BYTES, METHODS, NODE_SERVICE, Asked, Refusal, asked, refusal_of, to_json
 from .door import Door, Doors
@@ -29,6 +29,11 @@ _CALLERS_S = 30.0
 _GET_CALLER = METHODS["FrontierAdminService/GetCaller"]
 _GET_FRONTIER = METHODS["FrontierAdminService/GetFrontier"]
 EVENT_STREAM = "text/event-stream"
+LARGE_BYTES = 256 * 1024
+"""From this size on, messages are read and written in a thread, so that others need not wait."""
+MOST_LARGE = 2
+BODY_S = 20.0
+"""For so long a body may arrive."""
 
 
 class Rpcs:
@@ -39,6 +44,7 @@ class Rpcs:
         self._guard = guard
         self._doors = doors
         self._ending = ending
+        self._working = asyncio.Semaphore(MOST_LARGE)
         self._known_s: dict[str, float] = {}
         """When the frontier knew the caller with a token, if that is not long ago."""
 
@@ -47,12 +53,12 @@ class Rpcs:
         service, method = request.path_params["service"], request.path_params["method"]
         token = self._guard.token_of(request)
         await self.check_token(token)  # first: a body takes memory, and JSON takes much more
-        if request.method == "GET":
+        if request.method != "POST":
             body = request.query_params.get("request", "").encode()
         else:
             body = await body_of(request)
-        call = asked(service, method, body)
-        if request.method == "GET" and not call.method.server_streaming:
+        call = await self._read(service, method, body)
+        if request.method != "POST" and not call.method.server_streaming:
             raise Refusal(
                 grpc.StatusCode.UNIMPLEMENTED,
                 f"{method} is a call with one answer: use POST",
@@ -69,7 +75,18 @@ class Rpcs:
         else:
             async with self._doors.to_frontier(token) as door:
                 answer = await ask(door, call, identity)
-        return Response(to_json(answer), media_type="application/json")
+        if answer.ByteSize() < LARGE_BYTES:
+            text = to_json(answer)
+        else:
+            async with self._working:
+                text = await asyncio.to_thread(to_json, answer)
+        return Response(text, media_type="application/json")
+
+    async def _read(self, service: str, method: str, body: bytes) -> Asked:
+        if len(body) < LARGE_BYTES:
+            return asked(service, method, body)
+        async with self._working:
+            return await asyncio.to_thread(asked, service, method, body)
 
     async def caller(self, token: str) -> GetCallerResponse:
         """Who the caller with a token is to the frontier. Raises Refusal."""
@@ -127,6 +144,8 @@ class Rpcs:
             return await ask(node, call, identity)
 
     async def _streamed(self, request: Request, call: Asked, token: str) -> Response:
+        if request.method == "HEAD":
+            return Response(media_type=EVENT_STREAM)
         last = request.headers.get("last-event-id", "")
         if last:
             call.request.cursor = last  # type: ignore[attr-defined]  # all streams have one
@@ -160,6 +179,12 @@ async def ask(door: Door, call: Asked, identity: str = "") -> Message:
         if not refusal.details:
             refusal = refusal_of(error, await door.sentence(error))
         raise refusal from None
+    except ClientClosed:
+        raise Refusal(
+            grpc.StatusCode.UNAVAILABLE,
+            "the console ends; nobody knows whether the call took effect",
+            "ENDING",
+        ) from None
 
 
 def refusal_of_client(problem: ToeholdError) -> Refusal:
@@ -192,15 +217,24 @@ async def body_of(request: Request, most_bytes: int = MAX_BODY_BYTES) -> bytes:
             http_status=415,
         )
     data = bytearray()
-    async for part in request.stream():
-        data += part
-        if len(data) > most_bytes:
-            raise Refusal(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                f"the body must have at most {most_bytes} bytes",
-                "BODY_TOO_LARGE",
-                http_status=413,
-            )
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                data += part
+                if len(data) > most_bytes:
+                    raise Refusal(
+                        grpc.StatusCode.INVALID_ARGUMENT,
+                        f"the body must have at most {most_bytes} bytes",
+                        "BODY_TOO_LARGE",
+                        http_status=413,
+                    )
+    except TimeoutError:
+        raise Refusal(
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            f"the body did not arrive within {BODY_S:g} s",
+            "BODY_TOO_SLOW",
+            http_status=408,
+        ) from None
     return bytes(data)
 
 

@@ -31,7 +31,7 @@ from .crawl_files import CrawlFiles
 from .door import Doors
 from .growing_file import GrowingFile
 from .guard import Guard, check_csrf, unauthenticated
-from .rpcs import EventStream, Rpcs, ask, body_of, event, refusal_of_client, resumed
+from .rpcs import EVENT_STREAM, EventStream, Rpcs, ask, body_of, event, refusal_of_client, resumed
 from .sessions import SESSION_S, Sessions
 from .settings import Settings
 from .watching import Watch, Watches
@@ -142,6 +142,8 @@ class Views:
                 raise
             told = json.dumps({"error": str(refusal), "reason": refusal.reason})
             return EventStream(_only(event(told, kind="refused")))
+        if request.method == "HEAD":
+            return Response(media_type=EVENT_STREAM)
         self._watches.check_room(crawl, token)
         return EventStream(self._looks(crawl, token))
 

@@ -20,6 +20,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1 import crawl_pb2
+from toehold.frontier.v1.admin_pb2 import GetFrontierRequest
 
 ADMIN = "/v1/FrontierAdminService"
 JSON = {"content-type": "application/json"}
@@ -211,3 +212,37 @@ def test_a_frontier_that_forgets_its_callers_is_closed_to_other_tokens_at_once(t
         stack.enter_context(ServerProcess(tmp_path / "b", listen=port.address))
         eventually(lambda: asked("anything") != 503)
         assert asked("anything") == 403
+
+
+def test_a_call_under_way_is_answered_when_the_console_ends(tmp_path: Path) -> None:
+    """With a refusal that says that nobody knows whether it took effect."""
+    with ServerProcess(tmp_path / "data") as server, ConsoleProcess(server.address, tmp_path) as console:
+        place = ("127.0.0.1", int(console.url.rpartition(":")[2]))
+        body = b'{"node": "n", "session": "s", "maxLeases": 1, "waitDuration": "50s"}'
+        with socket.create_connection(place, PATIENCE_S) as asker:
+            lines = (
+                "POST /v1/FrontierService/Next HTTP/1.1",
+                "Host: localhost",
+                f"Content-Length: {len(body)}",
+            )
+            asker.sendall("\r\n".join(lines).encode() + b"\r\nContent-Type: application/json\r\n\r\n" + body)
+            eventually(lambda: server.stubs.admin.GetFrontier(GetFrontierRequest()).nodes, "the call")
+            console.child.terminate()
+            answer = b"".join(iter(lambda: asker.recv(65536), b"")).decode()
+        assert console.child.wait(PATIENCE_S) == 0
+    assert answer.startswith("HTTP/1.1 503") and '"ENDING"' in answer
+    assert "Traceback" not in console.errors.read_text()
+
+
+def test_what_is_no_request_and_a_look_at_the_head_of_a_stream_leave_nothing_behind(
+    lone: ConsoleProcess,
+) -> None:
+    place = ("127.0.0.1", int(lone.url.rpartition(":")[2]))
+    for _ in range(20):
+        with socket.create_connection(place, PATIENCE_S) as asker:
+            asker.sendall(b"\0\0\0 nonsense\r\n\r\n")
+            assert asker.recv(65536).startswith(b"HTTP/1.1 400")
+    head = lone.http.head("/v1/FrontierService/StateEvents")
+    assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    assert lone.http.get("/healthz").status_code == 200
+    assert "Invalid HTTP request" not in lone.errors.read_text()

@@ -151,7 +151,10 @@ def test_a_stream_that_is_refused_later_ends_with_the_refusal(served: Served) ->
         ("FrontierAdminService/GetCrawl", '{"crawl": 3}', 400, "must be a GetCrawlRequest as proto3 JSON"),
         ("FrontierAdminService/GetCrawl", '{"craw": "x"}', 400, "craw"),
         ("FrontierAdminService/GetCrawl", "[" * 100_000, 400, "must be"),
-        ("FrontierAdminService/GetCrawl", '{"crawl": "\\ud800"}', 400, ""),
+        ("FrontierAdminService/GetCrawl", '{"crawl": "\\ud800"}', 400, "must be a GetCrawlRequest"),
+        ("FrontierAdminService/GetCrawl", '{"\\ud800": 1}', 400, "must be a GetCrawlRequest"),
+        ("FrontierAdminService/GetCrawl", "null", 400, "it must be a JSON object"),
+        ("FrontierAdminService/GetCrawl", "[]", 400, "it must be a JSON object"),
         ("FrontierService/RequestState", '{"targetState": "NOPE"}', 400, "NOPE"),
     ],
 )
@@ -163,6 +166,27 @@ def test_a_request_that_is_none_is_refused_with_a_sentence(
     error = response.json()["error"]
     assert says in error["message"]
     assert error["details"][0]["reason"]
+
+
+def test_a_message_that_is_too_large_is_refused_as_the_frontier_refuses_it(served: Served) -> None:
+    body = json.dumps({"crawl": "x", "uris": ["http://a.example/" + "a" * 8000] * 1_100})
+    response = served.post("FrontierAdminService/AddSeedBatch", body)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["details"][0]["reason"] == "BATCH_TOO_LARGE"
+    assert error["message"].startswith("a message must have at most 8388608 bytes, got 88")
+
+
+def test_a_path_that_leads_nowhere_is_told_as_other_errors_are(served: Served) -> None:
+    for method, path, status, reason in (
+        ("GET", "/nothing", 404, "UNKNOWN_PATH"),
+        ("GET", "/static/none.js", 404, "UNKNOWN_PATH"),
+        ("PUT", "/healthz", 405, "WRONG_METHOD"),
+        ("DELETE", "/v1/FrontierAdminService/GetCrawl", 405, "WRONG_METHOD"),
+    ):
+        response = served.http.request(method, path)
+        assert response.status_code == status, path
+        assert response.json()["error"]["details"][0]["reason"] == reason
 
 
 def test_other_requests_are_refused_with_a_sentence(served: Served) -> None:
