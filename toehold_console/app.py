@@ -21,8 +21,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .contract import Refusal
+from .crawl_files import CrawlFiles
 from .door import Doors
 from .guard import Guard
+from .logins import Logins
 from .rpcs import Rpcs
 from .sessions import Sessions
 from .settings import Settings
@@ -97,7 +99,9 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
         ClientDisconnect: _unheard,
         Exception: _failed,
     }
-    views = Views(settings, sessions, guard, doors, rpcs, ending)
+    crawl_files = CrawlFiles(settings)
+    logins = Logins(settings, sessions, guard, rpcs, crawl_files)
+    views = Views(settings, guard, doors, rpcs, crawl_files, ending)
     crawl = "/console/crawls/{crawl}"
     return Starlette(
         routes=[
@@ -105,9 +109,9 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
             Route("/healthz", _healthy),
             Route("/v1/openapi.json", _file(files / "openapi.json")),
             Route("/v1/{service}/{method}", rpcs.call, methods=["GET", "POST"]),
-            Route("/console/session", views.session),
-            Route("/console/session", views.log_in, methods=["POST"]),
-            Route("/console/session", views.log_out, methods=["DELETE"]),
+            Route("/console/session", logins.session),
+            Route("/console/session", logins.log_in, methods=["POST"]),
+            Route("/console/session", logins.log_out, methods=["DELETE"]),
             Route("/console/nodes", views.nodes),
             Route(f"{crawl}/live", views.live),
             Route(f"{crawl}/failures", views.failures),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,29 +10,26 @@ import grpc
 from google.protobuf.message import Message
 from grpc import aio
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from toehold.addresses import parsed_address
 from toehold.frontier.v1.admin_pb2 import GetCallerRequest, GetCallerResponse, GetFrontierRequest
 from toehold.request_ids import REQUEST_ID_KEY, is_request_id
 from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
 
-from .contract import MAX_BODY_BYTES, METHODS, NODE_SERVICE, Asked, Refusal, asked, refusal_of, to_json
+from .bodies import body_of
+from .contract import METHODS, NODE_SERVICE, Asked, Refusal, asked, refusal_of, to_json
 from .door import Door, Doors
 from .guard import Guard, unauthenticated
 from .settings import Settings
+from .streaming import EVENT_STREAM, EventStream, event, resumed
 
-QUIET_S = 10.0
-"""A stream without news for so long sends a comment, which tells both sides that the other is there."""
 _CALLERS_S = 30.0
 _GET_CALLER = METHODS["FrontierAdminService/GetCaller"]
 _GET_FRONTIER = METHODS["FrontierAdminService/GetFrontier"]
-EVENT_STREAM = "text/event-stream"
 LARGE_BYTES = 256 * 1024
 """From this size on, messages are read and written in a thread, so that others need not wait."""
 MOST_LARGE = 2
-BODY_S = 20.0
-"""For so long a body may arrive."""
 
 
 class Rpcs:
@@ -204,91 +200,3 @@ def check_loopback(address: str, name: str) -> None:
             "console with --tls-ca",
             "TLS_MISSING",
         )
-
-
-async def body_of(request: Request, most_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """The body of a request. Raises Refusal."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Refusal(
-            grpc.StatusCode.INVALID_ARGUMENT,
-            f"the header Content-Type must be application/json, got {kind[:100]!r}",
-            "CONTENT_TYPE",
-            http_status=415,
-        )
-    data = bytearray()
-    try:
-        async with asyncio.timeout(BODY_S):
-            async for part in request.stream():
-                data += part
-                if len(data) > most_bytes:
-                    raise Refusal(
-                        grpc.StatusCode.INVALID_ARGUMENT,
-                        f"the body must have at most {most_bytes} bytes",
-                        "BODY_TOO_LARGE",
-                        http_status=413,
-                    )
-    except TimeoutError:
-        raise Refusal(
-            grpc.StatusCode.DEADLINE_EXCEEDED,
-            f"the body did not arrive within {BODY_S:g} s",
-            "BODY_TOO_SLOW",
-            http_status=408,
-        ) from None
-    return bytes(data)
-
-
-# Server-sent events.
-
-
-def event(data: str, *, kind: str = "", identity: str = "") -> str:
-    """One event; its data has one line. A browser repeats the identity of the last one when it reconnects."""
-    lines = [f"event: {kind}"] if kind else []
-    if identity and identity.isprintable():
-        lines.append(f"id: {identity}")
-    return "\n".join([*lines, f"data: {data}", "", ""])
-
-
-class EventStream(StreamingResponse):
-    """Events until their end. A refusal in between is the event `error`, and ends them."""
-
-    media_type = EVENT_STREAM
-
-    def __init__(self, events: AsyncIterator[str]) -> None:
-        super().__init__(_ended_well(events), headers={"X-Accel-Buffering": "no"})
-
-
-async def _ended_well(events: AsyncIterator[str]) -> AsyncIterator[str]:
-    yield "retry: 2000\n\n"
-    try:
-        async for each in events:
-            yield each
-    except Refusal as refusal:
-        yield event(json.dumps(refusal.body()), kind="error")
-    else:
-        yield event("{}", kind="end")
-
-
-async def resumed(
-    first: asyncio.Future[str], rest: AsyncIterator[str], ending: asyncio.Event
-) -> AsyncIterator[str]:
-    """The events of an iterator whose first one is asked for already, with comments in long silences, until
-    its end or that of the console."""
-    following, ended = first, asyncio.ensure_future(ending.wait())
-    try:
-        while not ending.is_set():
-            await asyncio.wait((following, ended), timeout=QUIET_S, return_when=asyncio.FIRST_COMPLETED)
-            if not following.done():
-                yield ": still here\n\n"
-                continue
-            try:
-                each = following.result()
-            except StopAsyncIteration:
-                return
-            yield each
-            following = asyncio.ensure_future(anext(rest))
-    finally:
-        for each_task in (following, ended):
-            each_task.cancel()
-        await asyncio.gather(following, ended, return_exceptions=True)
-        await rest.aclose()  # type: ignore[attr-defined]  # a generator

@@ -1,4 +1,4 @@
-"""The routes of the page: sessions, live looks, and what it asks for when somebody opens a part of it."""
+"""The routes of the page: live looks, and what it asks for when somebody opens a part of it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import grpc
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from toehold.access.tokens import can_be_sent
 from toehold.frontier.v1.admin_pb2 import (
-    GetCallerResponse,
     GetCrawlRequest,
     GetFrontierRequest,
     ListQueuesRequest,
@@ -26,19 +24,18 @@ from toehold_client.errors import InvalidArgument, ToeholdError
 from toehold_client.spec.plain import enum_number
 
 from . import finding, settings_page, shown
+from .bodies import texts_of
 from .contract import METHODS, Asked, Refusal
 from .crawl_files import CrawlFiles
 from .door import Doors
 from .growing_file import GrowingFile
-from .guard import Guard, check_csrf, unauthenticated
-from .rpcs import EVENT_STREAM, EventStream, Rpcs, ask, body_of, event, refusal_of_client, resumed
-from .sessions import SESSION_S, Sessions
+from .guard import Guard
+from .rpcs import Rpcs, ask, refusal_of_client
 from .settings import Settings
+from .streaming import EVENT_STREAM, EventStream, event, resumed
 from .watching import Watch, Watches
 
 PAGE_SIZE = 100
-MOST_BYTES = 1024 * 1024
-"""A login or a setting has at most so many."""
 MOST_QUESTIONS = 16
 """So many are answered at once of those that take a thread."""
 _T = TypeVar("_T")
@@ -54,19 +51,17 @@ class Views:
     def __init__(
         self,
         settings: Settings,
-        sessions: Sessions,
         guard: Guard,
         doors: Doors,
         rpcs: Rpcs,
+        files: CrawlFiles,
         ending: asyncio.Event,
     ) -> None:
-        self._settings = settings
-        self._sessions = sessions
         self._guard = guard
         self._doors = doors
         self._rpcs = rpcs
         self._ending = ending
-        self._files = CrawlFiles(settings)
+        self._files = files
         self._watches = Watches(settings.frontier, doors.credentials_of)
         # Not asyncio's own threads: those end watches, also while the frontier answers none of these.
         self._questions = ThreadPoolExecutor(MOST_QUESTIONS, "question")
@@ -75,60 +70,6 @@ class Views:
         """Ends watches, and so questions too."""
         await self._watches.close()
         self._questions.shutdown(wait=False)
-
-    # Sessions.
-
-    async def session(self, request: Request) -> Response:
-        """`GET /console/session`: who the user is, or that a login is needed."""
-        session = self._guard.session_of(request)
-        try:
-            caller = await self._rpcs.caller(self._guard.token_of(request))
-        except Refusal as refusal:
-            if refusal.code is not grpc.StatusCode.UNAUTHENTICATED:
-                raise
-            told = {"login": True, "problem": str(refusal) if session is not None else ""}
-            return JSONResponse({**told, "frontier": self._settings.frontier})
-        csrf = session.csrf if session is not None else ""
-        return JSONResponse({"login": False, "csrf": csrf, **self._user(caller)})
-
-    async def log_in(self, request: Request) -> Response:
-        """`POST /console/session` with `{"token": …}`: begins a session."""
-        token = (await _texts_of(request)).get("token", "").strip()
-        if not can_be_sent(token):
-            raise unauthenticated("a token is one word of printable ASCII characters", "TOKEN_UNKNOWN")
-        caller = await self._rpcs.caller(token)
-        session, cookie = self._sessions.begin(token)
-        response = JSONResponse({"login": False, "csrf": session.csrf, **self._user(caller)})
-        response.set_cookie(
-            self._guard.cookie,
-            cookie,
-            max_age=SESSION_S,
-            httponly=True,
-            samesite="strict",
-            secure=self._settings.serves_https,
-        )
-        return response
-
-    async def log_out(self, request: Request) -> Response:
-        """`DELETE /console/session`."""
-        session = self._guard.session_of(request)
-        if session is not None:
-            check_csrf(request, session)
-        response = Response(status_code=204)
-        response.delete_cookie(
-            self._guard.cookie, httponly=True, samesite="strict", secure=self._settings.serves_https
-        )
-        return response
-
-    def _user(self, caller: GetCallerResponse) -> dict[str, Any]:
-        return {
-            "caller": caller.caller,
-            "roles": list(caller.roles),
-            "crawls": list(caller.crawls),
-            "rpcs": [rpc.rpartition(".")[2] for rpc in caller.rpcs],
-            "frontier": self._settings.frontier,
-            "files": self._files.are_here,
-        }
 
     # A crawl.
 
@@ -182,7 +123,7 @@ class Views:
                 return JSONResponse(
                     await self._in_thread(lambda: settings_page.record(watch.crawl, watch.acts))
                 )
-        said = await _texts_of(request)
+        said = await texts_of(request)
         name, text = said.get("name", ""), said.get("text", "")
         async with self._watch_of(request) as watch:
             changed = await self._in_thread(lambda: settings_page.change(watch.crawl, name, text))
@@ -300,23 +241,3 @@ class Views:
 
 async def _only(event: str) -> AsyncIterator[str]:
     yield event
-
-
-async def _texts_of(request: Request) -> dict[str, str]:
-    """The texts in a body, by their names. Raises Refusal."""
-    try:
-        said = json.loads(await body_of(request, MOST_BYTES) or b"{}")
-    except (ValueError, RecursionError):
-        said = None
-    if not (isinstance(said, dict) and all(map(_is_text, said.values()))):
-        raise Refusal(
-            grpc.StatusCode.INVALID_ARGUMENT,
-            "the body must be a JSON object of Unicode texts",
-            "INVALID_JSON",
-        )
-    return said
-
-
-def _is_text(value: object) -> bool:
-    """Whether a JSON value is a text, and that without half of a surrogate pair."""
-    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
