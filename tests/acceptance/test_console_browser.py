@@ -280,6 +280,30 @@ def test_a_search_answers_for_urls_hosts_and_what_the_crawl_refused(place: Place
     expect(page.locator(".problem")).to_be_visible()
 
 
+def test_a_very_long_url_leaves_its_pages_readable_and_is_shown_whole_in_its_story(
+    place: Place, visited: Visit
+) -> None:
+    crawl = fresh_name()
+    url = f"http://long.{crawl}.example/{'long' * 1900}/end"
+    place.stubs.launch(crawl, url, of=spec(robots=UNRULY, retry=crawl_pb2.RetrySpec(max_attempts=1)))
+    lease = place.stubs.pages(crawl, least=1, node=crawl)[0]
+    place.stubs.finish(report(lease, -2, reason="no answer"), node=crawl)
+
+    def is_readable(page: Page) -> None:
+        assert page.evaluate(TOO_WIDE) == []
+        assert page.evaluate("document.body.scrollHeight") < 3 * page.evaluate("innerHeight")
+
+    for part in ("overview", "seeds", "failures"):
+        page = visited.go(of(crawl, part))
+        expect(page.get_by_text("longlong").first).to_be_visible()
+        is_readable(page)
+    visited.go(of(crawl, "failures"))
+    page.get_by_role("link", name="longlong").first.click()
+    expect(page.locator("code.uri")).to_have_text(url)
+    expect(page.get_by_text("no answer").first).to_be_visible()
+    is_readable(page)
+
+
 def test_the_keyboard_alone_does_everything(place: Place, visited: Visit) -> None:
     crawl = place.crawl()
     page = visited.go(of(crawl))

@@ -45,6 +45,15 @@ export function until(text, now) {
   return left > 0 ? `in ${duration(left)}` : "now";
 }
 
+const MOST_CHARACTERS = 240, END_CHARACTERS = 60;
+
+// A long text, such as a URL of 8000 characters, without its middle: both ends tell what it is.
+export function clipped(text) {
+  const characters = [...text];
+  if (characters.length <= MOST_CHARACTERS) return text;
+  return `${characters.slice(0, MOST_CHARACTERS - END_CHARACTERS).join("")}…${characters.slice(-END_CHARACTERS).join("")}`;
+}
+
 export function word(name) {
   return name.toLowerCase().replaceAll("_", " ");
 }

@@ -3,8 +3,8 @@
 import { may, of, request, user } from "./api.js";
 import { CrawlButtons, NodeButtons, QueueButtons, changeSetting } from "./actions.js";
 import { Chart } from "./chart.js";
-import { Table, card, el, notice, say, show } from "./dom.js";
-import { bytes, count, counted, duration, moment, rate, until, word } from "./format.js";
+import { Table, card, el, notice, say, sayLong, show } from "./dom.js";
+import { bytes, clipped, count, counted, duration, moment, rate, until, word } from "./format.js";
 
 const FAILURES_MS = 5000, MOST_EVENTS = 60, MOST_FAILURES = 8;
 
@@ -19,7 +19,7 @@ export const found = (crawl, subject, text = subject) => () => {
     element: link,
     update(row) {
       link.href = uriLink(crawl, subject(row));
-      say(link, text(row));
+      sayLong(link, text(row));
     },
   };
 };
@@ -31,8 +31,8 @@ const queueName = (crawl) => () => {
     element: el("div", {}, link, key),
     update(row) {
       link.href = uriLink(crawl, row.key);
-      say(link, row.host || row.key);
-      say(key, row.host ? row.key : "");
+      sayLong(link, row.host || row.key);
+      sayLong(key, row.host ? row.key : "");
     },
   };
 };
@@ -89,7 +89,7 @@ export class Banner {
   update(look) {
     say(this.state, look.status);
     this.element.dataset.tone = look.verdict.tone;
-    say(this.text, look.verdict.text);
+    sayLong(this.text, look.verdict.text);
     this.setting = look.verdict.setting;
     show(this.edit, Boolean(this.setting) && may("UpdateCrawl"));
     say(this.edit, `Change ${this.setting}`);
@@ -258,7 +258,7 @@ export function failureColumns(crawl) {
       return { element: list, update(row) {
         if (shown === row.examples.join(" ")) return;
         shown = row.examples.join(" ");
-        list.replaceChildren(...row.examples.map((uri) => el("li", {}, el("a", { href: uriLink(crawl, uri) }, uri))));
+        list.replaceChildren(...row.examples.map((uri) => el("li", {}, el("a", { href: uriLink(crawl, uri), title: uri }, clipped(uri)))));
       } };
     } },
   ];
