@@ -21,6 +21,7 @@ START_S = 10.0
 """A crawl that has just begun to run need not have a page yet."""
 
 _SETTING = re.compile(r"\b([a-z_]+(?:\.[a-z_]+)*) = ")
+_NAMED = re.compile(r"[a-z0-9. ]+: ")
 _PLACES = ("", "politeness.", "limits.", "queues.", "fetch.")
 _RATE = "; at this rate"
 
@@ -60,7 +61,7 @@ def _running(look: Look, _: Sequence[Event]) -> Verdict:
     wrong = [trouble.text for trouble in (*troubles(look), *absences(look))]
     told = [f"{rate:.1f} pages/s" if rate < 10 else f"{rate:.0f} pages/s"]
     if look.why:
-        told[0] += f", limited by {_limit(look.why)}"
+        told[0] += _limit(look.why)
     told += filter(None, [time_left(look.statistics), _seeds(look)])
     pace, setting = "; ".join(told), setting_in(look.why)
     if wrong:
@@ -80,8 +81,12 @@ def _seeds(look: Look) -> str:
 
 
 def _limit(why: str) -> str:
-    """`min_delay_seconds = 3 on 12 hosts`: the time that it takes stands elsewhere."""
-    return why.partition(_RATE)[0].removeprefix("politeness: ")
+    """`, limited by min_delay_seconds = 3 on 12 hosts`: the time that it takes stands elsewhere.
+
+    A reason that does not begin with the name of the limit is a sentence of its own.
+    """
+    names_limit = _NAMED.match(why) is not None
+    return (", limited by " if names_limit else "; ") + why.partition(_RATE)[0].removeprefix("politeness: ")
 
 
 def _nascent(look: Look, _: Sequence[Event]) -> Verdict:
@@ -116,7 +121,7 @@ def _paused(look: Look, acts: Sequence[Event]) -> Verdict:
 def _stopping(look: Look, acts: Sequence[Event]) -> Verdict:
     out = counted(look.statistics.leased_count, "URI")
     most = duration_text(seconds_of(look.crawl.spec.stop_timeout))
-    how = f"{out} still being fetched, for at most {most}. Stop again to interrupt"
+    how = f"{out} still being fetched, for at most {most}. Interrupt to break them off"
     return Verdict(WAITING, f"Stopping{_by(look, acts, 'stop')}: {how}")
 
 
