@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, ExitStatus
 from toehold_client.cli.live.look import Look, seconds_until, time_left
-from toehold_client.cli.live.trouble import absences, troubles
+from toehold_client.cli.live.trouble import LAPSED, absences, troubles
 from toehold_client.cli.setting_names import NAMES
 from toehold_client.cli.text import counted, duration_text, rough_text
 from toehold_client.events import Event
@@ -58,7 +58,8 @@ def setting_in(text: str) -> str:
 
 def _running(look: Look, _: Sequence[Event]) -> Verdict:
     rate = look.statistics.succeeded_per_second
-    wrong = [trouble.text for trouble in (*troubles(look), *absences(look))]
+    # Lapsed leases are fetched again by themselves; a node that is silent is trouble in its own right.
+    wrong = [each.text for each in (*troubles(look), *absences(look)) if each.subject != LAPSED]
     told = [f"{rate:.1f} pages/s" if rate < 10 else f"{rate:.0f} pages/s"]
     if look.why:
         told[0] += _limit(look.why)

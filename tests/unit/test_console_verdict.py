@@ -43,6 +43,7 @@ def seen(state: str, exit_status: str = "RUNNING", *, since_s: int = 100, **fiel
         succeeded_per_second=float(fields.pop("rate", 41.2)),  # type: ignore[arg-type]
         elapsed_duration=Duration(seconds=90),
         failed_count=int(fields.pop("failed", 0)),  # type: ignore[call-overload]
+        lapsed_count=int(fields.pop("lapsed", 0)),  # type: ignore[call-overload]
     )
     if fields.pop("estimated", False):
         statistics.remaining_min_duration.seconds = statistics.remaining_max_duration.seconds = 7200
@@ -114,6 +115,7 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         "bad",
         "Trouble: no node is there, so nothing is fetched. 41 pages/s",
     ),
+    (lambda: seen("RUNNING", lapsed=2), "good", "Healthy: 41 pages/s"),
     (lambda: seen("RUNNING", nodes=[], sees_nodes=False), "good", "Healthy: 41 pages/s"),
     (lambda: seen("EMPTY", why="later: 3 URIs"), "waiting", "Waiting: later: 3 URIs"),
     (lambda: seen("PAUSING"), "waiting", "Pausing by alice 5 min ago: 2 URIs still being fetched"),
