@@ -280,6 +280,22 @@ def test_a_search_answers_for_urls_hosts_and_what_the_crawl_refused(place: Place
     expect(page.locator(".problem")).to_be_visible()
 
 
+def test_the_numbers_tell_error_answers_and_no_rate_of_a_crawl_that_has_ended(
+    place: Place, visited: Visit
+) -> None:
+    crawl = fresh_name()
+    seeds = [f"http://{host}.{crawl}.example/" for host in ("good", "bad")]
+    place.stubs.launch(crawl, *seeds, of=spec(robots=UNRULY))
+    good, bad = place.stubs.pages(crawl, least=2, node=crawl)
+    place.stubs.finish(report(good), report(bad, 404), node=crawl)
+    page = visited.go(of(crawl))
+    numbers = page.locator(".numbers")
+    expect(numbers).to_contain_text("2, 1 of them answered with an error")
+    expect(verdict(page)).to_contain_text("Finished")
+    expect(numbers).to_contain_text(re.compile("Rateon average"))
+    expect(numbers.get_by_text("Time left")).to_be_hidden()
+
+
 def test_a_very_long_url_leaves_its_pages_readable_and_is_shown_whole_in_its_story(
     place: Place, visited: Visit
 ) -> None:
