@@ -27,6 +27,11 @@ export function duration(seconds) {
   return `${Math.round(minutes / 1440)} days`;
 }
 
+// How long a fetch took: "40 ms" as well.
+export function elapsed(seconds) {
+  return seconds < 1 ? `${Math.round(seconds * 1000)} ms` : duration(seconds);
+}
+
 export function rate(number) {
   return `${number < 10 ? number.toFixed(1) : count(number)} /s`;
 }

@@ -3,7 +3,7 @@
 import { may, of, request } from "./api.js";
 import { QueueButtons, changeSetting } from "./actions.js";
 import { Table, card, el, notice, say, show } from "./dom.js";
-import { bytes, clipped, count, counted, moment, word } from "./format.js";
+import { bytes, clipped, count, counted, elapsed, moment, word } from "./format.js";
 import { changeColumns, eventColumns, failureColumns, failureKey, found, queueColumns, uriLink } from "./overview.js";
 
 const STATES = ["READY", "BUSY", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED"];
@@ -260,7 +260,7 @@ export class FindPage {
         { title: "Outcome", cell: (row) => `${row.disposition}, ${row.status}` },
         { title: "Reason", long: true, cell: (row) => row.reason },
         { title: "Size", number: true, cell: (row) => bytes(row.body_bytes) },
-        { title: "Took", cell: (row) => row.duration },
+        { title: "Took", cell: (row) => (row.duration_seconds ? elapsed(row.duration_seconds) : "") },
         { title: "Node", cell: (row) => row.node },
         { title: "Found on", long: true, cell: (row) => row.via },
       ], { empty: "None among those that the frontier keeps.", keyOf: (row) => row.at });
