@@ -85,6 +85,15 @@ def test_a_browser_logs_in_with_a_token_and_acts_in_its_name(guarded: Guarded) -
     assert acts.exists()
 
 
+def test_a_login_behind_a_proxy_that_speaks_https_is_never_sent_in_plain_text(guarded: Guarded) -> None:
+    with guarded.browser() as http:
+        host = http.base_url.netloc.decode()
+        for scheme, secure in (("https", True), ("http", False)):
+            token = {"token": guarded.tokens["operate"]}
+            answer = http.post(SESSION, json=token, headers={"origin": f"{scheme}://{host}"})
+            assert ("Secure" in answer.headers["set-cookie"]) is secure
+
+
 def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> None:
     with guarded.browser("operate") as http:
         body = {"crawl": guarded.crawl, "spec": {"weight": 2}}
