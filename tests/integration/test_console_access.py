@@ -260,6 +260,16 @@ def test_a_console_that_would_be_unsafe_or_cannot_serve_does_not_start(
     assert "Traceback" not in ended.stderr
 
 
+def test_a_token_for_all_commands_is_not_that_of_the_page(
+    guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "operator.token"
+    token.write_text(guarded.tokens["operate"])
+    monkeypatch.setenv("TOEHOLD_TOKEN_FILE", str(token))
+    with ConsoleProcess(guarded.server.address, tmp_path) as console:
+        assert console.http.get(SESSION).json()["login"] is True
+
+
 def test_beyond_loopback_it_speaks_https_and_serves_callers_alone(tmp_path: Path) -> None:
     installation = Installation(tmp_path / "access")
     cert, key = installation.cert("console", "127.0.0.1")
