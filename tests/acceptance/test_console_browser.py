@@ -320,6 +320,13 @@ def test_a_very_long_url_leaves_its_pages_readable_and_is_shown_whole_in_its_sto
     is_readable(page)
 
 
+def test_the_page_of_an_unknown_crawl_says_so_and_nothing_of_its_parts(visited: Visit) -> None:
+    for name in ("unknown", "%E0"):
+        page = visited.go(of(name))
+        expect(verdict(page)).to_contain_text("there is no crawl" if name == "unknown" else "crawl")
+        expect(page.get_by_text("No problem.")).to_be_hidden()
+
+
 def test_the_keyboard_alone_does_everything(place: Place, visited: Visit) -> None:
     crawl = place.crawl()
     page = visited.go(of(crawl))

@@ -79,7 +79,7 @@ export class Banner {
     this.crawl = crawl;
     this.setting = "";
     this.state = el("span.state");
-    this.text = el("p.verdict", { role: "status" });
+    this.text = el("p.verdict", { role: "status" }, "Looking at the crawl …");
     this.edit = el("button.small", { type: "button", hidden: true, onclick: () => this.change() });
     this.buttons = new CrawlButtons(crawl);
     this.element = el("section.banner", { "aria-label": "Verdict" },
