@@ -12,7 +12,7 @@ from typing import Any
 from toehold.frontier.v1.admin_pb2 import Reason, UriOutcome, UriState, UriStory, Why
 from toehold.frontier.v1.crawl_pb2 import Disposition
 from toehold_client.cli.commands.which_queues import find_queues, is_url, keys_of
-from toehold_client.cli.text import counted, fetch_status_text, rough_text
+from toehold_client.cli.text import counted, fetch_status_text
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument, UnknownQueue
 from toehold_client.spec.file import normalise_seed
@@ -124,7 +124,7 @@ def _outcome(outcome: UriOutcome) -> dict[str, Any]:
         "disposition": enum_word(Disposition.DESCRIPTOR, outcome.disposition).lower(),
         "reason": outcome.reason,
         "body_bytes": outcome.body_bytes,
-        "duration": rough_text(seconds_of(outcome.fetch_duration)),
+        "duration_seconds": seconds_of(outcome.fetch_duration),
         "node": outcome.node,
         "via": outcome.via,
         "path": outcome.path,

@@ -59,7 +59,8 @@ class Logins:
             max_age=SESSION_S,
             httponly=True,
             samesite="strict",
-            secure=self._settings.serves_https,
+            # A proxy may speak HTTPS in its place: then the cookie is not for plain HTTP either.
+            secure=request.headers.get("origin", "").startswith("https://") or self._settings.serves_https,
         )
         return response
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, ExitStatus
 from toehold_client.cli.live.look import Look, seconds_until, time_left
-from toehold_client.cli.live.trouble import absences, troubles
+from toehold_client.cli.live.trouble import LAPSED, absences, troubles
 from toehold_client.cli.setting_names import NAMES
 from toehold_client.cli.text import counted, duration_text, rough_text
 from toehold_client.events import Event
@@ -21,6 +21,7 @@ START_S = 10.0
 """A crawl that has just begun to run need not have a page yet."""
 
 _SETTING = re.compile(r"\b([a-z_]+(?:\.[a-z_]+)*) = ")
+_NAMED = re.compile(r"[a-z0-9. ]+: ")
 _PLACES = ("", "politeness.", "limits.", "queues.", "fetch.")
 _RATE = "; at this rate"
 
@@ -57,10 +58,11 @@ def setting_in(text: str) -> str:
 
 def _running(look: Look, _: Sequence[Event]) -> Verdict:
     rate = look.statistics.succeeded_per_second
-    wrong = [trouble.text for trouble in (*troubles(look), *absences(look))]
+    # Lapsed leases are fetched again by themselves; a node that is silent is trouble in its own right.
+    wrong = [each.text for each in (*troubles(look), *absences(look)) if each.subject != LAPSED]
     told = [f"{rate:.1f} pages/s" if rate < 10 else f"{rate:.0f} pages/s"]
     if look.why:
-        told[0] += f", limited by {_limit(look.why)}"
+        told[0] += _limit(look.why)
     told += filter(None, [time_left(look.statistics), _seeds(look)])
     pace, setting = "; ".join(told), setting_in(look.why)
     if wrong:
@@ -80,8 +82,12 @@ def _seeds(look: Look) -> str:
 
 
 def _limit(why: str) -> str:
-    """`min_delay_seconds = 3 on 12 hosts`: the time that it takes stands elsewhere."""
-    return why.partition(_RATE)[0].removeprefix("politeness: ")
+    """`, limited by min_delay_seconds = 3 on 12 hosts`: the time that it takes stands elsewhere.
+
+    A reason that does not begin with the name of the limit is a sentence of its own.
+    """
+    names_limit = _NAMED.match(why) is not None
+    return (", limited by " if names_limit else "; ") + why.partition(_RATE)[0].removeprefix("politeness: ")
 
 
 def _nascent(look: Look, _: Sequence[Event]) -> Verdict:
@@ -116,7 +122,7 @@ def _paused(look: Look, acts: Sequence[Event]) -> Verdict:
 def _stopping(look: Look, acts: Sequence[Event]) -> Verdict:
     out = counted(look.statistics.leased_count, "URI")
     most = duration_text(seconds_of(look.crawl.spec.stop_timeout))
-    how = f"{out} still being fetched, for at most {most}. Stop again to interrupt"
+    how = f"{out} still being fetched, for at most {most}. Interrupt to break them off"
     return Verdict(WAITING, f"Stopping{_by(look, acts, 'stop')}: {how}")
 
 

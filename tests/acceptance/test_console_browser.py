@@ -48,7 +48,7 @@ class Place:
         leases = {lease.uri: lease for lease in self.stubs.pages(name, least=3, node=name)}
         self.stubs.schedule(name, f"{slow}next", f"{good}next", "http://other.example/")
         self.stubs.finish(
-            report(leases[good]),
+            report(leases[good], fetch_duration=seconds(0.04)),
             report(leases[bad], -2, reason="no answer"),
             report(leases[slow]),
             node=name,
@@ -270,7 +270,7 @@ def test_a_search_answers_for_urls_hosts_and_what_the_crawl_refused(place: Place
     expect(page.get_by_text("no host, prefix or pattern of the scope lets other.example in")).to_be_visible()
     search(f"http://good.{crawl}.example/")
     expect(page.get_by_role("heading", name="Its outcomes")).to_be_visible()
-    expect(page.get_by_text("succeeded, 200")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="succeeded, 200")).to_contain_text("40 ms")
     search(f"slow.{crawl}.example")
     expect(page.get_by_role("heading", name=f"example,{crawl},slow,")).to_be_visible()
     place.stubs.request(crawl, crawl_pb2.TARGET_STATE_FINISH)
@@ -278,6 +278,53 @@ def test_a_search_answers_for_urls_hosts_and_what_the_crawl_refused(place: Place
     expect(page.get_by_text("no answer").first).to_be_visible()
     search("http://[")
     expect(page.locator(".problem")).to_be_visible()
+
+
+def test_the_numbers_tell_error_answers_and_no_rate_of_a_crawl_that_has_ended(
+    place: Place, visited: Visit
+) -> None:
+    crawl = fresh_name()
+    seeds = [f"http://{host}.{crawl}.example/" for host in ("good", "bad")]
+    place.stubs.launch(crawl, *seeds, of=spec(robots=UNRULY))
+    good, bad = place.stubs.pages(crawl, least=2, node=crawl)
+    place.stubs.finish(report(good), report(bad, 404), node=crawl)
+    page = visited.go(of(crawl))
+    numbers = page.locator(".numbers")
+    expect(numbers).to_contain_text("2, 1 of them answered with an error")
+    expect(verdict(page)).to_contain_text("Finished")
+    expect(numbers).to_contain_text(re.compile("Rateon average"))
+    expect(numbers.get_by_text("Time left")).to_be_hidden()
+
+
+def test_a_very_long_url_leaves_its_pages_readable_and_is_shown_whole_in_its_story(
+    place: Place, visited: Visit
+) -> None:
+    crawl = fresh_name()
+    url = f"http://long.{crawl}.example/{'long' * 1900}/end"
+    place.stubs.launch(crawl, url, of=spec(robots=UNRULY, retry=crawl_pb2.RetrySpec(max_attempts=1)))
+    lease = place.stubs.pages(crawl, least=1, node=crawl)[0]
+    place.stubs.finish(report(lease, -2, reason="no answer"), node=crawl)
+
+    def is_readable(page: Page) -> None:
+        assert page.evaluate(TOO_WIDE) == []
+        assert page.evaluate("document.body.scrollHeight") < 3 * page.evaluate("innerHeight")
+
+    for part in ("overview", "seeds", "failures"):
+        page = visited.go(of(crawl, part))
+        expect(page.get_by_text("longlong").first).to_be_visible()
+        is_readable(page)
+    visited.go(of(crawl, "failures"))
+    page.get_by_role("link", name="longlong").first.click()
+    expect(page.locator("code.uri")).to_have_text(url)
+    expect(page.get_by_text("no answer").first).to_be_visible()
+    is_readable(page)
+
+
+def test_the_page_of_an_unknown_crawl_says_so_and_nothing_of_its_parts(visited: Visit) -> None:
+    for name in ("unknown", "%E0"):
+        page = visited.go(of(name))
+        expect(verdict(page)).to_contain_text("there is no crawl" if name == "unknown" else "crawl")
+        expect(page.get_by_text("No problem.")).to_be_hidden()
 
 
 def test_the_keyboard_alone_does_everything(place: Place, visited: Visit) -> None:

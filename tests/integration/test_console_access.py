@@ -86,6 +86,15 @@ def test_a_browser_logs_in_with_a_token_and_acts_in_its_name(guarded: Guarded) -
     assert acts.exists()
 
 
+def test_a_login_behind_a_proxy_that_speaks_https_is_never_sent_in_plain_text(guarded: Guarded) -> None:
+    with guarded.browser() as http:
+        host = http.base_url.netloc.decode()
+        for scheme, secure in (("https", True), ("http", False)):
+            token = {"token": guarded.tokens["operate"]}
+            answer = http.post(SESSION, json=token, headers={"origin": f"{scheme}://{host}"})
+            assert ("Secure" in answer.headers["set-cookie"]) is secure
+
+
 def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> None:
     with guarded.browser("operate") as http:
         body = {"crawl": guarded.crawl, "spec": {"weight": 2}}
@@ -262,6 +271,16 @@ def test_a_console_that_would_be_unsafe_or_cannot_serve_does_not_start(
     assert ended.returncode == 2, ended.stderr
     assert says in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_token_for_all_commands_is_not_that_of_the_page(
+    guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "operator.token"
+    token.write_text(guarded.tokens["operate"])
+    monkeypatch.setenv("TOEHOLD_TOKEN_FILE", str(token))
+    with ConsoleProcess(guarded.server.address, tmp_path) as console:
+        assert console.http.get(SESSION).json()["login"] is True
 
 
 def test_beyond_loopback_it_speaks_https_and_serves_callers_alone(tmp_path: Path) -> None:

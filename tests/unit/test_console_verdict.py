@@ -43,6 +43,7 @@ def seen(state: str, exit_status: str = "RUNNING", *, since_s: int = 100, **fiel
         succeeded_per_second=float(fields.pop("rate", 41.2)),  # type: ignore[arg-type]
         elapsed_duration=Duration(seconds=90),
         failed_count=int(fields.pop("failed", 0)),  # type: ignore[call-overload]
+        lapsed_count=int(fields.pop("lapsed", 0)),  # type: ignore[call-overload]
     )
     if fields.pop("estimated", False):
         statistics.remaining_min_duration.seconds = statistics.remaining_max_duration.seconds = 7200
@@ -91,6 +92,21 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         "good",
         "Healthy: 4.2 pages/s, limited by toes: 9 of 9 toe threads are busy",
     ),
+    (
+        lambda: seen("RUNNING", why=f"few hosts for 20 toe threads: {WHY.removeprefix('politeness: ')}"),
+        "good",
+        "Healthy: 41 pages/s, limited by few hosts for 20 toe threads: min_delay_seconds = 3 on 12 hosts",
+    ),
+    (
+        lambda: seen("RUNNING", why="max_toes = 5 is reached, and 2 queues are ready"),
+        "good",
+        "Healthy: 41 pages/s; max_toes = 5 is reached, and 2 queues are ready",
+    ),
+    (
+        lambda: seen("RUNNING", rate=0, nodes=[], why="no node has asked for leases"),
+        "bad",
+        "Trouble: no node is there, so nothing is fetched. 0.0 pages/s; no node has asked for leases",
+    ),
     (lambda: seen("RUNNING", seeds=FAILED_SEED), "good", "Healthy: 41 pages/s; 1 of 18 seeds failed"),
     (lambda: seen("RUNNING", rate=0, why="few hosts"), "waiting", "Waiting: few hosts"),
     (lambda: seen("RUNNING", rate=0, since_s=3), "good", "Starting: no page for some seconds"),
@@ -99,6 +115,7 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         "bad",
         "Trouble: no node is there, so nothing is fetched. 41 pages/s",
     ),
+    (lambda: seen("RUNNING", lapsed=2), "good", "Healthy: 41 pages/s"),
     (lambda: seen("RUNNING", nodes=[], sees_nodes=False), "good", "Healthy: 41 pages/s"),
     (lambda: seen("EMPTY", why="later: 3 URIs"), "waiting", "Waiting: later: 3 URIs"),
     (lambda: seen("PAUSING"), "waiting", "Pausing by alice 5 min ago: 2 URIs still being fetched"),
@@ -113,7 +130,7 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         lambda: seen("STOPPING"),
         "waiting",
         "Stopping by alice 5 min ago: 2 URIs still being fetched, for at most 2 min 00 s. "
-        "Stop again to interrupt",
+        "Interrupt to break them off",
     ),
     (
         lambda: seen("RUNNING", held=True),

@@ -1,5 +1,7 @@
 // Elements: how they are made, and how they change without losing the focus or what somebody is typing.
 
+import { clipped } from "./format.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 // el("button.quiet", {type: "button", onclick}, "Pause"): an element with its class, attributes and children.
@@ -27,6 +29,14 @@ function filled(made, attributes, children) {
 // Sets a text only if it is another one: a screen reader would read it again.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
+}
+
+// Says a text that may be very long. Its middle can be read by pointing at it.
+export function sayLong(element, text) {
+  const shown = clipped(text);
+  say(element, shown);
+  if (shown !== text) element.title = text;
+  else element.removeAttribute("title");
 }
 
 export function show(element, visible) {
@@ -93,7 +103,7 @@ class Line {
         }
         this.made[place].update(row);
       } else {
-        say(this.cells[place], String(column.cell(row) ?? ""));
+        (column.long ? sayLong : say)(this.cells[place], String(column.cell(row) ?? ""));
       }
     });
   }

@@ -27,6 +27,11 @@ export function duration(seconds) {
   return `${Math.round(minutes / 1440)} days`;
 }
 
+// How long a fetch took: "40 ms" as well.
+export function elapsed(seconds) {
+  return seconds < 1 ? `${Math.round(seconds * 1000)} ms` : duration(seconds);
+}
+
 export function rate(number) {
   return `${number < 10 ? number.toFixed(1) : count(number)} /s`;
 }
@@ -43,6 +48,15 @@ export function moment(text) {
 export function until(text, now) {
   const left = (new Date(text) - new Date(now)) / 1000;
   return left > 0 ? `in ${duration(left)}` : "now";
+}
+
+const MOST_CHARACTERS = 240, END_CHARACTERS = 60;
+
+// A long text, such as a URL of 8000 characters, without its middle: both ends tell what it is.
+export function clipped(text) {
+  const characters = [...text];
+  if (characters.length <= MOST_CHARACTERS) return text;
+  return `${characters.slice(0, MOST_CHARACTERS - END_CHARACTERS).join("")}…${characters.slice(-END_CHARACTERS).join("")}`;
 }
 
 export function word(name) {

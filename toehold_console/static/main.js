@@ -34,7 +34,9 @@ class CrawlView {
     this.tabs = el("nav.tabs", { "aria-label": `Parts of ${crawl}` }, Object.entries(PARTS).map(([name, [title]]) =>
       el("a", { href: `#/crawls/${encodeURIComponent(crawl)}/${name}`, "data-part": name }, title)));
     this.place = el("div");
-    this.element = el("div", {}, this.banner.element, this.tabs, this.place);
+    // Nothing is known of the crawl before the first look; then its parts would tell of no problem.
+    this.known = el("div", { hidden: true }, this.tabs, this.place);
+    this.element = el("div", {}, this.banner.element, this.known);
     this.stream = listen(of(crawl, "live"), {
       look: (look) => this.update(look),
       course: (course) => { this.lastCourse = course; this.part?.course?.(course); },
@@ -62,6 +64,7 @@ class CrawlView {
 
   update(look) {
     this.look = look;
+    show(this.known, true);
     this.banner.update(look);
     this.part?.update?.(look);
   }
@@ -89,9 +92,18 @@ function put(next) {
   next.focus?.();
 }
 
+// A part of the address as it was before it was encoded; as it is, if somebody has mistyped it.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function route() {
   if (user.login) return;
-  const [, place, name, part = "overview", argument = ""] = location.hash.split("/").map(decodeURIComponent);
+  const [, place, name, part = "overview", argument = ""] = location.hash.split("/").map(decoded);
   const ofCrawl = place === "crawls" && name && (part in PARTS || part === "find");
   show(search, Boolean(ofCrawl));
   for (const link of document.getElementById("places").children) {

@@ -3,10 +3,10 @@
 import { may, of, request, user } from "./api.js";
 import { CrawlButtons, NodeButtons, QueueButtons, changeSetting } from "./actions.js";
 import { Chart } from "./chart.js";
-import { Table, card, el, notice, say, show } from "./dom.js";
-import { bytes, count, counted, duration, moment, rate, until, word } from "./format.js";
+import { Table, card, el, notice, say, sayLong, show } from "./dom.js";
+import { bytes, clipped, count, counted, duration, moment, rate, until, word } from "./format.js";
 
-const FAILURES_MS = 5000, MOST_EVENTS = 60, MOST_FAILURES = 8;
+const FAILURES_MS = 5000, MOST_EVENTS = 60, MOST_FAILURES = 8, HTTP_ERROR = 400;
 
 export function uriLink(crawl, uri) {
   return `#/crawls/${encodeURIComponent(crawl)}/find/${encodeURIComponent(uri)}`;
@@ -19,7 +19,7 @@ export const found = (crawl, subject, text = subject) => () => {
     element: link,
     update(row) {
       link.href = uriLink(crawl, subject(row));
-      say(link, text(row));
+      sayLong(link, text(row));
     },
   };
 };
@@ -31,8 +31,8 @@ const queueName = (crawl) => () => {
     element: el("div", {}, link, key),
     update(row) {
       link.href = uriLink(crawl, row.key);
-      say(link, row.host || row.key);
-      say(key, row.host ? row.key : "");
+      sayLong(link, row.host || row.key);
+      sayLong(key, row.host ? row.key : "");
     },
   };
 };
@@ -79,7 +79,7 @@ export class Banner {
     this.crawl = crawl;
     this.setting = "";
     this.state = el("span.state");
-    this.text = el("p.verdict", { role: "status" });
+    this.text = el("p.verdict", { role: "status" }, "Looking at the crawl …");
     this.edit = el("button.small", { type: "button", hidden: true, onclick: () => this.change() });
     this.buttons = new CrawlButtons(crawl);
     this.element = el("section.banner", { "aria-label": "Verdict" },
@@ -89,7 +89,7 @@ export class Banner {
   update(look) {
     say(this.state, look.status);
     this.element.dataset.tone = look.verdict.tone;
-    say(this.text, look.verdict.text);
+    sayLong(this.text, look.verdict.text);
     this.setting = look.verdict.setting;
     show(this.edit, Boolean(this.setting) && may("UpdateCrawl"));
     say(this.edit, `Change ${this.setting}`);
@@ -124,7 +124,7 @@ export class Overview {
     this.numbers = el("dl.numbers");
     this.figures = {};
     for (const [key, title] of [["pages", "Pages"], ["rate", "Rate"], ["queued", "Queued"], ["failed", "Failed"],
-      ["data", "Data"], ["elapsed", "Runs for"], ["left", "Time left"]]) {
+      ["data", "Data"], ["elapsed", "Run time"], ["left", "Time left"]]) {
       this.figures[key] = el("dd");
       this.numbers.append(el("div", {}, el("dt", {}, title), this.figures[key]));
     }
@@ -179,13 +179,17 @@ export class Overview {
   update(look) {
     this.now = look.at;
     const { counts, rates } = look;
-    say(this.figures.pages, count(counts.succeeded));
-    say(this.figures.rate, `${rate(rates.pages)}, ${bytes(Math.round(rates.bytes))}/s; on average ${rate(rates.average_pages)}`);
+    const ended = look.state === "FINISHED", average = `on average ${rate(rates.average_pages)}`;
+    const errors = look.statuses.filter((each) => each.code >= HTTP_ERROR).reduce((sum, each) => sum + each.uri_count, 0);
+    say(this.figures.pages, `${count(counts.succeeded)}${errors ? `, ${count(errors)} of them answered with an error` : ""}`);
+    // The frontier's rate is a smoothed one, which falls for some minutes after the end.
+    say(this.figures.rate, ended ? average : `${rate(rates.pages)}, ${bytes(Math.round(rates.bytes))}/s; ${average}`);
     say(this.figures.queued, `${count(counts.queued)}, ${count(counts.leased)} of them being fetched`);
     say(this.figures.failed, count(counts.failed));
     say(this.figures.data, bytes(counts.bytes));
     say(this.figures.elapsed, duration(look.elapsed_seconds));
     say(this.figures.left, look.time_left || "unknown");
+    show(this.figures.left.parentElement, !ended);
     this.problems.update(look.problems);
     say(this.seedText, look.seeds.text);
     this.seeds.update(look.seeds.troubled);
@@ -258,7 +262,7 @@ export function failureColumns(crawl) {
       return { element: list, update(row) {
         if (shown === row.examples.join(" ")) return;
         shown = row.examples.join(" ");
-        list.replaceChildren(...row.examples.map((uri) => el("li", {}, el("a", { href: uriLink(crawl, uri) }, uri))));
+        list.replaceChildren(...row.examples.map((uri) => el("li", {}, el("a", { href: uriLink(crawl, uri), title: uri }, clipped(uri)))));
       } };
     } },
   ];

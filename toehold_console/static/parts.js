@@ -3,7 +3,7 @@
 import { may, of, request } from "./api.js";
 import { QueueButtons, changeSetting } from "./actions.js";
 import { Table, card, el, notice, say, show } from "./dom.js";
-import { bytes, count, counted, moment, word } from "./format.js";
+import { bytes, clipped, count, counted, elapsed, moment, word } from "./format.js";
 import { changeColumns, eventColumns, failureColumns, failureKey, found, queueColumns, uriLink } from "./overview.js";
 
 const STATES = ["READY", "BUSY", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED"];
@@ -223,7 +223,7 @@ export class FindPage {
     this.crawl = crawl;
     this.query = query;
     this.content = el("div", { role: "status" }, el("p", {}, "Searching …"));
-    this.element = card(`Search: ${query}`, this.content);
+    this.element = card(`Search: ${clipped(query)}`, this.content);
     this.load();
   }
 
@@ -232,7 +232,7 @@ export class FindPage {
       const answer = await request(of(this.crawl, "find", { q: this.query }));
       this.content.replaceChildren(...(answer.kind === "uri" ? this.uri(answer) : this.queues(answer)));
     } catch (problem) {
-      this.content.replaceChildren(el("p.problem", {}, problem.message));
+      this.content.replaceChildren(el("p.problem", {}, clipped(problem.message)));
     }
   }
 
@@ -240,13 +240,13 @@ export class FindPage {
     const history = el("div", {}, el("p", {}, "Reading its outcomes …"));
     this.history(answer.uri, history);
     return [
-      answer.note ? el("p", {}, answer.note) : null,
+      answer.note ? el("p", {}, clipped(answer.note)) : null,
       el("p", {}, el("code.uri", {}, answer.uri), " ", el("strong", {}, word(answer.state)),
         answer.refused_by ? `, refused by the rule ${answer.refused_by}` : ""),
-      answer.queue_key ? el("p", {}, "Queue ", el("a", { href: uriLink(this.crawl, answer.queue_key) }, answer.queue_key)) : null,
+      answer.queue_key ? el("p", {}, "Queue ", el("a", { href: uriLink(this.crawl, answer.queue_key) }, clipped(answer.queue_key))) : null,
       el("h3", {}, "Why it is not being fetched"), reasons(answer.reasons),
       el("h3", {}, "Its story"), answer.story.length
-        ? el("ol.story", {}, answer.story.map((each) => el("li", {}, each.at ? `${moment(each.at)}: ` : "", each.text)))
+        ? el("ol.story", {}, answer.story.map((each) => el("li", {}, each.at ? `${moment(each.at)}: ` : "", clipped(each.text))))
         : el("p.none", {}, "The crawl has never taken it in."),
       el("h3", {}, "Its outcomes"), history,
     ].filter(Boolean);
@@ -260,7 +260,7 @@ export class FindPage {
         { title: "Outcome", cell: (row) => `${row.disposition}, ${row.status}` },
         { title: "Reason", long: true, cell: (row) => row.reason },
         { title: "Size", number: true, cell: (row) => bytes(row.body_bytes) },
-        { title: "Took", cell: (row) => row.duration },
+        { title: "Took", cell: (row) => (row.duration_seconds ? elapsed(row.duration_seconds) : "") },
         { title: "Node", cell: (row) => row.node },
         { title: "Found on", long: true, cell: (row) => row.via },
       ], { empty: "None among those that the frontier keeps.", keyOf: (row) => row.at });
@@ -278,7 +278,7 @@ export class FindPage {
       ...answer.queues.map((queue) => {
         const buttons = new QueueButtons(this.crawl, () => this.load());
         buttons.update(queue);
-        return el("article.found", {}, el("h3", {}, queue.key),
+        return el("article.found", {}, el("h3", {}, clipped(queue.key)),
           el("p", {}, `${word(queue.paused ? "held" : queue.state)}; ${count(queue.queued)} queued, ${count(queue.succeeded)} fetched, ` +
             `${count(queue.failed)} failed; spent ${count(queue.expenditure)}`),
           reasons(answer.reasons[queue.key] || []), buttons.element);
@@ -289,6 +289,6 @@ export class FindPage {
 
 function reasons(list) {
   if (!list.length) return el("p.none", {}, "Nothing keeps it.");
-  return el("ul.reasons", {}, list.map((each) => el("li", {}, each.message, each.until ? ` (until ${moment(each.until)})` : "",
+  return el("ul.reasons", {}, list.map((each) => el("li", {}, clipped(each.message), each.until ? ` (until ${moment(each.until)})` : "",
     el("span.why", {}, ` ${word(each.why)}`))));
 }

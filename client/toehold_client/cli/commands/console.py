@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from toehold.addresses import parsed_address
 from toehold.extras import packages_of
 from toehold.log_choices import FORMATS, LEVELS
 from toehold_client.cli.embedded.asking import frontier_in
+from toehold_client.credentials import Credentials
 from toehold_client.errors import InvalidArgument
 
 from .given_credentials import given_credentials
@@ -101,7 +104,7 @@ def console(
         settings = Settings(
             frontier=frontier,
             listen=address,
-            credentials=given_credentials(),
+            credentials=_credentials(),
             https_cert=https_cert,
             https_key=https_key,
             host_names=host_names,
@@ -111,3 +114,12 @@ def console(
             session_key=session_key,
         )
         serve(settings, until_stdin_ends=until_stdin_ends)
+
+
+def _credentials() -> Credentials:
+    """How the frontier is reached. A token that a variable or the settings file has for all commands is the
+    operator's own, and not for whoever opens the page.
+    """
+    given = given_credentials()
+    source = click.get_current_context().get_parameter_source("token_file")
+    return given if source is ParameterSource.COMMANDLINE else replace(given, token_file=None)

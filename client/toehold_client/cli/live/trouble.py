@@ -16,6 +16,9 @@ from .seeds import seed_text
 NODES_START_S = 5.0
 """A crawl that has just begun, or gone on, does not miss its nodes yet."""
 
+LAPSED = "lapsed"
+"""The subject of lapsed leases. It is a count since the launch, so this trouble may long be over."""
+
 NEWS_S = 600.0
 """A node that was lost longer ago is no news."""
 
@@ -52,7 +55,7 @@ def troubles(look: Look) -> Iterator[Trouble]:
             yield Trouble(remark, words.format(counted(count, "page")))
     if look.statistics.lapsed_count:
         lapsed = counted(look.statistics.lapsed_count, "lease")
-        yield Trouble("lapsed", f"{lapsed} lapsed, because nodes fell silent; the URIs are fetched again")
+        yield Trouble(LAPSED, f"{lapsed} lapsed, because nodes fell silent; the URIs are fetched again")
 
 
 def absences(look: Look) -> Iterator[Trouble]:
