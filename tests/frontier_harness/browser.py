@@ -107,6 +107,6 @@ def visit(browser: Browser, url: str, **settings: object) -> Iterator[Visit]:
     try:
         visited = Visit(context, url)
         yield visited
-        assert visited.faults == []
+        assert not visited.faults, visited.faults
     finally:
         context.close()

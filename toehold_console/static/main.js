@@ -44,7 +44,6 @@ class CrawlView {
       happened: (events) => this.tell(events),
       away: ({ error }) => this.banner.alarm(error),
       refused: ({ error }) => this.banner.alarm(error),
-      error: () => {},
     }, (text) => { if (text) this.banner.alarm(`${text[0].toUpperCase()}${text.slice(1)}; trying again.`); });
   }
 
