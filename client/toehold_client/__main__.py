@@ -1,6 +1,7 @@
 """The entry point of `toehold` and `python -m toehold_client`."""
 
 import gc
+import os
 import signal
 import sys
 from typing import NoReturn
@@ -18,6 +19,8 @@ def main() -> NoReturn:
     signal.pthread_sigmask(
         signal.SIG_BLOCK, _CTRL_C
     )  # inside an import, KeyboardInterrupt may become any error
+    # gRPC's C core would write a line of its own about each failed handshake. It looks when it is imported.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     gc.disable()
     with packages_of("cli", "toehold"):
         from .cli.main import main as toehold

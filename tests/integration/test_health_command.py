@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 from frontier_harness.access import Installation
-from frontier_harness.process import ServerProcess
+from frontier_harness.process import ServerProcess, run_to_end
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold_client.cli.main import run
@@ -136,3 +136,12 @@ def test_it_takes_tls_and_no_role(ask: Health, tmp_path: Path) -> None:
         assert (code, output) == (0, f"frontier at {frontier.address}: serving\n")
         code, output, errors = ask("--frontier", frontier.address)
         assert (code, output) == (3, "") and "speaks TLS" in errors
+
+
+def test_grpc_adds_no_lines_of_its_own_to_what_toehold_says(server: Server, tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "access")
+    installation.cert("frontier", "127.0.0.1")
+    authority = str(installation.authority.cert)
+    words = ("health", "--frontier", server.address, "--tls-ca", authority)
+    ended = run_to_end(*words, program=("-m", "toehold_client"))
+    assert ended.stderr == f"Error: the frontier at {server.address} does not speak TLS; leave tls_ca out\n"
