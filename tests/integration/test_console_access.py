@@ -257,7 +257,7 @@ def test_sessions_outlive_a_console_that_keeps_its_key(guarded: Guarded, tmp_pat
             ("--listen", "0.0.0.0:0"),
             "0.0.0.0 is not a loopback address, so the console must speak HTTPS there",
         ),
-        (("--listen", "nonsense"), "--listen must be HOST:PORT, such as 127.0.0.1:7780, got 'nonsense'"),
+        (("--listen", "nonsense"), "'--listen': must be HOST:PORT, such as 127.0.0.1:7780, got 'nonsense'"),
         (("--https-cert", "x.crt"), "--https-cert needs --https-key"),
         (("--https-cert", "no.crt", "--https-key", "no.key"), "no.crt"),
         (("--token-file", "x.token"), "the console has no token of its own"),
@@ -281,6 +281,13 @@ def test_a_token_for_all_commands_is_not_that_of_the_page(
     monkeypatch.setenv("TOEHOLD_TOKEN_FILE", str(token))
     with ConsoleProcess(guarded.server.address, tmp_path) as console:
         assert console.http.get(SESSION).json()["login"] is True
+
+
+def test_a_wrong_variable_is_named_as_the_variable_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOEHOLD_CONSOLE_LISTEN", "nonsense")
+    ended = run_to_end("console", program=("-m", "toehold_client"))
+    assert ended.returncode == 2
+    assert "'TOEHOLD_CONSOLE_LISTEN': must be HOST:PORT" in ended.stderr
 
 
 def test_beyond_loopback_it_speaks_https_and_serves_callers_alone(tmp_path: Path) -> None:

@@ -9,18 +9,24 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from toehold.addresses import parsed_address
+from toehold.addresses import Address, parsed_address
 from toehold.extras import packages_of
 from toehold.log_choices import FORMATS, LEVELS
 from toehold_client.cli.embedded.asking import frontier_in
 from toehold_client.credentials import Credentials
-from toehold_client.errors import InvalidArgument
 
 from .given_credentials import given_credentials
 from .options import frontier_options
 
 _File = click.Path(path_type=Path, dir_okay=False)
 _DEFAULT_LISTEN = "127.0.0.1:7780"
+
+
+def _address(_: click.Context, __: click.Parameter, value: str) -> Address:
+    try:
+        return parsed_address(value, _DEFAULT_LISTEN)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
 
 
 @click.command()
@@ -30,6 +36,7 @@ _DEFAULT_LISTEN = "127.0.0.1:7780"
     metavar="HOST:PORT",
     default=_DEFAULT_LISTEN,
     show_default=True,
+    callback=_address,
     help="Serve the page here; port 0 takes a free one.",
 )
 @click.option(
@@ -70,7 +77,7 @@ _DEFAULT_LISTEN = "127.0.0.1:7780"
 def console(
     frontier: str,
     directory: Path | None,
-    listen: str,
+    listen: Address,
     https_cert: Path | None,
     https_key: Path | None,
     host_names: tuple[str, ...],
@@ -89,10 +96,6 @@ def console(
     With --dir it also offers the crawl's WARC files, logs and report. If the crawl in DIR is not running, the
     console only answers questions.
     """
-    try:
-        address = parsed_address(listen, _DEFAULT_LISTEN)
-    except ValueError as problem:
-        raise InvalidArgument(f"--listen {problem}") from None
     with packages_of("console", "toehold console"):
         from toehold import logs
         from toehold_console.program import serve
@@ -103,7 +106,7 @@ def console(
             frontier = stack.enter_context(frontier_in(directory)).address
         settings = Settings(
             frontier=frontier,
-            listen=address,
+            listen=listen,
             credentials=_credentials(),
             https_cert=https_cert,
             https_key=https_key,
