@@ -296,6 +296,11 @@ def test_the_numbers_tell_error_answers_and_no_rate_of_a_crawl_that_has_ended(
     expect(numbers.get_by_text("Time left")).to_be_hidden()
 
 
+def test_the_first_page_names_the_kinds_of_files_that_are_there(place: Place, visited: Visit) -> None:
+    page = visited.go(of(place.crawl()))
+    expect(page.get_by_role("link", name=re.compile(r"^2 files, .*: logs$"))).to_be_visible()
+
+
 def test_a_very_long_url_leaves_its_pages_readable_and_is_shown_whole_in_its_story(
     place: Place, visited: Visit
 ) -> None:

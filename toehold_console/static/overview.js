@@ -234,9 +234,10 @@ export class Overview {
     try {
       const { files } = await request(of(this.crawl, "files"));
       const sum = files.reduce((total, file) => total + file.size, 0);
+      const kinds = [...new Set(files.map((file) => file.folder))].join(", ");
       this.files.replaceChildren(
         files.length ? el("a", { href: `#/crawls/${encodeURIComponent(this.crawl)}/files` },
-          `${counted(files.length, "file")}, ${bytes(sum)}: WARC files, logs, report`) : "No file yet.");
+          `${counted(files.length, "file")}, ${bytes(sum)}: ${kinds}`) : "No file yet.");
     } catch (problem) {
       say(this.files, problem.message);
     }
