@@ -44,8 +44,8 @@ class Guard:
         host = request.headers.get("host", "")
         if not self._is_ours(host):
             raise _denied(
-                f"the console is not known as {host[:200]!r}; use its address, or start it with "
-                "--host-name NAME",
+                f"the console is not known as {host[:200]!r}; use its address, or name it by "
+                "--host-name (--console-hosts of toehold-frontier)",
                 "HOST_UNKNOWN",
             )
         origin = request.headers.get("origin")

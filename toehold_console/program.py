@@ -10,7 +10,9 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 import uvicorn
@@ -27,6 +29,8 @@ BACKLOG = 512
 MOST_CONNECTIONS = 800
 """Beyond them it answers 503: each takes a descriptor, of which a process often has 1024."""
 RENEW_S = 10.0
+MOVED_S = 1.0
+"""How often it is asked whether the frontier has moved."""
 
 _log = structlog.get_logger()
 
@@ -40,14 +44,36 @@ def serve(settings: Settings, *, until_stdin_ends: bool = False) -> None:
 
     InvalidArgument for files that cannot be used; CannotListen.
     """
-    if settings.https_cert is not None and settings.https_key is not None:
-        _check(settings.https_cert, settings.https_key)
-    listening = _bound(settings)
-    with contextlib.closing(listening):
-        asyncio.run(_serve(settings, listening, until_stdin_ends))
+    serve_places(lambda: contextlib.nullcontext(Place(settings)), settings, until_stdin_ends=until_stdin_ends)
 
 
-async def _serve(settings: Settings, listening: socket.socket, until_stdin_ends: bool) -> None:
+class Place(NamedTuple):
+    """Where a frontier is for some time."""
+
+    settings: Settings
+    has_moved: Callable[[], bool] | None = None
+    """Whether it is elsewhere by now. May take a while."""
+
+
+def serve_places(
+    places: Callable[[], AbstractContextManager[Place]], first: Settings, *, until_stdin_ends: bool = False
+) -> None:
+    """Serves one place after another: whenever the frontier has moved, the next one that `places` finds.
+    Pages connect again by themselves. `first` has all that is the same everywhere.
+    """
+    if first.https_cert is not None and first.https_key is not None:
+        _check(first.https_cert, first.https_key)
+    with contextlib.closing(_bound(first)) as listening:
+        moved, is_first = True, True
+        while moved:
+            with places() as place:
+                moved = asyncio.run(_serve(place, listening.dup(), until_stdin_ends, is_first))
+            is_first = False
+
+
+async def _serve(place: Place, listening: socket.socket, until_stdin_ends: bool, is_first: bool) -> bool:
+    """Serves until it is to end, or the frontier has moved; whether it has."""
+    settings = place.settings
     ending = asyncio.Event()
     app = console(settings, ending)
     config = uvicorn.Config(
@@ -81,9 +107,25 @@ async def _serve(settings: Settings, listening: socket.socket, until_stdin_ends:
     scheme = "https" if settings.serves_https else "http"
     address = f"{scheme}://{settings.listen._replace(port=port)}/"
     _log.info("console_serving", address=address, frontier=settings.frontier)
-    print(f"toehold console serving on {address}", flush=True)
+    if is_first:
+        print(f"toehold console serving on {address}", flush=True)
+    moved = asyncio.Event()
+    watching = asyncio.create_task(_watch(place, moved, stop))
     await server.serve([listening])
-    renewing.cancel()
+    for task in (renewing, watching):
+        task.cancel()
+    await asyncio.gather(renewing, watching, return_exceptions=True)
+    return moved.is_set()
+
+
+async def _watch(place: Place, moved: asyncio.Event, stop: Callable[[], None]) -> None:
+    """Ends serving once the frontier has moved."""
+    while place.has_moved is not None:
+        await asyncio.sleep(MOVED_S)
+        if await asyncio.to_thread(place.has_moved):
+            moved.set()
+            stop()
+            return
 
 
 def _read_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

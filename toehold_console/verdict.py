@@ -162,12 +162,20 @@ _OF_STATE: Mapping[int, Callable[[Look, Sequence[Event]], Verdict]] = {
 
 
 def _by(look: Look, acts: Sequence[Event], action: str) -> str:
-    """` by alice 5 min ago`, if an operator's request is known."""
+    """` by alice 5 min ago`, if the operator's request is known that still holds."""
     for event in reversed(acts):
-        if event.operator_acted.action == action:
+        asked = event.operator_acted.action
+        if asked in _SAME.get(action, (action,)):
             ago = rough_text(max(-seconds_until(look.statistics, event.event_time), 0.0))
             return f" by {event.operator_acted.operator} {ago} ago"
+        if asked in _BEGINNINGS:
+            break
     return ""
+
+
+_SAME = {"stop": ("stop", "interrupt", "teardown")}
+_BEGINNINGS = ("launch", "reopen", "resume")
+"""An earlier request no longer holds."""
 
 
 def _wait(count: int) -> str:

@@ -18,14 +18,18 @@ from .waiting import PATIENCE_S
 
 
 class ConsoleProcess:
-    """A console within a `with` block, on a free port of loopback; what it logs is in `errors`."""
+    """A console within a `with` block, on a free port of loopback; what it logs is in `errors`.
+
+    Without `frontier`, the flags say where it is.
+    """
 
     def __init__(self, frontier: str, folder: Path, *flags: str, trust: Path | bool = True) -> None:
         self.errors = folder / "console.stderr"
         self._trust = str(trust) if isinstance(trust, Path) else trust
         self._command = [
             *(sys.executable, "-m", "toehold_client", "console"),
-            *("--frontier", frontier, "--listen", "127.0.0.1:0", "--until-stdin-ends", *flags),
+            *(("--frontier", frontier) if frontier else ()),
+            *("--listen", "127.0.0.1:0", "--until-stdin-ends", *flags),
         ]
 
     def __enter__(self) -> Self:
@@ -75,6 +79,10 @@ def client_of(url: str, trust: str | bool = True) -> httpx.Client:
     return httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False, verify=verify)
 
 
+class NoStream(AssertionError):
+    """The console refuses a stream."""
+
+
 class Told(NamedTuple):
     """A server-sent event."""
 
@@ -87,7 +95,8 @@ class Told(NamedTuple):
 def told(http: httpx.Client, path: str, **settings: Any) -> Iterator[Iterator[Told]]:
     """The events of a stream, as they come."""
     with http.stream("GET", path, **settings) as answer:
-        assert answer.status_code == 200, answer.read()
+        if answer.status_code != 200:
+            raise NoStream(answer.read().decode())
         assert answer.headers["content-type"].startswith("text/event-stream")
         yield _events(answer.iter_lines())
 

@@ -171,6 +171,13 @@ def test_each_state_has_its_sentence(made: Callable[[], Look], tone: str, text: 
     assert (found.tone, found.text) == (tone, text)
 
 
+def test_a_request_that_no_longer_holds_is_nobodys() -> None:
+    acts = [act("stop", 300), act("reopen", 200), act("teardown", 100)]
+    made = seen("FINISHED", "ABORTED")
+    assert verdict(made, acts).text.startswith("Stopped by alice 2 min ago: ")
+    assert verdict(made, acts[:2]).text.startswith("Stopped: ")
+
+
 def test_every_state_has_a_sentence() -> None:
     for state in CrawlState.DESCRIPTOR.values:
         assert verdict(seen(state.name.removeprefix("CRAWL_STATE_"))).text

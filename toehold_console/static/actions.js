@@ -33,7 +33,7 @@ export async function act(name, question, action, call, danger = true) {
   if (question && !(await ask(name, question, action, [], danger))) return false;
   try {
     await call();
-    notice(`${name}: done.`);
+    notice(`${name}: accepted.`);
     return true;
   } catch (problem) {
     notice(`${name}: ${problem.message}`, true);
@@ -140,6 +140,32 @@ export class NodeButtons {
 
   async press(title, method, question) {
     if (await act(`${title} ${this.node.node}`, question, title, () => admin(method, { node: this.node.node }), false)) this.changed();
+  }
+}
+
+// Asks for seeds, a line each, until the frontier takes all, or the user gives up. True if any was added.
+export async function addSeeds(crawl) {
+  let text = "", problem = "", added = 0;
+  for (;;) {
+    const said = await ask(`Add seeds to ${crawl}`, problem || "They are fetched as soon as the crawl runs.", "Add",
+      [{ name: "uris", label: "URLs, one a line", value: text, rows: 8 }]);
+    if (!said) return added > 0;
+    const uris = said.uris.split("\n").map((line) => line.trim()).filter(Boolean)
+      .map((line) => (/^[a-z][a-z0-9+.-]*:\/\//i.test(line) ? line : `https://${line}`));
+    try {
+      const { result } = await admin("AddSeedBatch", { crawl, uris });
+      added += Number(result.addedCount);
+      if (!result.rejected.length) {
+        notice(`${counted(result.addedCount, "seed")} added.`);
+        return true;
+      }
+      text = result.rejected.map((each) => each.uri).join("\n");
+      problem = `${counted(result.addedCount, "seed")} added; these are refused: ` +
+        result.rejected.map((each) => each.verdict.replace("VERDICT_", "").toLowerCase().replaceAll("_", " ")).join(", ") + ".";
+    } catch (refused) {
+      text = said.uris;
+      problem = refused.message;
+    }
   }
 }
 

@@ -87,8 +87,11 @@ export function listen(path, listeners, away) {
     source.close();
     timer = setTimeout(async () => {
       try {
+        const could = user.rpcs.join();
         await session();
         if (closed) return;
+        // The frontier is another one now, or the user's roles have changed: other acts are offered.
+        if (!user.login && user.rpcs.join() !== could) { location.reload(); return; }
         if (user.login) onLogout.forEach((listener) => listener(user.problem || ""));
         else open();
       } catch (problem) {

@@ -1,7 +1,7 @@
 // The pages of the frontier: its crawls, and its nodes.
 
 import { admin, request, user } from "./api.js";
-import { Table, card, el, say } from "./dom.js";
+import { Table, card, el, say, show } from "./dom.js";
 import { count, moment, word } from "./format.js";
 import { nodeColumns } from "./overview.js";
 
@@ -71,9 +71,10 @@ export class NodesView {
     this.next = el("button", { type: "button", onclick: () => { this.page += 1; this.render(); } }, "Next page");
     this.text = el("p", { role: "status" });
     this.pages = el("span");
+    this.turning = el("p.buttons", { hidden: true }, this.before, this.next, this.pages);
     this.element = el("div", {}, el("h1", {}, "Nodes"), card("Nodes", this.text,
       el("p", {}, el("label", { for: "node-name" }, "Name "), this.query), this.table.element,
-      el("p.buttons", {}, this.before, this.next, this.pages)));
+      this.turning));
     this.timer = setInterval(() => { if (!document.hidden) this.load(); }, POLL_MS);
     this.load();
     document.title = "Nodes · Toehold";
@@ -97,7 +98,8 @@ export class NodesView {
     this.table.update(rows.slice(this.page * NODES_A_PAGE, (this.page + 1) * NODES_A_PAGE));
     this.before.disabled = this.page === 0;
     this.next.disabled = this.page === pages - 1;
-    say(this.pages, pages > 1 ? `Page ${this.page + 1} of ${pages}` : "");
+    show(this.turning, pages > 1);
+    say(this.pages, `Page ${this.page + 1} of ${pages}`);
   }
 
   close() {

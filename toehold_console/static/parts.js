@@ -1,7 +1,7 @@
 // The further pages of a crawl: seeds, failures, queues, events, settings, files, and what a search finds.
 
 import { may, of, request } from "./api.js";
-import { QueueButtons, changeSetting } from "./actions.js";
+import { QueueButtons, addSeeds, changeSetting } from "./actions.js";
 import { Table, card, el, notice, say, show } from "./dom.js";
 import { bytes, clipped, count, counted, elapsed, moment, word } from "./format.js";
 import { changeColumns, eventColumns, failureColumns, failureKey, found, queueColumns, uriLink } from "./overview.js";
@@ -19,7 +19,8 @@ class Paged {
     this.next = el("button", { type: "button", disabled: true, onclick: () => this.turn(1) }, "Next page");
     this.before = el("button", { type: "button", disabled: true, onclick: () => this.turn(-1) }, "Page before");
     this.text = el("span", { role: "status" });
-    this.element = el("div", {}, table.element, el("p.buttons", {}, this.before, this.next, this.text));
+    this.pages = el("p.buttons", { hidden: true }, this.before, this.next, this.text);
+    this.element = el("div", {}, table.element, this.pages);
   }
 
   async load() {
@@ -34,6 +35,7 @@ class Paged {
     }
     this.next.disabled = !this.following;
     this.before.disabled = this.tokens.length < 2;
+    show(this.pages, Boolean(this.following) || this.tokens.length > 1);
   }
 
   turn(step) {
@@ -56,7 +58,10 @@ export class SeedsPage {
       { title: "Outcome", long: true, cell: (row) => row.outcome },
     ], { empty: "The crawl has no seed.", keyOf: (row) => row.uri }));
     this.text = el("p");
-    this.element = card("Seeds", this.text, this.paged.element);
+    const add = el("button", { type: "button", hidden: !may("AddSeedBatch"), onclick: async () => {
+      if (await addSeeds(crawl)) this.paged.load();
+    } }, "Add seeds");
+    this.element = card("Seeds", this.text, add, this.paged.element);
     this.paged.load();
   }
 

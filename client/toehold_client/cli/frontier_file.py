@@ -47,7 +47,7 @@ def find(directory: Path) -> EmbeddedFrontier:
         found = msgspec.json.decode(content, type=EmbeddedFrontier)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"{file} is damaged: {error}") from None
-    if not (_runs(found.pid) and _listens(found.address)):
+    if not (_runs(found.pid) and listens(found.address)):
         raise FrontierUnavailable(
             f"the frontier of {directory} (process {found.pid}) has ended; `toehold crawl` restarts it"
         )
@@ -66,7 +66,7 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def _listens(address: str) -> bool:
+def listens(address: str) -> bool:
     """Whether a program listens there: after a boot of the machine, another one may have the process id."""
     host, _, port = address.rpartition(":")
     if host != _HOST:

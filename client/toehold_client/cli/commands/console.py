@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,8 +14,10 @@ from click.core import ParameterSource
 from toehold.addresses import Address, parsed_address
 from toehold.extras import packages_of
 from toehold.log_choices import FORMATS, LEVELS
-from toehold_client.cli.embedded.asking import frontier_in
+from toehold_client.cli.embedded.asking import frontier_in, has_moved
+from toehold_client.cli.frontier_file import EmbeddedFrontier
 from toehold_client.credentials import Credentials
+from toehold_client.errors import FrontierUnavailable
 
 from .given_credentials import given_credentials
 from .options import frontier_options
@@ -93,30 +97,52 @@ def console(
     It also offers the contract as JSON over HTTP, at /v1/. The console acts in the name of whoever uses it:
     if the frontier knows its callers, users log in with their tokens. It stops at Ctrl-C or SIGTERM.
 
-    With --dir it also offers the crawl's WARC files, logs and report. If the crawl in DIR is not running, the
-    console only answers questions.
+    With --dir it also offers the crawl's WARC files, logs and report. While the crawl in DIR is not running,
+    the console only answers questions; when it goes on, or ends, pages go on by themselves.
     """
     with packages_of("console", "toehold console"):
         from toehold import logs
-        from toehold_console.program import serve
+        from toehold_console.program import Place, serve, serve_places
         from toehold_console.settings import Settings
     logs.configure(log_format, log_level)
-    with ExitStack() as stack:
-        if directory is not None:
-            frontier = stack.enter_context(frontier_in(directory)).address
-        settings = Settings(
-            frontier=frontier,
-            listen=listen,
-            credentials=_credentials(),
-            https_cert=https_cert,
-            https_key=https_key,
-            host_names=host_names,
-            insecure=insecure,
-            data=data,
-            directory=directory,
-            session_key=session_key,
-        )
+    settings = Settings(
+        frontier=frontier,
+        listen=listen,
+        credentials=_credentials(),
+        https_cert=https_cert,
+        https_key=https_key,
+        host_names=host_names,
+        insecure=insecure,
+        data=data,
+        directory=directory,
+        session_key=session_key,
+    )
+    if directory is None:
         serve(settings, until_stdin_ends=until_stdin_ends)
+        return
+
+    @contextmanager
+    def place() -> Iterator[Place]:
+        """The directory's frontier now: that of the crawl, or one that only answers questions."""
+        with _present_frontier(directory) as found:
+            yield Place(
+                replace(settings, frontier=found.address), partial(has_moved, directory, found.address)
+            )
+
+    serve_places(place, settings, until_stdin_ends=until_stdin_ends)
+
+
+@contextmanager
+def _present_frontier(directory: Path) -> Iterator[EmbeddedFrontier]:
+    """The frontier of a directory, however long it takes to start or end."""
+    with ExitStack() as stack:
+        while True:
+            try:
+                found = stack.enter_context(frontier_in(directory))
+            except FrontierUnavailable:
+                continue  # it has waited for some seconds
+            yield found
+            return
 
 
 def _credentials() -> Credentials:

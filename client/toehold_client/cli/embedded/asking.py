@@ -16,7 +16,7 @@ from toehold_client.cli import frontier_file
 from toehold_client.cli.exits import BadDirectory, ChildFailed, DirectoryRefused, Interrupted
 from toehold_client.cli.frontier_file import EmbeddedFrontier
 from toehold_client.cli.interruptions import Interruptions
-from toehold_client.errors import FrontierUnavailable, ToeholdError
+from toehold_client.errors import FrontierUnavailable, InvalidArgument, ToeholdError
 
 from .children import Child
 from .endings import how_it_ended, how_to_extend
@@ -79,6 +79,18 @@ def frontier_in(directory: Path) -> Iterator[EmbeddedFrontier]:
         raise DirectoryRefused(how_to_continue(directory, crawl.command, crawl.folder)) from None
     finally:
         child.end(_END_S)
+
+
+def has_moved(directory: Path, address: str) -> bool:
+    """Whether the frontier of a directory, which was at this address, is another one by now: the crawl goes
+    on, or its frontier has ended.
+    """
+    try:
+        return frontier_file.find(directory).address != address
+    except FrontierUnavailable:
+        return not frontier_file.listens(address)
+    except InvalidArgument:  # the directory is gone, or its file damaged: whoever opens it is told
+        return True
 
 
 def _crawl_in(directory: Path) -> _Crawl:

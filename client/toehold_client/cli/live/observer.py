@@ -51,6 +51,8 @@ AWAY = (FrontierUnavailable, DeadlineExceeded)
 """The errors of a frontier that does not answer."""
 
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
+_DESCRIBING = frozenset(("update", "add-seeds", "reopen"))
+"""Requests after which the crawl's description is another one."""
 _TELLING = frozenset(("status_changed", "held", "released", "torn_down"))
 
 
@@ -266,7 +268,7 @@ class Observer:
                 told.CopyFrom(self._status)
                 told.torn_down = True
                 self._status = told
-            elif kind == "operator_acted" and event.operator_acted.action == "update":
+            elif kind == "operator_acted" and event.operator_acted.action in _DESCRIBING:
                 self._updated = True
             elif kind == "statistics":
                 told_s = event.event_time.ToNanoseconds() / 1e9

@@ -1,0 +1,76 @@
+"""A console for the directory of a `toehold crawl`, which runs, pauses, goes on and ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from frontier_harness.console import ConsoleProcess, NoStream, told
+from frontier_harness.small_site import SmallSite, small_site
+from frontier_harness.waiting import PATIENCE_S, eventually
+
+PAGES = 6
+CRAWL = "crawl"
+SPEC = 'name = "crawl"\nallowed_addresses = ["loopback"]\n'
+PATH = f"/console/crawls/{CRAWL}"
+BRISK = ("--spec", "spec.toml", "--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
+
+
+@pytest.fixture
+def site() -> Iterator[SmallSite]:
+    with small_site(PAGES) as site:
+        yield site
+
+
+def crawl_of(site: SmallSite, folder: Path) -> subprocess.Popen[bytes]:
+    """A run of the crawl in `folder`/made."""
+    (folder / "spec.toml").write_text(SPEC)
+    command = [sys.executable, "-m", "toehold_client", "crawl", site.url(), "--dir", "made", *BRISK]
+    return subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def look_in(console: ConsoleProcess, state: str) -> Any:
+    """A look at the crawl in this state. A page connects again when its stream ends, and so does this."""
+
+    def found() -> Any:
+        with suppress(NoStream, httpx.TransportError), told(console.http, f"{PATH}/live") as events:
+            for each in events:
+                if each.kind == "look" and each.content["state"] == state and not each.content["away"]:
+                    return each.content
+        return None
+
+    return eventually(found, state)
+
+
+def test_one_console_follows_a_crawl_from_run_to_run_and_to_its_end(tmp_path: Path, site: SmallSite) -> None:
+    held = site.hold("/page/3")
+    with crawl_of(site, tmp_path) as first:
+        while not (tmp_path / "made" / "frontier.json").exists():
+            assert first.poll() is None
+        with ConsoleProcess("", tmp_path, "--dir", str(tmp_path / "made")) as console:
+            assert look_in(console, "RUNNING")["actions"] == ["pause", "stop", "teardown"]
+            first.send_signal(signal.SIGINT)
+            first.send_signal(signal.SIGINT)
+            first.wait(PATIENCE_S)
+            assert look_in(console, "PAUSED")
+            pause = {"crawl": CRAWL, "targetState": "TARGET_STATE_RUN"}
+            refused = console.http.post("/v1/FrontierService/RequestState", json=pause)
+            assert refused.json()["error"]["details"][0]["reason"] == "READ_ONLY"
+            with crawl_of(site, tmp_path) as second:
+                assert look_in(console, "RUNNING")
+                held.set()
+                assert second.wait(PATIENCE_S) == 0
+            assert look_in(console, "FINISHED")["counts"]["succeeded"] >= PAGES
+            files = console.http.get(f"{PATH}/files").json()["files"]
+            assert {"report.json", "crawl.log", "job.log"} <= {file["name"] for file in files}
+            assert any(file["folder"] == "warcs" for file in files)
+        assert console.child.returncode == 0
