@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import grpc
 import pytest
 from acceptance.programs import Programs, script
+from frontier_harness.console import ConsoleProcess
 from frontier_harness.deployed import CONTAINERS, documents, flags
 from frontier_harness.waiting import PATIENCE_S, eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -105,7 +106,7 @@ def health(address: str, own: Mapping[str, str]) -> int:
         return int(stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S).status)
 
 
-def test_frontier_node_and_client_trust_each_other_and_the_console_may_only_look(
+def test_frontier_node_and_client_trust_each_other_and_the_console_acts_for_its_users(
     make: Make, directory: Path, tmp_path: Path
 ) -> None:
     def toehold(kind: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -129,6 +130,21 @@ def test_frontier_node_and_client_trust_each_other_and_the_console_may_only_look
         assert node["node"] == "node-1"
         assert health(node["service_address"], own) == SERVING
         assert toehold("operator", "nodes", "toes", "node-1").returncode == ENDED
-        assert toehold("console", "nodes").returncode == ENDED
-        drained = toehold("console", "nodes", "drain", "node-1")
-        assert drained.returncode == DENIED and "is for callers with the role" in drained.stderr
+        unknown = toehold("console", "nodes")
+        assert unknown.returncode == DENIED and "not among the server's callers" in unknown.stderr
+        make("callers", "set", "alice", "--role", "watch")
+        token = make("tokens", "create", "alice").split()[-1]
+        assert token.startswith("toehold_")
+        own = here("console", "console", directory, tmp_path)
+        tls = [f"--tls-{name}={own[f'TOEHOLD_TLS_{name.upper()}']}" for name in ("ca", "cert", "key")]
+        with ConsoleProcess(address, tmp_path, *tls, "--insecure") as console:
+            http = console.http
+            bearer = {"authorization": f"Bearer {token}"}
+
+            def asked(rpc: str, **message: str) -> int:
+                path = f"/v1/FrontierAdminService/{rpc}"
+                return http.post(path, json=message, headers=bearer).status_code
+
+            assert http.post("/v1/FrontierAdminService/ListCrawls", json={}).status_code == 401
+            eventually(lambda: asked("ListCrawls") == 200, "the frontier to know alice")
+            assert asked("DrainNode", node="node-1") == 403

@@ -20,7 +20,7 @@ PAGES = 6
 CRAWL = "crawl"
 SPEC = 'name = "crawl"\nallowed_addresses = ["loopback"]\n'
 PATH = f"/console/crawls/{CRAWL}"
-BRISK = ("--spec", "spec.toml", "--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
+BRISK = ("--spec", "spec.toml", "--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "4")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def look_in(console: ConsoleProcess, state: str) -> Any:
 
 
 def test_one_console_follows_a_crawl_from_run_to_run_and_to_its_end(tmp_path: Path, site: SmallSite) -> None:
-    held = site.hold("/page/3")
+    held = [site.hold(f"/page/{number}") for number in (3, 5)]  # a run begins, and the next one goes on
     with crawl_of(site, tmp_path) as first:
         while not (tmp_path / "made" / "frontier.json").exists():
             assert first.poll() is None
@@ -67,7 +67,8 @@ def test_one_console_follows_a_crawl_from_run_to_run_and_to_its_end(tmp_path: Pa
             assert refused.json()["error"]["details"][0]["reason"] == "READ_ONLY"
             with crawl_of(site, tmp_path) as second:
                 assert look_in(console, "RUNNING")
-                held.set()
+                for page in held:
+                    page.set()
                 assert second.wait(PATIENCE_S) == 0
             assert look_in(console, "FINISHED")["counts"]["succeeded"] >= PAGES
             files = console.http.get(f"{PATH}/files").json()["files"]

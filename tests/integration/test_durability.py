@@ -367,6 +367,10 @@ async def _get_frontier(at: Desk) -> None:
     assert [node.node for node in answer.nodes] == ["node"]
 
 
+async def _get_caller(at: Desk) -> None:
+    assert "admin" in (await at.served.admin.GetCaller(admin_pb2.GetCallerRequest())).roles
+
+
 ANSWERS: dict[str, list[Answered]] = {
     "Schedule": [_schedule, _schedule_new, _schedule_malformed],
     "Next": [_next, _next_empty],
@@ -389,6 +393,7 @@ ANSWERS: dict[str, list[Answered]] = {
     "GetStatistics": [_get_statistics],
     "ListQueues": [_list_queues],
     "GetFrontier": [_get_frontier],
+    "GetCaller": [_get_caller],
 }
 for _method, _request, _refused in ASKED:
     ANSWERS.setdefault(_method, []).append(_asking(_method, _request, _refused))

@@ -507,4 +507,6 @@ def test_every_command_speaks_json_and_is_in_the_manual() -> None:
         assert f"`toehold {name}" in manual or f" `{name}`" in manual, name
         leaves = command.commands.values() if isinstance(command, click.Group) else [command]
         for leaf in leaves:
-            assert name == "completion" or any(option.name == "as_json" for option in leaf.params), name
+            assert name in ("completion", "console") or any(
+                option.name == "as_json" for option in leaf.params
+            ), name

@@ -401,7 +401,7 @@ def test_a_frontier_that_comes_back_at_its_address_is_found_again(
         "localhost:70000",
         ":7707",
         "dns:///x:1",
-        "unix:/x",
+        "unix:",
         "::1:80",
     ],
 )
