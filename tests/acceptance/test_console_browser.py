@@ -14,6 +14,7 @@ from frontier_harness.calls import TIMEOUT_S, fresh_name, report, seconds, spec
 from frontier_harness.console import ConsoleProcess
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
+from frontier_harness.soaking import Soak
 from frontier_harness.waiting import eventually
 from playwright.sync_api import Browser, Page, expect
 
@@ -403,9 +404,18 @@ def focused(page: Page) -> str:
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", ["desk", "phone"])
-def test_every_page_is_accessible_and_fits(browser: Browser, place: Place, scheme: str, width: str) -> None:
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        ("desk", "light"),
+        ("phone", "dark"),
+        pytest.param("desk", "dark", marks=pytest.mark.soak("console")),
+        pytest.param("phone", "light", marks=pytest.mark.soak("console")),
+    ],
+)
+def test_every_page_is_accessible_and_fits(
+    browser: Browser, place: Place, soak: Soak, scheme: str, width: str
+) -> None:
     crawl = place.crawl()
     viewport = PHONE if width == "phone" else {"width": 1280, "height": 900}
     with visit(browser, place.console.url, viewport=viewport, color_scheme=scheme) as visited:
@@ -422,6 +432,7 @@ def test_every_page_is_accessible_and_fits(browser: Browser, place: Place, schem
                 expect(verdict(page)).not_to_be_empty()
             assert visited.violations() == [], path
             assert page.evaluate(TOO_WIDE) == [], path
+            soak.count(checked=1)
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(244, 245, 247)" if scheme == "light" else "rgb(20, 24, 29)")
         page.get_by_label("Colours").select_option("light" if scheme == "dark" else "dark")

@@ -30,6 +30,7 @@ PARTS = {
     "languages": "the code generated from the contract for other languages: whether it compiles",
     "installs": "a release: built twice, installed with each extra, crawling; an upgrade and the way back",
     "resuming": "`toehold crawl` again in its directory: other options, limits and seeds, and recrawls",
+    "console": "the console's pages by axe in further themes and widths",
     "containers": "the container image: the steps of its build, and a crawl by what they install",
     "size": "a crawl of a million URIs",
     "conformance": "fetchers that break one rule of the contract each; violated counts wrong judgements",
