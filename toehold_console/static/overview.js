@@ -61,6 +61,7 @@ export function nodeColumns(changed) {
 }
 
 function steps(node) {
+  if (node.presence !== "PRESENT") return "none";
   const { ABOUT_TO_GET_URI: idle = 0, ...busy } = node.steps;
   const told = Object.entries(busy).sort((one, other) => other[1] - one[1]).map(([step, number]) => `${number} ${word(step)}`);
   if (idle) told.push(`${idle} idle`);
