@@ -183,7 +183,7 @@ LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes 
 lock: $(UV)
 	$(UV) $(LOCK) $(if $(UPGRADE),--upgrade) --all-extras --group dev --output-file requirements/dev.txt pyproject.toml
 	$(UV) $(LOCK) --extra all --constraint requirements/dev.txt --output-file requirements/all.txt pyproject.toml
-	$(UV) $(LOCK) --extra cli --extra frontier --extra node --group crawl --constraint requirements/dev.txt \
+	$(UV) $(LOCK) --extra cli --extra console --extra frontier --extra node --group crawl --constraint requirements/dev.txt \
 	    --output-file requirements/run.txt pyproject.toml
 
 ## make clean    remove everything that set-up, checks and tests have made; crawls stay

@@ -13,13 +13,13 @@ from typing import TypeAlias
 import click
 
 from toehold_client.cli.presence import team_of
+from toehold_client.cli.which_queues import names_of
 from toehold_client.client import FrontierClient
 from toehold_client.credentials import Credentials
 from toehold_client.errors import ToeholdError
 
 from .given_credentials import given_credentials
 from .which_frontier import chosen, find_frontier, only_crawl
-from .which_queues import names_of
 
 _PATIENCE_S = 0.5
 _MOST = 100

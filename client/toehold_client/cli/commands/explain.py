@@ -9,6 +9,7 @@ import click
 from toehold.frontier.v1.admin_pb2 import Reason, Why
 from toehold_client.cli import output
 from toehold_client.cli.text import fetch_status_text
+from toehold_client.cli.which_queues import find_queues, is_url, keys_of
 from toehold_client.controller import CrawlController
 from toehold_client.errors import UnknownQueue
 from toehold_client.spec.file import normalise_seed
@@ -16,7 +17,6 @@ from toehold_client.spec.plain import enum_word, to_plain
 
 from .completing import queue_keys, queue_names
 from .options import json_option, with_crawl
-from .which_queues import find_queues, is_url, keys_of
 
 _COLUMNS = ("why", "message", "until")
 

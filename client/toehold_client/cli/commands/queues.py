@@ -20,6 +20,7 @@ from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.cli import output
 from toehold_client.cli.numbers import Real, Whole
 from toehold_client.cli.text import count_text
+from toehold_client.cli.which_queues import find_queues, keys_of
 from toehold_client.controller import CrawlController
 from toehold_client.operators import JobAsked
 from toehold_client.spec.plain import enum_word, to_plain
@@ -27,7 +28,6 @@ from toehold_client.spec.plain import enum_word, to_plain
 from .completing import queue_names
 from .jobs import tell_job
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
-from .which_queues import find_queues, keys_of
 
 _STATES = {enum_word(QueueState.DESCRIPTOR, state).lower(): state for state in QueueState.values() if state}
 
