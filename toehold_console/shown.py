@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node, NodePresence, Seed, SeedResult, WorkQueue
-from toehold.frontier.v1.crawl_pb2 import CrawlState, QueueState
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, QueueState
 from toehold_client.cli.live.look import Look, is_problem, seconds_until, time_left
 from toehold_client.cli.live.seeds import seeds_text
 from toehold_client.cli.live.trouble import absences, troubles
@@ -37,8 +37,8 @@ MOST_NODES, MOST_SEEDS, MOST_PROBLEMS = 12, 20, 12
 _URGENCY = {SILENT: 0, LOST: 1, PRESENT: 2, LEFT: 3}
 
 _ACTIONS: dict[str, tuple[str, ...]] = {
-    "NASCENT": ("launch", "teardown"),
-    "PREPARING": ("pause", "stop", "teardown"),
+    "NASCENT": ("launch", "stop", "teardown"),
+    "PREPARING": ("stop", "teardown"),
     "RUNNING": ("pause", "stop", "teardown"),
     "EMPTY": ("pause", "stop", "teardown"),
     "PAUSING": ("resume", "stop", "teardown"),
@@ -46,7 +46,7 @@ _ACTIONS: dict[str, tuple[str, ...]] = {
     "STOPPING": ("interrupt", "teardown"),
     "FINISHED": ("reopen", "teardown"),
 }
-"""What can be done with a crawl in each state."""
+"""The acts that change a crawl in each state (Heritrix's CrawlController)."""
 
 
 def look(seen: Look, acts: Sequence[Event]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def look(seen: Look, acts: Sequence[Event]) -> dict[str, Any]:
         "at": moment(statistics.snapshot_time),
         "state": state,
         "status": status_text(seen.status),
-        "actions": actions(seen, state),
+        "actions": actions(seen.status),
         "verdict": {"tone": found.tone, "text": found.text, "setting": found.setting},
         "away": bool(seen.away),
         "time_left": time_left(statistics),
@@ -102,14 +102,16 @@ def look(seen: Look, acts: Sequence[Event]) -> dict[str, Any]:
     }
 
 
-def actions(seen: Look, state: str) -> list[str]:
-    """What can be done with a crawl now."""
-    status = seen.status
-    if status.torn_down or status.tearing_down:
+def actions(status: CrawlStatus) -> list[str]:
+    """The acts that change a crawl now."""
+    allowed = _ACTIONS.get(enum_word(CrawlState.DESCRIPTOR, status.state), ())
+    if status.torn_down:
         return []
+    if status.tearing_down:
+        return [action for action in allowed if action == "interrupt"]
     if status.held:
-        return ["resume", "pause", "stop"]
-    return list(_ACTIONS.get(state, ()))
+        return ["resume", "pause", "stop", "teardown"]
+    return list(allowed)
 
 
 def problems(seen: Look) -> list[dict[str, str]]:
