@@ -157,7 +157,7 @@ def refusal_of(error: grpc.RpcError, sentence: str = "") -> Refusal:
     code, message = error.code(), error.details() or ""
     details: list[dict[str, Any]] = []
     try:
-        status = rpc_status.from_call(error)  # type: ignore[arg-type]
+        status = rpc_status.from_call(error)  # type: ignore[arg-type]  # has what is read of a Call
     except (ValueError, DecodeError):
         status = None
     if status is not None:

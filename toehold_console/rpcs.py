@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import grpc
@@ -157,7 +157,7 @@ class Rpcs:
             raise refusal
         return EventStream(resumed(first, answers, self._ending))
 
-    async def _answers(self, call: Asked, token: str) -> AsyncIterator[str]:
+    async def _answers(self, call: Asked, token: str) -> AsyncGenerator[str, None]:
         async with self._doors.to_frontier(token) as door, door.stream(call.method, call.request) as stream:
             try:
                 async for message in stream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from starlette.responses import StreamingResponse
 
@@ -44,7 +44,7 @@ async def _ended_well(events: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def resumed(
-    first: asyncio.Future[str], rest: AsyncIterator[str], ending: asyncio.Event
+    first: asyncio.Future[str], rest: AsyncGenerator[str, None], ending: asyncio.Event
 ) -> AsyncIterator[str]:
     """The events of an iterator whose first one is asked for already, with comments in long silences, until
     its end or that of the console."""
@@ -65,4 +65,4 @@ async def resumed(
         for each_task in (following, ended):
             each_task.cancel()
         await asyncio.gather(following, ended, return_exceptions=True)
-        await rest.aclose()  # type: ignore[attr-defined]  # a generator
+        await rest.aclose()

@@ -97,7 +97,7 @@ class Views:
                 async for each in resumed(first, events, self._ending):
                     yield each
             finally:
-                await news.aclose()  # type: ignore[attr-defined]  # a generator
+                await news.aclose()
 
     async def failures(self, request: Request) -> Response:
         """`GET …/failures`: why URIs failed, by host, with examples."""

@@ -10,7 +10,7 @@ import asyncio
 import json
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,7 +99,7 @@ class Watch:
         """The latest requests of operators, the latest last."""
         return list(self._observer.acts)
 
-    async def news(self) -> AsyncIterator[News]:
+    async def news(self) -> AsyncGenerator[News, None]:
         """The latest news, then each as it comes."""
         queue: asyncio.Queue[News] = asyncio.Queue(MOST_BEHIND)
         self._readers.add(queue)

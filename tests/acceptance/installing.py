@@ -9,6 +9,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 INSTALL_S = 900
+SPEC = """
+name = "{name}"
+seeds = ["{seed}"]
+allowed_addresses = ["loopback"]
+[politeness]
+delay_factor = 0.0
+min_delay_seconds = 0
+"""
+"""A crawl of a site on this machine, by what was installed."""
 
 
 def run(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from acceptance.installing import INSTALL_S, run, sources
+from acceptance.installing import INSTALL_S, SPEC, run, sources
 from acceptance.programs import Programs
 from frontier_harness.calls import fresh_name
 from frontier_harness.containerfile import Copy, read
@@ -20,14 +20,6 @@ from frontier_harness.small_site import small_site
 from frontier_harness.soaking import Soak
 
 PAGES = 8
-SPEC = """
-name = "{name}"
-seeds = ["{seed}"]
-allowed_addresses = ["loopback"]
-[politeness]
-delay_factor = 0.0
-min_delay_seconds = 0
-"""
 PINNED = re.compile(r"^([a-z0-9_.-]+)==([^ ;]+)", re.MULTILINE)
 LISTED = (
     "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"

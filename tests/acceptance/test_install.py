@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.installing import Environments, run, sources
+from acceptance.installing import SPEC, Environments, run, sources
 from acceptance.programs import Programs
 from frontier_harness.calls import fresh_name
 from frontier_harness.console import client_of, url_in
@@ -30,14 +30,6 @@ PROGRAMS = {
     "toehold-urlfrontier": "urlfrontier",
 }
 """The extra of each program."""
-SPEC = """
-name = "{name}"
-seeds = ["{seed}"]
-allowed_addresses = ["loopback"]
-[politeness]
-delay_factor = 0.0
-min_delay_seconds = 0
-"""
 CLIENT = """
 import sys
 from toehold_client import CrawlController, FrontierClient, crawl_spec

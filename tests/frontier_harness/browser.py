@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -80,10 +81,10 @@ class Visit:
         self.page.goto(f"{self.url}/{path}")
         return self.page
 
-    def click(self, name: str, role: str = "button", exact: bool = True) -> None:
+    def click(self, name: str, role: Literal["button", "link"] = "button", exact: bool = True) -> None:
         """Click on a button or link by its name, as a person reads it."""
         self.clicks += 1
-        self.page.get_by_role(role, name=name, exact=exact).first.click()  # type: ignore[arg-type]
+        self.page.get_by_role(role, name=name, exact=exact).first.click()
 
     def violations(self) -> list[str]:
         """What axe finds on the page as it is now."""
@@ -103,7 +104,7 @@ def _is_fault(kind: str, text: str) -> bool:
 @contextmanager
 def visit(browser: Browser, url: str, **settings: object) -> Iterator[Visit]:
     """A window, which must have no fault at its end."""
-    context = browser.new_context(**settings)  # type: ignore[arg-type]  # Playwright's
+    context = browser.new_context(**settings)  # type: ignore[arg-type]  # Playwright checks them
     try:
         visited = Visit(context, url)
         yield visited

@@ -14,7 +14,7 @@ _MOST_DEEP = 5
 
 
 def filled(kind: type[_M]) -> _M:
-    """A message of a kind. Of a oneof, its last field is set."""
+    """A message of a kind. A oneof has its last field."""
     message = kind()
     _fill(message, itertools.count(1), 0)
     return message

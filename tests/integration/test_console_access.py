@@ -1,4 +1,4 @@
-"""Who may do what by the console: logins, roles, and requests that other sites' pages cause."""
+"""Access to the console: logins, roles, and requests that other sites' pages cause."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ def test_each_stream_comes_as_events_that_go_on_behind_the_last_one(served: Serv
     method = METHODS[path]
     answers = [filled(GetMessageClass(method.output_type)) for _ in range(2)]
     for number, answer in enumerate(answers):
-        answer.ClearField("present") if "present" in method.output_type.fields_by_name else None
+        if "present" in method.output_type.fields_by_name:
+            answer.ClearField("present")
         answer.cursor = f"cursor-{number}"  # type: ignore[attr-defined]  # all of them have one
     served.frontier.will(method.name, answers)
     asked = {"request": json.dumps({"crawl": "docs", "cursor": "start"})}
@@ -262,7 +263,7 @@ def test_a_real_frontier_answers_alike_both_ways(
             ),
         )
     except grpc.RpcError as error:
-        told_ = rpc_status.from_call(error)  # type: ignore[arg-type]
+        told_ = rpc_status.from_call(error)  # type: ignore[arg-type]  # has what is read of a Call
         assert told_ is not None
         status = HTTP_STATUS[error.code()]
         details = [json_format.MessageToDict(each) for each in told_.details]
@@ -302,7 +303,7 @@ def _request(rpc: str, crawl: str) -> Any:
 
 
 def _lasting(value: Any, crawl: str) -> Any:
-    """What is the same in twins."""
+    """An answer without its times, and with the crawl's name blanked."""
     if isinstance(value, dict):
         return {
             key: _lasting(each, crawl)

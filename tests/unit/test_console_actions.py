@@ -21,10 +21,12 @@ REACHED = {CrawlState.PAUSING: Target.PAUSE, CrawlState.PAUSED: Target.PAUSE}
 """The target of a crawl in a state in which a request may ask for that target again."""
 
 
-def offered(state: CrawlState, **status: bool) -> set[str]:
+def offered(
+    state: CrawlState, *, held: bool = False, torn_down: bool = False, tearing_down: bool = False
+) -> set[str]:
     """The acts on a crawl in a state."""
     number = crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{state.value}")
-    crawl = crawl_pb2.CrawlStatus(state=number, **status)
+    crawl = crawl_pb2.CrawlStatus(state=number, held=held, torn_down=torn_down, tearing_down=tearing_down)
     return set(shown.actions(crawl))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -25,38 +25,57 @@ from toehold_client.cli.live.seeds import Seeds
 from toehold_console.verdict import verdict
 
 NOW = Timestamp(seconds=10_000)
+NORTH = Node(node="north", presence=NodePresence.NODE_PRESENCE_PRESENT, last_seen_time=NOW)
 WHY = "politeness: min_delay_seconds = 3 on 12 hosts; at this rate about 2 h for 900 URIs"
 
 
-def seen(state: str, exit_status: str = "RUNNING", *, since_s: int = 100, **fields: object) -> Look:
+def seen(
+    state: str,
+    exit_status: str = "RUNNING",
+    *,
+    since_s: int = 100,
+    reason: str = "",
+    failure: str = "",
+    held: bool = False,
+    torn_down: bool = False,
+    rate: float = 41.2,
+    failed: int = 0,
+    lapsed: int = 0,
+    estimated: bool = False,
+    seed_count: int = 2,
+    why: str = "",
+    nodes: Sequence[Node] = (NORTH,),
+) -> Look:
     """A look at a crawl in a state, with a node that is there."""
     status = CrawlStatus(
         state=CrawlState.Value(f"CRAWL_STATE_{state}"),
         exit_status=ExitStatus.Value(f"EXIT_STATUS_{exit_status}"),
         reach_time=Timestamp(seconds=NOW.seconds - since_s),
-        **{key: fields.pop(key) for key in ("reason", "failure", "held", "torn_down") if key in fields},  # type: ignore[arg-type]
+        reason=reason,
+        failure=failure,
+        held=held,
+        torn_down=torn_down,
     )
     statistics = Statistics(
         snapshot_time=NOW,
         succeeded_count=780,
         leased_count=2,
-        succeeded_per_second=float(fields.pop("rate", 41.2)),  # type: ignore[arg-type]
+        succeeded_per_second=rate,
         elapsed_duration=Duration(seconds=90),
-        failed_count=int(fields.pop("failed", 0)),  # type: ignore[call-overload]
-        lapsed_count=int(fields.pop("lapsed", 0)),  # type: ignore[call-overload]
+        failed_count=failed,
+        lapsed_count=lapsed,
     )
-    if fields.pop("estimated", False):
+    if estimated:
         statistics.remaining_min_duration.seconds = statistics.remaining_max_duration.seconds = 7200
     spec = CrawlSpec(stop_timeout=Duration(seconds=120))
-    made = Look(
+    return Look(
         address="127.0.0.1:7707",
-        crawl=Crawl(crawl="docs", spec=spec, seed_count=int(fields.pop("seeds_count", 2))),  # type: ignore[call-overload]
+        crawl=Crawl(crawl="docs", spec=spec, seed_count=seed_count),
         status=status,
         statistics=statistics,
-        why=str(fields.pop("why", "")),
-        nodes=[Node(node="north", presence=NodePresence.NODE_PRESENCE_PRESENT, last_seen_time=NOW)],
+        why=why,
+        nodes=nodes,
     )
-    return replace(made, **fields)  # type: ignore[arg-type]
 
 
 def act(action: str, ago_s: int = 300) -> events.Event:
@@ -72,12 +91,12 @@ ACTS = [act("pause"), act("stop"), act("hold"), act("update", 1)]
 FAILED_SEED = Seeds({SeedResult.SEED_RESULT_FAILED: 1, SeedResult.SEED_RESULT_FETCHED: 17}, [Seed(uri="x")])
 TABLE: list[tuple[Callable[[], Look], str, str]] = [
     (
-        lambda: seen("NASCENT", "CREATED", seeds_count=0),
+        lambda: seen("NASCENT", "CREATED", seed_count=0),
         "waiting",
         "Not launched yet: it has no seed. Add one, then launch it",
     ),
     (
-        lambda: seen("NASCENT", "CREATED", seeds_count=1),
+        lambda: seen("NASCENT", "CREATED", seed_count=1),
         "waiting",
         "Not launched yet: 1 seed waits for the launch",
     ),
@@ -107,7 +126,11 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         "bad",
         "Trouble: no node is there, so nothing is fetched. 0.0 pages/s; no node has asked for leases",
     ),
-    (lambda: seen("RUNNING", seeds=FAILED_SEED), "good", "Healthy: 41 pages/s; 1 of 18 seeds failed"),
+    (
+        lambda: replace(seen("RUNNING"), seeds=FAILED_SEED),
+        "good",
+        "Healthy: 41 pages/s; 1 of 18 seeds failed",
+    ),
     (lambda: seen("RUNNING", rate=0, why="few hosts"), "waiting", "Waiting: few hosts"),
     (lambda: seen("RUNNING", rate=0, since_s=3), "good", "Starting: no page for some seconds"),
     (
@@ -116,7 +139,7 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         "Trouble: no node is there, so nothing is fetched. 41 pages/s",
     ),
     (lambda: seen("RUNNING", lapsed=2), "good", "Healthy: 41 pages/s"),
-    (lambda: seen("RUNNING", nodes=[], sees_nodes=False), "good", "Healthy: 41 pages/s"),
+    (lambda: replace(seen("RUNNING", nodes=[]), sees_nodes=False), "good", "Healthy: 41 pages/s"),
     (lambda: seen("EMPTY", why="later: 3 URIs"), "waiting", "Waiting: later: 3 URIs"),
     (lambda: seen("PAUSING"), "waiting", "Pausing by alice 5 min ago: 2 URIs still being fetched"),
     (lambda: seen("PAUSED"), "waiting", "Paused by alice 5 min ago"),
@@ -158,7 +181,7 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         "Failed: no page was fetched",
     ),
     (
-        lambda: seen("RUNNING", away="no frontier answers", away_s=12.0),
+        lambda: replace(seen("RUNNING"), away="no frontier answers", away_s=12.0),
         "bad",
         "No answer from the frontier for 12.0 s: no frontier answers. The rest is as it was before",
     ),
