@@ -97,8 +97,8 @@ _log = structlog.get_logger()
 @click.option(
     "--console-hosts",
     metavar="NAMES",
-    help="Names under which browsers reach the console, with commas between them. Addresses, localhost and "
-    "the machine's own names always count.",
+    help="Names under which browsers reach the console without its HTTPS, such as that of a proxy, with "
+    "commas between them. Addresses, localhost and the machine's name always count.",
 )
 @click.option(
     "--lease-seconds",

@@ -2,7 +2,8 @@
 
 A browser sends what other sites' pages tell it to send. So a request counts only if
 
-* its Host is an address, or a name of this console: another site's name may lead here, too (DNS rebinding);
+* its Host is an address, or a name of this console: another site's name may lead here, too (DNS rebinding).
+  With HTTPS the browser has compared the name with the certificate, so any will do;
 * its Origin, if it has one, is this console's;
 * a change that the session's cookie is to authorise repeats the secret that only our page can read.
 
@@ -35,14 +36,14 @@ class Guard:
 
     def __init__(self, sessions: Sessions, host_names: Collection[str], secure: bool) -> None:
         self._sessions = sessions
-        own = ("localhost", socket.gethostname(), socket.getfqdn())
-        self._names = {name.lower().rstrip(".") for name in (*own, *host_names)}
+        self._names = {name.lower().rstrip(".") for name in ("localhost", socket.gethostname(), *host_names)}
+        self._secure = secure
         self.cookie = f"__Host-{sessions.cookie}" if secure else sessions.cookie
 
     def check_place(self, request: Request) -> None:
         """Raise Refusal for a request that another site's page may have caused."""
         host = request.headers.get("host", "")
-        if not self._is_ours(host):
+        if not (self._secure or self._is_ours(host)):
             raise _denied(
                 f"the console is not known as {host[:200]!r}; use its address, or name it by "
                 "--host-name (--console-hosts of toehold-frontier)",

@@ -24,7 +24,8 @@ class Settings:
     https_cert: Path | None = None
     https_key: Path | None = None
     host_names: tuple[str, ...] = ()
-    """Names under which browsers may address the console, beside addresses and the machine's own names."""
+    """Names under which browsers may address a console without HTTPS. Addresses and the machine's own name
+    always count."""
     insecure: bool = False
     """Serve beyond loopback without HTTPS, and without logins if the frontier has no callers."""
     data: Path | None = None

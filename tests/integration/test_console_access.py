@@ -318,3 +318,7 @@ def test_beyond_loopback_it_speaks_https_and_serves_callers_alone(tmp_path: Path
         assert answer.json()["caller"] == "watch"
         cookie = answer.headers["set-cookie"]
         assert re.match(r"__Host-toehold-[0-9a-f]{12}=", cookie) and "Secure" in cookie
+        host = {"host": "console.example.org"}  # browsers have compared it with the certificate
+        assert http.get("/healthz", headers=host).status_code == 200
+        foreign = http.get("/healthz", headers=host | {"origin": "https://evil.example"})
+        assert reason(foreign) == "ORIGIN_FOREIGN"

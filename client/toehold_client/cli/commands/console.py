@@ -52,8 +52,8 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> Address:
     "host_names",
     metavar="NAME",
     multiple=True,
-    help="A name under which browsers reach the console, such as console.example.org. May be repeated. "
-    "Addresses, localhost and the machine's own names always count.",
+    help="A name under which browsers reach the console without its HTTPS, such as that of a proxy. May be "
+    "repeated. Addresses, localhost and the machine's name always count.",
 )
 @click.option(
     "--data",
