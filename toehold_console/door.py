@@ -127,6 +127,9 @@ class Doors:
                 del self._users[door]
 
     async def _close_oldest(self) -> None:
-        spare = len(self._doors) - MOST_DOORS
-        for key in [key for key, door in self._doors.items() if door not in self._users][: max(spare, 0)]:
-            await self._doors.pop(key).close()
+        """Closes doors beyond the most, one at a time: others come and go meanwhile."""
+        while len(self._doors) > MOST_DOORS:
+            idle = next((key for key, door in self._doors.items() if door not in self._users), None)
+            if idle is None:
+                return
+            await self._doors.pop(idle).close()

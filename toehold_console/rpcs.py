@@ -179,7 +179,7 @@ async def ask(door: Door, call: Asked, identity: str = "") -> Message:
         raise Refusal(
             grpc.StatusCode.UNAVAILABLE,
             "the console ends; nobody knows whether the call took effect",
-            "ENDING",
+            "CONSOLE_ENDING",
         ) from None
 
 

@@ -230,7 +230,7 @@ def test_a_call_under_way_is_answered_when_the_console_ends(tmp_path: Path) -> N
             console.child.terminate()
             answer = b"".join(iter(lambda: asker.recv(65536), b"")).decode()
         assert console.child.wait(PATIENCE_S) == 0
-    assert answer.startswith("HTTP/1.1 503") and '"ENDING"' in answer
+    assert answer.startswith("HTTP/1.1 503") and '"CONSOLE_ENDING"' in answer
     assert "Traceback" not in console.errors.read_text()
 
 
