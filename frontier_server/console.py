@@ -56,9 +56,13 @@ class Console:
                 _log.error("console_ended", exit_code=code, restart_s=RESTART_S)
                 await asyncio.sleep(RESTART_S)
         finally:
-            if self._folder is not None:
-                with suppress(OSError):
-                    self._folder.cleanup()
+            self.clear()
+
+    def clear(self) -> None:
+        """Take away the folder, if it was made for this run."""
+        if self._folder is not None:
+            with suppress(OSError):
+                self._folder.cleanup()
 
     async def _once(self) -> int:
         process = await asyncio.create_subprocess_exec(

@@ -41,9 +41,10 @@ from .core.errors import OtherFormat, StoreCorrupt
 from .core.store import StoreDamaged, StoreFailed
 from .data_directory import open_data, open_data_unchanged
 from .grpc_log import leave_out_callers_doings
+from .listening import CannotListen
 from .log_check import CannotKeep
 from .service import core_kind, version
-from .serving import CannotListen, serve
+from .serving import serve
 from .stores.rocks import StoreUnavailable
 from .stores.unchanged import StoreInUse
 

@@ -13,17 +13,16 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold.access.callers import Callers
 from toehold.access.server_tls import ServerTls
-from toehold.addresses import Address
 from toehold.service_manager import ServiceManager
 from toehold.tracing import tracer_of
 
 from .checkpoints import Checkpoints
 from .clock import Clock, wall_ms
 from .config import Config
-from .console import Console
 from .crawl_log import CrawlLogs
 from .data_directory import recover
 from .exchange import Exchange
+from .listening import CannotListen, listen
 from .pulse import Pulse
 from .runner import CLOSE_S, Runner
 from .service import (
@@ -53,10 +52,6 @@ CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
 EXPIRY_CHECK_S, SOON = 12 * 3600.0, timedelta(days=14)
 
 _log = structlog.get_logger()
-
-
-class CannotListen(Exception):
-    """The address is taken, or not this machine's."""
 
 
 def serve(
@@ -114,27 +109,11 @@ async def _serve(
     metrics = await _metrics(config, runner, store)
     measured: Any = server if metrics is None else metrics.measured(server)
     register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
-    console = None if config.console is None else Console(config)
-    place: Address | str
     try:
-        # First: gRPC's own error comes with lines for its developers.
-        for place in (*filter(None, [config.console]), config.listen):
-            _check_free(place)
-        if console is not None:
-            place = console.socket
-            server.add_insecure_port(console.socket)
-            place = str(config.listen)
-        port = (
-            server.add_insecure_port(str(config.listen))
-            if tls is None
-            else server.add_secure_port(str(config.listen), tls.credentials())
-        )
-    except (RuntimeError, OSError) as problem:
+        bound, console = listen(server, config, tls)
+    except CannotListen:
         await runner.close()
-        raise CannotListen(
-            f"cannot listen on {place}: the port is taken, or the address is not this machine's"
-        ) from problem
-    bound = config.listen._replace(port=port)
+        raise
     stop = stop_events(config)
     reread_at_hangup(config, is_managed=bool(manager))
     await server.start()
@@ -235,16 +214,6 @@ async def _tell(health_service: health.aio.HealthServicer, serving: bool) -> Non
     answer = health_pb2.HealthCheckResponse
     for name in ("", *service_names()):
         await health_service.set(name, answer.SERVING if serving else answer.NOT_SERVING)
-
-
-def _check_free(place: Address) -> None:
-    """Raise OSError if the address cannot be listened on."""
-    for family, kind, number, _, address in socket.getaddrinfo(
-        *place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    ):
-        with socket.socket(family, kind, number) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
 
 
 async def _drained(runner: Runner) -> None:

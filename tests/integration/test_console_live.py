@@ -43,7 +43,7 @@ def test_a_page_sees_a_crawl_change_and_hears_who_changed_it(
     with told(page.http, f"/console/crawls/{crawl}/live") as events:
         look = first(events, lambda look: True)
         assert look["verdict"]["text"] == "Not launched yet: it has no seed. Add one, then launch it"
-        assert look["actions"] == ["launch", "teardown"]
+        assert look["actions"] == ["launch", "stop", "teardown"]
         server.stubs.ask("AddSeedBatch", crawl, uris=[seed_of(crawl)])
         server.stubs.ask("LaunchCrawl", crawl)
         look = first(events, lambda look: look["state"] == "RUNNING")
@@ -241,6 +241,24 @@ def test_a_console_that_would_be_unsafe_or_has_no_place_keeps_the_frontier_from_
     ended = run_to_end("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", *flags)
     assert ended.returncode == code, ended.stderr
     assert says in ended.stderr
+
+
+def test_a_place_that_cannot_have_the_consoles_socket_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "data" / "console"
+    file.parent.mkdir()
+    file.touch()
+    ended = run_to_end("--data", str(file.parent), "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0")
+    assert ended.returncode == 3
+    assert f"the console needs a folder for its socket: {file}: File exists" in ended.stderr
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+    ended = run_to_end("--data", str(deep / "data"), "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0")
+    assert ended.returncode == 3
+    assert "cannot listen for the console on unix:" in ended.stderr and "shorter than 108" in ended.stderr
+    assert [each.name for each in deep.iterdir()] == ["data"]
 
 
 def test_mutual_tls_alone_does_not_open_the_frontier_to_browsers(tmp_path: Path) -> None:
