@@ -25,12 +25,7 @@ from toehold.access.server_tls import ServerTls
 from toehold.extras import advice, lacking
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.options.command import Program
-from toehold.options.variables import (
-    long_name,
-    settable,
-    source_of,
-    variable_used,
-)
+from toehold.options.variables import long_name, settable, source_of, variable_used
 from toehold.options.warning import warn_of_unknown_variables
 from toehold.service_manager import ServiceManager
 from toehold.starting import fast_imports

@@ -95,7 +95,7 @@ def _uri(crawl: CrawlController, uri: str) -> dict[str, Any]:
 
 
 def _story(story: UriStory) -> Iterator[dict[str, str]]:
-    """What the crawl knows of a URI, one fact after the other; each with its moment, if that is known."""
+    """The facts that the crawl knows of a URI; each with its moment, if that is known."""
     if story.HasField("discover_time"):
         yield {"at": shown.moment(story.discover_time), "text": "taken in"}
     if story.HasField("waiting"):

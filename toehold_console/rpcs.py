@@ -85,7 +85,7 @@ class Rpcs:
             return await asyncio.to_thread(asked, service, method, body)
 
     async def caller(self, token: str) -> GetCallerResponse:
-        """Who the caller with a token is to the frontier. Raises Refusal."""
+        """The caller with a token, as the frontier knows it. Raises Refusal."""
         try:
             async with self._doors.to_frontier(token) as door:
                 answer = await ask(door, Asked(_GET_CALLER, GetCallerRequest()))

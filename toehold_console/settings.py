@@ -1,4 +1,4 @@
-"""What a console is told at its start."""
+"""The settings of a console, from its start to its end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 from toehold.addresses import Address
 from toehold_client.credentials import Credentials
 from toehold_client.errors import InvalidArgument
-
-DEFAULT_LISTEN = "127.0.0.1:7780"
 
 
 @dataclass(frozen=True, slots=True)

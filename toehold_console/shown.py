@@ -1,4 +1,4 @@
-"""What a page shows of a crawl, as JSON: looks, nodes, queues, events. Sentences are made here."""
+"""A crawl as a page shows it, in JSON: looks, nodes, queues, events. Sentences are made here."""
 
 from __future__ import annotations
 

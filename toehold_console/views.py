@@ -220,7 +220,7 @@ class Views:
                 raise
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        """What blocking work returns. Raises Refusal for the client's errors."""
+        """The result of blocking work. Raises Refusal for the client's errors."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._questions, work)
         except InvalidArgument as problem:

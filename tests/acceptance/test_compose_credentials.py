@@ -99,7 +99,7 @@ def test_a_second_run_changes_nothing_and_an_argument_changes_what_it_says(
 
 
 def health(address: str, own: Mapping[str, str]) -> int:
-    """What the health service at an address answers to the client that these variables describe."""
+    """The answer of the health service at an address to the client that these variables describe."""
     authority, key, cert = (Path(own[f"TOEHOLD_TLS_{name}"]).read_bytes() for name in ("CA", "KEY", "CERT"))
     with grpc.secure_channel(address, grpc.ssl_channel_credentials(authority, key, cert)) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)

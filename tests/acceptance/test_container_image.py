@@ -81,7 +81,7 @@ class Root:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the last stage of the image copies from the build: an environment with all programs."""
+    """The environment with all programs, which the last stage of the image copies from the build."""
     folder = tmp_path_factory.mktemp("image")
     build, _ = read(CONTAINERS / "Containerfile")
     root = Root(folder / "root", sources(folder / "context"))

@@ -31,7 +31,7 @@ def commands() -> list[list[str]]:
 
 
 def secret(words: list[str]) -> dict[str, bytes]:
-    """What `kubectl create secret generic` puts into a Secret."""
+    """The content of a Secret that `kubectl create secret generic` makes."""
     files = [word.removeprefix(FROM_FILE) for word in words if word.startswith(FROM_FILE)]
     named = [file.partition("=") if "=" in file else (Path(file).name, "=", file) for file in files]
     return {key: Path(path).read_bytes() for key, _, path in named}

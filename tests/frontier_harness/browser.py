@@ -87,7 +87,7 @@ class Visit:
         self.page.get_by_role(role, name=name, exact=exact).first.click()
 
     def violations(self) -> list[str]:
-        """What axe finds on the page as it is now."""
+        """The findings of axe on the page as it is now."""
         found = Axe().run(self.page).response["violations"]
         return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]
 

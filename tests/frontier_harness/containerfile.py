@@ -49,7 +49,7 @@ class Stage:
 
     @property
     def copies(self) -> list[Copy]:
-        """What is copied into it."""
+        """The copies that go into it."""
         return [_copy(text) for text in self.texts("COPY")]
 
     @property

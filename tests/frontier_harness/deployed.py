@@ -1,4 +1,4 @@
-"""What deploy/ says of our programs, in their own terms: options for variables, commands for words."""
+"""The programs that deploy/ starts, in their own terms: options for variables, commands for words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPTS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["
 IMAGE = "toehold"
 LONGEST_FETCH_S = FetchSettings().timeout_ms / 1000
 STOP_S = 2 * CLOSE_S + GRACE_S
-"""What a frontier takes to stop, at most: its logs and its store wait for the disk, open calls end."""
+"""A frontier takes this long to stop, at most: its logs and its store wait for the disk, open calls end."""
 
 _SERVERS = {
     "toehold-frontier": (frontier, "TOEHOLD_FRONTIER_"),

@@ -16,7 +16,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 def sent_to_the_build() -> list[str]:
-    """What .dockerignore lets through: paths at the root."""
+    """The paths at the root that .dockerignore lets through."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*", "it refuses everything, then names what is needed"

@@ -87,7 +87,7 @@ def built(folder: str) -> list[dict[str, Any]]:
 
 
 def rules(workload: str, direction: str) -> list[dict[str, Any]]:
-    """What the network policy of a workload lets through."""
+    """The connections that the network policy of a workload lets through."""
     found: list[dict[str, Any]] = NAMED["NetworkPolicy", f"toehold-{workload}"]["spec"][direction]
     return found
 

@@ -1,4 +1,4 @@
-"""What a program tells the service manager that started it."""
+"""Messages of a program to the service manager that started it."""
 
 import os
 import socket

@@ -27,7 +27,7 @@ export function duration(seconds) {
   return `${Math.round(minutes / 1440)} days`;
 }
 
-// How long a fetch took: "40 ms" as well.
+// The duration of a fetch: "40 ms" as well.
 export function elapsed(seconds) {
   return seconds < 1 ? `${Math.round(seconds * 1000)} ms` : duration(seconds);
 }

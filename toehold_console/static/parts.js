@@ -222,7 +222,7 @@ export class FilesPage {
   }
 }
 
-// What a search finds.
+// The result of a search.
 export class FindPage {
   constructor(crawl, query) {
     this.crawl = crawl;

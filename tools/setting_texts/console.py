@@ -1,4 +1,4 @@
-"""What the console tells about each setting: toehold_console/settings.json."""
+"""The console's texts about each setting: toehold_console/settings.json."""
 
 import json
 

@@ -22,7 +22,7 @@ _FILE = "toehold.options.file"
 _CONFIG = "config"
 
 Defaults = dict[str, Any]
-"""What click takes as `default_map`: values by the name of a parameter, a table for each command below."""
+"""Values by the name of a parameter, with a table for each command below: click's `default_map`."""
 
 
 def config_option(

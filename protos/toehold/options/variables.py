@@ -29,7 +29,7 @@ SHARED = frozenset(
 """Those of several commands of `toehold`, which are no misspelt ones of other programs."""
 
 _LIKENESS = 0.85
-# What Kubernetes and Docker set for a service `toehold-frontier` beside a container.
+# Kubernetes and Docker set these for a service `toehold-frontier` beside a container.
 _OF_SERVICES = re.compile(
     r"(?:.*_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
@@ -45,7 +45,7 @@ class UnknownVariable(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What to do."""
+        """The way out, in words."""
         return f"did you mean {self.meant}?" if self.meant else "no option has this variable; remove it"
 
 

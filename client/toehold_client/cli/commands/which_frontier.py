@@ -52,7 +52,7 @@ def reached(frontier: str, directory: Path | None) -> Iterator[tuple[FrontierCli
 
 
 def chosen(context: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a command was given, with one frontier. If --frontier and --dir both name one, that of the command
+    """The options of a command, with one frontier. If --frontier and --dir both name one, that of the command
     line counts, then that of a variable, then that of the settings file. The directory of a crawl also names
     the crawl, unless --crawl was given in the same way. UsageError if both frontiers were given in one way.
     """
