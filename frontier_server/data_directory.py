@@ -11,9 +11,10 @@ from .clock import Clock, iso, wall_ms
 from .config import Config
 from .core import opening
 from .core.core import Core
-from .core.records import FORMAT
+from .core.records import FORMAT, PlacesRow
 from .core.resetting import set_time
 from .core.shard import Shard
+from .core.store import Changes
 from .durable import make_directory, sync_directory
 from .job_feed import JobFeed
 from .job_log import JobLogs
@@ -22,6 +23,7 @@ from .service import version
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 from .stores.unchanged import open_unchanged
+from .suffix_list import installed
 
 CLOCK_WRONG_MS = 60_000
 
@@ -37,7 +39,7 @@ def open_data(config: Config) -> tuple[RocksStore, Clock]:
     store = RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
     row = opening.read_server_row(store)
     if row is None:
-        write_patiently(store, opening.new_store(secrets.token_bytes(16), wall_ms()))
+        write_patiently(store, opening.new_store(secrets.token_bytes(16), wall_ms(), installed()))
         store.flush()
         sync_directory(config.data)  # the name of the store
         row = opening.server_row(store)
@@ -49,8 +51,11 @@ def open_data(config: Config) -> tuple[RocksStore, Clock]:
         _log.warning("clock_set", before=iso(last_ms), after=iso(clock.now_ms()))
     ours = FORMAT, version(), clock.boot, clock.boot_ms
     if (row.format, row.version, row.boot, row.boot_ms) != ours:
+        changes: Changes = {}
+        if opening.places_row(store, row) is None:  # an older version made it, by the list that it had
+            changes = opening.places_changes(PlacesRow(installed(), by_site=False))
         row.format, row.version, row.boot, row.boot_ms = ours
-        write_patiently(store, opening.server_changes(row))
+        write_patiently(store, changes | opening.server_changes(row))
         store.flush()
     return store, clock
 

@@ -25,6 +25,7 @@ from .durable import sync_directory
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 from .stores.wreck import Wreck
+from .suffix_list import installed
 
 NEW, COPY = "store.new", "store.copy"
 SALVAGED = "salvaged"
@@ -74,7 +75,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
     codec = wire.ContractCodec()
     target = RocksStore(new)
     try:
-        rebuilding = Rebuilding(wreck.scan, target, codec, wire.settings_with, wall_ms())
+        rebuilding = Rebuilding(wreck.scan, target, codec, wire.settings_with, wall_ms(), installed())
         for changes in rebuilding.changes(secrets.token_bytes(16)):
             write_patiently(target, changes)
         row = opening.read_server_row(target)

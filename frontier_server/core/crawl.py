@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
 from .fetch_policy import FetchPolicies
-from .keys import FetchStatisticsOf
+from .keys import FetchStatisticsOf, statistics_key
 from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
@@ -17,6 +17,7 @@ from .reading import groups_of, scope_rules
 from .ready import ReadyQueues
 from .records import CountersRow, FetchStatisticsRow, OutcomeRow, SpecRow, StateRow
 from .spec.settings import CrawlSettings, GroupSettings
+from .uri.assign import Places, hash64
 from .uri.canonical import CanonicalUri
 from .uri.scope import ScopeRules
 
@@ -64,11 +65,13 @@ class Crawl:
         number: int,
         spec: SpecRow,
         settings_of: SettingsOf,
+        places: Places,
         version: str,
         state: StateRow,
         counters: CountersRow,
     ) -> None:
         self.number = number
+        self.places = places
         self.spec = spec
         self.overrides = Overrides(lambda parts: settings_of(self.spec.spec, parts))
         self.state_row = state
@@ -126,7 +129,7 @@ class Crawl:
             self.group_of_host = groups_of(self.settings)  # identity rules, which this depends on, are fixed
             self.groups = {group.name: group for group in self.settings.groups}
         self.origins = Origins(
-            self.number, self.settings, self.group_of_host, self.overrides, self.scope_rules
+            self.number, self.settings, self.group_of_host, self.overrides, self.scope_rules, self.places
         )
         self.known_texts.clear()
         self.scope_cache.clear()
@@ -135,6 +138,11 @@ class Crawl:
     def name(self) -> str:
         """Its name."""
         return self.spec.name
+
+    def statistics_key(self, kind: FetchStatisticsOf, name: str) -> bytes:
+        """The key of the statistics of a host, at its own place, or of a source."""
+        partition = self.places.of_host(name) if kind is FetchStatisticsOf.HOST else hash64(name)
+        return statistics_key(self.number, kind, partition, name)
 
     @property
     def state(self) -> CrawlState:

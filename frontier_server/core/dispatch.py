@@ -14,7 +14,7 @@ from .crawl import Crawl
 from .enqueue import Arrival, first_free, free_from, put_in, queue_at, take_out
 from .errors import StoreCorrupt
 from .granting import Asker, Granting
-from .head import Head, read_head
+from .head import Head, read_head, stored_place
 from .host import Host
 from .keys import IndexSet
 from .line import Awaited
@@ -384,8 +384,9 @@ def _gives_one(settings: QueueSettings, queue: WorkQueue) -> bool:
 def _relocate(turn: Turn) -> None:
     """Move the head to the queue that it belongs to now."""
     op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
+    place = stored_place(crawl, head, queue.partition)
     take_out(op, crawl, queue, head.position, head.pending)
-    other = queue_at(op, crawl, turn.site.place, head.uri.host)
+    other = queue_at(op, crawl, place, head.uri.host)
     due_ms = keys.due_of_position(head.position) or head.candidate.not_before_ms
     arrival = Arrival(head.pending, head.candidate.directive, due_ms)
     (position,) = put_in(op, crawl, other, (arrival,), head.settings)

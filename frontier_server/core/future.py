@@ -9,7 +9,7 @@ from . import keys
 from .crawl import Crawl
 from .enqueue import Arrival, put_in, queue_at
 from .errors import StoreCorrupt
-from .head import read_head
+from .head import read_head, stored_place
 from .keys import IndexSet
 from .model import CandidateCodec
 from .operation import Operation
@@ -64,7 +64,7 @@ def _release(
     op: Operation, crawl: Crawl, codec: CandidateCodec, partition: bytes, uri: PendingUri, due_ms: int
 ) -> None:
     head = read_head(crawl, codec, b"", uri)
-    place = crawl.origins.site(head.uri, head.settings, head.candidate.queue_key).place
+    place = stored_place(crawl, head, partition)
     queue = queue_at(op, crawl, place, head.uri.host)
     (position,) = put_in(op, crawl, queue, (Arrival(uri, head.candidate.directive, due_ms),), head.settings)
     key = keys.seen_key(crawl.number, partition, uri.fingerprint)

@@ -10,7 +10,6 @@ from .rules.politeness import rest_after
 from .shard import Shard
 from .store import Family
 from .turn import Turn
-from .uri.assign import partition_of
 
 
 class Asker(NamedTuple):
@@ -51,7 +50,7 @@ class Granting:
             asker.session,
             queue=turn.queue.queue,
             position=turn.head.position,
-            fingerprint=partition_of(uri.host),
+            fingerprint=crawl.places.of_host(uri.host),
             attempt=attempt,
             lease_ms=turn.op.now_ms,
             scheme=uri.scheme,

@@ -12,6 +12,7 @@ from .queue import WorkQueue
 from .records import PendingUri, decode_pending
 from .spec.settings import CrawlSettings
 from .store import Family
+from .uri.assign import Place
 from .uri.canonical import CanonicalUri, canonical
 
 
@@ -35,6 +36,20 @@ def read_head(crawl: Crawl, codec: CandidateCodec, position: bytes, pending: Pen
     candidate = codec.decode(pending.candidate)
     uri = canonical(candidate.uri)
     return Head(position, pending, candidate, uri, crawl.settings_for(uri))
+
+
+def stored_place(crawl: Crawl, head: Head, partition: bytes) -> Place:
+    """The place of a stored URI, which cannot leave the partition that its rows are in.
+
+    Raises StoreCorrupt: the partition follows from settings and a list that never change.
+    """
+    place = crawl.origins.site(head.uri, head.settings, head.candidate.queue_key).place
+    if place.partition != partition:
+        raise StoreCorrupt(
+            f"crawl {crawl.name}: {head.uri.uri} must be in partition {place.partition.hex()} by the crawl's "
+            f"settings and the store's list of public suffixes, but its rows are in {partition.hex()}"
+        )
+    return place
 
 
 def first_of(op: Operation, crawl: Crawl, codec: CandidateCodec, queue: WorkQueue) -> Head:

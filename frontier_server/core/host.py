@@ -16,7 +16,7 @@ from .queue import QueueState, WorkQueue
 from .records import HostRow, decode, encode
 from .spec.settings import CrawlSettings
 from .store import Family, Transaction
-from .uri.assign import partition_of
+from .uri.assign import Places
 
 MAX_IDLE_IN_MEMORY = 20_000
 
@@ -47,7 +47,8 @@ class Group(NamedTuple):
 class Hosts:
     """Hosts by name, read from the store on first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: Places) -> None:
+        self._places = places
         self._hosts: dict[str, Host] = {}
         self._let_go_at = MAX_IDLE_IN_MEMORY
 
@@ -55,7 +56,7 @@ class Hosts:
         """A host or a group. A new one may get a request at once."""
         host = self._hosts.get(name)
         if host is None:
-            place = _row_key(name)
+            place = self._row_key(name)
             value = tx.get(*place)
             host = self._hosts[name] = Host(name, decode(HostRow, value) if value else HostRow(), place)
         return host
@@ -128,6 +129,13 @@ class Hosts:
             if queue.state is QueueState.BUSY:
                 crawl.ready.put(queue)
 
+    def _row_key(self, name: str) -> RowKey:
+        """The place of a host's row. Names of hosts that belong to one crawl begin with its number."""
+        number, of_one_crawl, own = name.partition("\0")
+        if of_one_crawl:
+            return Family.OWN_HOSTS, own_host_key(int(number), self._places.of_host(own), own)
+        return Family.HOSTS, host_key(self._places.of_host(name), name)
+
     def drop(self, name: str) -> bool:
         """Forget a host that has no requests in flight and no waiting queues. Returns whether it is gone."""
         host = self._hosts.get(name)
@@ -162,14 +170,6 @@ def _is_awaited(host: Host) -> bool:
     in_line = any(queue.line is host for line in host.lines.values() for queue in line)
     asleep = any(queue.state is QueueState.SNOOZED for queue in host.sleepers.values())
     return bool(host.in_flight) or in_line or asleep
-
-
-def _row_key(name: str) -> RowKey:
-    """The place of a host's row. Names of hosts that belong to one crawl begin with its number."""
-    number, of_one_crawl, own = name.partition("\0")
-    if of_one_crawl:
-        return Family.OWN_HOSTS, own_host_key(int(number), partition_of(own), own)
-    return Family.HOSTS, host_key(partition_of(name), name)
 
 
 class Rest(NamedTuple):

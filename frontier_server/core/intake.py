@@ -179,7 +179,7 @@ def _refusing_rule(
     in_scope = (widens or standing.leaves_it_to_hosts) and _in_scope(op, crawl, origin)
     rule = crawl.scope_rules.judge_standing(standing, text, len(origin.name), path, seed, in_scope or widens)
     if widens and not (in_scope or rule):
-        add_authority(op.tx, crawl.number, origin.host, origin.authority)
+        add_authority(op.tx, crawl.places, crawl.number, origin.host, origin.authority)
         _remember(crawl, origin.authority, True)
     return rule
 
@@ -188,7 +188,7 @@ def _in_scope(op: Operation, crawl: Crawl, origin: Origin) -> bool:
     """Whether the host of an origin is in scope."""
     known = crawl.scope_cache.get(origin.authority)
     if known is None:
-        known = authority_in_scope(op.tx, crawl.number, origin.host, origin.authority)
+        known = authority_in_scope(op.tx, crawl.places, crawl.number, origin.host, origin.authority)
         _remember(crawl, origin.authority, known)
     return known
 

@@ -23,10 +23,11 @@ class CrawlRow(IntEnum):
     COUNTERS = 2  # statistics and serial numbers: written with the changes that they count
     SERVER = 3  # of crawl 0
     SESSION = 4  # of crawl 0, followed by a node's name: the session that has the name
+    PLACES = 5  # of crawl 0: what the places of all rows follow
 
 
 class FetchStatisticsOf(IntEnum):
-    """The subject of a row in the family `figures`."""
+    """The subject of a row in the family `fetch_statistics`."""
 
     HOST = 0
     SOURCE = 1
@@ -164,7 +165,7 @@ def name_prefix(crawl: int, key_hash: bytes) -> bytes:
 
 
 def statistics_key(crawl: int, kind: int, partition: bytes, name: str) -> bytes:
-    """Family `figures`: counts of the URIs of a host or a source (see `FetchStatisticsOf`)."""
+    """Family `fetch_statistics`: counts of the URIs of a host or a source (see `FetchStatisticsOf`)."""
     return statistics_prefix(crawl, kind) + partition + name.encode()
 
 

@@ -7,7 +7,7 @@ queues continue.
 from dataclasses import dataclass
 
 from . import job, keys
-from .crawl import Crawl, SettingsOf
+from .crawl import Crawl
 from .errors import OtherFormat, StoreCorrupt
 from .host import Hosts
 from .job import ENDED
@@ -20,6 +20,7 @@ from .records import (
     OLDEST_FORMAT,
     CountersRow,
     LeaseRow,
+    PlacesRow,
     QueueRow,
     ServerRow,
     SpecRow,
@@ -28,12 +29,16 @@ from .records import (
     encode,
 )
 from .store import Changes, Family, Store, Transaction
+from .uri.assign import Places
+from .uri.suffixes import Suffixes
 
 _SERVER_KEY = keys.crawl_key(keys.SERVER, keys.CrawlRow.SERVER)
+_PLACES_KEY = keys.crawl_key(keys.SERVER, keys.CrawlRow.PLACES)
+FIRST_WITH_PLACES = 3  # format
 WAY_BACK = "Use that version or a later one, or put a checkpoint from before the upgrade in its place"
 
 
-def read_server_row(store: Store) -> ServerRow | None:
+def read_server_row(store: Store | Transaction) -> ServerRow | None:
     """The server's row, or None in a new store. Raises OtherFormat."""
     value = store.get(Family.CRAWLS, _SERVER_KEY)
     return None if value is None else decoded_server_row(value)
@@ -54,7 +59,7 @@ def decoded_server_row(value: bytes) -> ServerRow:
     return row
 
 
-def server_row(store: Store) -> ServerRow:
+def server_row(store: Store | Transaction) -> ServerRow:
     """The server's row. Raises StoreCorrupt if there is none."""
     row = read_server_row(store)
     if row is None:
@@ -67,9 +72,32 @@ def server_changes(row: ServerRow) -> Changes:
     return {(Family.CRAWLS, _SERVER_KEY): encode(row)}
 
 
-def new_store(secret: bytes, now_ms: int) -> Changes:
-    """The changes that initialise an empty store. `secret` is 16 random bytes."""
-    return {(Family.CRAWLS, _SERVER_KEY): encode(ServerRow(FORMAT, secret, time_ms=now_ms))}
+def new_store(secret: bytes, now_ms: int, suffixes: bytes) -> Changes:
+    """The changes that initialise an empty store.
+
+    `secret` is 16 random bytes; `suffixes` is the list of public suffixes (see `uri.suffixes.packed`) that
+    its places will follow for ever.
+    """
+    row = ServerRow(FORMAT, secret, time_ms=now_ms)
+    return {(Family.CRAWLS, _SERVER_KEY): encode(row), **places_changes(PlacesRow(suffixes, by_site=True))}
+
+
+def places_row(store: Store | Transaction, server: ServerRow) -> PlacesRow | None:
+    """What the places of a store follow; None in one of an earlier format. Raises StoreCorrupt if lost."""
+    value = store.get(Family.CRAWLS, _PLACES_KEY)
+    if value is None and server.format >= FIRST_WITH_PLACES:
+        raise StoreCorrupt("the store lacks the row that decides the places of all others")
+    return None if value is None else decode(PlacesRow, value)
+
+
+def places_of(row: PlacesRow | None) -> Places:
+    """The places by a store's row. Without one, they follow the installed list, as before format 3."""
+    return Places(Suffixes(), by_site=False) if row is None else Places(Suffixes(row.suffixes), row.by_site)
+
+
+def places_changes(row: PlacesRow) -> Changes:
+    """The changes that store what places follow."""
+    return {(Family.CRAWLS, _PLACES_KEY): encode(row)}
 
 
 def put_server_row(tx: Transaction, row: ServerRow) -> None:
@@ -108,34 +136,19 @@ def rows_of(store: Store, number: int) -> CrawlRows:
     return CrawlRows(number, decode(SpecRow, spec), decode(StateRow, state), decode(CountersRow, counters))
 
 
-def reopened(store: Store, rows: CrawlRows, settings_of: SettingsOf, version: str) -> Crawl:
-    """A crawl that was torn down, for reading: it has no active queues, leases or jobs."""
-    crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
-    _read_overrides(store, crawl)
-    return crawl
-
-
-def _read_overrides(store: Store | Transaction, crawl: Crawl) -> None:
+def read_overrides(store: Store | Transaction, crawl: Crawl) -> None:
+    """Read the overrides of a crawl. One that was torn down has no other rows that memory needs."""
     prefix = keys.crawl_prefix(crawl.number)
     for key, value in store.scan(Family.OVERRIDES, prefix, prefix):
         crawl.put_override(key[4:].decode(), value)
 
 
-def open_crawl(
-    store: Store,
-    rows: CrawlRows,
-    settings_of: SettingsOf,
-    version: str,
-    hosts: Hosts,
-    leases: LeaseTable,
-    now_ms: int,
-) -> Crawl:
-    """A crawl with its overrides, active queues, leases and jobs."""
-    crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
+def load_all(store: Store, crawl: Crawl, hosts: Hosts, leases: LeaseTable, now_ms: int) -> None:
+    """Read the overrides, active queues, leases and jobs of a crawl."""
     restore = job.restore_of(job.rows(store, crawl.number))
     if restore is not None and restore[1].state not in ENDED:
         crawl.jobs, crawl.restoring = [restore[0]], restore[1].parameters["checkpoint"]
-        return crawl  # its other rows are not copied yet
+        return  # its other rows are not copied yet
     tx = Transaction(store)
     prefix = keys.crawl_prefix(crawl.number)
     _read_active(tx, crawl)
@@ -153,7 +166,6 @@ def open_crawl(
         leases.add(lease)
         count(crawl, queue, [hosts.get(tx, name) for name in (row.host, *row.groups)], lease, 1)
     _line_up(tx, crawl, hosts, now_ms)
-    return crawl
 
 
 def load(tx: Transaction, crawl: Crawl, hosts: Hosts, now_ms: int) -> None:
@@ -163,7 +175,7 @@ def load(tx: Transaction, crawl: Crawl, hosts: Hosts, now_ms: int) -> None:
 
 
 def _read_active(tx: Transaction, crawl: Crawl) -> None:
-    _read_overrides(tx, crawl)
+    read_overrides(tx, crawl)
     active = keys.set_prefix(crawl.number, IndexSet.ACTIVE)
     for key, _ in tx.scan(Family.INDEX, active, active):
         queue_id = key[len(active) :]

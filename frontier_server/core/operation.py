@@ -309,8 +309,8 @@ class Operation:
             queue.row.state = queue.state.value
             self.tx.put(Family.QUEUES, keys.queue_row_key(queue.crawl, queue.queue), encode(queue.row))
         for number, kind, name in self.statistics:
-            key = keys.statistics_key(number, kind, hash64(name), name)
-            row = self._crawls[number].statistics[kind, name]
+            crawl = self._crawls[number]
+            key, row = crawl.statistics_key(kind, name), crawl.statistics[kind, name]
             self.tx.put(Family.FETCH_STATISTICS, key, encode(row))
         for crawl in self._crawls.values():
             crawl.let_go()

@@ -10,7 +10,6 @@ import msgspec
 
 from .keys import crawl_prefix
 from .overrides import Overrides
-from .robotstxt.robots_table import key_of
 from .spec.settings import CrawlSettings
 from .uri import assign
 from .uri.canonical import CanonicalUri, canonical_origin
@@ -64,8 +63,10 @@ class Origins:
         groups: Mapping[str, str],
         overrides: Overrides,
         rules: ScopeRules,
+        places: assign.Places,
     ) -> None:
         self._crawl = crawl
+        self._places = places
         self._settings = settings
         self._groups = groups
         self._overrides = overrides
@@ -133,8 +134,8 @@ class Origins:
         return self._overrides.settings_for(surt) or self._settings
 
     def _found(self, uri: CanonicalUri, identity: CanonicalUri, settings: CrawlSettings) -> Site:
-        place = assign.place_of(uri, identity, settings, self._groups)
-        robots_key = key_of(uri.scheme, uri.host, uri.authority, settings)
+        place = self._places.of_uri(uri, identity, settings, self._groups)
+        robots_key = self._places.robots_key(uri.scheme, uri.host, uri.authority, settings)
         return Site(place, robots_key, crawl_prefix(self._crawl) + place.partition)
 
 

@@ -28,6 +28,7 @@ from .records import (
     FORMAT,
     CountersRow,
     JobRow,
+    PlacesRow,
     QueueRow,
     SeenRow,
     ServerRow,
@@ -88,8 +89,15 @@ class Rebuilding:
     """Builds `target`, which is empty, from `rows`. The caller writes what `changes` yields, in order."""
 
     def __init__(
-        self, rows: Rows, target: Store, codec: CandidateCodec, settings_of: SettingsOf, now_ms: int
+        self,
+        rows: Rows,
+        target: Store,
+        codec: CandidateCodec,
+        settings_of: SettingsOf,
+        now_ms: int,
+        suffixes: bytes,
     ) -> None:
+        """`suffixes` is a list of public suffixes, for a store whose own is lost."""
         self.crawls: list[Rebuilt] = []
         self.nameless: list[int] = []  # crawls that are lost with their specs
         self._found_again: set[bytes] = set()  # queues whose rows are lost
@@ -97,17 +105,23 @@ class Rebuilding:
         self._target = target
         self._codec = codec
         self._settings_of = settings_of
+        self._suffixes = suffixes
+        self._store_places = opening.places_of(None)
         self._now_ms = now_ms
 
     def changes(self, secret: bytes) -> Iterator[Changes]:
         """All rows of the new store. `secret` replaces the server's if that is lost."""
         found = self._crawl_rows()
-        server = found.pop(keys.SERVER, {}).get(CrawlRow.SERVER)
+        of_server = found.pop(keys.SERVER, {})
+        server = of_server.get(CrawlRow.SERVER)
         row = opening.decoded_server_row(server) if server is not None else ServerRow(FORMAT, secret)
         row.format = FORMAT
         row.time_ms = max(row.time_ms, self._now_ms)
         row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
         yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}
+        places = self._places_row(of_server.get(CrawlRow.PLACES))
+        self._store_places = opening.places_of(places)
+        yield opening.places_changes(places)
         for family in (Family.HOSTS, Family.ROBOTS):
             yield from self._copied(family, b"")
         for number, rows in sorted(found.items()):
@@ -115,6 +129,17 @@ class Rebuilding:
                 yield from self._crawl(number, rows)
             else:
                 self.nameless.append(number)
+
+    def _places_row(self, value: bytes | None) -> PlacesRow:
+        """What the places of the store follow. If that is lost, rows of hosts show the rule."""
+        if value is not None:
+            try:
+                return decode(PlacesRow, value)
+            except StoreCorrupt:
+                pass
+        some = islice(self._rows(Family.HOSTS, b""), ROWS_PER_WRITE)
+        own = [key[:8] == hash64(key[8:].decode(errors="replace")) for key, _ in some]
+        return PlacesRow(self._suffixes, by_site=not own or not all(own))
 
     def _crawl_rows(self) -> dict[int, dict[int, bytes]]:
         found: dict[int, dict[int, bytes]] = {}
@@ -154,9 +179,8 @@ class Rebuilding:
                     counters.discovered += len(changes)
                 yield changes
         _put_serials_right(counters, last, before is None)
-        crawl = opening.reopened(
-            self._target, opening.CrawlRows(number, spec, state, counters), self._settings_of, ""
-        )
+        crawl = Crawl(number, spec, self._settings_of, self._store_places, "", state, counters)
+        opening.read_overrides(self._target, crawl)
         op = Operation(self._target, self._now_ms)
         op.counters(crawl)
         if restores:
@@ -225,7 +249,7 @@ class Rebuilding:
         uri = canonical(value.decode())
         site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri))
         if op.tx.get(Family.SEEN, keys.seen_key(crawl.number, site.place.partition, fingerprint)) is not None:
-            add_authority(op.tx, crawl.number, uri.host, uri.authority)
+            add_authority(op.tx, crawl.places, crawl.number, uri.host, uri.authority)
 
     def _queue(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
         try:

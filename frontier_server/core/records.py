@@ -18,7 +18,7 @@ from .errors import OtherFormat, StoreCorrupt
 from .keys import level_of, level_position, ordinal_of
 from .sums import MAX_SUM
 
-FORMAT = 2
+FORMAT = 3
 OLDEST_FORMAT = 2
 _VERSION = b"\x01"
 
@@ -38,6 +38,13 @@ class ServerRow(Record):
     boot: str = ""  # id of the machine's boot at the server's last start
     boot_ms: int = 0  # the server's time at that boot
     version: str = ""  # Toehold's, of the last server that wrote to the store
+
+
+class PlacesRow(Record):
+    """What the places of all rows follow, for ever. Written once."""
+
+    suffixes: bytes  # the list of public suffixes, packed (see `uri.suffixes`)
+    by_site: bool  # whether partitions begin with bits of the site; not in stores from before format 3
 
 
 class SessionRow(Record):

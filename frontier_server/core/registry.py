@@ -15,12 +15,13 @@ from .machines.lifecycle import CrawlState
 from .records import ServerRow
 from .sessions import Sessions
 from .store import Store
+from .uri.assign import Places
 
 
 class Registry:
     """The crawls of a shard."""
 
-    def __init__(self, store: Store, settings_of: SettingsOf, version: str) -> None:
+    def __init__(self, store: Store, settings_of: SettingsOf, places: Places, version: str) -> None:
         self.crawls: dict[int, Crawl] = {}  # in memory, by number
         self.names: dict[str, Crawl] = {}  # the same, by name
         self.torn: dict[str, int] = {}  # torn down: name → number
@@ -29,6 +30,7 @@ class Registry:
         self.agenda = Agenda()
         self.asked_of_any = Asked()
         self.settings_of = settings_of
+        self.places = places
         self.version = version
         self._store = store
 
@@ -44,8 +46,9 @@ class Registry:
             elif rows.state.torn_down:
                 self.torn[rows.spec.name] = rows.number
             else:
-                open_crawl = opening.open_crawl
-                self.add(open_crawl(self._store, rows, self.settings_of, self.version, hosts, leases, now_ms))
+                crawl = self.made(rows)
+                opening.load_all(self._store, crawl, hosts, leases, now_ms)
+                self.add(crawl)
         awaited = () if self.asked_of_any.in_vain else self.crawls.values()
         at_work = {node for crawl in awaited for node in crawl.state_row.nodes}
         for node, row in sessions.listed(now_ms)[-MAX_NODES:]:
@@ -55,6 +58,12 @@ class Registry:
             for node, session in crawl.state_row.nodes.items():
                 if leases.session_of(node) is None:
                     leases.remember(node, sessions.of(node) or session, now_ms)
+
+    def made(self, rows: opening.CrawlRows) -> Crawl:
+        """A crawl without the rows beyond its own three."""
+        return Crawl(
+            rows.number, rows.spec, self.settings_of, self.places, self.version, rows.state, rows.counters
+        )
 
     def add(self, crawl: Crawl) -> None:
         """Add a crawl to those in memory."""
@@ -105,8 +114,9 @@ class Registry:
             return crawl
         if name not in self.torn:
             raise errors.UnknownCrawl(f"there is no crawl {name[:80]!r}", crawl=name[:80])
-        rows = opening.rows_of(self._store, self.torn[name])
-        return opening.reopened(self._store, rows, self.settings_of, self.version)
+        crawl = self.made(opening.rows_of(self._store, self.torn[name]))
+        opening.read_overrides(self._store, crawl)
+        return crawl
 
     def changeable(self, name: str) -> Crawl:
         """A crawl, for a change. Raises UnknownCrawl, CrawlHeld or CrawlTornDown."""

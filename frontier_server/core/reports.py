@@ -27,7 +27,6 @@ from .records import (
 )
 from .report_problems import problem_of
 from .robotstxt.authority import Outcome, RobotsReport, after_fetch
-from .robotstxt.robots_table import key_of
 from .rules.disposition import (
     DEFERRED,
     MAX_DEFERRALS,
@@ -222,7 +221,7 @@ class Reports:
         disposition: Disposition | None = None,
     ) -> int:
         """Store the result of a robots.txt fetch, if any, and its report's token. Returns the Crawl-delay."""
-        key = key_of(lease.row.scheme, host, lease.row.authority, settings)
+        key = self._shard.places.robots_key(lease.row.scheme, host, lease.row.authority, settings)
         before = self._shard.robots.row(op.tx, key)
         if report is None:
             row = RobotsRow(Outcome.NONE.value) if before is None else copy(before)

@@ -56,10 +56,11 @@ class Shard:
         self.checkpoint_of = checkpoint_of
         self.server = opening.server_row(store)
         self.now_ms = max(now_ms, self.server.time_ms)
-        self.hosts = Hosts()
+        self.places = opening.places_of(opening.places_row(store, self.server))
+        self.hosts = Hosts(self.places)
         self.robots = RobotsTable()
         self.leases = LeaseTable(self.server.secret, period_ms, incarnation, heartbeat_ms)
-        self.registry = Registry(store, settings_of, version)
+        self.registry = Registry(store, settings_of, self.places, version)
         self.registry.asked_of_any.in_vain = read_only
         self.sessions = Sessions(store)
         self.registry.open(self.server, self.hosts, self.leases, self.sessions, self.now_ms)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from . import keys
 from .crawl import Crawl
 from .head import Head
 from .keys import FetchStatisticsOf
@@ -16,7 +15,6 @@ from .records import FetchStatisticsRow, decode
 from .rules.disposition import ROBOTS_PRECLUDED, Disposition
 from .store import Family, Transaction
 from .sums import added
-from .uri.assign import hash64
 
 
 class Happened(msgspec.Struct, frozen=True, gc=False):
@@ -32,7 +30,7 @@ def of(tx: Transaction, crawl: Crawl, kind: FetchStatisticsOf, name: str) -> Fet
     """The statistics of a host or a source."""
     row = crawl.statistics.get((kind, name))
     if row is None:
-        value = tx.get(Family.FETCH_STATISTICS, keys.statistics_key(crawl.number, kind, hash64(name), name))
+        value = tx.get(Family.FETCH_STATISTICS, crawl.statistics_key(kind, name))
         row = FetchStatisticsRow() if value is None else decode(FetchStatisticsRow, value)
         crawl.statistics[kind, name] = row
     return row

@@ -28,7 +28,7 @@ class Family(Enum):
     OUTCOMES = "outcomes"
     JOBS = "jobs"
     IMPORTS = "imports"
-    FETCH_STATISTICS = "figures"
+    FETCH_STATISTICS = "fetch_statistics"
     OVERRIDES = "overrides"
     KEPT_URIS = "kept_uris"
 

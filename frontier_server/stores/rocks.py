@@ -60,6 +60,7 @@ MEMORY_FILTER_SHARE = 0.02  # of a buffer
 # and logged outcomes.
 TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
 LEVELS = 7  # RocksDB's default
+FORMER_NAMES = {Family.FETCH_STATISTICS: "figures"}
 
 
 # RocksDB's words for files that no retry makes readable, and for a store that another process uses.
@@ -128,8 +129,9 @@ class RocksStore:
                 self._db = _opened(path, read_only, cache_bytes, is_mirror)
             except Exception as another:
                 raise _refusal(path, another) from another
-        self._families = {family: self._db.get_column_family(family.value) for family in Family}
-        self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
+        names = family_names(path)
+        self._families = {family: self._db.get_column_family(name) for family, name in names.items()}
+        self._handles = {family: self._db.get_column_family_handle(name) for family, name in names.items()}
         self._log_bytes = 0  # written since a log was begun
         self._writing = WriteOptions()
         self._writing.no_slowdown = True
@@ -265,10 +267,20 @@ class RocksStore:
         self._db.close()
 
 
+def family_names(path: Path) -> dict[Family, str]:
+    """The names of the families in a store. A store from before format 3 keeps the former names."""
+    names = {family: family.value for family in Family}
+    if (path / "CURRENT").exists():
+        stored = Rdict.list_cf(str(path), Options(raw_mode=True))
+        names |= {family: former for family, former in FORMER_NAMES.items() if former in stored}
+    return names
+
+
 def _opened(path: Path, read_only: bool, cache_bytes: int, all_files: bool) -> Rdict:
     """Open the database, and perhaps all its files at once. Raises bare Exceptions."""
     cache = Cache(cache_bytes)
-    families = {family.value: table_options(cache, family in MOSTLY_ABSENT) for family in Family}
+    names = family_names(path)
+    families = {name: table_options(cache, family in MOSTLY_ABSENT) for family, name in names.items()}
     options = table_options(cache)
     options.create_missing_column_families(True)
     options.set_db_write_buffer_size(ALL_WRITE_BUFFERS_BYTES)

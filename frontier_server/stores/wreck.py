@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from rocksdict import AccessType, Cache, DBRecoveryMode, Options, Rdict
 
 from ..core.store import Family, StoreDamaged
-from .rocks import table_options
+from .rocks import family_names, table_options
 
 CACHE_BYTES = 32 * 1024 * 1024
 OPEN_FILES = 64  # few, so that files are opened only when needed: an unreadable one stops no other
@@ -53,7 +53,9 @@ class Wreck:
             except Exception as hopeless:
                 shutil.rmtree(path, ignore_errors=True)
                 raise StoreDamaged(f"no row of {source} can be read: {hopeless}") from hopeless
-        self._families = {family: self._db.get_column_family(family.value) for family in Family}
+        self._families = {
+            family: self._db.get_column_family(name) for family, name in family_names(path).items()
+        }
 
     def scan(self, family: Family, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """All readable rows whose keys begin with `prefix`, in key order."""
@@ -122,7 +124,7 @@ def _is_at_end(rows: Any) -> bool:
 
 def _opened(path: Path) -> Rdict:
     cache = Cache(CACHE_BYTES)
-    families = {family.value: _options(cache) for family in Family}
+    families = {name: _options(cache) for name in family_names(path).values()}
     return Rdict(str(path), _options(cache), families, AccessType.read_write())
 
 

@@ -21,7 +21,6 @@ from frontier_server.core.records import (
     decode_pending,
 )
 from frontier_server.core.store import Family
-from frontier_server.core.uri.assign import hash64
 
 Q = QueueState
 
@@ -82,7 +81,7 @@ def _read_before(shell: Shell, crawl: Crawl) -> None:
         stored = rows(shell.store, Family.PENDING, prefix)[: len(known)]
         assert list(known) == stored, f"heads of {queue.row.key}"
     for (kind, name), row in crawl.statistics.items():
-        key = keys.statistics_key(crawl.number, kind, hash64(name), name)
+        key = crawl.statistics_key(kind, name)
         value = shell.store.get(Family.FETCH_STATISTICS, key)
         assert row == (decode(FetchStatisticsRow, value) if value else FetchStatisticsRow()), (
             f"statistics of {name}"

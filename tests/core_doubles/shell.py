@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
 from core_doubles.memory_store import MemoryStore
+from core_doubles.placing import SUFFIXES
 from msgspec import structs
 
 from frontier_server.core import opening
@@ -50,7 +51,7 @@ class Shell:
         self.now_ms = now_ms
         self.incarnation = incarnation
         if opening.read_server_row(self.store) is None:
-            self.store.write(opening.new_store(SECRET, now_ms))
+            self.store.write(opening.new_store(SECRET, now_ms, SUFFIXES))
         self.core = self.build()
 
     def build(self) -> Core:

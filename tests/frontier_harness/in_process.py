@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import grpc
+from core_doubles.placing import SUFFIXES
 
 from frontier_server import wire
 from frontier_server.checkpoints import Checkpoints
@@ -45,7 +46,7 @@ def opened(store: WritableStore, settings: Config) -> tuple[Core, Clock]:
     """A frontier over a store, which becomes one of ours if it is empty."""
     row = opening.read_server_row(store)
     if row is None:
-        store.write(opening.new_store(SECRET, 0))
+        store.write(opening.new_store(SECRET, 0, SUFFIXES))
         store.flush()
     clock = Clock(row.time_ms if row is not None else 0)
     codec = wire.ContractCodec()

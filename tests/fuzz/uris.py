@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import httpx
+from core_doubles.placing import PLACES
 
 from crawler_node.extraction.charset import encoder_of
 from crawler_node.fetching.addresses import AddressRule, parse_resolve
@@ -66,7 +67,7 @@ def _canonical(data: bytes) -> Said:
         same = identity_of(uri, identity)
         assert canonical(same.uri) == same, (identity, uri, same)
         for settings in _PLACES:
-            place = assign.place_of(uri, same, settings, {})
+            place = PLACES.of_uri(uri, same, settings, {})
             assert len(place.partition) == 8 and len(place.queue) == 16, place
     return uri.scheme, surt.is_address(uri.host), _judged(uri)
 

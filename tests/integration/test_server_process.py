@@ -13,6 +13,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from core_doubles.placing import SUFFIXES
 from frontier_harness.calls import (
     TIMEOUT_S,
     Refusal,
@@ -186,7 +187,7 @@ WAY_BACK = "Use that version or a later one, or put a checkpoint from before the
 def test_a_store_that_this_version_cannot_read_is_refused_and_left_alone(
     tmp_path: Path, row: Callable[[Path], bytes], code: int, told: str
 ) -> None:
-    ((family, key),) = opening.new_store(b"s" * 16, 1)
+    ((family, key),) = opening.server_changes(ServerRow(FORMAT, b"s" * 16))
     store = RocksStore(tmp_path / "store")
     store.write({(family, key): row(tmp_path)})
     store.flush()
@@ -212,7 +213,7 @@ def test_a_store_with_kinds_of_rows_that_only_a_later_version_knows_is_refused(t
 
 def test_a_server_marks_its_store_with_its_version(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "store")
-    store.write(opening.new_store(b"s" * 16, 1))
+    store.write(opening.new_store(b"s" * 16, 1, SUFFIXES))
     store.close()
     with ServerProcess(tmp_path) as server:
         server.stop()

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import grpc
 import pytest
+from core_doubles.placing import SUFFIXES
 from frontier_harness.calls import FINISH, PAUSE, RUN, TIMEOUT_S, Stubs, report, schedule_request, seed_of
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
 from frontier_server.core import opening
-from frontier_server.core.records import FORMAT, ServerRow, encode
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -198,10 +198,9 @@ def test_the_log_has_each_final_disposition_once_however_often_the_server_is_kil
 def test_the_servers_time_never_goes_back_nor_stands_still(tmp_path: Path) -> None:
     """Where the machine's clock was set back, it goes on from the last: rests and leases need it."""
     ahead_ms = time.time_ns() // 1_000_000 + 10**9
-    ((family, key),) = opening.new_store(b"s" * 16, 1)
     (tmp_path / "data").mkdir()
     store = RocksStore(tmp_path / "data" / "store")
-    store.write({(family, key): encode(ServerRow(FORMAT, b"s" * 16, time_ms=ahead_ms))})
+    store.write(opening.new_store(b"s" * 16, ahead_ms, SUFFIXES))
     store.flush()
     store.close()
     with ServerProcess(tmp_path / "data") as server:

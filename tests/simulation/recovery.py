@@ -1,5 +1,6 @@
 """What a restart must bring back: everything that the ledger has."""
 
+from core_doubles.placing import PLACES
 from core_doubles.recount import Recount
 from core_doubles.rows import rows
 from simulation.book import Book
@@ -10,7 +11,6 @@ from frontier_server.core import keys
 from frontier_server.core.core import Core
 from frontier_server.core.records import HostRow, decode
 from frontier_server.core.store import Family, Store
-from frontier_server.core.uri.assign import partition_of
 
 
 class Recovered:
@@ -45,7 +45,7 @@ class Recovered:
             crawl, of_one, its = name.partition("\0")
             if of_one and int(crawl) in ledger.deleted:
                 continue
-            key = keys.host_key(partition_of(its or name), its or name)
+            key = keys.host_key(PLACES.of_host(its or name), its or name)
             family = Family.OWN_HOSTS if of_one else Family.HOSTS
             value = self.store.get(family, keys.crawl_prefix(int(crawl)) + key if of_one else key)
             until_ms = decode(HostRow, value).next_allowed_ms if value is not None else 0

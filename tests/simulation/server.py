@@ -13,6 +13,7 @@ from typing import Any
 
 from core_doubles.codec import PlainCodec, settings_of
 from core_doubles.memory_store import MemoryStore
+from core_doubles.placing import SUFFIXES
 from core_doubles.shell import SECRET, VERSION
 from simulation.calls import Call
 from simulation.entry import Entry, Reply, Violated, Waiter, demand
@@ -55,7 +56,7 @@ class Server:
         self.flush_ms = flush_ms
         self.told = told
         self.store = CrashStore()
-        self.store.write(opening.new_store(SECRET, loop.now_ms))
+        self.store.write(opening.new_store(SECRET, loop.now_ms, SUFFIXES))
         self.store.flushed(1)
         self.checkpoints: dict[str, MemoryStore] = {}
         self.logs = Logs()

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 from core_doubles.codec import candidate
+from core_doubles.placing import PLACES
 from core_doubles.shell import Shell
 
 from frontier_server.core import keys, operation
@@ -15,7 +16,7 @@ from frontier_server.core.queue import QueueState
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings, RetrySettings
 from frontier_server.core.store import Family
-from frontier_server.core.uri.assign import place
+from frontier_server.core.uri.canonical import canonical
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000)
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=POLITENESS)
@@ -191,7 +192,8 @@ def test_asking_never_waits_and_says_until_when_nothing_is_due() -> None:
 def test_a_queue_that_waits_and_is_not_stored_is_a_defect_and_told_as_one() -> None:
     """S3.10: not passed over."""
     shell = launched("http://a/")
-    row = keys.queue_row_key(1, place("http", "a", "a").queue)
+    uri = canonical("http://a/")
+    row = keys.queue_row_key(1, PLACES.of_uri(uri, uri, CrawlSettings(), {}).queue)
     shell.store.write({(Family.QUEUES, row): None})
     shell.restart()
     with pytest.raises(StoreCorrupt, match=r"crawl crawl: inactive queue .* has no row"):

@@ -7,7 +7,7 @@ from core_doubles.codec import candidate
 from core_doubles.memory_store import MemoryStore
 from core_doubles.shell import START_MS, Shell
 
-from frontier_server.core import keys, opening
+from frontier_server.core import keys
 from frontier_server.core.admission import LIGHT_RULES
 from frontier_server.core.dispatch import CLEARING_PER_CALL, LEASES_PER_CALL, WAKES_PER_CALL
 from frontier_server.core.errors import BatchEmpty, BatchTooLarge, InvalidRequest
@@ -16,6 +16,7 @@ from frontier_server.core.model import MAX_BATCH, Report, Verdict
 from frontier_server.core.operators.listing import ROWS_PER_READ, SEEDS_PER_READ
 from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, QueueState
 from frontier_server.core.refusals import EXAMPLES_KEPT
+from frontier_server.core.registry import Registry
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
 from frontier_server.core.store import Family
 from frontier_server.core.upkeep import LAPSES_PER_TICK
@@ -404,7 +405,7 @@ def test_crawls_that_were_torn_down_are_listed_without_being_opened(monkeypatch:
     expected = [(shell.core.views.crawl(name), name in names[::2]) for name in names]
     shell.restart()
     with monkeypatch.context() as none:
-        none.setattr(opening, "reopened", None)
+        none.setattr(Registry, "made", None)
         listed = shell.core.views.crawls_after("", 10)
     assert [(view, view.torn_down) for view in listed] == expected
     assert [view.name for view in shell.core.views.crawls_after("c1", 2)] == ["c2", "c3"]

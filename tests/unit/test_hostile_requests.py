@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from core_doubles.codec import candidate, override_of
+from core_doubles.placing import PLACES
 from core_doubles.shell import SECRET, Shell
 from hypothesis import given
 from hypothesis import strategies as st
@@ -219,7 +220,8 @@ def fill_statistics(shell: Shell, stored: int) -> None:
         (FetchStatisticsOf.SOURCE, "http://alpha.example/"),
         (FetchStatisticsOf.SOURCE, "http://beta.example/"),
     ):
-        key = keys.statistics_key(number, kind, hash64(name), name)
+        partition = PLACES.of_host(name) if kind is FetchStatisticsOf.HOST else hash64(name)
+        key = keys.statistics_key(number, kind, partition, name)
         shell.store.write({(Family.FETCH_STATISTICS, key): value})
 
 

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from functools import partial
 
+from core_doubles.placing import PLACES
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.keys import crawl_prefix, seen_key
 from frontier_server.core.origin import Origins, Site
 from frontier_server.core.overrides import Overrides
-from frontier_server.core.robotstxt.robots_table import key_of
 from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, QueueSettings, ScopeSettings
 from frontier_server.core.uri import assign
 from frontier_server.core.uri.canonical import CanonicalUri, canonical
@@ -85,22 +85,24 @@ def test_a_uri_has_what_its_own_text_says(
     overrides, rules = merged(settings, overriding), scope_of(scoped, signed)
     for prefix in overridden:
         overrides.put(prefix, b"")
-    origins = Origins(CRAWL, settings, of_host, overrides, rules)
+    origins = Origins(CRAWL, settings, of_host, overrides, rules, PLACES)
     for uri in asked:
         its = overriding if any(surt_of(uri).startswith(prefix) for prefix in overridden) else settings
         assert origins.settings_for(uri) is its
         assert origins.standing(uri) == rules.standing(uri)
         identity = identity_of(uri, its.identity)
         expected = Site(
-            assign.place_of(uri, identity, its, of_host),
-            key_of(uri.scheme, uri.host, uri.authority, its),
-            crawl_prefix(CRAWL) + assign.place_of(uri, identity, its, of_host).partition,
+            PLACES.of_uri(uri, identity, its, of_host),
+            PLACES.robots_key(uri.scheme, uri.host, uri.authority, its),
+            crawl_prefix(CRAWL) + PLACES.of_uri(uri, identity, its, of_host).partition,
         )
         assert origins.site(uri, its) == expected
         fingerprint = assign.fingerprint(identity)
         assert origins.located(uri, its) == (expected, fingerprint)
         other = overriding if its is settings else settings
-        assert origins.site(uri, other).robots_key == key_of(uri.scheme, uri.host, uri.authority, other)
+        assert origins.site(uri, other).robots_key == PLACES.robots_key(
+            uri.scheme, uri.host, uri.authority, other
+        )
         origin = origins.of(uri)
         assert origins.named(uri.origin) is origin
         assert origin.uri(uri.uri) == uri
@@ -115,7 +117,7 @@ def test_an_origin_is_known_anew_when_overrides_change(
     settings: CrawlSettings, overriding: CrawlSettings, overridden: list[str], asked: list[CanonicalUri]
 ) -> None:
     overrides = merged(settings, overriding)
-    origins = Origins(CRAWL, settings, {}, overrides, scope_of([], []))
+    origins = Origins(CRAWL, settings, {}, overrides, scope_of([], []), PLACES)
     changes = [partial(overrides.put, prefix, b"") for prefix in overridden]
     for change in (*changes, *(partial(overrides.discard, prefix) for prefix in overridden)):
         change()
@@ -138,7 +140,9 @@ def test_the_longest_prefix_decides(
 
 
 def test_an_origin_that_is_not_canonical_has_no_name() -> None:
-    origins = Origins(CRAWL, CrawlSettings(), {}, merged(CrawlSettings(), CrawlSettings()), scope_of([], []))
+    origins = Origins(
+        CRAWL, CrawlSettings(), {}, merged(CrawlSettings(), CrawlSettings()), scope_of([], []), PLACES
+    )
     for name in (
         "http://A.example",
         "http://a.example:80",

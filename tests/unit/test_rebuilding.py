@@ -8,6 +8,7 @@ import pytest
 from core_doubles.codec import PlainCodec, candidate, settings_of
 from core_doubles.lives import fetch, quick
 from core_doubles.memory_store import MemoryStore
+from core_doubles.placing import SUFFIXES
 from core_doubles.recount import Recount
 from core_doubles.shell import SECRET, Shell
 from hypothesis import given, settings
@@ -67,7 +68,7 @@ def rebuilt(rows: list[Row]) -> tuple[Shell, Rebuilding]:
     def scan(family: Family, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         return source.scan(family, prefix, prefix)
 
-    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, 1)
+    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, 1, SUFFIXES)
     for changes in rebuilding.changes(b"s" * 16):
         target.write(changes)
     return Shell(target), rebuilding

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from core_doubles.codec import candidate
 from core_doubles.memory_store import MemoryStore
+from core_doubles.placing import PLACES
 from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,12 +146,12 @@ def test_a_host_that_is_too_long_is_refused_too() -> None:
 def test_hosts_are_rows_of_their_crawl() -> None:
     store = MemoryStore()
     tx = Transaction(store)
-    add_authority(tx, 1, "ex.com", "ex.com:8080")
+    add_authority(tx, PLACES, 1, "ex.com", "ex.com:8080")
     store.write(tx.changes)
     tx = Transaction(store)
-    assert authority_in_scope(tx, 1, "ex.com", "ex.com:8080")
-    assert not authority_in_scope(tx, 1, "ex.com", "ex.com")
-    assert not authority_in_scope(tx, 2, "ex.com", "ex.com:8080")
+    assert authority_in_scope(tx, PLACES, 1, "ex.com", "ex.com:8080")
+    assert not authority_in_scope(tx, PLACES, 1, "ex.com", "ex.com")
+    assert not authority_in_scope(tx, PLACES, 2, "ex.com", "ex.com:8080")
 
 
 # The rules that need no store.

@@ -19,7 +19,7 @@ from ..operation import Operation
 from ..records import JobRow
 from ..spec.settings import CrawlSettings
 from ..spec_problems import fixed_problems
-from ..store import Family, Store
+from ..store import Family, Store, Transaction
 
 ROWS_PER_SLICE = 500
 _COPIED = (
@@ -60,6 +60,13 @@ def begin(
             crawl=crawl.name,
             state=crawl.state.value,
         )
+    if _places_differ(op.tx, checkpoint):
+        raise IllegalState(
+            f"checkpoint {name} places URIs by another list of public suffixes than this store; it can only "
+            "be put in the store's place",
+            crawl=crawl.name,
+            state=crawl.state.value,
+        )
     if found := fixed_problems(settings_of(rows.spec.spec), crawl.settings):
         raise invalid_spec(found)
     if crawl.counters.discovered or crawl.jobs or crawl.receiving or crawl.counters.next_job > 1:
@@ -73,6 +80,13 @@ def begin(
     op.counters(crawl).next_job = rows.counters.next_job
     job.start(op, crawl, Kind.RESTORE, {"checkpoint": name, "crawl": str(rows.number)})
     crawl.restoring = name
+
+
+def _places_differ(ours: Transaction, theirs: Store) -> bool:
+    """Whether a checkpoint's rows would be in other places. One from before format 3 has the old places."""
+    own = opening.places_row(ours, opening.server_row(ours))
+    its = opening.places_row(theirs, opening.server_row(theirs))
+    return own != its and not (own is not None and its is None and not own.by_site)
 
 
 def check_whole(store: Store, crawl: Crawl) -> None:

@@ -62,11 +62,11 @@ class Control:
         opening.put_server_row(op.tx, shard.server)
         row = SpecRow(name, spec, op.now_ms)
         state = life.new_state_row(op.now_ms)
-        crawl = Crawl(number, row, registry.settings_of, registry.version, state, CountersRow())
+        crawl = registry.made(opening.CrawlRows(number, row, state, CountersRow()))
         self._put_spec(op, crawl, row)
         op.put_state(crawl)
         for host, authority in authorities(settings.scope.hosts).values():
-            add_authority(op.tx, number, host, authority)
+            add_authority(op.tx, registry.places, number, host, authority)
         op.acted(crawl, by, "create")
         op.event(crawl, "status_changed", state=crawl.state.value, exit_status=crawl.exit_status.value)
         registry.add(crawl)
@@ -213,7 +213,7 @@ class Control:
             op.acted(crawl, by, "update", ", ".join(paths))
         known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
         for named in of_host.keys() - known:
-            add_authority(op.tx, crawl.number, *of_host[named])
+            add_authority(op.tx, crawl.places, crawl.number, *of_host[named])
         queues, ignored = crawl.settings.queues, crawl.settings.robots.ignored
         crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
         self._put_spec(op, crawl, crawl.spec)

@@ -2,11 +2,9 @@
 
 from collections import OrderedDict
 
-from ..keys import robots_key
 from ..records import RobotsRow, decode, encode
 from ..spec.settings import CrawlSettings
 from ..store import Family, Transaction
-from ..uri.assign import partition_of
 from .authority import Gate, as_seen, standing
 from .robots import Rules
 
@@ -74,8 +72,3 @@ class RobotsTable:
         if row is None or standing(row, now_ms, settings.robots).gate is not Gate.OPEN:
             return None
         return self.rules(tx, key)
-
-
-def key_of(scheme: str, host: str, authority: str, settings: CrawlSettings) -> bytes:
-    """The key of an authority's row."""
-    return robots_key(partition_of(host), scheme, authority, settings.fetch.product_token.lower())

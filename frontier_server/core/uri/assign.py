@@ -1,24 +1,30 @@
 """Finds the place of a canonical URI: its partition, work queue and fingerprint.
 
-The partition decides which shard owns a URI. It is a pure function of the URI's
-identity and of settings that are fixed at the crawl's creation: its host or registered
-domain, or the named group of the host. Queue keys subdivide a partition: URIs with the
-same key wait for each other. A queue never leaves its partition, so two hosts share a
-queue only if they share the partition.
+The partition decides which shard owns a URI. It is a pure function of the URI's identity, of settings that
+are fixed at the crawl's creation, and of the rule and the list of public suffixes that the store was made
+with. Queue keys subdivide a partition: URIs with the same key wait for each other. A queue never leaves its
+partition, so two hosts share a queue only if they share the partition.
+
+A partition begins with 16 bits of the site, and 48 bits of the host follow. Hosts of one site are neighbours,
+so identity rules, which may turn one host of a site into another, do not lead out of a shard's range.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 from types import MappingProxyType
 
 import msgspec
-from publicsuffixlist import PublicSuffixList
 
+from ..keys import robots_key
 from ..spec.settings import CrawlSettings, IdentitySettings
 from .canonical import CanonicalUri, canonical
 from .identity import identity_of
-from .surt import is_address, turned
+from .suffixes import Suffixes, without_www
+from .surt import turned
+
+SITE_BYTES = 2  # of a partition
+CACHED = 16_384  # hosts whose places are remembered
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -35,48 +41,88 @@ def hash64(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=8).digest()
 
 
-@lru_cache(maxsize=16384)
-def partition_of(host: str) -> bytes:
-    """The partition that a host has by itself; rows about hosts always use this one."""
-    return hash64(host)
-
-
-def place_of(
-    uri: CanonicalUri, identity: CanonicalUri, settings: CrawlSettings, groups: Mapping[str, str]
-) -> Place:
-    """Partition and queue of a URI.
-
-    `identity` is `identity_of` the URI, and decides the partition: the same URIs share it.
-    `groups` is `groups_of` the crawl's settings.
-    """
-    queues = settings.queues
-    host = identity.host
-    return _place(
-        uri.scheme,
-        uri.host,
-        uri.authority,
-        host,
-        groups.get(host),
-        _branch(uri.target, queues.parallel_queues) if queues.parallel_queues > 1 else "",
-        queues.partition,
-        queues.assignment,
-        queues.buckets,
-        queues.queue_key,
-    )
-
-
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=CACHED)
 def keyed(partition: bytes, key: str) -> Place:
     """The place of the URIs of a partition whose caller chose the key of their queue."""
     return Place(partition, partition + hash64(key), key, True)
 
 
-@lru_cache(maxsize=16384)
-def place(scheme: str, host: str, authority: str) -> Place:
-    """Partition and queue of the URIs of a scheme and authority, in the default settings."""
-    key = queue_key(scheme, host, authority)
-    partition = partition_of(host)
-    return Place(partition, partition + hash64(key), key)
+class Places:
+    """The places of hosts and URIs in a store.
+
+    `suffixes` is the list that the store was made with. In stores before format 3 (`by_site` is False) a
+    partition has no bits of the site: it is the hash of a host, a registered domain or a group.
+    """
+
+    def __init__(self, suffixes: Suffixes, by_site: bool = True) -> None:
+        self.suffixes = suffixes
+        self.by_site = by_site
+        # A method's own cache would keep each store's places alive; a crawl's hosts come again and again.
+        self.of_host: Callable[[str], bytes] = lru_cache(maxsize=CACHED)(self._of_host)
+        self._place = lru_cache(maxsize=CACHED)(self._placed)
+
+    def of_uri(
+        self, uri: CanonicalUri, identity: CanonicalUri, settings: CrawlSettings, groups: Mapping[str, str]
+    ) -> Place:
+        """Partition and queue of a URI.
+
+        `identity` is `identity_of` the URI, and decides the partition: the same URIs share it.
+        `groups` is `groups_of` the crawl's settings.
+        """
+        queues, host = settings.queues, identity.host
+        return self._place(
+            uri.scheme,
+            uri.host,
+            uri.authority,
+            host,
+            self._group(host, settings.identity, groups) if groups else None,
+            _branch(uri.target, queues.parallel_queues) if queues.parallel_queues > 1 else "",
+            queues.partition,
+            queues.assignment,
+            queues.buckets,
+            queues.queue_key,
+        )
+
+    def robots_key(self, scheme: str, host: str, authority: str, settings: CrawlSettings) -> bytes:
+        """The key of the robots.txt of an authority, for crawls with these settings."""
+        return robots_key(self.of_host(host), scheme, authority, settings.fetch.product_token.lower())
+
+    def _of_host(self, host: str) -> bytes:
+        """The partition that a host has by itself. Rows about hosts use it, whatever a crawl's policy."""
+        own = hash64(host)
+        return hash64(self.suffixes.site(host))[:SITE_BYTES] + own[SITE_BYTES:] if self.by_site else own
+
+    def _group(self, host: str, identity: IdentitySettings, groups: Mapping[str, str]) -> str | None:
+        """The named group of the URIs with a host in their identity."""
+        group = groups.get(host)
+        if group is None and self.by_site and identity.rules:
+            # A home page keeps its `www.`, and must not leave the other pages of its host.
+            return groups.get(_host_of_pages(host, identity))
+        return group
+
+    def _placed(
+        self,
+        scheme: str,
+        host: str,
+        authority: str,
+        identity_host: str,
+        group: str | None,
+        branch: str,
+        partition_policy: str,
+        assignment: str,
+        buckets: int,
+        forced_key: str,
+    ) -> Place:
+        if group is not None:
+            partition = hash64(f"group:{group}")  # unlike any host: those have a colon only in brackets
+        elif partition_policy == "registered-domain":
+            within = without_www(identity_host) if self.by_site else identity_host
+            partition = hash64(self.suffixes.registered_domain(within))
+        else:
+            partition = self.of_host(identity_host)
+        policy = ASSIGNMENTS[assignment]
+        key = (forced_key or policy(scheme, host, authority, buckets, self.suffixes)) + branch
+        return Place(partition, partition + hash64(key), key)
 
 
 def groups_of(settings: CrawlSettings) -> dict[str, str]:
@@ -98,16 +144,10 @@ def group_members(host: str, identity: IdentitySettings) -> tuple[str, ...]:
     return (uri.host, identity_of(uri, identity).host)
 
 
-@lru_cache(maxsize=16384)
-def registered_domain(host: str) -> str:
-    """`example.co.uk` for `www.example.co.uk`, by the ICANN section of the Public Suffix List.
-
-    Addresses, single labels and public suffixes stay as they are. The list comes with the
-    installed `publicsuffixlist`: another version may move hosts to other partitions.
-    """
-    if is_address(host):
-        return host
-    return _suffixes().privatesuffix(host) or host
+@lru_cache(maxsize=CACHED)
+def _host_of_pages(host: str, identity: IdentitySettings) -> str:
+    """The host in the identity of a host's pages, apart from its home page."""
+    return identity_of(canonical(f"http://{host}/page"), identity).host
 
 
 def queue_key(scheme: str, host: str, authority: str) -> str:
@@ -133,33 +173,27 @@ def _port(scheme: str, host: str, authority: str) -> str:
     return f"#{port}" if scheme == told else f"#{port}/{scheme}"
 
 
-def _by_host(scheme: str, host: str, authority: str, buckets: int) -> str:
+def _by_host(scheme: str, host: str, authority: str, buckets: int, suffixes: Suffixes) -> str:
     """`www.example.com`, with ports as in the SURT authority (Heritrix's Hostname)."""
     return host + _port(scheme, host, authority)
 
 
-def _by_surt_authority(scheme: str, host: str, authority: str, buckets: int) -> str:
+def _by_surt_authority(scheme: str, host: str, authority: str, buckets: int, suffixes: Suffixes) -> str:
     return queue_key(scheme, host, authority)
 
 
-def _by_registered_domain(scheme: str, host: str, authority: str, buckets: int) -> str:
+def _by_registered_domain(scheme: str, host: str, authority: str, buckets: int, suffixes: Suffixes) -> str:
     """`example.com` for all its hosts, schemes and ports (Heritrix's AssignmentLevelSurt)."""
-    return registered_domain(host)
+    return suffixes.registered_domain(host)
 
 
-def _by_bucket(scheme: str, host: str, authority: str, buckets: int) -> str:
+def _by_bucket(scheme: str, host: str, authority: str, buckets: int, suffixes: Suffixes) -> str:
     """`bucket-17`: hosts are spread over a fixed number of queues by their hash."""
     return f"bucket-{int.from_bytes(hash64(host)) % buckets}"
 
 
-def _own(host: str) -> str:
-    return host
-
-
-PARTITIONS: Mapping[str, Callable[[str], str]] = MappingProxyType(
-    {"host": _own, "registered-domain": registered_domain}
-)
-ASSIGNMENTS: Mapping[str, Callable[[str, str, str, int], str]] = MappingProxyType(
+PARTITIONS = ("host", "registered-domain")
+ASSIGNMENTS: Mapping[str, Callable[[str, str, str, int, Suffixes], str]] = MappingProxyType(
     {
         "surt-authority": _by_surt_authority,
         "host": _by_host,
@@ -167,28 +201,6 @@ ASSIGNMENTS: Mapping[str, Callable[[str, str, str, int], str]] = MappingProxyTyp
         "buckets": _by_bucket,
     }
 )
-
-
-@lru_cache(maxsize=16384)
-def _place(
-    scheme: str,
-    host: str,
-    authority: str,
-    identity_host: str,
-    group: str | None,
-    branch: str,
-    partition_policy: str,
-    assignment: str,
-    buckets: int,
-    forced_key: str,
-) -> Place:
-    """`place_of`, cached: a crawl has few settings, and its hosts come again and again."""
-    if group is None:
-        partition = partition_of(PARTITIONS[partition_policy](identity_host))
-    else:
-        partition = partition_of(f"group:{group}")  # unlike any host: those have a colon only in brackets
-    key = (forced_key or ASSIGNMENTS[assignment](scheme, host, authority, buckets)) + branch
-    return Place(partition, partition + hash64(key), key)
 
 
 def _branch(target: str, parallel_queues: int) -> str:
@@ -200,9 +212,3 @@ def _branch(target: str, parallel_queues: int) -> str:
     end = path.find("/", 1)
     number = int.from_bytes(hash64(path[1:end])) % parallel_queues if end > 1 else 0
     return f"+{number}"
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    """The list, read at its first use: that takes about 40 ms."""
-    return PublicSuffixList(only_icann=True)

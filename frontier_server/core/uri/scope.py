@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..keys import scope_key
 from ..spec.settings import ScopeSettings
 from ..store import Family, Transaction
-from .assign import hash64, partition_of
+from .assign import Places, hash64
 from .canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from .patterns import PatternList
 from .surt import SurtPrefixes, surt_of, surt_prefix
@@ -52,14 +52,14 @@ def requisite(path: str) -> bool:
     return "E" in path[len(path.rstrip("ER")) :]
 
 
-def authority_in_scope(tx: Transaction, crawl: int, host: str, authority: str) -> bool:
+def authority_in_scope(tx: Transaction, places: Places, crawl: int, host: str, authority: str) -> bool:
     """Whether a host (and port, if not the scheme's own) has been added to the scope."""
-    return tx.get(Family.INDEX, scope_key(crawl, partition_of(host), hash64(authority))) is not None
+    return tx.get(Family.INDEX, scope_key(crawl, places.of_host(host), hash64(authority))) is not None
 
 
-def add_authority(tx: Transaction, crawl: int, host: str, authority: str) -> None:
+def add_authority(tx: Transaction, places: Places, crawl: int, host: str, authority: str) -> None:
     """Add a host to the scope."""
-    tx.put(Family.INDEX, scope_key(crawl, partition_of(host), hash64(authority)), b"\x01")
+    tx.put(Family.INDEX, scope_key(crawl, places.of_host(host), hash64(authority)), b"\x01")
 
 
 def parse_authority(text: str) -> tuple[str, str]:

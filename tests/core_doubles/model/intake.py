@@ -132,5 +132,4 @@ def release_due(model: Model, crawl: Crawl) -> None:
 
 def _place(crawl: Crawl, uri: Uri) -> bytes:
     """The order of those that are due at the same time."""
-    partition = places.partition(crawl, uri.site, uri.target)
-    return places.hashed(partition) + places.hashed(uri.identity)
+    return places.partition(crawl, uri.site, uri.target) + places.hashed(uri.identity)

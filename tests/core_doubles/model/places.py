@@ -51,15 +51,16 @@ def identity(crawl: Crawl, site: Site, target: str) -> str:
     return site.uri(target)
 
 
-def partition(crawl: Crawl, site: Site, target: str) -> str:
-    """What says where a URI lives."""
+def partition(crawl: Crawl, site: Site, target: str) -> bytes:
+    """Where a URI lives: 16 bits of its site, and 48 of its host. Groups and domains have their own."""
     host = same_as(crawl, site, target)[0].host
+    domain = ".".join(host.split(".")[-2:])
     for group in crawl.settings.groups:
-        if host in group.hosts:
-            return f"group:{group.name}"
+        if host in group.hosts or same_as(crawl, site, "/page")[0].host in group.hosts:
+            return hashed(f"group:{group.name}")
     if crawl.settings.queues.partition == "registered-domain":
-        return ".".join(host.split(".")[-2:])
-    return host
+        return hashed(domain)
+    return hashed(domain)[:2] + hashed(host)[2:]
 
 
 def queue_key(settings: CrawlSettings, site: Site, target: str) -> str:
@@ -82,7 +83,7 @@ def queue_key(settings: CrawlSettings, site: Site, target: str) -> str:
 def queue_id(crawl: Crawl, site: Site, target: str) -> tuple[bytes, str]:
     """The id of the queue that a URI belongs to by now, and its key."""
     key = queue_key(settings_for(crawl, site, target), site, target)
-    return hashed(partition(crawl, site, target)) + hashed(key), key
+    return partition(crawl, site, target) + hashed(key), key
 
 
 def queue_of(crawl: Crawl, site: Site, target: str) -> Queue:
