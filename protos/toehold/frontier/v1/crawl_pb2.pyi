@@ -1134,7 +1134,7 @@ class QueueSpec(_message.Message):
 
     - `host`: the host as IdentitySpec leaves it.
     - `registered-domain`: for example `example.co.uk`, by the ICANN part of the
-      public suffix list that the frontier comes with. IP addresses and bare
+      public suffix list that the store was made with. IP addresses and bare
       names are their own.
 
     The hosts of a HostGroup are always one partition.
