@@ -55,7 +55,7 @@ endif
 test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus chromium
 	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
-## make check    check style, types, import rules, contract, generated code, diagrams
+## make check    check style, types, import rules, contract, generated code, diagrams, and that mypyc accepts the core
 check: $(SETUP)
 	$(PY) -m ruff check --quiet
 	$(PY) -m ruff format --check --quiet
@@ -63,6 +63,7 @@ check: $(SETUP)
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/buf lint
 	.venv/bin/buf breaking --against tests/kept_releases/$(LAST_RELEASE)/contract.binpb
+	$(PY) tools/native.py --check
 	$(PY) tools/settings.py --check
 	$(PY) tools/protos.py --check
 	$(PY) tools/blocking_client.py --check

@@ -1,13 +1,17 @@
 """Compiles the core with mypyc into the wheel that `make wheel-native` builds.
 
+`python tools/native.py --check` tells whether mypyc accepts the core. It needs no C compiler.
+
 A hook of hatchling's; pyproject.toml leaves it off, so that editable installs and the usual wheel stay pure.
 The wheel has each module as Python, too: Python takes the compiled one where both are there.
 """
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +56,31 @@ def sources() -> list[str]:
     ]
 
 
-def compiled(folder: Path) -> list[Path]:
-    """Compile the core into a folder, as it lies in a wheel; the files. Takes some minutes."""
-    extensions = mypycify(
+def translated(folder: Path) -> Any:
+    """Translate the core into C, in a folder. Returns setuptools' extensions; exits if mypyc refuses it."""
+    return mypycify(
         ["--config-file=pyproject.toml", *sources()],
-        target_dir=str(folder / "c"),
+        target_dir=str(folder),
         multi_file=True,
         group_name="toehold_core",
         debug_level="0",
     )
+
+
+def refusals() -> list[str]:
+    """What mypyc says against the core; its warnings are left out."""
+    said = StringIO()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(said):
+        try:
+            translated(Path(folder))
+        except SystemExit:
+            return [line for line in said.getvalue().splitlines() if ": warning: " not in line]
+    return []
+
+
+def compiled(folder: Path) -> list[Path]:
+    """Compile the core into a folder, as it lies in a wheel; the files. Takes some minutes."""
+    extensions = translated(folder / "c")
     command = Distribution({"name": "toehold-core", "ext_modules": extensions}).get_command_obj("build_ext")
     command.build_lib, command.build_temp = str(folder), str(folder / "o")
     command.ensure_finalized()
@@ -76,3 +96,10 @@ def _inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--check"]:
+        sys.exit("usage: python tools/native.py --check")
+    with _inside(Path(__file__).parents[1]):
+        sys.exit("\n".join(refusals()) or 0)

@@ -39,12 +39,18 @@ def rest_after(
     """
     own, setting = politeness.delay_factor * duration_ms, ""
     if own <= politeness.min_delay_ms:
-        own, setting = politeness.min_delay_ms, f"min_delay_seconds = {politeness.min_delay_ms / 1000:g}"
+        own, setting = (
+            float(politeness.min_delay_ms),
+            f"min_delay_seconds = {politeness.min_delay_ms / 1000:g}",
+        )
     if politeness.adaptive and strain > USUAL_STRAIN:
         own = max(own, LEAST_STRAINED_MS) * strain / USUAL_STRAIN
         setting = f"adaptive, {strain / USUAL_STRAIN:.1f} times the usual rest"
     if own > politeness.max_delay_ms:
-        own, setting = politeness.max_delay_ms, f"max_delay_seconds = {politeness.max_delay_ms / 1000:g}"
+        own, setting = (
+            float(politeness.max_delay_ms),
+            f"max_delay_seconds = {politeness.max_delay_ms / 1000:g}",
+        )
     asked_ms = min(crawl_delay_ms, politeness.max_crawl_delay_ms)
     if asked_ms > own:
         return Rest(asked_ms, f"Crawl-delay = {asked_ms / 1000:g}")
