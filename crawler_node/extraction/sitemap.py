@@ -17,7 +17,9 @@ MAX_ROBOTS_SITEMAPS = 100
 """The most sitemaps taken from one robots.txt."""
 
 _ENTRIES = {"urlset": "url", "sitemapindex": "sitemap"}
-_SITEMAP_LINE = re.compile(rb"[ \t]*+sitemap[ \t]*+:[ \t]*+([^\r\n#]++)", re.IGNORECASE)
+_SITEMAP_LINE = re.compile(  # also misspelt, as Google's parser takes it, or without a colon
+    rb"(?:[ \t]|\xef\xbb\xbf)*+site-?map[^\s:#]*+(?:[ \t]*+:|[ \t])[ \t]*+([^\r\n#]++)", re.IGNORECASE
+)
 # https://www.w3.org/TR/NOTE-datetime, and common mistakes: a blank, no zone, or no colon in the zone.
 _DATETIME = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?)?)?",

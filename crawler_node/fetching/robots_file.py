@@ -7,7 +7,9 @@ from .decode import coding_note, decoded, holds_nothing, is_text_body
 from .fetch import MAX_ROBOTS_BYTES, MAX_ROBOTS_REDIRECTS, Fetch
 from .outcome import Status, Truncation
 
-_GENEROUS = re.compile(rb"[\s\0]*(?:allow|sitemap)\b", re.IGNORECASE)
+# Names as the frontier and `extraction.sitemap` read them, misspelt or not.
+_GENEROUS = re.compile(rb"(?:[\s\0]|\xef\xbb\xbf)*+(?:allow|site-?map)", re.IGNORECASE)
+_UNWANTED_END = re.compile(rb"(?:\$|[0-9A-Fa-f]?%)*+")  # backwards: an anchor, or half of an escape
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,11 @@ class RobotsFile:
 def robots_file(fetch: Fetch) -> RobotsFile:
     """The file that a fetch of a robots.txt brought.
 
-    A redirect that was not followed, or leads nowhere, means that there is no file. A file that broke off
-    counts as far as it came, unless it is empty: a cut line forbids no less than the whole line, except an
-    `Allow`, which is left out. A file that dripped until the deadline is unavailable, as most of it may be
-    missing. Bytes that are no text, and that no coding explains, are no file either.
+    A redirect that was not followed, or leads nowhere, means that there is no file. A file that broke off, or
+    is longer than MAX_ROBOTS_BYTES, counts as far as it came, unless it is empty: a cut line forbids no less
+    than the whole line, except an `Allow`, which is left out. A file that dripped until the deadline is
+    unavailable, as most of it may be missing. Bytes that are no text, and that no coding explains, are no
+    file either.
     """
     if 300 <= fetch.status < 400:
         leads = fetch.redirect_target is not None
@@ -52,7 +55,7 @@ def robots_file(fetch: Fetch) -> RobotsFile:
     body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES)
     if body is None or not _is_credible(fetch, body):
         return RobotsFile(Status.PROTOCOL_ERROR, reason="the file is no text")
-    if fetch.truncation is Truncation.DISCONNECT:
+    if fetch.truncation in (Truncation.DISCONNECT, Truncation.LENGTH) or len(body) >= MAX_ROBOTS_BYTES:
         body = _without_torn_permission(body)
     return RobotsFile(fetch.status, body)
 
@@ -65,6 +68,11 @@ def _is_credible(fetch: Fetch, body: bytes) -> bool:
 
 
 def _without_torn_permission(body: bytes) -> bytes:
-    """A body without its last, cut line, if that might permit or name more than the whole line would."""
+    """A body without its last, cut line, if that might permit or name more than the whole line would. A rule
+    that remains forbids no less than the whole one.
+    """
     torn = max(body.rfind(b"\r"), body.rfind(b"\n")) + 1
-    return body[:torn] + b"#" + body[torn:] if _GENEROUS.match(body, torn) else body
+    if _GENEROUS.match(body, torn):
+        return body[:torn] + b"#" + body[torn:]
+    unwanted = _UNWANTED_END.match(body[torn:][::-1])
+    return body[: len(body) - (unwanted.end() if unwanted is not None else 0)]

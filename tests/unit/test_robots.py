@@ -1,6 +1,8 @@
 """robots.txt: which group is ours, what its rules mean, and how little a hostile one can do."""
 
 import time
+from collections.abc import Iterator
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from frontier_server.core.robotstxt.robots import (
     Rules,
     group_for,
 )
-from frontier_server.core.uri.canonical import MAX_URI_BYTES
+from frontier_server.core.uri.canonical import MAX_URI_BYTES, canonical
 
 LONGEST_ESCAPE = len("%F0%9F%98%80")
 
@@ -123,8 +125,52 @@ def test_every_end_of_line_is_one(end: str) -> None:
     assert not allows(end.join(["User-agent: *", "Disallow: /a", "Allow: /a/b"]), "/a")
 
 
-def test_a_byte_order_mark_does_not_hide_the_first_line() -> None:
+def test_a_byte_order_mark_does_not_hide_a_line() -> None:
+    """Nor one amid the file, where two files were joined."""
     assert not allows(b"\xef\xbb\xbfUser-agent: *\nDisallow: /\n", "/x")
+    assert not allows(b"User-agent: other\nDisallow:\n\n\xef\xbb\xbfUser-agent: *\nDisallow: /\n", "/x")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["User agent: *", "useragent: *", "USER AGENT :*", "User-agent *", "User-agents: *", "user-agent\t*"],
+)
+def test_a_misspelt_user_agent_line_begins_a_group(line: str) -> None:
+    """As for Google's parser."""
+    assert not allows(f"{line}\nDisallow: /a\n", "/a")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Dissallow: /a",
+        "dissalow: /a",
+        "Disalow: /a",
+        "diasllow: /a",
+        "Disallaw:/a",
+        "Disallow /a",
+        "Disallow\t/a # no colon",
+        "Disallow /a:b",
+        "Disallowed: /a",
+        "Disallow all: /a",
+    ],
+)
+def test_a_misspelt_disallow_line_is_one(line: str) -> None:
+    """As for Google's parser."""
+    assert not allows(f"User-agent: *\n{line}\n", "/a:b")
+
+
+@pytest.mark.parametrize(
+    "line", ["Dis: /a", "Disallow", "Disallow /a /b", "No-disallow: /a", "Dis allow: /a", "Host: /a", ": /a"]
+)
+def test_a_line_with_another_name_is_no_rule(line: str) -> None:
+    assert allows(f"User-agent: *\n{line}\n", "/a")
+
+
+def test_a_misspelt_crawl_delay_counts() -> None:
+    for line in ("Crawl delay: 5", "crawldelay:5", "Crawl-delay 5"):
+        assert rules(f"User-agent: *\n{line}\n").crawl_delay_ms == 5_000, line
+    assert allows("User-agent: *\nDisallow: /a\nAllow /a/b\n", "/a/b")
 
 
 def test_blanks_case_and_comments_do_not_matter() -> None:
@@ -207,6 +253,22 @@ ESCAPES = [
     ("/%7Ejoe/", "/~joe/index.html"),
     ("/a%3cd.html", "/a%3Cd.html"),
     ("/%zz", "/%zz"),
+    ("/*?f[", "/list?f%5B0%5D=red"),
+    ("/*?f%5b", "/list?f[0]=red"),
+    ("/100%-off", "/100%25-off"),
+    ("/100%25", "/100%"),
+    ("/*%", "/a%20b"),  # a begun escape is the beginning of any
+    ("/*%e", "/a%E3%83%84"),
+    ("/a%4", "/a%4"),
+    ("/a%4*c", "/a%4xc"),
+    ("/foo/bar?baz=https://foo.bar", "/foo/bar?baz=https%3A%2F%2Ffoo.bar"),
+    ("/foo/bar?baz=https%3a%2f%2Ffoo.bar", "/foo/bar?baz=https://foo.bar"),
+    ("/*https://", "/go?to=https%3A%2F%2Fa.example"),
+    ("/*%2Fadmin", "/go?to=/admin"),
+    ("/*%2Fadmin", "/a%2Fadmin"),
+    ("/*%2F*%2Fadmin", "/a%2Fb?c=/admin"),
+    ("/*%2Fadmin$", "/go?to=/admin"),
+    ("/*?a=%3Fb", "/x?a=?b"),
 ]
 
 
@@ -216,9 +278,35 @@ def test_escapes_are_compared_by_what_they_stand_for(pattern: str, target: str) 
     assert disallows(pattern, target)
 
 
-@pytest.mark.parametrize(("pattern", "target"), [("/a%2Fb", "/a/b"), ("/a/b", "/a%2Fb"), ("/a%25", "/a%")])
-def test_an_escaped_slash_is_no_slash(pattern: str, target: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "target"),
+    [
+        ("/a%2Fb", "/a/b"),
+        ("/a/b", "/a%2Fb"),
+        ("/a%3Fb", "/a?b"),
+        ("/*?b", "/a%3Fb"),
+        ("/*%3Fb", "/a?b"),
+        ("/*%2Fb", "/a/b?c"),
+        ("/*%2Fb$", "/a/b"),
+        ("/*%2Fb*/c", "/a?b/c"),
+    ],
+)
+def test_an_escaped_delimiter_of_a_path_is_no_delimiter(pattern: str, target: str) -> None:
     assert not disallows(pattern, target)
+
+
+@pytest.mark.parametrize(
+    ("line", "target"),
+    [
+        (b"/caf\xe9/", "/caf%E9/"),
+        (b"/caf%e9/", "/caf%E9/"),
+        (b"/\xe3\x83", "/%E3%83%84"),
+        (b"/\xff\xfe/", "/%FF%FE/"),
+    ],
+)
+def test_octets_that_are_no_utf_8_stand_for_themselves(line: bytes, target: str) -> None:
+    """RFC 9309, 2.2.2: octets outside ASCII are percent-encoded, whatever they are."""
+    assert not allows(b"User-agent: *\nDisallow: " + line, target)
 
 
 @pytest.mark.parametrize(
@@ -245,6 +333,97 @@ def test_a_reserved_character_and_its_escape_are_the_same() -> None:
         ):
             differ.append(mark)
     assert not differ
+
+
+# The places of a character, raw or escaped: a rule, and a URL that it must or must not match.
+PLACES = [
+    ("/x{}y", "/x{}y/page"),
+    ("/x?q={}y", "/x?q={}y&z"),
+    ("/*{}y", "/z/x{}y"),
+    ("/*{}y$", "/z/x{}y"),
+    ("/*?q{}y", "/z?q{}y"),
+    ("/*q*{}y", "/z?q=x{}y"),
+]
+CHARACTERS = [chr(code) for code in range(1, 128) if chr(code) not in "\t\n\r#"] + list("éßツ😀\xa0\u2028")
+
+
+def fetched(target: str) -> str:
+    """The path and query that are fetched for a link."""
+    return canonical(f"http://alpha.example{target}").target
+
+
+def spelt(character: str) -> Iterator[tuple[str, str, str, str]]:
+    """A rule and a target with a place for a character, and the character in each, raw or escaped."""
+    escaped = "".join(f"%{octet:02X}" for octet in character.encode())
+    forms = (character, escaped, escaped.lower())
+    for (pattern, target), in_rule, in_url in product(PLACES, forms, forms):
+        yield pattern, target, in_rule, in_url
+
+
+@pytest.mark.parametrize("character", CHARACTERS, ids=lambda character: f"{ord(character):#x}")
+def test_every_character_is_the_same_raw_and_escaped_in_rules_and_urls(character: str) -> None:
+    """RFC 9309, 2.2.2. But a raw `*` is no character, nor is a raw `/` or `?` of a path."""
+    differ = []
+    for pattern, target, in_rule, in_url in spelt(character):
+        in_path = "?" not in target
+        if in_rule == "*" or (in_path and in_url == "\\"):  # which browsers turn into a slash
+            continue
+        if in_path and character in "/?" and (in_rule == character) is not (in_url == character):
+            continue
+        wanted = fetched(target.format(in_url))
+        if not disallows(pattern.format(in_rule), wanted):
+            differ.append((pattern.format(in_rule), wanted))
+    assert not differ
+
+
+def test_groups_that_an_older_server_stored_are_read_anew() -> None:
+    """It escaped what is no printable ASCII, and no other character."""
+    stored = Rules("disallow:/*?f[\ndisallow:/a|b%20c\nallow:/a%7cb%20c/d\ncrawl-delay:2")
+    assert [stored.allows(each) for each in ("/x?f%5B", "/a%7Cb%20c", "/a|b%20c/d")] == [False, False, True]
+    assert stored.crawl_delay_ms == 2_000
+
+
+def protego_is_wrong(character: str, in_rule: str, in_url: str, in_query: bool) -> bool:
+    """Whether protego's answer breaks RFC 9309, 2.2.2.
+
+    Its example has `https://` in a query equal `https%3A%2F%2F`. A `?` that is no delimiter is data: the
+    examples keep `/` and `?` of a path unescaped. And a `%` that begins no escape is one, and is escaped.
+    """
+    if character == "/":
+        return in_query
+    if character == "?":
+        return not in_query
+    return character == "%" and (in_rule == "%") is not (in_url == "%")
+
+
+@pytest.mark.parametrize("character", CHARACTERS, ids=lambda character: f"{ord(character):#x}")
+def test_an_independent_parser_agrees_on_every_character(character: str) -> None:
+    """Raw and escaped, in rules and URLs, but where protego is wrong."""
+    differ = []
+    for pattern, target, in_rule, in_url in spelt(character):
+        if in_rule in "\x0b\x0c\x1c\x1d\x1e\u2028":  # ends of lines for protego, but not in RFC 9309
+            continue
+        if protego_is_wrong(character, in_rule, in_url, "?" in target):
+            continue
+        body = f"User-agent: *\nDisallow: {pattern.format(in_rule)}\n"
+        wanted = fetched(target.format(in_url))
+        theirs = Protego.parse(body).can_fetch(f"http://alpha.example{wanted}", "toehold")
+        if allows(body, wanted) is not theirs:
+            differ.append((pattern.format(in_rule), wanted, theirs))
+    assert not differ
+
+
+@given(st.text(alphabet="ab/?&=[]|^~.-_:@$%4fE é", max_size=12))
+def test_a_rule_that_is_a_url_forbids_that_url(text: str) -> None:
+    wanted = fetched(f"/{text}")
+    assert disallows(wanted.replace("$", "%24"), wanted)
+
+
+@given(st.text(alphabet="ab/?&=[]|%2FfE5", max_size=12), st.text(alphabet="ab/?&=[]|%2FfE5", max_size=12))
+def test_a_rule_with_wildcards_around_a_text_finds_it_in_every_url(before: str, text: str) -> None:
+    wanted = fetched(f"/{before}{text}/b")
+    if text and text in wanted:
+        assert disallows(f"/*{text}*b", wanted), wanted
 
 
 # Crawl-delay.
@@ -398,7 +577,7 @@ def test_wildcards_are_matched_without_backtracking() -> None:
             return super().find(*wanted)  # type: ignore[arg-type]
 
     (rule,) = Rules("disallow:/" + "*a" * MAX_WILDCARDS + "*b")._rules
-    assert not rule.matches(Target("/" + "a" * 8_000))
+    assert not rule.matches(Target("/" + "a" * 8_000), 8_001)
     assert len(found) <= MAX_WILDCARDS + 1
 
 
@@ -410,7 +589,10 @@ def test_the_costliest_question_has_an_end(length: int) -> None:
     """A rule may compare each character of its longest part with each of a target; all rules are asked."""
     lines = "".join(f"Disallow: /*{'a' * length}b{number}\n" for number in range(MAX_RULES))
     asked = rules(("User-agent: *\n" + lines).encode()[:MAX_BODY_BYTES])
-    compared = sum(max(map(len, rule.parts[1:]), default=0) for rule in asked._rules) * MAX_URI_BYTES
+    longest = (
+        max((len(each) for part in rule.parts[1:] for each in set(part)), default=0) for rule in asked._rules
+    )
+    compared = sum(longest) * MAX_URI_BYTES
     assert compared <= MOST_COMPARISONS
 
 

@@ -58,6 +58,11 @@ def test_codings_that_can_be_undone_are() -> None:
         (RULES + b"Disallow: /oth", RULES + b"Disallow: /oth"),
         (RULES + b"Allow: /clo", RULES + b"#Allow: /clo"),
         (RULES + b" ALLOW:", RULES + b"# ALLOW:"),
+        (RULES + b"Allowed: /clo", RULES + b"#Allowed: /clo"),
+        (RULES + b"\xef\xbb\xbfAllow /clo", RULES + b"#\xef\xbb\xbfAllow /clo"),
+        (RULES + b"Site-map: http://h/ma", RULES + b"#Site-map: http://h/ma"),
+        (RULES + b"Disallow: /a$", RULES + b"Disallow: /a"),  # of /a$b
+        (RULES + b"Disallow: /a%4", RULES + b"Disallow: /a"),  # of /a%41
         (RULES + b"Sitemap: http://h/ma", RULES + b"#Sitemap: http://h/ma"),
         (b"Allow: /", b"#Allow: /"),
         (RULES + b"Allow: /open\n", RULES + b"Allow: /open\n"),
@@ -70,6 +75,13 @@ def test_of_a_file_that_breaks_off_counts_what_came_and_nothing_that_a_cut_permi
     """RFC 9309 2.3.1.1: the rules that could be parsed are followed."""
     coding = "gzip" if sent.startswith(b"\x1f") else ""
     assert said(sent, coding, Truncation.DISCONNECT) == RobotsFile(200, kept)
+
+
+def test_a_file_that_is_longer_than_is_read_breaks_off() -> None:
+    rest = b"\nAllow: /open"
+    body = b"#" * (MAX_ROBOTS_BYTES - len(rest)) + rest + b"-house"
+    assert said(body[:MAX_ROBOTS_BYTES], truncation=Truncation.LENGTH).body.endswith(b"\n#Allow: /open")
+    assert said(gzip.compress(body), "gzip").body.endswith(b"\n#Allow: /open")
 
 
 def test_a_file_that_breaks_off_is_read_in_time_that_goes_with_its_length() -> None:

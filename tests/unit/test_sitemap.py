@@ -367,11 +367,17 @@ def test_a_line_without_end_is_dropped() -> None:
 def test_robots_txt_names_sitemaps() -> None:
     body = (
         b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /x\rSitemap: http://a.example/s1.xml # main\n"
-        b" SITEMAP :https://b.example/s2.xml\nsitemap: /relative\nSitemap:\nsitemaps: http://a.example/no\n"
+        b" SITEMAP :https://b.example/s2.xml\nsitemap: /relative\nSitemap:\nsitemaps: http://a.example/s3\n"
+        b"Site-map:http://a.example/s4\nSitemap http://a.example/s5\n\xef\xbb\xbfSitemap: http://a.example/s6\n"
+        b"A sitemap: http://a.example/no\nSite map: http://a.example/no\n"
         b"Sitemap: http://a.example/s1.xml\nSitemap: http://a.example/\xff\xc3\xa9"
     )
-    found = ["http://a.example/s1.xml", "https://b.example/s2.xml", "http://a.example/%EF%BF%BD%C3%A9"]
-    assert sitemaps_of_robots(body) == found
+    assert sitemaps_of_robots(body) == [
+        "http://a.example/s1.xml",
+        "https://b.example/s2.xml",
+        *(f"http://a.example/s{number}" for number in range(3, 7)),
+        "http://a.example/%EF%BF%BD%C3%A9",
+    ]
 
 
 def test_the_sitemaps_of_a_robots_txt_are_bounded() -> None:
