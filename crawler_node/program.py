@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from toehold import logs
+from toehold.connections import raise_descriptor_limit
 from toehold.extras import advice, lacking, packages_of
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.options.command import spelt_out
@@ -317,6 +318,7 @@ def main(**given: Any) -> None:
     if options.worker is None:  # its supervisor has warned
         warn_of_unknown_variables(main, f"{VARIABLES}_")
     manager = ServiceManager.of_process()
+    raise_descriptor_limit()  # each page takes some that is being fetched, and so does each caller
     server = bound_server(options)
     if options.processes is not None and options.worker is None:
         if lacking("node"):  # its workers could not tell

@@ -7,7 +7,6 @@ nothing acknowledged is lost); 6 the store is damaged (`--salvage`); 7 with
 """
 
 import re
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -22,6 +21,7 @@ from toehold.access.callers import Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
 from toehold.access.server_tls import ServerTls
+from toehold.connections import raise_descriptor_limit
 from toehold.extras import advice, lacking
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.options.command import Program
@@ -35,6 +35,7 @@ from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, 
 from .core.errors import OtherFormat, StoreCorrupt
 from .core.store import StoreDamaged, StoreFailed
 from .data_directory import open_data, open_data_unchanged
+from .descriptors import MIN_DESCRIPTORS
 from .grpc_log import leave_out_callers_doings
 from .listening import CannotListen
 from .log_check import CannotKeep
@@ -44,7 +45,6 @@ from .stores.rocks import StoreUnavailable
 from .stores.unchanged import StoreInUse
 
 VARIABLES = "TOEHOLD_FRONTIER"
-MIN_DESCRIPTORS = 64
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7
 WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
 
@@ -289,19 +289,14 @@ def _salvage(config: Config) -> None:
 
 
 def _raise_descriptor_limit() -> None:
-    """Raise the process's limit of descriptors to the hard limit: each connection and open file takes one.
-
-    With too few at the start, gRPC would end the process without a message.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        soft = hard
-    except (OSError, ValueError) as problem:
-        _log.warning("descriptor_limit_not_raised", limit=soft, problem=str(problem))
-    if soft != resource.RLIM_INFINITY and soft < MIN_DESCRIPTORS:
+    """Raise the process's limit of descriptors. With too few at the start, gRPC would end the process without
+    a message."""
+    limit, problem = raise_descriptor_limit()
+    if problem:
+        _log.warning("descriptor_limit_not_raised", limit=limit, problem=problem)
+    if limit < MIN_DESCRIPTORS:
         _exit(
-            EXIT_USAGE, f"the limit of open files (ulimit -n) must be at least {MIN_DESCRIPTORS}, got {soft}"
+            EXIT_USAGE, f"the limit of open files (ulimit -n) must be at least {MIN_DESCRIPTORS}, got {limit}"
         )
 
 

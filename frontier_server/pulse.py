@@ -24,7 +24,7 @@ class Pulse:
     def __init__(
         self,
         ask: Callable[[], Awaitable[object]],
-        tell_health: Callable[[bool], Awaitable[None]],
+        tell_health: Callable[[bool], None],
         manager: ServiceManager,
         patience_s: float = PATIENCE_S,
     ) -> None:
@@ -49,10 +49,10 @@ class Pulse:
             done, _ = await asyncio.wait((asked,), timeout=self._patience_s)
             if not done:
                 _log.error("not_answering", seconds=self._patience_s)
-                await self._tell_health(False)
+                self._tell_health(False)
                 await asyncio.wait((asked,))
                 _log.warning("answers_again")
-                await self._tell_health(True)
+                self._tell_health(True)
             asked.result()
         finally:
             asked.cancel()

@@ -4,15 +4,15 @@ import asyncio
 import socket
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import structlog
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold.access.callers import Callers
 from toehold.access.server_tls import ServerTls
+from toehold.connections import connection_options
+from toehold.open_services import add_open_services
 from toehold.service_manager import ServiceManager
 from toehold.tracing import tracer_of
 
@@ -21,6 +21,7 @@ from .clock import Clock, wall_ms
 from .config import Config
 from .crawl_log import CrawlLogs
 from .data_directory import recover
+from .descriptors import connections
 from .exchange import Exchange
 from .listening import CannotListen, listen
 from .pulse import Pulse
@@ -29,10 +30,9 @@ from .service import (
     MAX_CALLS,
     MAX_RECEIVED_BYTES,
     Gate,
-    Guarded,
     LeaseTraces,
-    add_reflection,
     core_kind,
+    refuse_openly,
     register,
     service_names,
     version,
@@ -47,6 +47,7 @@ GRACE_S = 3.0
 NO_THREAD = "can't start new thread"  # Python's message
 MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
+MAX_CALLS_OF_CONNECTION = 1_000  # a client keeps further calls until others have ended
 ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
 EXPIRY_CHECK_S, SOON = 12 * 3600.0, timedelta(days=14)
@@ -100,7 +101,8 @@ async def _serve(
         read_only=config.read_only,
     )
     crawl_logs = CrawlLogs(runner, config.data)
-    server, health_service = await _server()
+    server = _server()
+    health = add_open_services(server, service_names(), refuse_openly)
     gate = Gate(callers)
     tracer = traces = None
     if not config.read_only:  # it gives out no leases
@@ -119,7 +121,7 @@ async def _serve(
     await server.start()
     logging_task = None if config.read_only else runner.tasks.keep("crawl log", crawl_logs.run())
     runner.tasks.keep("watch of the clock", _watch_clock(clock))
-    pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), partial(_tell, health_service), manager)
+    pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), health.tell, manager)
     runner.tasks.keep("pulse", pulse.run())
     if tls is not None:
         runner.tasks.keep("watch of the certificate", _watch_certificate(tls))
@@ -144,7 +146,7 @@ async def _serve(
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     manager.stopping("Stopping")
-    await health_service.enter_graceful_shutdown()
+    health.end()
     if console_task is not None:
         await runner.tasks.end(console_task)
     if logging_task is not None:
@@ -185,13 +187,13 @@ async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "Fronti
         ) from problem
 
 
-async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
-    server = grpc.aio.server(
+def _server() -> grpc.aio.Server:
+    return grpc.aio.server(
         options=[
             ("grpc.so_reuseport", 0),  # so that a taken port is an error
+            *connection_options(connections(), MAX_CALLS_OF_CONNECTION),
             ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
             ("grpc.max_send_message_length", MAX_SENT_BYTES),
-            ("grpc.http2.bdp_probe", 0),
             # Beyond these, gRPC would silently cancel calls that wait to be taken up.
             ("grpc.server.max_pending_requests", MAX_PENDING),
             ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
@@ -200,20 +202,6 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ]
     )
-    names = service_names()
-    health_service = health.aio.HealthServicer()
-    guarded: Any = Guarded(server)
-    health_pb2_grpc.add_HealthServicer_to_server(health_service, guarded)
-    await _tell(health_service, True)
-    add_reflection(guarded, (*names, health.SERVICE_NAME), asynchronous=True)
-    return server, health_service
-
-
-async def _tell(health_service: health.aio.HealthServicer, serving: bool) -> None:
-    """Let health say whether the frontier serves."""
-    answer = health_pb2.HealthCheckResponse
-    for name in ("", *service_names()):
-        await health_service.set(name, answer.SERVING if serving else answer.NOT_SERVING)
 
 
 async def _drained(runner: Runner) -> None:

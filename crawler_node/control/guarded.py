@@ -3,8 +3,10 @@ no message for an error of the node, and log each."""
 
 import functools
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -17,6 +19,10 @@ from toehold.request_ids import given_request_id
 MAX_REQUEST_BYTES = 64 * 1024
 """The longest request that is taken: requests hold some numbers, or a name."""
 
+RECEIVE_S = 10.0
+"""The time that a request may take. Its caller holds a thread meanwhile."""
+
+_WATCH = "Watch"
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 Refuse = Callable[[str, grpc.ServicerContext], object]
@@ -39,12 +45,21 @@ def keep_log_clean() -> None:
 class Guarded:
     """Stands in for a server while services are added to it, and guards their handlers."""
 
-    def __init__(self, server: grpc.Server, refuse: Refuse, admit: Admit, others: ThreadPoolExecutor) -> None:
-        """`others` works for services that everybody may ask, whose silent callers hold up no others then."""
+    def __init__(
+        self,
+        server: grpc.Server,
+        refuse: Refuse,
+        admit: Admit,
+        pools: Mapping[str, ThreadPoolExecutor],
+        admit_watch: Callable[[grpc.ServicerContext], object],
+    ) -> None:
+        """`pools` work for services that everybody may ask, by their names: silent callers hold up no others
+        then. `admit_watch` ends a watch of the health unless there is room for it; then it raises."""
         self._server = server
-        self._others = others
+        self._pools = pools
         self._refuse = refuse
         self._admit = admit
+        self._admit_watch = admit_watch
 
     def add_generic_rpc_handlers(self, handlers: object) -> None:
         """Does nothing, as the same handlers also come as registered ones."""
@@ -54,7 +69,7 @@ class Guarded:
         guarded = {
             name: self._guarded(f"{service}/{name}", handler)
             if f"{service}/{name}" in ROLES
-            else self._open(f"{service}/{name}", handler)
+            else self._open(service, name, handler)
             for name, handler in handlers.items()
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, guarded),))
@@ -71,14 +86,15 @@ class Guarded:
             request_id = given_request_id(context.invocation_metadata())
             with bound_contextvars(method=method.rpartition("/")[2], request_id=request_id):
                 self._admit(method, context)
-                data = next(requests, None)
+                with _in_time(context):
+                    data = next(requests, None)
                 if data is None:
                     return self._refuse("the call ended without a message; it must send one", context)
                 return behaviour(self._decoded(decode, data, context), context)
 
         return grpc.stream_unary_rpc_method_handler(guarded, None, handler.response_serializer)
 
-    def _open(self, method: str, handler: Any) -> Any:
+    def _open(self, service: str, name: str, handler: Any) -> Any:
         """A handler that is given bytes. Lines that are logged within it name the call."""
         kind = next(each for each in _KINDS if getattr(handler, each) is not None)
         behaviour, decode = getattr(handler, kind), handler.request_deserializer
@@ -87,14 +103,25 @@ class Guarded:
         @functools.wraps(behaviour)
         def opened(request: Any, context: grpc.ServicerContext, *more: Any) -> Any:
             request_id = given_request_id(context.invocation_metadata())
-            with bound_contextvars(method=method.rpartition("/")[2], request_id=request_id):
+            with bound_contextvars(method=name, request_id=request_id):
                 if handler.request_streaming:
-                    each = (self._decoded(decode, data, context) for data in request)
-                    return behaviour(each, context, *more)
+                    return behaviour(self._each(decode, request, context), context, *more)
+                if name == _WATCH:
+                    self._admit_watch(context)
                 return behaviour(self._decoded(decode, request, context), context, *more)
 
-        vars(opened)["experimental_thread_pool"] = self._others  # gRPC reads it
+        vars(opened)["experimental_thread_pool"] = self._pools[service]  # gRPC reads it
         return handler._replace(request_deserializer=None, **{kind: opened})
+
+    def _each(
+        self, decode: Callable[[bytes], Any], requests: Iterator[bytes], context: grpc.ServicerContext
+    ) -> Iterator[Any]:
+        while True:
+            with _in_time(context):
+                data = next(requests, None)
+            if data is None:
+                return
+            yield self._decoded(decode, data, context)
 
     def _decoded(self, decode: Callable[[bytes], Any], data: bytes, context: grpc.ServicerContext) -> Any:
         if len(data) > MAX_REQUEST_BYTES:
@@ -103,3 +130,15 @@ class Guarded:
             return decode(data)
         except DecodeError:
             return self._refuse("the request is no message of this call", context)
+
+
+@contextmanager
+def _in_time(context: grpc.ServicerContext) -> Iterator[None]:
+    """Cancels a call whose message does not arrive in time."""
+    patience = threading.Timer(RECEIVE_S, context.cancel)
+    patience.daemon = True
+    patience.start()
+    try:
+        yield
+    finally:
+        patience.cancel()

@@ -15,15 +15,23 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold.access.denials import AccessDenied, PermissionDenied
 from toehold.addresses import Address, parsed_address
+from toehold.connections import connection_options, descriptor_limit
 from toehold.node.v1 import node_pb2, node_pb2_grpc
+from toehold.reflection import SERVICES as REFLECTION_SERVICES
 from toehold.reflection import add_reflection
 
 from .access import Access, CallerLimit
-from .guarded import Guarded, keep_log_clean
+from .guarded import MAX_REQUEST_BYTES, Guarded, keep_log_clean
 from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker
+from .watches import TooManyWatches, Watches
 
 MAX_CALLS, MAX_OTHER_CALLS = 16, 4
-"""The most calls of NodeService at a time, and of health and reflection."""
+"""The most calls of NodeService that are worked on at a time, and of health, and of reflection."""
+
+MAX_CONNECTIONS, MAX_CALLS_OF_CONNECTION = 64, 32
+"""A node's callers are operators and its supervisor; its descriptors are for the pages that it fetches."""
+
+_SHARE = 8  # of the descriptors, connections take at most one in so many
 
 SERVICE = node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
 
@@ -69,8 +77,19 @@ class NodeServer:
     def __init__(self, access: Access | None = None) -> None:
         self._access = access or Access()
         self._calls = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="service")
-        self._other_calls = ThreadPoolExecutor(MAX_OTHER_CALLS, thread_name_prefix="health")
-        self._server = grpc.server(self._calls, options=[("grpc.so_reuseport", 0)])
+        self._health_calls = ThreadPoolExecutor(MAX_OTHER_CALLS, thread_name_prefix="health")
+        self._reflection_calls = ThreadPoolExecutor(MAX_OTHER_CALLS, thread_name_prefix="reflection")
+        self._watches = Watches()
+        connections = min(MAX_CONNECTIONS, descriptor_limit() // _SHARE)
+        self._server = grpc.server(
+            self._calls,
+            options=[
+                ("grpc.so_reuseport", 0),
+                *connection_options(connections, MAX_CALLS_OF_CONNECTION),
+                # Longer messages are refused unread; those between the two limits here, with a reason.
+                ("grpc.max_receive_message_length", 2 * MAX_REQUEST_BYTES),
+            ],
+        )
         self._health = health.HealthServicer()
         self.address = ""
         """Where it listens, HOST:PORT; empty before `bind`."""
@@ -96,7 +115,11 @@ class NodeServer:
             self._server,
             lambda wrong, context: _abort(BadValue(wrong), context),
             self._admit,
-            self._other_calls,
+            {
+                health.SERVICE_NAME: self._health_calls,
+                **dict.fromkeys(REFLECTION_SERVICES, self._reflection_calls),
+            },
+            self._admit_watch,
         )
         node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(handler), guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
@@ -115,7 +138,7 @@ class NodeServer:
     def stop(self) -> None:
         """Ends the server and its running calls."""
         self._server.stop(None).wait()
-        for pool in (self._calls, self._other_calls):
+        for pool in (self._calls, self._health_calls, self._reflection_calls):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _admit(self, method: str, context: grpc.ServicerContext) -> None:
@@ -127,6 +150,12 @@ class NodeServer:
             _refuse(code, denial.reason, str(denial), context)
         except CallerLimit as limit:
             _refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, limit.reason, str(limit), context, limit.retry_ms)
+
+    def _admit_watch(self, context: grpc.ServicerContext) -> None:
+        try:
+            self._watches.admit(context)
+        except TooManyWatches as full:
+            _refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, full.reason, str(full), context, full.retry_ms)
 
     def _tell(self, serving: bool) -> None:
         answer = health_pb2.HealthCheckResponse

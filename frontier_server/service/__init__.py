@@ -3,20 +3,18 @@
 import grpc
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
-from toehold.reflection import add_reflection
 
 from ..checkpoints import Checkpoints
 from ..config import Config
 from ..crawl_log import CrawlLogs
 from ..exchange import Exchange
-from .answering import core_kind, version
+from .answering import core_kind, refuse_openly, version
 from .arrivals import MAX_CALLS, MAX_RECEIVED_BYTES, Arrivals
 from .callers import CallerRpcs
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
 from .fetching import FrontierService
 from .gate import Gate
-from .guarded import Guarded
 from .importing import ImportRpcs
 from .jobs import JobRpcs
 from .outcomes import OutcomeRpcs
@@ -33,10 +31,9 @@ __all__ = [
     "FrontierAdminService",
     "FrontierService",
     "Gate",
-    "Guarded",
     "LeaseTraces",
-    "add_reflection",
     "core_kind",
+    "refuse_openly",
     "register",
     "service_names",
     "version",

@@ -15,12 +15,13 @@ from google.protobuf.message import Message
 
 from toehold.access.denials import AccessDenied
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
+from toehold.open_services import MAX_REQUEST_BYTES, NotServed, NotThisCall, TooLarge, TooMany
 
 from .. import status, wire
 from ..checkpoints import Checkpoints
 from ..config import Config
 from ..core.core import Core
-from ..core.errors import FrontierError, InvalidRequest
+from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
 from ..core.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
@@ -155,6 +156,18 @@ async def abort(context: Context, problem: FrontierError | Refused | Closing | A
             grpc.StatusCode.UNAVAILABLE, problem.reason, str(problem), request_id=request_id()
         )
     await context.abort(code, message, trailer)
+
+
+async def refuse_openly(context: Context, problem: NotServed) -> NoReturn:
+    """End a call of health or reflection with the status of a refusal."""
+    if isinstance(problem, TooLarge):
+        await abort(context, BatchTooLarge(str(problem), limit=str(MAX_REQUEST_BYTES)))
+    if isinstance(problem, NotThisCall):
+        await abort(context, InvalidRequest(str(problem), field=""))
+    if isinstance(problem, TooMany):
+        await abort(context, Refused("OVERLOADED", str(problem), 1_000))
+    await context.abort(problem.code, str(problem))
+    raise AssertionError("gRPC's abort raises")
 
 
 def request_id() -> str:

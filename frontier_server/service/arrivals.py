@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -21,6 +21,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from toehold.access.denials import AccessDenied
 from toehold.access.roles import ROLES, Role, is_question
+from toehold.receiving import Places
 
 from .. import status
 from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest, ReadOnly
@@ -36,6 +37,7 @@ SMALL_BYTES = 64 * 1024
 MAX_BYTES = 64 * MIB  # of larger requests that are worked on; as many again of calls that wait
 SHORT_BYTES = 1024  # of a waiting call's request; such a request is not counted
 MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches received at once, and the time that each message may take
+HURRIED_S = 2.0  # the time that a batch may take while others wait for its place
 MAX_STREAMS = 8  # of URIs and seeds, at once
 MAX_CALLS = 40_000  # open at once: each waits, or is a stream
 
@@ -54,7 +56,7 @@ class Arrivals:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._receiving = asyncio.Semaphore(MAX_RECEIVING)
+        self._receiving = Places(MAX_RECEIVING, HURRIED_S)
         self._bytes = self._kept_bytes = self._calls = 0
         self._streams: set[_Stream] = set()
 
@@ -208,8 +210,9 @@ class Arrivals:
 
     async def _received_in_turn(self, context: Context) -> bytes:
         """The message of a batch, received when its turn comes."""
-        async with _in_time(), self._receiving:
-            return await _message(context)
+        with _late():
+            async with self._receiving.one(context.peer, RECEIVE_S):
+                return await _message(context)
 
 
 class _Stream:
@@ -249,8 +252,9 @@ class _Stream:
 
 async def _received(context: Context) -> bytes:
     """The one message of a call."""
-    async with _in_time():
-        return await _message(context)
+    with _late():
+        async with asyncio.timeout(RECEIVE_S):
+            return await _message(context)
 
 
 async def _message(context: Context) -> bytes:
@@ -260,11 +264,11 @@ async def _message(context: Context) -> bytes:
     return data
 
 
-@asynccontextmanager
-async def _in_time() -> AsyncIterator[None]:
+@contextmanager
+def _late() -> Iterator[None]:
+    """Raises Refused for a message that does not come in time."""
     try:
-        async with asyncio.timeout(RECEIVE_S):
-            yield
+        yield
     except TimeoutError:
         message = f"the request did not arrive within {RECEIVE_S:g} s; it is slow, or too many arrive"
         raise Refused("OVERLOADED", message, 1_000) from None

@@ -14,7 +14,6 @@ buffer is full. `power_cut` cuts off holes within a log at the start.
 """
 
 import re
-import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ from rocksdict import (
 
 from ..core.opening import WAY_BACK
 from ..core.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
+from ..descriptors import open_files
 from .copying import copy_live
 from .manifest import cut_torn_end
 from .power_cut import mend
@@ -45,7 +45,6 @@ LOG_BYTES = 24 * MIB  # after so many bytes begin a new log, and flush the buffe
 WRITE_BUFFER_BYTES = 64 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 ALL_LOGS_BYTES = 256 * MIB
-MAX_OPEN_FILES = 10_000
 # Flushed buffers are merged into a level of about their size, and from there on piece by piece. With the
 # defaults of RocksDB, 256 and 64 MiB, every four of them rewrote all rows of their family.
 FIRST_LEVEL_BYTES, FILE_BYTES = 64 * MIB, 16 * MIB
@@ -90,12 +89,6 @@ class StoreStatistics:
 
 class StoreUnavailable(StoreFailed):
     """The store cannot be opened: in use, or not writable."""
-
-
-def open_files() -> int:
-    """How many files a store keeps open: at most half of the process's descriptors."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else min(soft // 2, MAX_OPEN_FILES)
 
 
 class RocksStore:

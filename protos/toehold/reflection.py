@@ -13,19 +13,19 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 V1_SERVICE = "grpc.reflection.v1.ServerReflection"
-_SERVICES = (V1_SERVICE, reflection.SERVICE_NAME)
+SERVICES = (V1_SERVICE, reflection.SERVICE_NAME)
 
 
 def add_reflection(server: Any, services: Iterable[str], *, asynchronous: bool) -> None:
     """Let a server, blocking or asynchronous, show these services, by full name, and reflection itself."""
     make: Any = reflection.aio.ReflectionServicer if asynchronous else reflection.ReflectionServicer
-    answer = make((*services, *_SERVICES), pool=_Symbols()).ServerReflectionInfo
+    answer = make((*services, *SERVICES), pool=_Symbols()).ServerReflectionInfo
     handler = grpc.stream_stream_rpc_method_handler(
         answer,
         reflection_pb2.ServerReflectionRequest.FromString,
         reflection_pb2.ServerReflectionResponse.SerializeToString,
     )
-    for service in _SERVICES:
+    for service in SERVICES:
         server.add_registered_method_handlers(service, {"ServerReflectionInfo": handler})
 
 

@@ -166,7 +166,7 @@ async def test_a_batch_that_does_not_arrive_makes_room_for_others(
 
         slow: Any = served.channel.stream_unary(SCHEDULE)
         waiting = [calls.start(slow(nothing())) for _ in range(arrivals.MAX_RECEIVING)]
-        await soon(served.arrivals._receiving.locked, "them to come")
+        await soon(lambda: served.arrivals._receiving.all_taken, "them to come")
         for problem in [await refused(call) for call in waiting]:
             assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         monkeypatch.setattr(arrivals, "RECEIVE_S", PATIENCE_S)

@@ -13,11 +13,12 @@ from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import eventually
 
 from frontier_server import crawl_log
-from frontier_server.program import EXIT_USAGE, MIN_DESCRIPTORS
-from frontier_server.stores.rocks import MAX_OPEN_FILES, open_files
+from frontier_server.descriptors import MAX_OPEN_FILES, MIN_DESCRIPTORS, connections, open_files
+from frontier_server.program import EXIT_USAGE
+from toehold.connections import MOST_CONNECTIONS
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
-FEW, CRAWLS = 200, 300
+FEW, CRAWLS = 256, 300
 
 
 def descriptors(server: ServerProcess) -> int:
@@ -79,18 +80,26 @@ def test_as_few_descriptors_as_it_takes_are_enough_to_serve(tmp_path: Path) -> N
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", program=(limited_program.__file__, "100", "400")) as server:
+    with ServerProcess(tmp_path / "data", program=(limited_program.__file__, "300", "400")) as server:
         assert resource.prlimit(server.child.pid, resource.RLIMIT_NOFILE) == (400, 400)
 
 
 @pytest.mark.parametrize(
-    ("limit", "files"), [(64, 32), (1024, 512), (resource.RLIM_INFINITY, MAX_OPEN_FILES)]
+    ("limit", "files", "most"),
+    [
+        (MIN_DESCRIPTORS, 128, 64),
+        (700, 350, 222),
+        (1024, 512, 384),
+        (20_000, MAX_OPEN_FILES, 20_000 - MAX_OPEN_FILES - 128),
+        (1 << 20, MAX_OPEN_FILES, MOST_CONNECTIONS),
+        (resource.RLIM_INFINITY, MAX_OPEN_FILES, MOST_CONNECTIONS),
+    ],
 )
-def test_the_store_keeps_no_more_files_open_than_half_of_what_there_is(
-    monkeypatch: pytest.MonkeyPatch, limit: int, files: int
+def test_connections_and_the_store_leave_descriptors_for_all_else(
+    monkeypatch: pytest.MonkeyPatch, limit: int, files: int, most: int
 ) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
-    assert open_files() == files
+    assert (open_files(), connections()) == (files, most)
 
 
 async def test_only_so_many_logs_are_open_however_many_have_lines_to_come(

@@ -31,7 +31,7 @@ class Frontier:
         self.asked += 1
         await self.free.wait()
 
-    async def tell_health(self, serves: bool) -> None:
+    def tell_health(self, serves: bool) -> None:
         self.health.append(serves)
 
 

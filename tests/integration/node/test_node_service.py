@@ -224,7 +224,7 @@ def test_bytes_that_are_no_message_are_refused_and_told_in_no_log(
 ) -> None:
     """gRPC by itself would take them for errors of the node."""
     call: Any = served.channel.stream_stream(f"/{path}")
-    for data in (b"\xff" * 50, b"\x0a\x80\x80\x08" + b"x" * 128 * 1024):
+    for data in (b"\xff" * 50, b"\x0a\x80\x80\x06" + b"x" * 96 * 1024):
         answer = call(iter([data]), timeout=PATIENCE_S)
         refused(partial(list, answer), grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE")
     assert not served.run.node.draining and served.health() == health_pb2.HealthCheckResponse.SERVING

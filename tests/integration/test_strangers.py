@@ -1,0 +1,179 @@
+"""Strangers at the ports of frontier, node and gateway: without credentials they stop nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness import hasty_program, strangers
+from frontier_harness.calls import TIMEOUT_S
+from frontier_harness.process import ServerProcess, line_of
+from frontier_harness.raw_calls import Kind, frame, framed, setting
+from frontier_harness.waiting import PATIENCE_S, eventually
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from h2.settings import SettingCodes
+
+from crawler_node.process import service_of
+from toehold.open_services import MAX_WATCHES_OF_CONNECTION
+from toehold.reflection import V1_SERVICE
+
+MIB = 1024 * 1024
+WATCH, CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
+REFLECTION = f"/{V1_SERVICE}/ServerReflectionInfo"
+DESCRIPTORS = 256
+FLOOD_S = 1.0
+CONNECTIONS = {"frontier": 64, "node": 32}
+STRANGERS = 400
+SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+@dataclass
+class Program:
+    """A program that strangers reach."""
+
+    name: str
+    address: str
+    process: subprocess.Popen[str]
+
+    @property
+    def bytes(self) -> int:
+        """The most memory that it has had."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        return int(peak.split()[1]) * 1024
+
+    @property
+    def descriptors(self) -> int:
+        """How many it has open."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def asked(self) -> str:
+        """What a client hears that connects now and asks for its health: SERVING, or why not."""
+        with grpc.insecure_channel(self.address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+            try:
+                answer = health_of(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S)
+            except grpc.RpcError as problem:
+                return str(problem.code())
+        return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+
+
+def health_of(channel: grpc.Channel) -> Any:
+    return health_pb2_grpc.HealthStub(channel)
+
+
+def hasty(module: str) -> tuple[str, ...]:
+    return (hasty_program.__file__, module, str(DESCRIPTORS))
+
+
+@contextmanager
+def frontier(folder: Path) -> Iterator[Program]:
+    with ServerProcess(folder / "data", program=hasty("frontier_server.program")) as server:
+        yield Program("frontier", server.address, server.child)
+        assert server.child.poll() in (None, 0), server.errors.read_text()
+
+
+@contextmanager
+def node(folder: Path) -> Iterator[Program]:
+    flags = ("--pages", str(folder / "pages"), "--frontier", "127.0.0.1:1", "--log-level", "error")
+    command = (sys.executable, *hasty("crawler_node.program"), *flags)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = line_of(process)
+            yield Program("node", service_of(line), process)
+            assert process.poll() in (None, 0), "it has failed"
+        finally:
+            process.kill()
+
+
+PROGRAMS: dict[str, Callable[[Path], Any]] = {"frontier": frontier, "node": node}
+
+
+@pytest.fixture(params=["frontier"])
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Program]:
+    with PROGRAMS[request.param](tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("said", strangers.KINDS.values(), ids=strangers.KINDS.keys())
+def test_more_silent_connections_than_descriptors_keep_nobody_out_for_long(
+    program: Program, said: bytes
+) -> None:
+    with ExitStack() as stack:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        channel = stack.enter_context(grpc.insecure_channel(program.address, options))
+        following = health_of(channel).Watch(health_pb2.HealthCheckRequest(), timeout=4 * PATIENCE_S)
+        assert next(following).status == SERVING
+        before = program.descriptors
+        crowd = stack.enter_context(strangers.connections(program.address, STRANGERS, said))
+        eventually(lambda: crowd.left() <= CONNECTIONS[program.name], "those beyond the most to be closed")
+        assert program.descriptors <= before + CONNECTIONS[program.name]
+        answer = health_of(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S)
+        assert answer.status == SERVING, "who is connected is served on"
+        eventually(lambda: program.asked() == "SERVING", "room for a client that connects now")
+        eventually(lambda: crowd.left() == 0, "the silent ones to be closed")
+        assert following.is_active(), "a call that waits keeps its connection"
+        eventually(lambda: program.descriptors <= before + 1, "their descriptors")
+
+
+@pytest.mark.parametrize("kind", ["resets", "pings", "settings", "windows"])
+def test_a_flood_of_frames_takes_little_memory_and_holds_up_nobody(program: Program, kind: str) -> None:
+    before = program.bytes
+    with ThreadPoolExecutor(4) as threads:
+        floods = [threads.submit(strangers.flood, program.address, WATCH, FLOOD_S, kind) for _ in range(4)]
+        assert program.asked() == "SERVING"
+        assert all(flood.result() for flood in floods)
+    assert program.asked() == "SERVING"
+    assert program.bytes - before < 128 * MIB
+
+
+def test_watches_of_the_health_beyond_the_most_are_refused_or_give_way(program: Program) -> None:
+    """By a connection with more than its share, and by more connections than have room together."""
+    most, each = hasty_program.WATCHES, MAX_WATCHES_OF_CONNECTION
+    with ExitStack() as stack:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+
+        def watches(count: int) -> list[Any]:
+            channel = stack.enter_context(grpc.insecure_channel(program.address, options))
+            return [health_of(channel).Watch(health_pb2.HealthCheckRequest()) for _ in range(count)]
+
+        first = watches(each + 2)
+        for watch in first[:each]:
+            assert next(watch).status == SERVING
+        for watch in first[each:]:
+            with pytest.raises(grpc.RpcError) as refused:
+                next(watch)
+            assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert f"a connection may have {each} watches" in str(refused.value.details())
+        others = [watch for _ in range(most // each) for watch in watches(each)]
+        for watch in others:
+            assert next(watch).status == SERVING
+        for watch in first[:each]:
+            with pytest.raises(grpc.RpcError):
+                next(watch)
+        assert others[-1].is_active() and program.asked() == "SERVING"
+
+
+def test_a_watcher_that_reads_nothing_does_not_keep_the_program_from_its_end(program: Program) -> None:
+    said = strangers.SETTLED + frame(Kind.SETTINGS, 0, 0, setting(SettingCodes.INITIAL_WINDOW_SIZE, 0))
+    said += strangers.unfinished_calls(WATCH, 1, framed(b"")).removeprefix(strangers.SETTLED)
+    with strangers.connections(program.address, 1, said):
+        assert program.asked() == "SERVING"
+        program.process.terminate()
+        assert program.process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize(("path", "part"), [(CHECK, 0), (WATCH, 1_000), (REFLECTION, 0)])
+def test_requests_that_are_never_finished_hold_up_no_question(program: Program, path: str, part: int) -> None:
+    data = framed(bytes(8 * MIB))[: part + 5] if part else b""
+    before = program.bytes
+    with strangers.connections(program.address, 20, strangers.unfinished_calls(path, 30, data)):
+        assert program.asked() == "SERVING"
+    assert program.bytes - before < 64 * MIB
