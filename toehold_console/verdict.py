@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, ExitStatus
 from toehold_client.cli.live.look import Look, seconds_until, time_left
 from toehold_client.cli.live.trouble import LAPSED, absences, troubles
-from toehold_client.cli.setting_names import NAMES
 from toehold_client.cli.text import counted, duration_text, rough_text
 from toehold_client.events import Event
 from toehold_client.spec.plain import seconds_of
@@ -20,10 +18,8 @@ GOOD, WAITING, BAD, ENDED = "good", "waiting", "bad", "ended"
 START_S = 10.0
 """A crawl that has just begun to run need not have a page yet."""
 
-_SETTING = re.compile(r"\b([a-z_]+(?:\.[a-z_]+)*) = ")
-_NAMED = re.compile(r"[a-z0-9. ]+: ")
-_PLACES = ("", "politeness.", "limits.", "queues.", "fetch.")
-_RATE = "; at this rate"
+_PAUSES = "the crawl is pausing: "
+_LIMITED, _HOW_LONG = "Limited by ", ". "
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +43,6 @@ def verdict(look: Look, acts: Sequence[Event] = ()) -> Verdict:
     return _OF_STATE[look.status.state](look, acts)
 
 
-def setting_in(text: str) -> str:
-    """The setting that a sentence of the frontier names, as a spec file names it; empty if it names none."""
-    found = _SETTING.search(text)
-    if found is None:
-        return ""
-    known = set(NAMES.values())
-    return next((f"{place}{found[1]}" for place in _PLACES if f"{place}{found[1]}" in known), "")
-
-
 def _running(look: Look, _: Sequence[Event]) -> Verdict:
     rate = look.statistics.succeeded_per_second
     # Lapsed leases are fetched again by themselves; a node that is silent is trouble in its own right.
@@ -64,7 +51,7 @@ def _running(look: Look, _: Sequence[Event]) -> Verdict:
     if look.why:
         told[0] += _limit(look.why)
     told += filter(None, [time_left(look.statistics), _seeds(look)])
-    pace, setting = "; ".join(told), setting_in(look.why)
+    pace, setting = "; ".join(told), look.statistics.limiting_setting
     if wrong:
         more = f" (and {counted(len(wrong) - 1, 'further problem')})" if len(wrong) > 1 else ""
         return Verdict(BAD, f"Trouble: {wrong[0]}{more}. {pace}", setting)
@@ -82,12 +69,10 @@ def _seeds(look: Look) -> str:
 
 
 def _limit(why: str) -> str:
-    """`, limited by min_delay_seconds = 3 on 12 hosts`: the time that it takes stands elsewhere.
-
-    A reason that does not begin with the name of the limit is a sentence of its own.
-    """
-    names_limit = _NAMED.match(why) is not None
-    return (", limited by " if names_limit else "; ") + why.partition(_RATE)[0].removeprefix("politeness: ")
+    """`, limited by politeness: 12 hosts wait 3 s`: the time that it takes stands elsewhere."""
+    text = why.partition(_HOW_LONG)[0]
+    begin, joint = (1, ", ") if text.startswith(_LIMITED) else (0, "; ")
+    return joint + text[:begin].lower() + text[begin:]
 
 
 def _nascent(look: Look, _: Sequence[Event]) -> Verdict:
@@ -106,6 +91,8 @@ def _empty(look: Look, _: Sequence[Event]) -> Verdict:
 
 
 def _pausing(look: Look, acts: Sequence[Event]) -> Verdict:
+    if look.status.reason and look.why:
+        return Verdict(BAD, f"Pausing: {look.why.removeprefix(_PAUSES)}")
     out = counted(look.statistics.leased_count, "URI")
     return Verdict(WAITING, f"Pausing{_by(look, acts, 'pause')}: {out} still being fetched")
 

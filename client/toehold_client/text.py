@@ -41,6 +41,14 @@ def duration_text(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+LIMITS = {
+    "limits.max_documents": "page limit",
+    "limits.max_bytes": "limit of bytes",
+    "limits.max_elapsed_seconds": "time limit",
+}
+"""The limits of a crawl in words, by the names of their settings."""
+
+
 def status_text(status: CrawlStatus) -> str:
     """`RUNNING`, or `FINISHED (ABORTED), torn down` if there is more to say."""
     state, end = status_names(status)

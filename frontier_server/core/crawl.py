@@ -6,6 +6,7 @@ from heapq import heappop, heappush
 
 from .fetch_policy import FetchPolicies
 from .keys import FetchStatisticsOf, statistics_key
+from .largest import Largest, time_of, uris_of
 from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
@@ -26,7 +27,6 @@ MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
 MAX_STATISTICS = 20_000
 MAX_UNLOGGED = 2_000  # outcomes that memory keeps for the crawl log
-LARGEST_QUEUES = 20  # as in Heritrix
 INTERRUPT_WAIT_MS = 15_000  # nodes hear of it and report the fetches that they broke off
 
 _DEFAULTS = CrawlSettings()
@@ -102,8 +102,8 @@ class Crawl:
         # The latest outcomes that the crawl log lacks, without gaps: its writer need not read the store.
         self.unlogged: deque[tuple[int, OutcomeRow]] = deque(maxlen=MAX_UNLOGGED)
         self.pace = Pace()
-        self.largest: dict[bytes, int] = {}  # the largest queues that were touched → their URIs
-        self._least_of_largest = 0  # a lower bound
+        self.largest = Largest(uris_of)
+        self.longest = Largest(time_of)
         self.excused_ms = 0  # how long the frontier was away, so that nobody could report, since this state
         self.asked = Asked()  # for leases of this crawl
         self.asked_of_any = Asked()  # for leases of any crawl; all crawls share this
@@ -217,10 +217,16 @@ class Crawl:
         return bool(most) and self.leases_out >= most
 
     @property
+    def documents_left(self) -> int | None:
+        """How many documents the limit leaves, those being fetched included; None without a limit."""
+        most = self.settings.limits.max_documents
+        return max(most - self.counters.succeeded, 0) if most else None
+
+    @property
     def documents_full(self) -> bool:
         """Whether successes and leases out fill the document limit."""
-        most = self.settings.limits.max_documents
-        return bool(most) and self.counters.succeeded + self.pages_out >= most
+        left = self.documents_left
+        return left is not None and self.pages_out >= left
 
     @property
     def limited(self) -> bool:
@@ -324,7 +330,8 @@ class Crawl:
     def forget_queue(self, queue: bytes) -> None:
         """Drop a queue that no longer exists."""
         self.recent.pop(queue, None)
-        self.largest.pop(queue, None)
+        self.largest.forget(queue)
+        self.longest.forget(queue)
 
     def forget_logged(self) -> None:
         """Drop the outcomes that the crawl log has."""
@@ -337,17 +344,9 @@ class Crawl:
             self.statistics.clear()
 
     def note_size(self, queue: WorkQueue) -> None:
-        """Update the list of the largest queues."""
-        largest, count = self.largest, queue.row.count
-        if queue.queue in largest or len(largest) < LARGEST_QUEUES:
-            largest[queue.queue] = count
-            self._least_of_largest = min(self._least_of_largest, count)
-        elif count > self._least_of_largest:
-            smallest = min(largest, key=largest.__getitem__)
-            if count > largest[smallest]:
-                del largest[smallest]
-                largest[queue.queue] = count
-            self._least_of_largest = min(largest.values())
+        """Update the lists of the largest queues, and of those that need longest."""
+        self.largest.note(queue)
+        self.longest.note(queue)
 
     def next_due_ms(self) -> int | None:
         """When something is due next: a queue wakes, a future URI is due, a limit or bound is reached."""

@@ -191,6 +191,17 @@ class CrawlView:
 
 
 @dataclass(frozen=True, slots=True)
+class Remaining:
+    """An estimate of what a crawl still needs."""
+
+    least_ms: int
+    most_ms: int
+    last: str = ""  # the host that needs clearly longer than all others
+    limit: str = ""  # the limit that ends the crawl before it has fetched all, as a spec file names it
+    left: int = 0  # URIs that the limit leaves
+
+
+@dataclass(frozen=True, slots=True)
 class StatisticsView:
     """A crawl's statistics."""
 
@@ -210,7 +221,8 @@ class StatisticsView:
     round: int = 0
     limited_by: str = ""  # why it is not going faster
     annotations: Mapping[str, int] = field(default_factory=dict)  # remarks of nodes
-    remaining_ms: tuple[int, int] | None = None  # an estimate of the time that is left, from and to
+    remaining: Remaining | None = None  # an estimate of what it still needs
+    limiting_setting: str = ""  # the setting that limits it
 
 
 @dataclass(frozen=True, slots=True)

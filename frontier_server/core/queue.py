@@ -200,6 +200,7 @@ class WorkQueue:
         "crawl",
         "firsts",
         "free_from",
+        "interval_ms",
         "leases_out",
         "line",
         "nap_ms",
@@ -231,6 +232,7 @@ class WorkQueue:
         # Level → the ordinal of its first URI, None if it is empty. Other levels are unknown.
         self.firsts: dict[int, int | None] = {}
         self.passing: Passing | None = None  # if some of its URIs must wait and others pass
+        self.interval_ms = 0  # the least time from one of its fetches to the next, as of the last; 0: unknown
         self.wake_ms = 0  # while SNOOZED
         self.rest_reason = ""  # while SNOOZED
         self.snooze_serial = 0  # heap entries of earlier snoozes have other serials

@@ -51,6 +51,9 @@ class Settling:
                 host.row.strain, host.row.usual_ms, status, report.duration_ms
             )
         rest = rest_after(report.duration_ms, crawl_delay_ms, politeness, host.row.strain)
+        if not shares(ended.queue, settings):  # hosts that share a queue have intervals of their own
+            own_ms = report.duration_ms if politeness.max_parallel == 1 else 0
+            ended.queue.interval_ms = rest.ms + own_ms
         until_ms, reason = begin_ms + rest.ms, rest.reason
         host.row.overloads = overloads_after(status, host.row.overloads)
         if status in OVERLOADED:

@@ -1,7 +1,5 @@
 """Descriptions of crawls, their events and statistics, queues and nodes."""
 
-from google.protobuf.duration_pb2 import Duration
-
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 from ..core.machines.lifecycle import Input
@@ -90,7 +88,7 @@ def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
 
 def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
     """A crawl's statistics."""
-    counts, queues = view.counts, view.queue_states
+    counts, queues, needs = view.counts, view.queue_states, view.remaining
     elapsed_s = view.elapsed_ms / 1000
     waiting = sum(queues.get(state, 0) for state in (QueueState.INACTIVE, *ACTIVE))
     return crawl_pb2.Statistics(
@@ -111,15 +109,15 @@ def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
         average_succeeded_per_second=counts["succeeded_count"] / elapsed_s if elapsed_s else 0.0,
         average_bytes_per_second=counts["bytes_count"] / elapsed_s if elapsed_s else 0.0,
         average_depth=counts["queued_count"] / waiting if waiting else 0.0,
-        remaining_min_duration=_remaining(view, 0),
-        remaining_max_duration=_remaining(view, 1),
+        remaining_min_duration=None if needs is None else duration(needs.least_ms),
+        remaining_max_duration=None if needs is None else duration(needs.most_ms),
+        remaining_host="" if needs is None else needs.last,
+        remaining_limit="" if needs is None else needs.limit,
+        remaining_uri_count=0 if needs is None else needs.left,
+        limiting_setting=view.limiting_setting,
         annotation_counts=view.annotations,
         **counts,
     )
-
-
-def _remaining(view: StatisticsView, end: int) -> Duration | None:
-    return None if view.remaining_ms is None else duration(view.remaining_ms[end])
 
 
 def queue(view: QueueView) -> admin_pb2.WorkQueue:

@@ -122,7 +122,7 @@ def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow)
         north.kill()
         until_told(
             lambda: plain(terminal.shown)[-4_000:],
-            r"why no node asks for leases \(last asked \d+ s ago\)",
+            r"why No node asks for leases \(last asked \d+ s ago\)",
             r"problems no node is there, so nothing is fetched",
             r"nodes 0 of 2 present, 0 toes; 0 leases north lost \d s ago south lost \d+ s ago",
         )
@@ -153,7 +153,7 @@ def test_after_a_restart_of_the_frontier_a_lost_node_was_seen_when_it_was_seen(s
 
 def test_why_not_faster_names_the_setting_its_value_and_the_time_left(begun: Slow) -> None:
     piped = begun.programs.toehold("watch", *begun.there, "--interval", "0.5")
-    why = r"min_delay_seconds = 0\.8 on 2 hosts; at this rate about \d+ (s|min) for (\d )?\d+ URIs"
+    why = r"Limited by politeness: 2 hosts wait 0\.8 s\. About \d+ (s|min) for \d+ URLs"
     left = r"(\d+ (s |min )?to |about )\d+ (s|min) left"
     with terminal_of(begun.programs) as terminal:
         terminal.toehold("watch", *begun.there, "--interval", "0.3")
@@ -162,5 +162,5 @@ def test_why_not_faster_names_the_setting_its_value_and_the_time_left(begun: Slo
         check_fits(terminal.shown)
         until_told(lambda: piped.said, f"{left} .*{why}")
         status = squeezed(toehold("status", *begun.there).stdout)
-        assert re.search(f"limited by .*{why}", status)
+        assert re.search(f"why not faster {why}", status)
         assert re.search(f"estimate {left}", status)

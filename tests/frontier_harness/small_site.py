@@ -15,8 +15,9 @@ from frontier_harness.waiting import PATIENCE_S
 class SmallSite(ThreadingHTTPServer):
     """Answers `/` with links to pages, which have no links. All its names share the answers.
 
-    `statuses` has the paths whose answer is not 200 OK, `links` what a page shows besides text. A page has
-    an ETag, another one if it is in `changed`, and is answered with 304 to whoever knows it.
+    `statuses` has the paths whose answer is not 200 OK, `links` what a page shows besides text, and `robots`
+    the robots.txt of hosts that have one. A page has an ETag, another one if it is in `changed`, and is
+    answered with 304 to whoever knows it.
     """
 
     daemon_threads = True
@@ -24,6 +25,7 @@ class SmallSite(ThreadingHTTPServer):
     def __init__(self, pages: int) -> None:
         self.statuses = {"/robots.txt": 404}
         self.links: dict[str, str] = {"/": "".join(f'<a href="/page/{n}">{n}</a> ' for n in range(pages))}
+        self.robots: dict[str, str] = {}
         self.changed: set[str] = set()
         self.answer_s = 0.0
         self.requests: list[tuple[str, str]] = []
@@ -83,6 +85,10 @@ class _Answers(BaseHTTPRequestHandler):
             self.close_connection = True  # the node broke off
 
     def _answer(self, site: SmallSite) -> None:
+        robots = site.robots.get(self.headers["Host"].partition(":")[0])
+        if robots is not None and self.path == "/robots.txt":
+            self._send(200, "text/plain", robots.encode())
+            return
         version = "new" if self.path in site.changed else "old"
         etag = f'"{version}"'
         status = site.statuses.get(self.path, 200)
@@ -91,9 +97,13 @@ class _Answers(BaseHTTPRequestHandler):
         if self.path != "/robots.txt":
             site.answered[status] += 1
         body = f"<!DOCTYPE html><title>{self.path} {version}</title>{site.links.get(self.path, '')}".encode()
+        self._send(status, "text/html", body, etag)
+
+    def _send(self, status: int, media_type: str, body: bytes, etag: str = "") -> None:
         self.send_response(status)
-        self.send_header("ETag", etag)
-        self.send_header("Content-Type", "text/html")
+        if etag:
+            self.send_header("ETag", etag)
+        self.send_header("Content-Type", media_type)
         if status != 304:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -191,7 +191,7 @@ def test_the_slowest_queues_come_first_and_what_limits_the_crawl_is_told(stubs: 
     seeds = [seed_of(crawl, f"h{number}.") for number in range(4)]
     stubs.launch(crawl, *seeds, of=spec(politeness=politeness))
     stubs.schedule(crawl, *(f"{seed}more" for seed in seeds))
-    assert stubs.statistics(crawl).limited_by == "no node has asked for leases since the server started"
+    assert stubs.statistics(crawl).limited_by == "No node has asked for leases since the server started"
     leases = stubs.pages(crawl)
     rests_s = [100, 400, 300, 200]
     reports = (report(lease, fetch_duration=seconds(s)) for lease, s in zip(leases, rests_s, strict=True))
@@ -199,4 +199,6 @@ def test_the_slowest_queues_come_first_and_what_limits_the_crawl_is_told(stubs: 
     slowest = stubs.ask("ListSlowestQueues", crawl).queues
     assert [each.queue_key for each in slowest] == [leases[n].queue_key for n in (1, 2, 3, 0)]
     assert {each.state for each in slowest} == {SNOOZED}
-    assert stubs.statistics(crawl).limited_by == "politeness: delay_factor = 1 on 4 hosts"
+    assert stubs.statistics(crawl).limited_by == (
+        "Limited by politeness: 4 hosts wait as long as a fetch takes"
+    )

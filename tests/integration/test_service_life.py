@@ -143,14 +143,14 @@ def test_why_a_crawl_is_not_faster_is_told_in_one_line_while_it_runs_and_not_oth
     stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
     assert not limited_by(stubs)
     stubs.request("t", RUN)
-    assert limited_by(stubs) == "no node has asked for leases since the server started"
+    assert limited_by(stubs) == "No node has asked for leases since the server started"
     (robots,) = stubs.next("t", wait_s=TIMEOUT_S).leases
-    assert limited_by(stubs) == "max_toes = 1 is reached, and 1 queue is ready"
+    assert limited_by(stubs) == "Limited by max_toes = 1: 1 queue is ready"
     stubs.finish(report(robots))
     (robots,) = stubs.next("t", wait_s=TIMEOUT_S).leases
     stubs.finish(report(robots))
     stubs.next("t")
-    assert limited_by(stubs) == "politeness: min_delay_seconds = 1000 on 2 hosts"
+    assert limited_by(stubs) == "Limited by politeness: 2 hosts wait 1000 s"
     stubs.request("t", PAUSE)
     assert not limited_by(stubs)
     stubs.request("t", FINISH)

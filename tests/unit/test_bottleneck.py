@@ -1,6 +1,6 @@
 """Why a crawl that runs is not going faster: a true sentence for each thing that can be in the way."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,23 +61,23 @@ def test_no_node_has_asked_yet() -> None:
     shell = Shell()
     shell.create("crawl", SETTINGS)
     shell.launch("crawl", "http://a/")
-    assert limited_by(shell) == "no node has asked for leases since the server started"
+    assert limited_by(shell) == "No node has asked for leases since the server started"
 
 
 def test_no_node_has_asked_for_a_while() -> None:
     """Also while queues rest: rested, they would wait all the same."""
     shell = crawl("a/", "b/")
     shell.now_ms = START_MS + ASKED_LATELY_MS
-    assert limited_by(shell).startswith("leasing")
+    assert limited_by(shell).startswith("Limited by leasing")
     shell.now_ms += 10_000
-    assert limited_by(shell) == "no node asks for leases (last asked 70 s ago)"
+    assert limited_by(shell) == "No node asks for leases (last asked 70 s ago)"
 
 
 def test_nodes_without_toe_threads() -> None:
     shell = crawl("a/")
     shell.now_ms += ASKED_LATELY_MS
     beat(shell, [])
-    assert limited_by(shell) == "no toe threads: no node asks for leases (last asked 62 s ago)"
+    assert limited_by(shell) == "No toe thread: no node asks for leases (last asked 62 s ago)"
 
 
 # Queues are ready, and wait for those who fetch.
@@ -86,32 +86,32 @@ def test_nodes_without_toe_threads() -> None:
 @pytest.mark.parametrize(
     ("steps", "told"),
     [
-        ({"FETCHING": 2}, "toes: 2 of 2 toe threads are busy, and 3 queues are ready"),
+        ({"FETCHING": 2}, "Limited by toe threads: 2 of 2 are busy, and 3 queues are ready"),
         (
             {"FETCHING": 18, "ABOUT_TO_GET_URI": 2},
-            "toes: 18 of 20 toe threads are busy, and 3 queues are ready",
+            "Limited by toe threads: 18 of 20 are busy, and 3 queues are ready",
         ),
         (
             {"FETCHING": 17, "ABOUT_TO_GET_URI": 3},
-            "leasing: 3 of 20 toe threads are waiting for a URI, and 3 queues are ready",
+            "Limited by leasing: 3 of 20 toe threads are waiting for a URI, and 3 queues are ready",
         ),
         (
             {"WRITING": 2, "FETCHING": 1},
-            "writing: 2 of 3 toe threads are writing pages, and 3 queues are ready",
+            "Limited by writing: 2 of 3 toe threads are writing pages, and 3 queues are ready",
         ),
         (
             {"FINISHING": 2, "FETCHING": 1},
-            "reports: 2 of 3 toe threads are waiting to hand pages over, and 3 queues are ready",
+            "Limited by reports: 2 of 3 toe threads are waiting to hand pages over, and 3 queues are ready",
         ),
         (
             {"EXTRACTING": 2, "FETCHING": 1},
-            "links: 2 of 3 toe threads are looking for links, and 3 queues are ready",
+            "Limited by extraction: 2 of 3 toe threads are looking for links, and 3 queues are ready",
         ),
         (
             {"EXTRACTING": 1, "WRITING": 1, "FETCHING": 1},
-            "toes: 3 of 3 toe threads are busy, and 3 queues are ready",
+            "Limited by toe threads: 3 of 3 are busy, and 3 queues are ready",
         ),
-        ({}, "leasing: 3 queues are ready, and nodes ask for leases"),
+        ({}, "Limited by leasing: 3 queues are ready, and nodes ask for leases"),
     ],
 )
 def test_toe_threads_are_at_work(steps: dict[str, int], told: str) -> None:
@@ -124,7 +124,7 @@ def test_toe_threads_are_at_work(steps: dict[str, int], told: str) -> None:
 def test_one_queue_is_ready() -> None:
     shell = crawl(*hosts(2))
     beat(shell, shell.grants(most=1), FETCHING=1)
-    assert limited_by(shell) == "toes: 1 of 1 toe thread is busy, and 1 queue is ready"
+    assert limited_by(shell) == "Limited by toe threads: 1 of 1 is busy, and 1 queue is ready"
 
 
 def test_toe_threads_are_at_work_for_other_crawls_too() -> None:
@@ -135,7 +135,9 @@ def test_toe_threads_are_at_work_for_other_crawls_too() -> None:
     shell.launch("other", "http://n/", "http://m/")
     grants += shell.grants("other", most=1)
     beat(shell, grants, FETCHING=3)
-    told = "toes: 3 of 3 toe threads are busy, and 1 queue is ready; 2 URIs of other crawls being fetched"
+    told = (
+        "Limited by toe threads: 3 of 3 are busy, and 1 queue is ready; 2 URIs of other crawls being fetched"
+    )
     assert limited_by(shell, "other") == told
 
 
@@ -144,7 +146,9 @@ def test_pages_are_slow() -> None:
     grants = shell.grants(most=2)
     shell.now_ms += 12_000
     beat(shell, grants, FETCHING=2)
-    assert limited_by(shell) == "slow pages: 2 URIs being fetched for 12 s on average, and 3 queues are ready"
+    assert limited_by(shell) == (
+        "Limited by slow pages: 2 URIs being fetched for 12 s on average, and 3 queues are ready"
+    )
 
 
 def test_max_toes_is_reached() -> None:
@@ -152,14 +156,14 @@ def test_max_toes_is_reached() -> None:
     grants = shell.grants()
     assert len(grants) == 2
     beat(shell, grants, FETCHING=2, ABOUT_TO_GET_URI=6)
-    assert limited_by(shell) == "max_toes = 2 is reached, and 3 queues are ready"
+    assert limited_by(shell) == "Limited by max_toes = 2: 3 queues are ready"
 
 
 def test_the_document_limit_is_filled_by_what_is_out() -> None:
     shell = crawl(*hosts(5), limits=LimitSettings(max_documents=2))
     first, _ = shell.grants()
     shell.finish(Report(first.token, fetch_status=200))
-    assert limited_by(shell) == "limit: 1 document fetched and 1 being fetched reach limits.max_documents = 2"
+    assert limited_by(shell) == "Page limit: 1 page fetched and 1 being fetched fill limits.max_documents = 2"
 
 
 def test_what_a_silent_node_did_does_not_count() -> None:
@@ -167,9 +171,9 @@ def test_what_a_silent_node_did_does_not_count() -> None:
     beat(shell, shell.grants(most=2, node="silent"), "silent", WRITING=2)
     shell.now_ms += PERIOD_MS // 2
     beat(shell, shell.grants(most=1), WRITING=1)
-    assert limited_by(shell).startswith("writing: 3 of 3 toe threads")
+    assert limited_by(shell).startswith("Limited by writing: 3 of 3 toe threads")
     shell.now_ms += PERIOD_MS // 2 + 1
-    assert limited_by(shell).startswith("writing: 1 of 1 toe thread")
+    assert limited_by(shell).startswith("Limited by writing: 1 of 1 toe thread")
 
 
 # No queue is ready.
@@ -181,22 +185,22 @@ def test_politeness() -> None:
     shell.finish(*(Report(grant.token, fetch_status=404) for grant in grants[:3]))
     shell.schedule("crawl", *(f"http://h{host}/2" for host in range(5)))
     beat(shell, grants[3:], FETCHING=2, ABOUT_TO_GET_URI=1)
-    assert limited_by(shell) == "politeness: min_delay_seconds = 2 on 3 hosts"
+    assert limited_by(shell) == "Limited by politeness: 3 hosts wait 2 s"
     shell.now_ms += 2_000
-    assert limited_by(shell).startswith("leasing"), "it is about to wake"
+    assert limited_by(shell).startswith("Limited by leasing"), "it is about to wake"
 
 
 def test_fewer_hosts_than_toe_threads() -> None:
     shell = crawl(*hosts(2))
     grants = shell.grants()
-    shell.schedule("crawl", "http://h0/2")
+    shell.schedule("crawl", "http://h0/2", "http://h1/2")
     beat(shell, grants, FETCHING=2, ABOUT_TO_GET_URI=2)
-    assert limited_by(shell) == "few hosts: 2 queues being fetched from, and no other is ready"
+    assert limited_by(shell) == "Limited by few hosts: 2 queues being fetched from, and no other is ready"
     shell.finish(Report(grants[0].token, fetch_status=404))
-    assert limited_by(shell) == "few hosts for 4 toe threads: min_delay_seconds = 2 on 1 host"
+    assert limited_by(shell) == "Limited by politeness: h0 waits 2 s"
     shell.now_ms += 1
     shell.finish(Report(grants[1].token, fetch_status=404))
-    assert limited_by(shell).endswith("min_delay_seconds = 2 on 2 hosts")
+    assert limited_by(shell) == "Limited by politeness: 2 hosts wait 2 s"
 
 
 def test_all_queues_are_fetched_from_and_pages_are_slow() -> None:
@@ -205,7 +209,7 @@ def test_all_queues_are_fetched_from_and_pages_are_slow() -> None:
     shell.now_ms += 40_000
     beat(shell, grants, FETCHING=1, ABOUT_TO_GET_URI=3)
     told = (
-        "slow pages: 1 URI being fetched for 40 s on average; "
+        "Limited by slow pages: 1 URI being fetched for 40 s on average; "
         "1 queue being fetched from, and no other is ready"
     )
     assert limited_by(shell) == told
@@ -215,8 +219,8 @@ def test_a_long_rest() -> None:
     """Why the first of those that rest does so."""
     shell = crawl("a/", retry=RetrySettings(delay_ms=600_000))
     shell.finish(Report(shell.grants()[0].token, fetch_status=-2))
-    told = "rests: 1 queue rests, none is being fetched from; the next wakes in 10 min"
-    assert limited_by(shell) == f"{told} (a,: retry after fetch status -2: connection failed)"
+    told = "Limited by rests: 1 queue rests, none is being fetched from; the next wakes in 10 min"
+    assert limited_by(shell) == f"{told}; a rests (retry after fetch status -2: connection failed)"
 
 
 def test_a_long_rest_is_not_what_limits_a_crawl_of_few_hosts_that_are_fetched_from() -> None:
@@ -225,16 +229,21 @@ def test_a_long_rest_is_not_what_limits_a_crawl_of_few_hosts_that_are_fetched_fr
     shell.finish(Report(first.token, fetch_status=-2))
     beat(shell, [second], FETCHING=1, ABOUT_TO_GET_URI=3)
     told = "1 queue rests, 1 is being fetched from; the next wakes in 10 min"
-    assert limited_by(shell) == f"few hosts for 4 toe threads: {told}"
+    assert limited_by(shell) == f"Limited by few hosts: {told}"
     beat(shell, [second], FETCHING=1, ABOUT_TO_GET_URI=1)
-    assert limited_by(shell) == f"rests: {told} (a,: retry after fetch status -2: connection failed)"
+    assert limited_by(shell) == (
+        f"Limited by rests: {told}; a rests (retry after fetch status -2: connection failed)"
+    )
 
 
 def test_queues_that_rest_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation, "MAX_SNOOZED_IN_MEMORY", 0)
     shell = crawl("a/", retry=RetrySettings(delay_ms=600_000))
     shell.finish(Report(shell.grants()[0].token, fetch_status=-2))
-    assert limited_by(shell) == "rests: 1 queue rests, none is being fetched from; the next wakes in 10 min"
+    assert (
+        limited_by(shell)
+        == "Limited by rests: 1 queue rests, none is being fetched from; the next wakes in 10 min"
+    )
 
 
 def test_queues_of_a_host_that_answers_others() -> None:
@@ -244,7 +253,7 @@ def test_queues_of_a_host_that_answers_others() -> None:
         shell.now_ms += 2_000
         shell.tick()
     beat(shell, shell.grants(), FETCHING=1, ABOUT_TO_GET_URI=1)
-    assert limited_by(shell) == "same host: 2 queues wait for others of the same host or group"
+    assert limited_by(shell) == "Limited by busy hosts: 2 queues wait for others of the same host or group"
 
 
 # No queue has a URI to give.
@@ -256,7 +265,7 @@ def test_paused_queues() -> None:
     shell.do(lambda core, now: core.administration.change_queue("crawl", "a,", change, now))
     shell.tick()
     shell.next()
-    assert limited_by(shell) == "paused queues: 1 URI left, only in queues that an operator has paused"
+    assert limited_by(shell) == "1 URI left, only in queues that an operator has paused"
 
 
 def test_uris_that_wait_for_their_time() -> None:
@@ -267,7 +276,7 @@ def test_uris_that_wait_for_their_time() -> None:
     shell.now_ms += 2_000
     shell.tick()
     shell.next()
-    assert limited_by(shell) == "later: 1 URI to be fetched later, the first in 2 h"
+    assert limited_by(shell) == "1 URI to be fetched later, the first in 2 h"
 
 
 def test_a_job_is_all_that_is_left() -> None:
@@ -278,7 +287,7 @@ def test_a_job_is_all_that_is_left() -> None:
     shell.tick()
     shell.next()
     assert shell.state("crawl") is CrawlState.RUNNING
-    assert limited_by(shell) == "jobs: job 2 is under way, and no URI waits"
+    assert limited_by(shell) == "No URI waits, and job 2 is under way"
 
 
 def test_the_next_round_of_seeds() -> None:
@@ -288,7 +297,38 @@ def test_the_next_round_of_seeds() -> None:
     shell.tick()
     shell.next()
     assert shell.state("crawl") is CrawlState.RUNNING
-    assert limited_by(shell) == "round: the seeds are announced again in 56 s"
+    assert limited_by(shell) == "The seeds are announced again in 56 s"
+
+
+# The setting that limits a crawl.
+
+
+@pytest.mark.parametrize(
+    ("parts", "setting"),
+    [
+        ({}, "politeness.min_delay_seconds"),
+        ({"politeness": PolitenessSettings(1_000, 0, 50)}, "politeness.max_delay_seconds"),
+        ({"politeness": PolitenessSettings(5, 0, 30_000)}, "politeness.delay_factor"),
+        ({"max_toes": 1}, "max_toes"),
+        ({"limits": LimitSettings(max_documents=2)}, "limits.max_documents"),
+    ],
+)
+def test_the_setting_is_named_as_a_spec_file_names_it(parts: dict[str, Any], setting: str) -> None:
+    shell = crawl("a/", "b/", **parts)
+    grants = shell.grants()
+    shell.schedule("crawl", "http://a/2", "http://b/2")
+    if "max_toes" not in parts:
+        shell.finish(*(Report(each.token, fetch_status=200, duration_ms=90) for each in grants[:1]))
+    if "politeness" in parts or not parts:
+        shell.finish(*(Report(each.token, fetch_status=200, duration_ms=90) for each in grants[1:]))
+    assert shell.core.views.statistics("crawl", shell.now_ms).limiting_setting == setting
+    assert setting.rpartition(".")[2] in [*_fields(CrawlSettings())]
+
+
+def _fields(settings: CrawlSettings) -> list[str]:
+    """The names of settings in a spec file."""
+    parts = [settings, settings.politeness, settings.limits]
+    return [each.name.replace("_ms", "_seconds") for part in parts for each in fields(part)]
 
 
 # At any moment.

@@ -26,7 +26,7 @@ from toehold_console.verdict import verdict
 
 NOW = Timestamp(seconds=10_000)
 NORTH = Node(node="north", presence=NodePresence.NODE_PRESENCE_PRESENT, last_seen_time=NOW)
-WHY = "politeness: min_delay_seconds = 3 on 12 hosts; at this rate about 2 h for 900 URIs"
+WHY = "Limited by politeness: 12 hosts wait 3 s. About 2 h for 900 URLs"
 
 
 def seen(
@@ -104,27 +104,27 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
     (
         lambda: seen("RUNNING", why=WHY, estimated=True),
         "good",
-        "Healthy: 41 pages/s, limited by min_delay_seconds = 3 on 12 hosts; about 2 h left",
+        "Healthy: 41 pages/s, limited by politeness: 12 hosts wait 3 s; about 2 h left",
     ),
     (
-        lambda: seen("RUNNING", rate=4.25, why="toes: 9 of 9 toe threads are busy"),
+        lambda: seen("RUNNING", rate=4.25, why="Limited by toe threads: 9 of 9 are busy"),
         "good",
-        "Healthy: 4.2 pages/s, limited by toes: 9 of 9 toe threads are busy",
+        "Healthy: 4.2 pages/s, limited by toe threads: 9 of 9 are busy",
     ),
     (
-        lambda: seen("RUNNING", why=f"few hosts for 20 toe threads: {WHY.removeprefix('politeness: ')}"),
+        lambda: seen("RUNNING", why=WHY.replace("12 hosts wait", "127.0.11.3 waits")),
         "good",
-        "Healthy: 41 pages/s, limited by few hosts for 20 toe threads: min_delay_seconds = 3 on 12 hosts",
+        "Healthy: 41 pages/s, limited by politeness: 127.0.11.3 waits 3 s",
     ),
     (
-        lambda: seen("RUNNING", why="max_toes = 5 is reached, and 2 queues are ready"),
+        lambda: seen("RUNNING", why="Limited by max_toes = 5: 2 queues are ready"),
         "good",
-        "Healthy: 41 pages/s; max_toes = 5 is reached, and 2 queues are ready",
+        "Healthy: 41 pages/s, limited by max_toes = 5: 2 queues are ready",
     ),
     (
-        lambda: seen("RUNNING", rate=0, nodes=[], why="no node has asked for leases"),
+        lambda: seen("RUNNING", rate=0, nodes=[], why="No node has asked for leases"),
         "bad",
-        "Trouble: no node is there, so nothing is fetched. 0.0 pages/s; no node has asked for leases",
+        "Trouble: no node is there, so nothing is fetched. 0.0 pages/s; No node has asked for leases",
     ),
     (
         lambda: replace(seen("RUNNING"), seeds=FAILED_SEED),
@@ -206,19 +206,14 @@ def test_every_state_has_a_sentence() -> None:
         assert verdict(seen(state.name.removeprefix("CRAWL_STATE_"))).text
 
 
-@pytest.mark.parametrize(
-    ("why", "setting"),
-    [
-        (WHY, "politeness.min_delay_seconds"),
-        ("politeness: max_delay_seconds = 30 on 2 hosts", "politeness.max_delay_seconds"),
-        ("max_toes = 8 is reached, and 3 queues are ready", "max_toes"),
-        (
-            "limit: 9 documents fetched and 1 being fetched reach limits.max_documents = 10",
-            "limits.max_documents",
-        ),
-        ("toes: 9 of 9 toe threads are busy", ""),
-        ("no_such = 3 on 2 hosts", ""),
-    ],
-)
-def test_the_setting_that_limits_a_crawl_is_named_as_in_a_spec_file(why: str, setting: str) -> None:
-    assert verdict(seen("RUNNING", why=why)).setting == setting
+def test_the_setting_that_limits_a_crawl_is_that_of_the_frontier() -> None:
+    look = seen("RUNNING", why=WHY)
+    assert verdict(look).setting == ""
+    look.statistics.limiting_setting = "politeness.min_delay_seconds"
+    assert verdict(look).setting == "politeness.min_delay_seconds"
+
+
+def test_a_pause_for_a_reason_says_what_it_waits_for() -> None:
+    why = "the crawl is pausing: no room; 2 URIs were fetched, and the frontier refuses the links"
+    made = verdict(seen("PAUSING", reason="no room", why=why), ACTS)
+    assert (made.tone, made.text) == ("bad", why.replace("the crawl is pausing", "Pausing"))

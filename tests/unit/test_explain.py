@@ -92,6 +92,31 @@ def test_a_crawl_that_a_problem_paused() -> None:
     assert "no room" in shell.core.views.statistics("crawl", shell.now_ms).waiting_for
 
 
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (
+            {"ABOUT_TO_GET_URI": 8},
+            "2 URIs were fetched, and the frontier refuses the links until its disk has room",
+        ),
+        (
+            {"ABOUT_TO_GET_URI": 6, "FINISHING": 2},
+            "2 URIs were fetched, and the frontier refuses the links until its disk has room",
+        ),
+        ({"ABOUT_TO_GET_URI": 7, "FETCHING": 1}, "2 URIs still being fetched"),
+        ({}, "2 URIs still being fetched"),
+    ],
+)
+def test_a_crawl_that_a_full_disk_pauses_says_whether_its_pages_are_still_being_fetched(
+    steps: dict[str, int], told: str
+) -> None:
+    shell = crawl("a/", "b/")
+    tokens = [grant.token for grant in shell.grants()]
+    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.frontier.heartbeat("node", "1", tokens, list(steps.items()), now))
+    assert explained(shell)[0].message == f"the crawl is pausing: no room; {told}"
+
+
 def test_a_crawl_that_somebody_stopped() -> None:
     shell = crawl("a/")
     (grant,) = shell.grants()

@@ -150,7 +150,7 @@ def test_what_there_is_nothing_to_say_of_is_left_out() -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (60, 30), (40, 40)])
 def test_nothing_that_matters_is_cut(width: int, height: int) -> None:
-    why = "limited by politeness: min_delay_seconds = 3 on 2 hosts; at this rate about 2 h for 3 433 URIs"
+    why = "Limited by politeness: 2 hosts wait 3 s, one waits its Crawl-delay of 5 s. About 2 h for 3433 URLs"
     failure = "no page was fetched: of 4 URIs, 2 name not found, 1 timed out, 1 answered with an error (503)"
     seeds = [
         seed("http://127.0.0.1/", "FAILED", "address refused: 127.0.0.1 is not public"),

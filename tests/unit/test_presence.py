@@ -155,9 +155,9 @@ def test_nobody_asks_if_the_node_that_asked_is_silent() -> None:
     shell = BeatingShell(launched("http://alpha.example/", "http://alpha.example/2").store)
     shell.grants(NAME, most=1)
     shell.now_ms += 3 * HEARTBEAT_MS
-    assert _limited_by(shell).startswith("slow pages")
+    assert _limited_by(shell).startswith("Limited by slow pages")
     shell.now_ms += 1
-    assert _limited_by(shell).startswith("no node asks for leases")
+    assert _limited_by(shell).startswith("No node asks for leases")
 
 
 def test_a_frontier_that_only_answers_questions_says_that_nothing_runs() -> None:
@@ -166,7 +166,7 @@ def test_a_frontier_that_only_answers_questions_says_that_nothing_runs() -> None
     shell.read_only = True
     shell.restart()
     assert listed(shell)["node"].presence is Presence.LOST
-    assert _limited_by(shell) == "the crawl does not run now: its frontier only answers questions"
+    assert _limited_by(shell) == "The crawl does not run now: its frontier only answers questions"
 
 
 def _limited_by(shell: Shell) -> str:

@@ -1,10 +1,15 @@
 """The estimate of the time that a crawl still needs."""
 
+from typing import Any
+
 import pytest
 from core_doubles.lives import NAME, fetch, launched
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import Input
+from frontier_server.core.model import Grant, Remaining, Report
+from frontier_server.core.operators import resting
+from frontier_server.core.operators.resting import sampled
 from frontier_server.core.spec.settings import LimitSettings, PolitenessSettings, RobotsSettings
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=10_000, max_delay_ms=10_000)
@@ -26,10 +31,15 @@ def crawl(pages: int, limits: LimitSettings | None = None) -> Shell:
     return shell
 
 
+def remaining(shell: Shell) -> Remaining | None:
+    """The estimate."""
+    return shell.core.views.statistics(NAME, shell.now_ms).remaining
+
+
 def remaining_s(shell: Shell) -> tuple[int, int] | None:
     """The estimate in seconds."""
-    remaining = shell.core.views.statistics(NAME, shell.now_ms).remaining_ms
-    return None if remaining is None else (remaining[0] // 1000, remaining[1] // 1000)
+    found = remaining(shell)
+    return None if found is None else (found.least_ms // 1000, found.most_ms // 1000)
 
 
 def test_too_few_pages_allow_no_estimate() -> None:
@@ -77,5 +87,123 @@ def test_what_limits_a_polite_crawl_says_how_long_it_takes() -> None:
     shell = crawl(100)
     fetch(shell, *shell.grants(NAME))
     told = shell.core.views.statistics(NAME, shell.now_ms).limited_by
-    assert told.startswith("politeness: min_delay_seconds = 10 on 2 hosts; at this rate about ")
-    assert told.endswith(" for 98 URIs")
+    assert told == "Limited by politeness: 2 hosts wait 10 s. About 8 min for 98 URLs"
+
+
+# Hosts that differ.
+
+SLOW = "127.0.11.3"
+FAST = ("127.0.11.1", "127.0.11.2")
+ASKS_FOR_5_S = b"User-agent: *\nCrawl-delay: 5\n"
+
+
+def mixed(seconds: int, pages: int = 300, hosts: tuple[str, ...] = (*FAST, SLOW), **settings: Any) -> Shell:
+    """A crawl of so many pages of each host, at most one every 0.3 s, but every 5 s at SLOW, as its
+    robots.txt asks for; after it has run for so long."""
+    politeness = PolitenessSettings(delay_factor=0, min_delay_ms=300, max_delay_ms=300)
+    seeds = [f"http://{host}/{page}" for page in range(pages) for host in hosts]
+    shell = launched(*seeds, **{"politeness": politeness, **settings})
+    end_ms = shell.now_ms + seconds * 1000
+    while shell.now_ms < end_ms:
+        shell.finish(*map(answer, shell.grants(NAME)))
+        shell.now_ms += 100
+        shell.tick()
+    shell.finish(*map(answer, shell.grants(NAME)))
+    return shell
+
+
+def answer(grant: Grant) -> Report:
+    """A page of 1000 bytes, or the robots.txt of a host."""
+    body = ASKS_FOR_5_S if grant.robots and SLOW in grant.uri else b""
+    return Report(grant.token, fetch_status=200, robots_body=body, body_bytes=1_000)
+
+
+def why(shell: Shell) -> str:
+    """Why it is not going faster."""
+    return shell.core.views.statistics(NAME, shell.now_ms).limited_by
+
+
+def test_hosts_are_counted_by_what_they_wait_for() -> None:
+    told = "Limited by politeness: 2 hosts wait 0.3 s, 127.0.11.3 waits its Crawl-delay of 5 s. "
+    assert why(mixed(30)).startswith(told)
+
+
+def test_a_host_that_needs_longer_than_all_others_decides_and_is_named() -> None:
+    """264 pages at 5 s each are 22 min, though the others are done in a minute."""
+    shell = mixed(180)
+    found = remaining(shell)
+    assert found is not None and found.last == SLOW and not found.limit
+    left = 300 - 180 // 5
+    assert left * 5 - 5 <= found.least_ms / 1000 <= found.most_ms / 1000 <= left * 5 + 5
+    assert why(shell).endswith(f"About 22 min for {left} URLs, 127.0.11.3 last")
+
+
+def test_it_is_named_from_the_beginning() -> None:
+    """When the crawl's rate alone would say that a minute or two are left."""
+    found = remaining(mixed(20))
+    assert found is not None and found.last == SLOW
+    assert found.least_ms >= 296 * 5_000
+
+
+def test_no_host_is_named_if_hosts_are_alike_or_there_is_one() -> None:
+    for hosts in (FAST, (SLOW,)):
+        found = remaining(mixed(60, hosts=hosts))
+        assert found is not None and found.last == ""
+
+
+def test_a_host_that_rests_for_long_decides() -> None:
+    """It has asked for an hour's rest (Retry-After)."""
+    shell = mixed(20, hosts=(*FAST, "c.example"))
+    shell.now_ms += 1_000
+    shell.tick()
+    for grant in shell.grants(NAME):
+        told = {"fetch_status": 503, "retry_after_ms": 3_600_000} if "c.example" in grant.uri else {}
+        shell.finish(Report(grant.token, **{"fetch_status": 200, **told}))
+    found = remaining(shell)
+    assert found is not None and found.last == "c.example" and found.least_ms >= 3_590_000
+    assert "c.example rests (fetch status 503)" in why(shell)
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit", "most_s", "words"),
+    [
+        ({"max_documents": 33}, "limits.max_documents", 6, "Page limit in about"),
+        ({"max_bytes": 33_000}, "limits.max_bytes", 6, "Limit of bytes in about"),
+        ({"max_elapsed_ms": 5_000}, "limits.max_elapsed_seconds", 5, "Time limit in about"),
+    ],
+)
+def test_near_a_limit_its_time_is_told_and_how_many_uris_it_leaves(
+    limits: dict[str, int], limit: str, most_s: int, words: str
+) -> None:
+    """33 pages, or as much as they take, are left to the limit, of 600 and more URIs."""
+    shell = mixed(20)
+    statistics = shell.core.views.statistics(NAME, shell.now_ms)
+    now = {
+        "max_documents": statistics.counts["succeeded_count"],
+        "max_bytes": statistics.counts["bytes_count"],
+        "max_elapsed_ms": statistics.elapsed_ms,
+    }
+    raised = LimitSettings(**{field: now[field] + more for field, more in limits.items()})
+    limited = mixed(20, limits=raised)
+    found, queued = remaining(limited), statistics.counts["queued_count"]
+    assert found is not None and found.limit == limit and found.last == ""
+    assert found.most_ms <= (most_s + 1) * 1_000
+    assert queued - 40 <= found.left <= queued - 30
+    assert f". {words} " in why(limited) and why(limited).endswith(f"; {found.left} URLs would be left")
+
+
+def test_a_limit_that_only_the_slow_host_reaches_has_its_time() -> None:
+    """Both fast hosts are done with 20 pages each; the page limit takes 10 more of the slow one."""
+    shell = mixed(40, pages=20, limits=LimitSettings(max_documents=40 + 9 + 10))
+    found = remaining(shell)
+    assert found is not None and found.limit == "limits.max_documents"
+    assert 45_000 <= found.least_ms <= 56_000 and found.left == 1
+
+
+def test_of_many_resting_hosts_a_part_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look costs no more than so many queues, however many rest. The others are estimated."""
+    monkeypatch.setattr(resting, "MOST_LOOKED_AT", 10)
+    shell = mixed(1, pages=20, hosts=tuple(f"h{each}.example" for each in range(35)))
+    queues, each = sampled(shell.core.shard.registry.named(NAME))
+    assert len(queues) <= 10 and each == 4
+    assert why(shell).startswith("Limited by politeness: about 36 hosts wait 0.3 s")

@@ -21,6 +21,7 @@ from frontier_server.core.model import (
     Grant,
     NodeView,
     QueueView,
+    Remaining,
     StatisticsView,
     Verdict,
 )
@@ -397,7 +398,7 @@ def test_every_figure_of_the_contract_is_told() -> None:
     statistics = {
         field.name: number
         for number, field in enumerate(crawl_pb2.Statistics.DESCRIPTOR.fields, 1)
-        if field.name.endswith("_count") and field.name != "deepest_queue_count"
+        if field.name.endswith("_count") and field.name not in ("deepest_queue_count", "remaining_uri_count")
     }
     view = StatisticsView(
         now_ms=1_000,
@@ -416,10 +417,13 @@ def test_every_figure_of_the_contract_is_told() -> None:
         round=8,
         limited_by="no node asks",
         annotations={"hookFailed": 9},
-        remaining_ms=(10_000, 11_000),
+        remaining=Remaining(10_000, 11_000, "a.example", "limits.max_documents", 12),
+        limiting_setting="politeness.min_delay_seconds",
     )
     told = wire.statistics(view)
     assert (told.remaining_min_duration.seconds, told.remaining_max_duration.seconds) == (10, 11)
+    assert (told.remaining_host, told.remaining_limit) == ("a.example", "limits.max_documents")
+    assert (told.remaining_uri_count, told.limiting_setting) == (12, "politeness.min_delay_seconds")
     assert dict(told.annotation_counts) == {"hookFailed": 9}
     assert {name: getattr(told, name) for name in statistics} == statistics
     assert dict(told.queue_state_counts) == {"READY": 1, "RETIRED": 2}

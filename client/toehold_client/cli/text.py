@@ -29,13 +29,13 @@ def rough_text(seconds: float) -> str:
     return f"{_rounded(seconds, unit_s)} {unit}"
 
 
-def remaining_text(min_s: float, max_s: float) -> str:
-    """`about 2 h left`, `1 to 3 h left`, `40 min to 2 h left`."""
+def remaining_text(min_s: float, max_s: float, until: str = "left") -> str:
+    """`about 2 h left`, `1 to 3 h left`, `40 min to 2 h to the page limit`."""
     unit, unit_s = _unit_of(max(min_s, max_s))
     least, most = _rounded(min_s, unit_s), _rounded(max(min_s, max_s), unit_s)
     if unit != "s" and min_s < unit_s * _NEARLY:
-        return f"{rough_text(min_s)} to {most} {unit} left"
-    return f"about {most} {unit} left" if least == most else f"{least} to {most} {unit} left"
+        return f"{rough_text(min_s)} to {most} {unit} {until}"
+    return f"about {most} {unit} {until}" if least == most else f"{least} to {most} {unit} {until}"
 
 
 def _unit_of(seconds: float) -> tuple[str, float]:

@@ -2,21 +2,22 @@
 
 A table lists conditions in order; the first that holds gives the line. They read the values that decide,
 at the moment of the question. That takes time by the number of nodes and leases, and not by that of queues
-and URIs.
+and URIs: of many resting queues a part is looked at (`resting.sampled`).
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..crawl import Crawl
 from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState
-from ..model import Presence
+from ..model import Presence, Remaining
 from ..queue import QueueState, WorkQueue
-from ..rules.politeness import setting_in
 from .idle import READ_ONLY, asked_lately, some, span
-from .remaining import eligible, remaining_ms
+from .remaining import BYTES, DOCUMENTS, TIME, eligible
+from .resting import Waiters, sampled, waiting, waiting_text
 
 SLOW_PAGE_MS = 5_000  # URIs that are out for longer, on average, are slow
 ONE_BETWEEN = 10  # all toe threads count as busy if at most one in so many is between two URIs
@@ -40,6 +41,8 @@ class Moment:
     busy: int
     resting: int
     first: WorkQueue | None  # the first to wake, among those in memory
+    waiters: Sequence[Waiters]  # the hosts that rest
+    remaining: Remaining | None  # what the crawl still needs
 
     @property
     def toes(self) -> int:
@@ -63,23 +66,35 @@ class Moment:
 
     @property
     def unusual(self) -> bool:
-        """Whether the first queue to wake rests for another reason than politeness."""
-        return self.first is not None and not setting_in(self.first.rest_reason)
+        """Whether most hosts rest for another reason than politeness."""
+        return bool(self.waiters) and not self.waiters[0].setting
 
     def mostly(self, step: str) -> bool:
         """Whether URIs are ready, all toe threads are at work, and most of them are at this step."""
         return self.ready > 0 and self.all_busy and self.steps[step] * 2 > self.toes
 
 
-def limited_by(crawl: Crawl, now_ms: int, leases: LeaseTable) -> str:
-    """Why a crawl is not going faster; empty unless it is RUNNING."""
+class Bottleneck(NamedTuple):
+    """Why a crawl is not going faster."""
+
+    text: str = ""
+    setting: str = ""  # the setting that limits it, as a spec file names it; empty if none does
+
+
+def bottleneck(crawl: Crawl, now_ms: int, leases: LeaseTable, remaining: Remaining | None) -> Bottleneck:
+    """Why a crawl is not going faster; empty unless it is RUNNING. `remaining` is what it still needs."""
     if crawl.state is not CrawlState.RUNNING:
-        return ""
-    moment = _moment(crawl, now_ms, leases)
-    return next(message(moment) for holds, message in TABLE if holds(moment))
+        return Bottleneck()
+    moment = _moment(crawl, now_ms, leases, remaining)
+    for holds, message in TABLE:
+        if holds(moment):
+            polite = message is _politeness
+            setting = moment.waiters[0].setting if polite else _SETTINGS.get(message, "")
+            return Bottleneck(message(moment), setting)
+    raise AssertionError("the last row of the table must hold at every moment")
 
 
-def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:
+def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable, remaining: Remaining | None) -> Moment:
     nodes = [
         node
         for node in leases.nodes(now_ms)
@@ -105,6 +120,8 @@ def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:
         busy=counts[QueueState.BUSY],
         resting=counts[QueueState.SNOOZED] + crawl.counters.queues.get(QueueState.SNOOZED.value, 0),
         first=first,
+        waiters=waiting(*sampled(crawl)),
+        remaining=remaining,
     )
 
 
@@ -125,16 +142,21 @@ def _at(m: Moment, step: str, doing: str) -> str:
 
 def _toes(m: Moment) -> str:
     others = f"; {some(m.others_out, 'URI')} of other crawls being fetched" if m.others_out else ""
-    return f"{_toes_are(m, m.toes - m.steps[_FREE])} busy, and {_ready(m)}{others}"
-
-
-def _max_toes(m: Moment) -> str:
-    return f"max_toes = {m.crawl.settings.max_toes} is reached, and {_ready(m)}"
+    busy = m.toes - m.steps[_FREE]
+    return f"{busy} of {m.toes} {'is' if busy == 1 else 'are'} busy, and {_ready(m)}{others}"
 
 
 def _filled(m: Moment) -> str:
-    most, documents = m.crawl.settings.limits.max_documents, some(m.crawl.counters.succeeded, "document")
-    return f"{documents} fetched and {m.crawl.pages_out} being fetched reach limits.max_documents = {most}"
+    most, pages = m.crawl.settings.limits.max_documents, some(m.crawl.counters.succeeded, "page")
+    left = m.remaining.left if m.remaining is not None else 0
+    would = f"; {some(left, 'URL')} would be left" if left else ""
+    return (
+        f"Page limit: {pages} fetched and {m.crawl.pages_out} being fetched fill {DOCUMENTS} = {most}{would}"
+    )
+
+
+def _max_toes(m: Moment) -> str:
+    return f"Limited by max_toes = {m.crawl.settings.max_toes}: {_ready(m)}"
 
 
 def _asked(m: Moment) -> str:
@@ -166,24 +188,21 @@ def _rest(m: Moment) -> str:
     return f"{rest}, {fetched}; the next wakes {wakes}"
 
 
-def _setting(m: Moment) -> str:
-    """The setting that lets hosts rest, and how long the crawl takes at its present rate."""
-    assert m.first is not None
-    if m.unusual:
-        return _rest(m)
-    setting, queues = setting_in(m.first.rest_reason), m.crawl.settings.queues
-    by_host = queues.assignment in ("surt-authority", "host") and queues.parallel_queues == 1
-    told = f"{setting} on {some(m.resting, 'host' if by_host else 'queue')}"
-    remaining = remaining_ms(m.crawl, m.now_ms)
-    if remaining is None:
+def _politeness(m: Moment) -> str:
+    """Which hosts wait, and how long the crawl takes."""
+    told = f"Limited by politeness: {waiting_text(m.waiters)}"
+    if m.remaining is None:
         return told
-    uris = some(eligible(m.crawl), "URI")
-    return f"{told}; at this rate about {span(remaining[1])} for {uris}"
+    how_long = span(m.remaining.most_ms + 500)
+    if m.remaining.limit:
+        left = some(m.remaining.left, "URL")
+        return f"{told}. {_LIMITS[m.remaining.limit]} in about {how_long}; {left} would be left"
+    last = f", {m.remaining.last} last" if m.remaining.last else ""
+    return f"{told}. About {how_long} for {some(eligible(m.crawl), 'URL')}{last}"
 
 
 def _long(m: Moment) -> str:
-    assert m.first is not None
-    return f"{_rest(m)} ({m.first.row.key}: {m.first.rest_reason or 'rest'})"
+    return f"{_rest(m)}; {waiting_text(m.waiters)}"
 
 
 def _in(m: Moment, due_ms: int | None) -> str:
@@ -193,7 +212,7 @@ def _in(m: Moment, due_ms: int | None) -> str:
 
 def _paused(m: Moment) -> str:
     uris = some(m.crawl.counters.queued - m.crawl.counters.ineligible_uris, "URI")
-    return f"paused queues: {uris} left, only in queues that an operator has paused"
+    return f"{uris} left, only in queues that an operator has paused"
 
 
 def _later(m: Moment) -> str:
@@ -205,43 +224,65 @@ def _jobs(m: Moment) -> str:
     numbers = sorted({*m.crawl.jobs, *m.crawl.receiving})
     jobs = "job" if len(numbers) == 1 else "jobs"
     are = "is" if len(numbers) == 1 else "are"
-    return f"{jobs} {', '.join(map(str, numbers))} {are} under way, and no URI waits"
+    return f"No URI waits, and {jobs} {', '.join(map(str, numbers))} {are} under way"
 
 
 def _round(m: Moment) -> str:
-    return f"the seeds are announced again {_in(m, m.crawl.next_round_ms)}"
+    return f"The seeds are announced again {_in(m, m.crawl.next_round_ms)}"
 
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+_SETTINGS: Mapping[Callable[[Moment], str], str] = {_filled: DOCUMENTS, _max_toes: "max_toes"}
+_LIMITS = {DOCUMENTS: "Page limit", BYTES: "Limit of bytes", TIME: "Time limit"}
 
 # The first row that holds gives the line. Its first words name the thing to look at, or to change.
 TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
-    (lambda m: m.crawl.documents_full, lambda m: f"limit: {_filled(m)}"),
+    (lambda m: m.crawl.documents_full, _filled),
     # No node fetches.
-    (lambda m: not m.asked and m.nodes > 0 and not m.toes, lambda m: f"no toe threads: {_asked(m)}"),
-    (lambda m: not m.asked and not m.all_busy, _asked),
+    (lambda m: not m.asked and m.nodes > 0 and not m.toes, lambda m: f"No toe thread: {_asked(m)}"),
+    (lambda m: not m.asked and not m.all_busy, lambda m: _sentence(_asked(m))),
     # Queues are ready, and wait for nodes.
     (lambda m: m.ready > 0 and m.crawl.full, _max_toes),
-    (lambda m: m.mostly(_WRITING), lambda m: f"writing: {_at(m, _WRITING, 'writing pages')}"),
+    (
+        lambda m: m.mostly(_WRITING),
+        lambda m: f"Limited by writing: {_at(m, _WRITING, 'writing pages')}",
+    ),
     (
         lambda m: m.mostly(_FINISHING),
-        lambda m: f"reports: {_at(m, _FINISHING, 'waiting to hand pages over')}",
+        lambda m: f"Limited by reports: {_at(m, _FINISHING, 'waiting to hand pages over')}",
     ),
-    (lambda m: m.mostly(_EXTRACTING), lambda m: f"links: {_at(m, _EXTRACTING, 'looking for links')}"),
-    (lambda m: m.mostly(_FETCHING) and m.slow, lambda m: f"slow pages: {_out(m)}, and {_ready(m)}"),
-    (lambda m: m.ready > 0 and m.all_busy, lambda m: f"toes: {_toes(m)}"),
-    (lambda m: m.ready > 0 and m.toes > 0, lambda m: f"leasing: {_at(m, _FREE, 'waiting for a URI')}"),
-    (lambda m: m.ready > 0, lambda m: f"leasing: {_ready(m)}, and nodes ask for leases"),
+    (
+        lambda m: m.mostly(_EXTRACTING),
+        lambda m: f"Limited by extraction: {_at(m, _EXTRACTING, 'looking for links')}",
+    ),
+    (
+        lambda m: m.mostly(_FETCHING) and m.slow,
+        lambda m: f"Limited by slow pages: {_out(m)}, and {_ready(m)}",
+    ),
+    (lambda m: m.ready > 0 and m.all_busy, lambda m: f"Limited by toe threads: {_toes(m)}"),
+    (
+        lambda m: m.ready > 0 and m.toes > 0,
+        lambda m: f"Limited by leasing: {_at(m, _FREE, 'waiting for a URI')}",
+    ),
+    (lambda m: m.ready > 0, lambda m: f"Limited by leasing: {_ready(m)}, and nodes ask for leases"),
     # No queue is ready.
-    (lambda m: m.blocked > m.resting, lambda m: f"same host: {_blocked(m)}"),
-    (lambda m: m.busy > 0 and not m.resting and m.slow, lambda m: f"slow pages: {_out(m)}; {_no_other(m)}"),
-    (lambda m: m.busy > 0 and not m.resting, lambda m: f"few hosts: {_no_other(m)}"),
-    (lambda m: m.unusual and not (m.few and m.busy), lambda m: f"rests: {_long(m)}"),
-    (lambda m: m.first is not None and m.few, lambda m: f"few hosts for {m.toes} toe threads: {_setting(m)}"),
-    (lambda m: m.first is not None, lambda m: f"politeness: {_setting(m)}"),
-    (lambda m: m.resting > 0, lambda m: f"rests: {_rest(m)}"),
+    (lambda m: m.blocked > m.resting, lambda m: f"Limited by busy hosts: {_blocked(m)}"),
+    (
+        lambda m: m.busy > 0 and not m.resting and m.slow,
+        lambda m: f"Limited by slow pages: {_out(m)}; {_no_other(m)}",
+    ),
+    (lambda m: m.busy > 0 and not m.resting, lambda m: f"Limited by few hosts: {_no_other(m)}"),
+    (lambda m: m.unusual and not (m.few and m.busy), lambda m: f"Limited by rests: {_long(m)}"),
+    (lambda m: m.unusual, lambda m: f"Limited by few hosts: {_rest(m)}"),
+    (lambda m: bool(m.waiters), _politeness),
+    (lambda m: m.resting > 0, lambda m: f"Limited by rests: {_rest(m)}"),
     # No queue has a URI to lease.
-    (lambda m: bool(m.crawl.jobs or m.crawl.receiving), lambda m: f"jobs: {_jobs(m)}"),
+    (lambda m: bool(m.crawl.jobs or m.crawl.receiving), _jobs),
     (lambda m: m.crawl.counters.queued > m.crawl.counters.ineligible_uris, _paused),
-    (lambda m: m.crawl.counters.future > 0, lambda m: f"later: {_later(m)}"),
-    (lambda m: m.crawl.awaits_round, lambda m: f"round: {_round(m)}"),
-    (lambda _: True, lambda _: "no URI is left to fetch"),
+    (lambda m: m.crawl.counters.future > 0, _later),
+    (lambda m: m.crawl.awaits_round, _round),
+    (lambda _: True, lambda _: "No URI is left to fetch"),
 )

@@ -54,7 +54,7 @@ class Explanations:
 
     def queue(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
         """Why no URI of a queue is leased now."""
-        return [*idle.life(op, crawl), *self._queue(op, crawl, queue)]
+        return [*idle.life(op, crawl, self._shard.leases), *self._queue(op, crawl, queue)]
 
     def _queue(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
         row = queue.row
@@ -204,7 +204,7 @@ class Explanations:
         """Why a URI is not being fetched, and when it will be."""
         told = find(op, self._shard, crawl, uri)
         story = told.story
-        found = idle.life(op, crawl)
+        found = idle.life(op, crawl, self._shard.leases)
         match story.state:
             case UriState.LEASED:
                 return [*found, Reason(Why.LEASED, f"node {story.node} is fetching it", story.expire_ms)]

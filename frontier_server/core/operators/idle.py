@@ -12,21 +12,23 @@ from ..model import Reason, Why
 from ..operation import Operation
 from ..queue import QueueState
 from ..store import Family
+from ..upkeep import DISK_RESERVE
 
 ASKED_LATELY_MS = 60_000
 MAX_COUNTED = 1_000  # paused queues
 READ_ONLY = "the crawl does not run now: its frontier only answers questions"
 _S, _X = CrawlState, ExitStatus
+_HANDED_OVER = frozenset(("ABOUT_TO_GET_URI", "FINISHING"))  # steps of toe threads
 _TO_BE_HELD = "the crawl will be held when its crawl log is written"
 _LIMITS = frozenset((_X.FINISHED_DOCUMENT_LIMIT, _X.FINISHED_DATA_LIMIT, _X.FINISHED_TIME_LIMIT))
 
 
 def reasons(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
     """All reasons. `leases` are those of all crawls."""
-    return [*life(op, crawl), *_present(op, crawl, leases), *_behind(op, crawl)]
+    return [*life(op, crawl, leases), *_present(op, crawl, leases), *_behind(op, crawl)]
 
 
-def life(op: Operation, crawl: Crawl) -> list[Reason]:
+def life(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
     """The reasons for all URIs of a crawl: its state, its limits, and its jobs."""
     found = []
     match crawl.state:
@@ -39,11 +41,7 @@ def life(op: Operation, crawl: Crawl) -> list[Reason]:
         case _S.PAUSING if not crawl.leases_out:
             found.append(Reason(Why.PAUSED, _TO_BE_HELD))
         case _S.PAUSING:
-            because = f": {crawl.state_row.reason}" if crawl.state_row.reason else ""
-            message = (
-                f"the crawl is pausing, with {some(crawl.leases_out, 'URI')} still being fetched{because}"
-            )
-            found.append(Reason(Why.PAUSED, message, _bound_ms(crawl)))
+            found.append(Reason(Why.PAUSED, _pausing(op, crawl, leases), _bound_ms(crawl)))
         case _S.PAUSED:
             found.append(Reason(Why.PAUSED, _paused(crawl)))
         case _S.STOPPING | _S.FINISHED:
@@ -58,6 +56,27 @@ def life(op: Operation, crawl: Crawl) -> list[Reason]:
     for number in crawl.jobs:
         found.append(Reason(Why.JOB_RUNS, f"job {number} ({job.get(op.tx, crawl, number).kind}) runs"))
     return found
+
+
+def _pausing(op: Operation, crawl: Crawl, leases: LeaseTable) -> str:
+    """Why a crawl is pausing, and what it waits for."""
+    reason, uris = crawl.state_row.reason, some(crawl.leases_out, "URI")
+    if not reason:
+        return f"the crawl is pausing, with {uris} still being fetched"
+    if crawl.state_row.trouble == DISK_RESERVE and _toes_idle(op, crawl, leases):
+        were = "was" if crawl.leases_out == 1 else "were"
+        told = f"{uris} {were} fetched, and the frontier refuses the links until its disk has room"
+    else:
+        told = f"{uris} still being fetched"
+    return f"the crawl is pausing: {reason}; {told}"
+
+
+def _toes_idle(op: Operation, crawl: Crawl, leases: LeaseTable) -> bool:
+    """Whether no toe thread is at work on a crawl's URIs: each has handed its page over, or tries to."""
+    holders = {lease.row.node for lease in leases.of_crawl(crawl.number)}
+    steps = [dict(node.toe_steps) for node in leases.nodes(op.now_ms) if node.node in holders]
+    at_work = sum([sum([n for step, n in each.items() if step not in _HANDED_OVER]) for each in steps])
+    return any(steps) and not at_work
 
 
 def _paused(crawl: Crawl) -> str:

@@ -237,7 +237,7 @@ def seed_page(store: Store, crawl: Crawl, size: int, cursor: int) -> tuple[list[
 def largest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
     """The queues with the most URIs, among those that changed since the server started."""
     op = Operation(store, 0)
-    found = [op.queue(crawl, queue_id) for queue_id in crawl.largest]
+    found = [op.queue(crawl, queue_id) for queue_id in crawl.largest.queues]
     views = [queue_view(op.tx, crawl, queue, hosts) for queue in found if queue is not None]
     return sorted(views, key=lambda view: -view.queued)
 

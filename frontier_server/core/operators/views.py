@@ -12,9 +12,9 @@ from ..queue import QueueState
 from ..records import CountersRow, StateRow
 from ..rules.outcome_words import failure
 from ..shard import Shard
-from .bottleneck import limited_by
+from .bottleneck import bottleneck
 from .idle import asked_lately, some
-from .remaining import remaining_ms
+from .remaining import remaining
 
 
 class Views:
@@ -87,6 +87,8 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
     counters = crawl.counters
     waiting_for, next_due_ms = awaited(crawl)
     per_second, bytes_per_second = crawl.pace.rates(now_ms)
+    needs = remaining(crawl, now_ms)
+    found = bottleneck(crawl, now_ms, leases, needs)
     fetches = not crawl.running or crawl.leases_out > 0 or asked_lately(crawl, now_ms, leases)
     return StatisticsView(
         now_ms,
@@ -100,12 +102,13 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
         media_types=dict(counters.media_types),
         current_per_second=per_second,
         current_bytes_per_second=bytes_per_second,
-        deepest_queue=max(crawl.largest.values(), default=0),
+        deepest_queue=crawl.largest.most,
         congestion=_congestion(crawl),
         round=crawl.state_row.round,
-        limited_by=limited_by(crawl, now_ms, leases),
+        limited_by=found.text,
+        limiting_setting=found.setting,
         annotations=dict(counters.annotations),
-        remaining_ms=remaining_ms(crawl, now_ms) if fetches else None,
+        remaining=needs if fetches else None,
     )
 
 

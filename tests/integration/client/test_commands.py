@@ -273,7 +273,7 @@ def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     assert told["fetch status"] == "-2 connect failed: 345, 200: 12 000"
     assert told["queues"] == "READY: 3"
     assert told["elapsed"] == "1 min 15 s"
-    assert told["limited by"] == "one host" and "waiting for" not in told, "that says the same"
+    assert told["why not faster"] == "one host" and "waiting for" not in told, "that says the same"
     assert told["estimate"] == "1 to 3 h left"
     assert told["seeds"] == "0 of 2 announced"
     assert told["seed"] == "https://b.example/: name not found"
@@ -283,7 +283,7 @@ def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
 def test_on_a_terminal_long_facts_are_wrapped_and_nothing_is_lost(
     frontier: FakeFrontier, toehold_at: Toehold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    why = "politeness: min_delay_seconds = 3 on 2 hosts; at this rate about 2 h for 3433 URIs; and so on"
+    why = "Limited by politeness: 2 hosts wait 3 s. About 2 h for 3433 URLs, a.example last; and so on"
     frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
     answer = GetStatisticsResponse(status=RUNNING, statistics=Statistics(limited_by=why))
     frontier.will("GetStatistics", answer)

@@ -70,7 +70,7 @@ def _facts(
         ),
         ("verdicts", counts_text(statistics.verdict_counts)),
         ("queues", counts_text(statistics.queue_state_counts)),
-        ("limited by", statistics.limited_by),
+        ("why not faster", statistics.limited_by),
         ("estimate", time_left(statistics)),
         ("waiting for", "" if statistics.limited_by else statistics.waiting_for),  # else twice the same
         ("next due", output.moment(statistics.next_due_time)),

@@ -10,9 +10,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.admin_pb2 import Crawl, Job, Node, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
-from toehold_client.cli.text import remaining_text
+from toehold_client.cli.text import counted, remaining_text
 from toehold_client.events import Event
 from toehold_client.spec.plain import seconds_of, to_plain
+from toehold_client.text import LIMITS
 
 from .crawl_log import LoggedPage
 from .seeds import Seeds
@@ -80,11 +81,17 @@ def seconds_until(statistics: Statistics, moment: Timestamp) -> float:
 
 
 def time_left(statistics: Statistics) -> str:
-    """`1 to 3 h left`; empty if nothing allows an estimate."""
+    """`1 to 3 h left`, `about 22 min left (a.example last)`, `about 45 s to the page limit, which leaves 995
+    URLs`; empty if nothing allows an estimate."""
     if not statistics.HasField("remaining_max_duration"):
         return ""
     least, most = statistics.remaining_min_duration, statistics.remaining_max_duration
-    return remaining_text(seconds_of(least), seconds_of(most))
+    limit = LIMITS.get(statistics.remaining_limit)
+    if limit:
+        text = remaining_text(seconds_of(least), seconds_of(most), f"to the {limit}")
+        return f"{text}, which leaves {counted(statistics.remaining_uri_count, 'URL')}"
+    last = f" ({statistics.remaining_host} last)" if statistics.remaining_host else ""
+    return remaining_text(seconds_of(least), seconds_of(most)) + last
 
 
 def to_record(look: Look) -> dict[str, Any]:

@@ -3429,6 +3429,10 @@ class Statistics(_message.Message):
     REMAINING_MIN_DURATION_FIELD_NUMBER: _builtins.int
     REMAINING_MAX_DURATION_FIELD_NUMBER: _builtins.int
     ANNOTATION_COUNTS_FIELD_NUMBER: _builtins.int
+    REMAINING_HOST_FIELD_NUMBER: _builtins.int
+    REMAINING_LIMIT_FIELD_NUMBER: _builtins.int
+    REMAINING_URI_COUNT_FIELD_NUMBER: _builtins.int
+    LIMITING_SETTING_FIELD_NUMBER: _builtins.int
     discovered_count: _builtins.int
     """URIs taken in: queued now or before, or found forbidden by robots.txt."""
     queued_count: _builtins.int
@@ -3493,10 +3497,26 @@ class Statistics(_message.Message):
     """
     limited_by: _builtins.str
     """Why the crawl is not going faster, in one line for people to read; empty
-    unless it is RUNNING.
+    unless it is RUNNING. Hosts that wait are counted by what they wait for. If
+    more than a thousand queues rest, the counts are estimates.
     """
     noted_count: _builtins.int
     """URIs noted as seen without a lease (NoteUris, imports)."""
+    remaining_host: _builtins.str
+    """The host that needs clearly longer than all others, and so decides the time
+    above; empty if none does, or a limit comes first.
+    """
+    remaining_limit: _builtins.str
+    """The limit that will end the crawl before it has fetched all its URIs, as a spec
+    file names it (`limits.max_documents`); empty if none is expected to.
+    """
+    remaining_uri_count: _builtins.int
+    """About how many URIs that limit will leave."""
+    limiting_setting: _builtins.str
+    """The setting that limits the crawl, as a spec file names it, such as that which
+    lets most of the waiting hosts wait (`politeness.min_delay_seconds`); empty if
+    none does.
+    """
     @_builtins.property
     def snapshot_time(self) -> _timestamp_pb2.Timestamp:
         """When they were taken, by the frontier's clock."""
@@ -3529,15 +3549,16 @@ class Statistics(_message.Message):
 
     @_builtins.property
     def remaining_min_duration(self) -> _duration_pb2.Duration:
-        """An estimate of the time that the crawl still needs, at its best rate: the
-        shortest. URIs that are found later come on top. Unset, as the next one, if
+        """An estimate of the time that the crawl still needs, until a limit if that comes
+        first, at its best rate: the shortest. It is at least the time that its slowest
+        host needs. URIs that are found later come on top. Unset, as the next one, if
         nothing allows an estimate: no node fetches for the crawl, it has fetched fewer
         than five pages, or has ended. A paused crawl has one, from when it runs again.
         """
 
     @_builtins.property
     def remaining_max_duration(self) -> _duration_pb2.Duration:
-        """The longest: at its worst rate, and with the rests of its largest queue."""
+        """The longest: at its worst rate."""
 
     @_builtins.property
     def annotation_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
@@ -3586,10 +3607,14 @@ class Statistics(_message.Message):
         remaining_min_duration: _duration_pb2.Duration | None = ...,
         remaining_max_duration: _duration_pb2.Duration | None = ...,
         annotation_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        remaining_host: _builtins.str = ...,
+        remaining_limit: _builtins.str = ...,
+        remaining_uri_count: _builtins.int = ...,
+        limiting_setting: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "next_due_time", b"next_due_time", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "snapshot_time", b"snapshot_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotation_counts", b"annotation_counts", "average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotation_counts", b"annotation_counts", "average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "limiting_setting", b"limiting_setting", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "remaining_host", b"remaining_host", "remaining_limit", b"remaining_limit", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "remaining_uri_count", b"remaining_uri_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
