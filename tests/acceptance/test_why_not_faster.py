@@ -1,5 +1,4 @@
-"""What limits a real crawl, and how long it takes, if one of its hosts is slower than the others, or if a limit
-is near."""
+"""What limits a real crawl, and how long it takes, if a host is slower than others or a limit is near."""
 
 from __future__ import annotations
 
