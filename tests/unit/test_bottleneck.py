@@ -327,7 +327,7 @@ def test_the_setting_is_named_as_a_spec_file_names_it(parts: dict[str, Any], set
 
 def _fields(settings: CrawlSettings) -> list[str]:
     """The names of settings in a spec file."""
-    parts = [settings, settings.politeness, settings.limits]
+    parts: tuple[Any, ...] = (settings, settings.politeness, settings.limits)
     return [each.name.replace("_ms", "_seconds") for part in parts for each in fields(part)]
 
 

@@ -1,5 +1,6 @@
 """The estimate of the time that a crawl still needs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,8 +158,8 @@ def test_a_host_that_rests_for_long_decides() -> None:
     shell.now_ms += 1_000
     shell.tick()
     for grant in shell.grants(NAME):
-        told = {"fetch_status": 503, "retry_after_ms": 3_600_000} if "c.example" in grant.uri else {}
-        shell.finish(Report(grant.token, **{"fetch_status": 200, **told}))
+        status, asked_ms = (503, 3_600_000) if "c.example" in grant.uri else (200, 0)
+        shell.finish(Report(grant.token, fetch_status=status, retry_after_ms=asked_ms))
     found = remaining(shell)
     assert found is not None and found.last == "c.example" and found.least_ms >= 3_590_000
     assert "c.example rests (fetch status 503)" in why(shell)
@@ -183,7 +184,9 @@ def test_near_a_limit_its_time_is_told_and_how_many_uris_it_leaves(
         "max_bytes": statistics.counts["bytes_count"],
         "max_elapsed_ms": statistics.elapsed_ms,
     }
-    raised = LimitSettings(**{field: now[field] + more for field, more in limits.items()})
+    raised = LimitSettings()
+    for field, more in limits.items():
+        raised = replace(raised, **{field: now[field] + more})
     limited = mixed(20, limits=raised)
     found, queued = remaining(limited), statistics.counts["queued_count"]
     assert found is not None and found.limit == limit and found.last == ""
