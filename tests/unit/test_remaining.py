@@ -1,6 +1,5 @@
 """The estimate of the time that a crawl still needs."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -184,9 +183,8 @@ def test_near_a_limit_its_time_is_told_and_how_many_uris_it_leaves(
         "max_bytes": statistics.counts["bytes_count"],
         "max_elapsed_ms": statistics.elapsed_ms,
     }
-    raised = LimitSettings()
-    for field, more in limits.items():
-        raised = replace(raised, **{field: now[field] + more})
+    least: dict[str, Any] = {field: now[field] + more for field, more in limits.items()}
+    raised = LimitSettings(**least)
     limited = mixed(20, limits=raised)
     found, queued = remaining(limited), statistics.counts["queued_count"]
     assert found is not None and found.limit == limit and found.last == ""
