@@ -14,6 +14,8 @@ from .operation import Operation
 from .records import StateRow
 from .spec.settings import LimitSettings
 
+DISK_RESERVE = "disk-reserve"  # the trouble of all crawls while the frontier's disk is nearly full
+
 _INPUT_OF = {
     Reached.RUN: Input.REACHED_RUN,
     Reached.EMPTY: Input.REACHED_EMPTY,

@@ -22,7 +22,6 @@ from .work import unload_slice, work_slice
 
 LAPSES_PER_TICK = 200
 OUTCOMES_DROPPED_PER_CALL = 2000
-DISK_RESERVE = "disk-reserve"
 LOG_AHEAD = "log-ahead"
 
 
@@ -139,7 +138,7 @@ class Upkeep:
             if trouble is not None and crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
                 op.counters(crawl)
             elif trouble is None:
-                life.go_on_after(op, crawl, over[0] if over is not None else DISK_RESERVE)
+                life.go_on_after(op, crawl, over[0] if over is not None else life.DISK_RESERVE)
         return None, self._shard.end(op)
 
     def note_lost(self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD) -> tuple[None, Changes]:
