@@ -70,7 +70,13 @@ def assembled(
         _usable(
             "--frontier",
             lambda: FrontierConnection.connect(
-                options.frontier, contact, options.name, session, _credentials(options), meter
+                options.frontier,
+                contact,
+                options.name,
+                session,
+                _credentials(options),
+                meter,
+                options.fetcher_kinds,
             ),
         )
         for _ in range(2)

@@ -37,6 +37,7 @@ class NodeOptions:
     token_file: str | None
     mutual_tls: bool
     callers: Path | None
+    fetcher_kinds: tuple[str, ...]
     resolves: tuple[str, ...]
     ca_file: Path | None
     max_left_behind: int

@@ -1,6 +1,7 @@
 """The program `toehold-node`: a crawler node, from its command line to its exit code."""
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -37,6 +38,8 @@ VARIABLES = "TOEHOLD_NODE"
 MAX_TOES = 1000
 MAX_PROCESSES = 64
 MAX_NAME_CHARS = 128
+MAX_KINDS = 16
+_KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 _Directory = click.Path(path_type=Path)
 _File = click.Path(path_type=Path, dir_okay=False)
@@ -51,6 +54,20 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
             f"must have 1 to {MAX_NAME_CHARS} printable characters, got {len(name)}: {name[:200]!r}"
         )
     return name
+
+
+def _checked_kinds(
+    context: click.Context, option: click.Parameter, kinds: tuple[str, ...]
+) -> tuple[str, ...]:
+    for kind in kinds:
+        if not _KIND.fullmatch(kind):
+            raise click.BadParameter(
+                "must have 1 to 64 of the characters a-z, 0-9, ., _ and -, beginning with a letter or digit, "
+                f"got {kind[:80]!r}"
+            )
+    if len(set(kinds)) > MAX_KINDS:
+        raise click.BadParameter(f"must be given at most {MAX_KINDS} times, got {len(set(kinds))}")
+    return kinds
 
 
 def _checked_collector(context: click.Context, option: click.Parameter, address: str) -> str:
@@ -92,6 +109,15 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
     }
 )
 @click.option("--crawl", metavar="NAME", default="", help="Fetch for this crawl only. [default: for any]")
+@click.option(
+    "--fetcher-kind",
+    "fetcher_kinds",
+    metavar="KIND",
+    multiple=True,
+    callback=_checked_kinds,
+    help="Fetch also for crawls whose 'fetcher' is KIND. May be repeated. [default: only for those without a "
+    "fetcher of their own]",
+)
 @click.option(
     "--name",
     metavar="NAME",

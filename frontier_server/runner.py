@@ -266,7 +266,7 @@ class Runner:
                 if told:
                     self.waiting.wake()
                 else:
-                    self.waiting.wake(core.frontier.leasable)
+                    self.waiting.wake(lambda sought: core.frontier.leasable(*sought))
         self._arm()
 
     def _arm(self) -> None:
@@ -290,7 +290,7 @@ class Runner:
 
         await self.apply(operation)
         if self.waiting:
-            self.waiting.wake(self.core.frontier.leasable)
+            self.waiting.wake(lambda sought: self.core.frontier.leasable(*sought))
 
     async def _presence(self) -> None:
         """Regularly make a request as nodes do: while it gets no answer, nodes get none either."""

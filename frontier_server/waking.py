@@ -5,10 +5,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from .core.kinds import Kinds
 from .priority_lock import PriorityLock
 from .tasks import Tasks
 
 BATCH, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # after a batch others get as much time as it took
+
+Sought = tuple[str | None, Kinds]  # a crawl (None: any), and the kinds of fetchers that the caller offers
 
 
 class Waiting:
@@ -17,7 +20,7 @@ class Waiting:
     def __init__(self, gate: PriorityLock, tasks: Tasks) -> None:
         self._lock = gate
         self._tasks = tasks
-        self._asleep: dict[str | None, set[asyncio.Future[None]]] = {}  # by their crawl; None: any
+        self._asleep: dict[Sought, set[asyncio.Future[None]]] = {}
         self._to_wake: deque[asyncio.Future[None]] = deque()
         self._waking = False
 
@@ -31,23 +34,23 @@ class Waiting:
         return len(self._to_wake)
 
     @contextmanager
-    def one(self, crawl: str | None) -> Iterator[asyncio.Future[None]]:
-        """A call that waits for a crawl (None: for any). The future is done when it should ask again."""
+    def one(self, sought: Sought) -> Iterator[asyncio.Future[None]]:
+        """A call that waits for leases. The future is done when it should ask again."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asleep.setdefault(crawl, set()).add(waiter)
+        self._asleep.setdefault(sought, set()).add(waiter)
         try:
             yield waiter
         finally:
-            asleep = self._asleep.get(crawl)
+            asleep = self._asleep.get(sought)
             if asleep is not None:
                 asleep.discard(waiter)
                 if not asleep:
-                    del self._asleep[crawl]
+                    del self._asleep[sought]
 
-    def wake(self, concerns: Callable[[str | None], bool] = lambda crawl: True) -> None:
-        """Let those ask again whose crawl it concerns: a batch now, the others in turn."""
-        for crawl in [each for each in self._asleep if concerns(each)]:
-            self._to_wake.extend(self._asleep.pop(crawl))
+    def wake(self, concerns: Callable[[Sought], bool] = lambda sought: True) -> None:
+        """Let those ask again who seek what it concerns: a batch now, the others in turn."""
+        for sought in [each for each in self._asleep if concerns(each)]:
+            self._to_wake.extend(self._asleep.pop(sought))
         if not self._to_wake:
             return
         if not self._waking:

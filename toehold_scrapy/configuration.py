@@ -24,6 +24,9 @@ MAX_LINK_HOPS = 10_000
 MAX_REDIRECT_HOPS = 100
 """The contract's greatest values: a spider has limits of its own."""
 
+FETCHER = "scrapy"
+"""The kind of fetchers that spiders are: only they can call a spider's callbacks."""
+
 MISCONFIGURED = "toehold_misconfigured"
 """The reason of a spider's end for which its user must change a setting."""
 
@@ -80,6 +83,11 @@ class Configuration:
                 found = _spec_of(self.spec)
         if not found.spec.HasField("scope"):
             found.spec.scope.CopyFrom(self._spiders_scope())
+        if found.spec.fetcher not in ("", FETCHER):
+            raise Misconfigured(
+                f"fetcher in TOEHOLD_SPEC must be {FETCHER!r}, or left out, got {found.spec.fetcher!r}"
+            )
+        found.spec.fetcher = FETCHER
         if self.contact and not found.spec.contact:
             found.spec.contact = self.contact
         if not found.spec.contact and list(found.spec.allowed_addresses) != ["loopback"]:

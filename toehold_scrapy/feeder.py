@@ -12,6 +12,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     EMPTY_REASON_FINISHED,
     EMPTY_REASON_LIMIT_REACHED,
     EMPTY_REASON_NOT_RUNNING,
+    EMPTY_REASON_OTHER_FETCHER,
     EMPTY_REASON_PAUSED,
     EmptyReason,
     NextResponse,
@@ -21,7 +22,7 @@ from toehold_client.errors import InvalidArgument, SessionSuperseded, UnknownCra
 
 from .book import Book, Held
 from .calls import LONGEST_REST_S, Abandoned, Contact, logger, persist
-from .configuration import MISCONFIGURED, Configuration
+from .configuration import FETCHER, MISCONFIGURED, Configuration
 
 LONG_POLL_S = 10.0
 """How long the frontier may hold back an answer: a third of a lease period, so that leases of an answer that
@@ -34,6 +35,7 @@ MAX_LEASES = 100
 _SAID = {
     EMPTY_REASON_NOT_RUNNING: "The crawl is not launched yet; waiting",
     EMPTY_REASON_PAUSED: "The crawl is paused; waiting",
+    EMPTY_REASON_OTHER_FETCHER: "The crawl is for fetchers of another kind now; waiting",
     EMPTY_REASON_LIMIT_REACHED: "The crawl has reached its limit of documents; waiting for its end",
 }
 
@@ -123,6 +125,7 @@ class Feeder:
             max_leases=min(room, MAX_LEASES),
             wait_s=LONG_POLL_S,
             known_fetch_policy_ids=list(self._policies),
+            fetcher_kinds=(FETCHER,),
         )
 
     def _take_in(self, answer: NextResponse) -> None:

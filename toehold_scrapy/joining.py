@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toehold.frontier.v1.admin_pb2 import Crawl
-from toehold.frontier.v1.crawl_pb2 import CrawlState, RetrySpec
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, RetrySpec
 from toehold_client import CrawlController, FrontierClient, ToeholdError
-from toehold_client.errors import CrawlExists, InvalidSpec, UnknownCrawl
+from toehold_client.errors import CrawlExists, InvalidSpec, PermissionDenied, UnknownCrawl
 
-from .configuration import Configuration, Misconfigured
+from .calls import logger
+from .configuration import FETCHER, Configuration, Misconfigured
 
 START_PATIENCE_S = 3.0
 """How long a spider that starts waits for a frontier that does not answer."""
@@ -42,6 +43,7 @@ def join(configuration: Configuration) -> Joined:
             f"crawl {configuration.crawl!r} has finished. Name another one in TOEHOLD_CRAWL, or delete it: "
             f"toehold delete --crawl {configuration.crawl} --frontier {configuration.frontier}"
         )
+    _check_kind(crawl, configuration)
     return Joined(
         launched=crawl.status.state != CrawlState.CRAWL_STATE_NASCENT,
         allowed_addresses=tuple(crawl.spec.allowed_addresses),
@@ -49,10 +51,28 @@ def join(configuration: Configuration) -> Joined:
     )
 
 
+def _check_kind(crawl: Crawl, configuration: Configuration) -> None:
+    """Raises CannotJoin if the crawl is for other fetchers; warns if it is for others, too."""
+    name, kind = configuration.crawl, crawl.spec.fetcher
+    if kind == FETCHER:
+        return
+    change = f"toehold set --crawl {name} fetcher={FETCHER} --frontier {configuration.frontier}"
+    if kind:
+        raise CannotJoin(
+            f"crawl {name!r} is for fetchers of kind {kind!r}, and spiders are {FETCHER!r}. Name another "
+            f"one in TOEHOLD_CRAWL, or let it be theirs: {change}"
+        )
+    logger.warning(
+        "Crawl %r is for fetchers of any kind, so a toehold-node on this frontier may take pages from its "
+        "spiders. This keeps them for spiders: %s",
+        *(name, change),
+    )
+
+
 def _found_or_created(client: FrontierClient, configuration: Configuration) -> Crawl:
     controller = CrawlController(client, configuration.crawl)
     try:
-        return controller.describe()
+        return _claimed(controller, controller.describe())
     except UnknownCrawl:
         pass
     wanted = configuration.crawl_spec()
@@ -62,4 +82,17 @@ def _found_or_created(client: FrontierClient, configuration: Configuration) -> C
         pass
     except InvalidSpec as error:
         raise CannotJoin(f"TOEHOLD_SPEC: {error}") from None
-    return controller.describe()
+    return _claimed(controller, controller.describe())
+
+
+def _claimed(controller: CrawlController, crawl: Crawl) -> Crawl:
+    """The crawl, now for spiders alone if nobody has fetched for it yet and it is for fetchers of any kind.
+
+    A crawl that was launched may have other fetchers, which must not lose it without a word.
+    """
+    if crawl.spec.fetcher or crawl.status.state != CrawlState.CRAWL_STATE_NASCENT:
+        return crawl
+    try:
+        return controller.update(CrawlSpec(fetcher=FETCHER))
+    except PermissionDenied:  # the caller lacks the role `operate`
+        return crawl

@@ -34,6 +34,7 @@ from toehold_client.rpc.batches import MAX_ITEMS
 
 from .crawl_ids import crawl_name
 from .frontier import Frontier
+from .spec import FETCHER
 
 _MAX_TOKENS = 10_000
 _FIRST_INTERVAL_S = 3.0
@@ -89,6 +90,7 @@ class Leases:
                 queues=queues,
                 max_queues=max_queues,
                 max_leases_per_queue=max_a_queue,
+                fetcher_kinds=(FETCHER,),
             ),
         )
         self._policies.update(policy.fetch_policy_id for policy in answer.fetch_policies)

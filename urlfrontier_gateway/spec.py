@@ -23,16 +23,20 @@ MAX_DELAY_S = 86_400
 
 DAY_S = 86_400
 
+FETCHER = "urlfrontier"
+"""The kind of fetchers that the gateway is: its clients alone know what its URLs carry."""
+
 
 def crawl_spec(crawl_id: str, *, delay_s: int, active: bool) -> CrawlSpec:
     """The spec of the crawl with this id.
 
     Clients fetch, so robots.txt, the rests of hosts, retries and revisits are theirs. Toehold's own nodes get
-    none of these URLs, and a node that names the crawl reaches loopback addresses only.
+    none of these URLs, since the crawls are for another kind of fetcher.
     """
     none = Duration()
     return CrawlSpec(
         description=crawl_id,
+        fetcher=FETCHER,
         allowed_addresses=["loopback"],
         scope=ScopeSpec(surt_prefixes=["+http://("], max_path_repetitions=0, max_path_segments=0),
         politeness=PolitenessSpec(

@@ -8,6 +8,7 @@ import structlog
 from cachetools import LRUCache
 
 from toehold.frontier.v1 import crawl_pb2
+from toehold.frontier.v1.frontier_pb2 import EMPTY_REASON_OTHER_FETCHER
 
 from ..fetching.addresses import AddressRule
 from ..fetching.fetch import ExtractSettings, FetchPolicy
@@ -58,6 +59,7 @@ class Feeder:
         # None for a policy that makes no sense: its leases fail, and others go on.
         self._policies: LRUCache[str, FetchPolicy | None] = LRUCache(MAX_POLICIES)
         self._refusal = ""
+        self._unserved = False  # whether the node was told that its crawls are for other fetchers
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -96,6 +98,7 @@ class Feeder:
         answer = self._frontier.next(self._crawl, room, wait_s, list(self._policies))
         for policy in answer.fetch_policies:
             self._policies[policy.fetch_policy_id] = usable_policy(policy)
+        self._note_unserved(answer.empty_reason == EMPTY_REASON_OTHER_FETCHER)
         leases = [(lease, self._policies.get(lease.fetch_policy_id)) for lease in answer.leases]
         if leases:
             self._give_back(self._book.add(leases, asked_at_s))
@@ -108,6 +111,11 @@ class Feeder:
         stored."""
         if not self._stop.wait(PROBE_REST_S) and self._archive.probe():
             self._book.resume()
+
+    def _note_unserved(self, unserved: bool) -> None:
+        if unserved and not self._unserved:
+            log.warning("crawl_for_others", crawl=self._crawl)
+        self._unserved = unserved
 
     def _tell(self, refusal: Refused) -> None:
         # Once, and not every two seconds: a node may be started before its crawl is created.

@@ -102,6 +102,7 @@ class Client(Protocol):
         max_leases: int,
         wait_s: float,
         known_fetch_policy_ids: Collection[str],
+        fetcher_kinds: Collection[str],
     ) -> NextResponse:
         """Asks for leases."""
         ...
@@ -174,13 +175,20 @@ class FrontierConnection:
     """The four calls. Each is made once: the caller knows whether and when to try again."""
 
     def __init__(
-        self, client: Client, contact: Contact, node: str, session: str, meter: Meter = UNMEASURED
+        self,
+        client: Client,
+        contact: Contact,
+        node: str,
+        session: str,
+        meter: Meter = UNMEASURED,
+        fetcher_kinds: Collection[str] = (),
     ) -> None:
         self._client = client
         self._contact = contact
         self._node = node
         self._session = session
         self._meter = meter
+        self._fetcher_kinds = fetcher_kinds
         self._closed = False
 
     @property
@@ -197,12 +205,13 @@ class FrontierConnection:
         session: str,
         credentials: Credentials | None = None,
         meter: Meter = UNMEASURED,
+        fetcher_kinds: Collection[str] = (),
     ) -> "FrontierConnection":
         """Connects to HOST:PORT, whether a frontier answers there or not. Raises ValueError if that is no
         address, or if the credentials cannot be used."""
         try:
             client = FrontierClient(address, timeout_s=CALL_TIMEOUT_S, credentials=credentials)
-            return cls(client, contact, node, session, meter)
+            return cls(client, contact, node, session, meter, fetcher_kinds)
         except InvalidArgument as error:
             raise ValueError(str(error)) from error
 
@@ -223,6 +232,7 @@ class FrontierConnection:
                 max_leases=max_leases,
                 wait_s=wait_s,
                 known_fetch_policy_ids=known_fetch_policy_ids,
+                fetcher_kinds=self._fetcher_kinds,
             ),
         )
 

@@ -8,6 +8,7 @@ from collections import Counter
 from heapq import heapify, heappop, heappush
 
 from .crawl import Crawl
+from .kinds import ANY, Kinds
 from .machines.lifecycle import CrawlState
 from .model import EmptyReason
 
@@ -71,18 +72,27 @@ class Soonest:
         return due
 
 
+class OfKind:
+    """Notes on the crawls that one kind of fetcher serves."""
+
+    def __init__(self) -> None:
+        self.chances = Soonest()
+        self.reasons: Counter[EmptyReason] = Counter()  # why crawls give no leases → how many crawls
+        self.running: dict[int, Crawl] = {}
+        self.filled: dict[int, Crawl] = {}  # running ones with full document limits
+        # Running ones that may have a URI to lease, for callers that ask for any crawl.
+        self.shared: dict[int, Crawl] = {}
+
+
 class Agenda:
     """Notes on each crawl, from when it was last touched."""
 
     def __init__(self) -> None:
         self._due = Soonest()
-        self._chances = Soonest()
-        self._reasons: dict[int, EmptyReason] = {}
-        self.reasons: Counter[EmptyReason] = Counter()  # why crawls give no leases → how many crawls
+        self._of_kind: dict[str, OfKind] = {}
+        self._noted: dict[int, tuple[str, EmptyReason]] = {}  # crawl → its kind, and why it gives no leases
         self.running: dict[int, Crawl] = {}
-        self.filled: dict[int, Crawl] = {}  # running ones with full document limits
         self.leasable: dict[int, Crawl] = {}  # running ones that may have a URI to lease
-        self.shared: dict[int, Crawl] = {}  # of these, those that nodes of any crawl fetch for
         self.working: dict[int, Crawl] = {}  # with slices to do, the next one first
         self.unlogged: dict[int, Crawl] = {}  # with outcomes that their crawl logs lack
         self.troubled: dict[int, Crawl] = {}  # paused by trouble that may pass
@@ -91,18 +101,15 @@ class Agenda:
         """Look at a crawl that may have changed."""
         number, runs = crawl.number, crawl.running
         self._due.put(number, crawl.next_due_ms() if crawl.state_row.running_since_ms else None)
-        self._chances.put(number, crawl.next_chance_ms())
-        reason, before = empty_reason(crawl), self._reasons.get(number)
-        if reason is not before:
-            self._count(before, -1)
-            self._count(reason, 1)
-            self._reasons[number] = reason
+        of_kind = self._note_kind(crawl)
+        of_kind.chances.put(number, crawl.next_chance_ms())
         leasable = runs and crawl.offers and not crawl.limited
         for crawls, belongs in (
             (self.running, runs),
-            (self.filled, runs and crawl.documents_full),
+            (of_kind.running, runs),
+            (of_kind.filled, runs and crawl.documents_full),
             (self.leasable, leasable),
-            (self.shared, leasable and crawl.settings.weight > 0),
+            (of_kind.shared, leasable and crawl.settings.weight > 0),
             (self.working, crawl.works),
             (self.unlogged, not crawl.logged),
             (self.troubled, bool(crawl.state_row.trouble)),
@@ -112,41 +119,66 @@ class Agenda:
             elif number not in crawls:
                 crawls[number] = crawl
 
+    def _note_kind(self, crawl: Crawl) -> OfKind:
+        """The notes on crawls of a crawl's kind. It leaves those of its former kind."""
+        number, kind, reason = crawl.number, crawl.kind, empty_reason(crawl)
+        before = self._noted.get(number)
+        if before is not None and before[0] != kind:
+            self._forget_kind(number)
+            before = None
+        of_kind = self._of_kind.get(kind)
+        if of_kind is None:
+            of_kind = self._of_kind[kind] = OfKind()
+        if before is None or before[1] is not reason:
+            if before is not None:
+                of_kind.reasons[before[1]] -= 1
+            of_kind.reasons[reason] += 1
+            self._noted[number] = kind, reason
+        return of_kind
+
+    def _forget_kind(self, number: int) -> None:
+        noted = self._noted.pop(number, None)
+        if noted is None:
+            return
+        kind, reason = noted
+        of_kind = self._of_kind[kind]
+        of_kind.chances.put(number, None)
+        of_kind.reasons[reason] -= 1
+        for crawls in (of_kind.running, of_kind.filled, of_kind.shared):
+            crawls.pop(number, None)
+        if not of_kind.reasons.total():
+            del self._of_kind[kind]
+
     def forget(self, number: int) -> None:
         """Forget a crawl that has left memory."""
         self._due.put(number, None)
-        self._chances.put(number, None)
-        self._count(self._reasons.pop(number, None), -1)
-        for crawls in (
-            self.running,
-            self.filled,
-            self.leasable,
-            self.shared,
-            self.working,
-            self.unlogged,
-            self.troubled,
-        ):
+        self._forget_kind(number)
+        for crawls in (self.running, self.leasable, self.working, self.unlogged, self.troubled):
             crawls.pop(number, None)
 
-    def _count(self, reason: EmptyReason | None, more: int) -> None:
-        if reason is not None:
-            self.reasons[reason] += more
+    def served(self, kinds: Kinds) -> list[OfKind]:
+        """The notes on the crawls that a fetcher serves which offers these kinds."""
+        return [self._of_kind[kind] for kind in (ANY, *kinds) if kind in self._of_kind]
 
     def next_due_ms(self) -> int | None:
         """When the first crawl is due for a tick."""
         return self._due.first_ms()
 
-    def next_chance_ms(self) -> int | None:
-        """When time alone may next bring a crawl a URI to lease."""
-        return self._chances.first_ms()
+    def next_chance_ms(self, kinds: Kinds = ()) -> int | None:
+        """When time alone may next bring a fetcher of these kinds a URI to lease."""
+        due = [of_kind.chances.first_ms() for of_kind in self.served(kinds)]
+        return min([moment for moment in due if moment is not None], default=None)
 
     def take_due(self, now_ms: int) -> list[int]:
         """The numbers of the crawls due for a tick; the caller must note each again."""
         return self._due.take_due(now_ms)
 
-    def take_chances(self, now_ms: int) -> list[int]:
-        """The numbers of the crawls whose chance has come; the caller must note each again."""
-        return self._chances.take_due(now_ms)
+    def take_chances(self, now_ms: int, kinds: Kinds = ()) -> list[int]:
+        """The numbers of the crawls of these kinds whose chance has come; the caller must note each again."""
+        due: list[int] = []
+        for of_kind in self.served(kinds):
+            due += of_kind.chances.take_due(now_ms)
+        return due
 
     def next_at_work(self) -> Crawl:
         """The crawl that does the next slice; it then goes last."""

@@ -4,6 +4,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
+from .asked import Asked
 from .fetch_policy import FetchPolicies
 from .keys import FetchStatisticsOf, statistics_key
 from .largest import Largest, time_of, uris_of
@@ -22,7 +23,6 @@ from .uri.assign import Places, hash64
 from .uri.canonical import CanonicalUri
 from .uri.scope import ScopeRules
 
-MAX_ASKERS = 1_000
 MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
 MAX_STATISTICS = 20_000
@@ -34,27 +34,6 @@ _DEFAULT_SCOPE = ScopeRules(_DEFAULTS.scope)
 
 SettingsOf = Callable[[bytes, Sequence[bytes]], CrawlSettings]
 """Reads a stored spec, with stored overrides on top, in order."""
-
-
-class Asked:
-    """When nodes last asked for leases."""
-
-    def __init__(self) -> None:
-        self.ms = 0
-        self.in_vain = False  # the frontier was opened read-only: it gives no leases
-        self._by: dict[str, int] = {}  # node → when it last asked; the last one last
-
-    def note(self, node: str, now_ms: int) -> None:
-        """Note that a node asks."""
-        self.ms = now_ms
-        self._by.pop(node, None)
-        self._by[node] = now_ms
-        if len(self._by) > MAX_ASKERS:
-            del self._by[next(iter(self._by))]
-
-    def since(self, earliest_ms: int) -> list[str]:
-        """The nodes that have asked since a time."""
-        return [node for node, ms in self._by.items() if ms >= earliest_ms]
 
 
 class Crawl:
@@ -199,16 +178,23 @@ class Crawl:
         return bool(self.ready or self.lines or self.counters.inactive or self.ready.held_back)
 
     @property
+    def kind(self) -> str:
+        """The kind of fetchers that may fetch for it; empty for any."""
+        return self.settings.fetcher
+
+    @property
     def asked_ms(self) -> int:
-        """When a node last asked for leases of this crawl or, since its launch, of any crawl; 0 if never."""
-        of_any_ms, launch_ms = self.asked_of_any.ms, self.state_row.launch_ms
-        return max(self.asked.ms, of_any_ms if launch_ms and of_any_ms >= launch_ms else 0)
+        """When a fetcher of its kind last asked for leases of this crawl or, since its launch, of any crawl;
+        0 if never."""
+        of_any_ms, launch_ms = self.asked_of_any.last_ms(self.kind), self.state_row.launch_ms
+        of_this_ms = self.asked.last_ms(self.kind)
+        return max(of_this_ms, of_any_ms if launch_ms and of_any_ms >= launch_ms else 0)
 
     def askers(self, earliest_ms: int) -> list[str]:
-        """The nodes that have asked for leases of this crawl since a time or, since its launch, of any."""
+        """The nodes of its kind that have asked for its leases since a time or, since its launch, for any."""
         launch_ms = self.state_row.launch_ms
-        of_any = self.asked_of_any.since(max(earliest_ms, launch_ms)) if launch_ms else []
-        return self.asked.since(earliest_ms) + of_any
+        of_any = self.asked_of_any.since(max(earliest_ms, launch_ms), self.kind) if launch_ms else []
+        return self.asked.since(earliest_ms, self.kind) + of_any
 
     @property
     def full(self) -> bool:

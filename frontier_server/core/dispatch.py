@@ -17,6 +17,7 @@ from .granting import Asker, Granting
 from .head import Head, read_head, stored_place
 from .host import Host
 from .keys import IndexSet
+from .kinds import Kinds
 from .line import Awaited
 from .model import Grant
 from .naming import wanted_queues
@@ -58,6 +59,7 @@ class Want(NamedTuple):
     per_queue: int = 0  # leases of a queue that may be out at once; 0: as its settings say
     most_queues: int = 0  # that the leases come from; 0 sets no limit
     queues: tuple[str, ...] = ()  # keys or hosts; empty for all queues
+    kinds: Kinds = ()  # of fetchers that it is
 
 
 class Dispatcher:

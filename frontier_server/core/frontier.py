@@ -13,6 +13,7 @@ from .dispatch import BYTES_PER_CALL, Dispatcher, Want, size_of
 from .fetch_policy import FetchPolicy
 from .granting import Asker
 from .intake import schedule
+from .kinds import Kinds, check_kinds, serves
 from .model import (
     MAX_BATCH,
     MAX_NODE_CHARACTERS,
@@ -85,21 +86,21 @@ class Frontier:
         if crawl is not None:
             if not crawl.running:
                 return NextAnswer([], empty_reason(crawl)), self._shard.end(op)
-            crawl.asked.note(node, op.now_ms)
+            crawl.asked.note(node, want.kinds, op.now_ms)
+            if not serves(want.kinds, crawl.kind):
+                return NextAnswer([], EmptyReason.OTHER_FETCHER), self._shard.end(op)
             grants, again = self._dispatcher.lease(op, crawl, Asker(node, session), want)
             reason = None if grants else empty_reason(crawl)
             return NextAnswer(grants, reason, again and not grants), self._shard.end(op)
         return self._next_of_any(op, Asker(node, session), want), self._shard.end(op)
 
     def _next_of_any(self, op: Operation, asker: Asker, want: Want) -> NextAnswer:
-        self._shard.registry.asked_of_any.note(asker.node, op.now_ms)
-        agenda = self._shard.agenda
-        if not agenda.running:
-            telling = next((each for each in _MOST_TELLING if agenda.reasons[each]), EmptyReason.NO_CRAWL)
-            return NextAnswer([], telling)
+        self._shard.registry.asked_of_any.note(asker.node, want.kinds, op.now_ms)
+        if not any(of_kind.running for of_kind in self._shard.agenda.served(want.kinds)):
+            return NextAnswer([], self._none_runs(want.kinds))
         answer = NextAnswer([], None)
         again = False
-        for crawl in self._in_turn(op):
+        for crawl in self._in_turn(op, want.kinds):
             left = want.most - len(answer.grants)
             queues = len({(grant.crawl, grant.queue_key) for grant in answer.grants})
             if want.most_queues and queues >= want.most_queues:
@@ -115,20 +116,36 @@ class Frontier:
         if answer.grants:
             return answer
         for crawl in op.touched:  # leases that this operation ended leave room in limits
-            agenda.note(crawl)
-        filled = len(agenda.filled) == len(agenda.running)
+            self._shard.agenda.note(crawl)
+        served = self._shard.agenda.served(want.kinds)
+        filled = all(len(of_kind.filled) == len(of_kind.running) for of_kind in served)
         return NextAnswer([], EmptyReason.LIMIT_REACHED if filled else EmptyReason.NOTHING_DUE, again)
 
-    def _in_turn(self, op: Operation) -> list[Crawl]:
-        """The crawls that may have URIs to lease, the one with the fewest leases for its weight first.
+    def _none_runs(self, kinds: Kinds) -> EmptyReason:
+        """Why a fetcher that offers these kinds gets no lease while no crawl runs that it serves."""
+        served = self._shard.agenda.served(kinds)
+        for reason in _MOST_TELLING:
+            if any(of_kind.reasons[reason] for of_kind in served):
+                return reason
+        return EmptyReason.OTHER_FETCHER if self._shard.agenda.running else EmptyReason.NO_CRAWL
+
+    def _in_turn(self, op: Operation, kinds: Kinds) -> list[Crawl]:
+        """The crawls that may have URIs for a fetcher that offers these kinds, the one with the fewest leases
+        for its weight first.
 
         A crawl that had no URIs for a while catches up on at most MAX_BEHIND leases.
         """
-        found = self._shard.agenda.shared | op.looked_at  # the agenda lacks what this operation freed
-        for number in self._shard.agenda.take_chances(op.now_ms):
+        found = dict(op.looked_at)  # the agenda lacks what this operation freed
+        for of_kind in self._shard.agenda.served(kinds):
+            found |= of_kind.shared
+        for number in self._shard.agenda.take_chances(op.now_ms, kinds):
             found[number] = self._shard.crawls[number]
             op.look_at(found[number])
-        crawls = [crawl for crawl in found.values() if crawl.running and crawl.settings.weight]
+        crawls = [
+            crawl
+            for crawl in found.values()
+            if crawl.running and crawl.settings.weight and serves(kinds, crawl.kind)
+        ]
         for crawl in crawls:
             crawl.passed = max(crawl.passed, self._most_passed - MAX_BEHIND)
         return sorted(crawls, key=lambda crawl: (crawl.passed, crawl.number))
@@ -251,28 +268,35 @@ class Frontier:
         """A fetch policy of a crawl, by the ID in its leases."""
         return self._shard.registry.named(name).policies.named(policy_id)
 
-    def leasable(self, name: str | None = None) -> bool:
-        """Whether nodes that wait for a crawl, or for any, should ask again: it may have a URI to lease."""
+    def leasable(self, name: str | None = None, kinds: Kinds = ()) -> bool:
+        """Whether fetchers that offer these kinds and wait for a crawl, or for any, should ask again: it may
+        have a URI to lease."""
         if name is None:
-            return bool(self._shard.agenda.shared)
+            return any(of_kind.shared for of_kind in self._shard.agenda.served(kinds))
         crawl = self._shard.registry.names.get(name)
-        return crawl is None or crawl.number in self._shard.agenda.leasable  # to be told that it is gone
+        if crawl is None:
+            return True  # to be told that it is gone
+        return crawl.number in self._shard.agenda.leasable and serves(kinds, crawl.kind)
 
-    def retry_ms(self, name: str | None, reason: EmptyReason, waited_ms: int, now_ms: int) -> int:
+    def retry_ms(
+        self, name: str | None, kinds: Kinds, reason: EmptyReason, waited_ms: int, now_ms: int
+    ) -> int:
         """How long a node that got no lease should wait before it asks again, for one crawl or any."""
         if waited_ms >= LONG_WAIT_MS and reason is not EmptyReason.FINISHED:
             return MIN_RETRY_MS  # its next call waits here, too, and gets new URIs at once
         if reason is not EmptyReason.NOTHING_DUE:
             return OTHER_RETRY_MS
-        due_ms = self._next_chance_ms(name)
+        due_ms = self._next_chance_ms(name, kinds)
         if due_ms is None:
             return MAX_RETRY_MS
         return min(max(due_ms - now_ms, MIN_RETRY_MS), MAX_RETRY_MS)
 
-    def _next_chance_ms(self, name: str | None = None) -> int | None:
+    def _next_chance_ms(self, name: str | None = None, kinds: Kinds = ()) -> int | None:
         """When time alone may next bring a lease, for one crawl or any."""
         chance_ms = (
-            self._shard.registry.named(name).next_chance_ms() if name else self._shard.agenda.next_chance_ms()
+            self._shard.registry.named(name).next_chance_ms()
+            if name
+            else self._shard.agenda.next_chance_ms(kinds)
         )
         due = [self._shard.leases.next_deadline_ms(), chance_ms]
         return min((moment for moment in due if moment is not None), default=None)
@@ -302,3 +326,4 @@ def _check_want(want: Want, name: str | None) -> None:
         )
     if want.queues and not name:
         raise errors.InvalidRequest("crawl must be set when queues are named, got none", field="crawl")
+    check_kinds(want.kinds)

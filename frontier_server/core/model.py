@@ -91,6 +91,7 @@ class EmptyReason(Enum):
     FINISHED = "FINISHED"
     NO_CRAWL = "NO_CRAWL"
     LIMIT_REACHED = "LIMIT_REACHED"
+    OTHER_FETCHER = "OTHER_FETCHER"
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,8 @@ from bisect import bisect_left, bisect_right
 
 from . import errors, opening
 from .agenda import Agenda
-from .crawl import Asked, Crawl, SettingsOf
+from .asked import Asked
+from .crawl import Crawl, SettingsOf
 from .host import Hosts
 from .jobs.deletion import CrawlDeletion
 from .leases import MAX_NODES, LeaseTable

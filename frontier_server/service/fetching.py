@@ -10,6 +10,7 @@ from ..config import Config
 from ..core.core import Core
 from ..core.dispatch import Want
 from ..core.errors import InvalidRequest
+from ..core.kinds import offered
 from ..core.machines.lifecycle import Input
 from ..core.model import CrawlView, check_batch
 from ..exchange import Exchange
@@ -48,7 +49,11 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         if remaining_s is not None:
             wait_s = max(min(wait_s, remaining_s - DEADLINE_MARGIN_S), 0)
         want = Want(
-            request.max_leases, request.max_leases_per_queue, request.max_queues, tuple(request.queues)
+            request.max_leases,
+            request.max_leases_per_queue,
+            request.max_queues,
+            tuple(request.queues),
+            offered(request.fetcher_kinds),
         )
         tries = Tries() if self._traces is not None else None
         answer = await self._exchange.next(
@@ -64,7 +69,11 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             response.empty_reason = wire.EMPTY_REASONS[answer.empty_reason]
             # A hint, read outside operations: every idle node needs one with each answer.
             retry_ms = self._runner.core.frontier.retry_ms(
-                request.crawl or None, answer.empty_reason, round(wait_s * 1000), self._runner.now_ms()
+                request.crawl or None,
+                want.kinds,
+                answer.empty_reason,
+                round(wait_s * 1000),
+                self._runner.now_ms(),
             )
             response.retry_duration.CopyFrom(wire.duration(retry_ms))
         known = set(request.known_fetch_policy_ids)

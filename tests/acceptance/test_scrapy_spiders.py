@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from acceptance.spiders import spider
 from frontier_harness.waiting import eventually
 from node_doubles.loopback import Site, header_lines, ok, redirect
 
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, ScopeSpec
 from toehold_client import CrawlController, FrontierClient
 
 HTML = b"Content-Type: text/html"
@@ -189,6 +190,53 @@ def test_a_spider_ends_when_it_is_drained_or_replaced_or_cannot_read_its_crawl(
     assert (left.failed_count, left.leased_count) == (0, 0)
 
 
+def test_a_node_on_the_same_frontier_takes_none_of_a_spiders_pages(
+    site: Site, programs: Programs, tmp_path: Path
+) -> None:
+    lists = range(12)
+    elsewhere = b'<a href="http://127.0.0.9:%d/">elsewhere</a>' % site.port
+    site.answers = {"/robots.txt": ok(b""), "/own": ok(elsewhere, HTML)}
+    for number in lists:
+        authors = b"".join(
+            b'<span class="author">A</span><a href="/author/%d-%d">(about)</a>' % (number, author)
+            for author in range(20)
+        )
+        quote = b'<div class="quote"><span class="text">Q</span></div>'
+        following = b'<li class="next"><a href="/list/%d">on</a></li>' % (number + 1)
+        site.answers[f"/list/{number}"] = ok(quote + authors + elsewhere + following, HTML)
+        for author in range(20):
+            site.answers[f"/author/{number}-{author}"] = ok(b"<h3>A</h3>" + elsewhere, HTML)
+    frontier = programs.frontier(tmp_path / "data")
+    node = programs.node("node", frontier.address, tmp_path / "warcs")
+    quick = {**SPEC, "limits": {"max_documents": 150}}
+    items = tmp_path / "items.jsonl"
+    docs = spider(
+        *(programs, "docs", "tutorial.py", frontier.address, "docs", "-a", f"start={site.url('/list/0')}"),
+        *("-s", f"TOEHOLD_SPEC={_spec_file(tmp_path, quick)}", "-o", str(items)),
+    )
+    with FrontierClient(frontier.address, patience_s=60) as client:
+        own = CrawlController(client, "own")
+        own.create(
+            CrawlSpec(allowed_addresses=["loopback"], scope=ScopeSpec(max_link_hops=0)), [site.url("/own")]
+        )
+        own.launch()
+        own.wait_for("FINISHED", timeout_s=60)
+        assert docs.wait() == 0, docs.complaints
+        crawl = CrawlController(client, "docs")
+        crawl.wait_for("FINISHED", timeout_s=60)
+        assert crawl.describe().spec.fetcher == "scrapy"
+        joined = {event.node_joined.node for event in crawl.events() if event.HasField("node_joined")}
+        assert not [each for each in joined if not each.startswith("scrapy-")]
+        assert {queue.host for queue in client.list_queues("docs")} == {"127.0.0.1"}, (
+            "nobody followed other links"
+        )
+        assert crawl.statistics().statistics.succeeded_count == 150
+        assert own.statistics().statistics.succeeded_count == 1
+    assert len(_items(items)) == 150
+    node.signal(signal.SIGTERM)
+    assert node.wait() == 0, node.complaints
+
+
 def test_a_spider_without_a_frontier_ends_with_a_plain_message(programs: Programs) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
@@ -207,10 +255,10 @@ def _items(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def _spec_file(folder: Path) -> Path:
+def _spec_file(folder: Path, spec: dict[str, Any] = SPEC) -> Path:
     file = folder / "spec.toml"
-    lines = [f"{key} = {json.dumps(value)}" for key, value in SPEC.items() if not isinstance(value, dict)]
-    for key, table in SPEC.items():
+    lines = [f"{key} = {json.dumps(value)}" for key, value in spec.items() if not isinstance(value, dict)]
+    for key, table in spec.items():
         if isinstance(table, dict):
             lines += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in table.items())]
     file.write_text("\n".join(lines))

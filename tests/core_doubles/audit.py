@@ -8,6 +8,7 @@ equal a recount.
 from collections import Counter
 
 from core_doubles.codec import PlainCodec
+from core_doubles.machine.choices import KINDS
 from core_doubles.model import attendance, leasing, life, settling
 from core_doubles.model.things import Crawl as CrawlModel
 from core_doubles.model.things import Host as HostModel
@@ -232,7 +233,7 @@ class Audit:
     def wakes(self) -> None:
         """Nothing is slept through: the next due time is no later than what the model waits for."""
         due_ms, now_ms = self.live.upkeep.next_due_ms(), self.shell.now_ms
-        roused = self.live.frontier.leasable() or (due_ms is not None and due_ms <= now_ms)
+        roused = self.live.frontier.leasable(kinds=KINDS) or (due_ms is not None and due_ms <= now_ms)
         awaited = [lease.deadline_ms for lease in self.model.leases.values()]
         awaited += attendance.silence_ms(self.model)
         for crawl in self.model.crawls.values():

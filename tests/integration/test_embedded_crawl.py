@@ -38,6 +38,14 @@ from toehold_client.client import FrontierClient
 site, crawl = embedded.site, embedded.crawl  # fixtures
 
 
+def test_its_node_is_of_the_kind_of_fetchers_that_its_spec_is_for(
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.toml").write_text('fetcher = "browser"\n')
+    assert crawl("--spec", "spec.toml").end()[0] == 0
+    once_each(site)
+
+
 def test_it_crawls_to_the_end_reports_leaves_no_program_and_starts_anew_only_if_told(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:

@@ -11,8 +11,9 @@ from frontier_harness.calls import fresh_name
 from frontier_harness.process import ServerProcess
 from scrapy.settings import Settings
 
-from toehold.frontier.v1.crawl_pb2 import CrawlState
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState
 from toehold_client import CrawlController, Credentials, FrontierClient
+from toehold_client.cli.main import run
 from toehold_scrapy.configuration import Configuration, Misconfigured
 from toehold_scrapy.joining import CannotJoin, join
 
@@ -36,7 +37,7 @@ def test_a_crawl_that_does_not_exist_is_created_and_leaves_the_scope_to_the_spid
     with FrontierClient(server.address) as client:
         crawl = CrawlController(client, name).describe()
     assert crawl.status.state == CrawlState.CRAWL_STATE_NASCENT
-    assert crawl.spec.contact == "a@b.c"
+    assert (crawl.spec.contact, crawl.spec.fetcher) == ("a@b.c", "scrapy")
     assert list(crawl.spec.scope.accept_patterns) == [".*"]
     assert (crawl.spec.scope.max_link_hops, crawl.spec.scope.max_redirect_hops) == (10_000, 20)
 
@@ -107,6 +108,10 @@ def test_a_crawl_that_exists_needs_neither_spec_nor_contact(server: ServerProces
         ({"TOEHOLD_SPEC": {"surt_prefixes_file": "a"}}, "TOEHOLD_SPEC must be the path of a spec file if"),
         ({"TOEHOLD_SPEC": {"queues": {"buckets": 0}}, "TOEHOLD_CONTACT": "a@b.c"}, "queues.buckets must be"),
         ({"TOEHOLD_CRAWL": "Not a name", "TOEHOLD_CONTACT": "a@b.c"}, "name"),
+        (
+            {"TOEHOLD_SPEC": {"fetcher": "own"}, "TOEHOLD_CONTACT": "a@b.c"},
+            "fetcher in TOEHOLD_SPEC must be 'scrapy', or left out, got 'own'",
+        ),
         ({"TOEHOLD_FRONTIER": "nowhere"}, "the address of a frontier must be HOST:PORT"),
         ({"TOEHOLD_FRONTIER": "127.0.0.1:1"}, "no frontier answers at 127.0.0.1:1"),
     ],
@@ -120,6 +125,64 @@ def test_a_spider_that_cannot_join_its_crawl_says_why_in_a_sentence(
         join(configuration(**given))
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def created(server: ServerProcess, name: str, *, launched: bool, fetcher: str = "") -> CrawlController:
+    """A crawl that somebody else has made."""
+    crawl = CrawlController(FrontierClient(server.address), name)
+    crawl.create(CrawlSpec(contact="a@b.c", fetcher=fetcher), ["http://a.test/"])
+    if launched:
+        crawl.launch()
+    return crawl
+
+
+def test_a_crawl_that_nobody_has_fetched_for_becomes_the_spiders_own(
+    server: ServerProcess, name: str
+) -> None:
+    crawl = created(server, name, launched=False)
+    join(configuration(TOEHOLD_FRONTIER=server.address, TOEHOLD_CRAWL=name))
+    assert crawl.describe().spec.fetcher == "scrapy"
+
+
+def test_a_crawl_that_was_launched_for_any_fetcher_stays_so_and_the_spider_says_what_to_do(
+    server: ServerProcess, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    crawl = created(server, name, launched=True)
+    assert join(configuration(TOEHOLD_FRONTIER=server.address, TOEHOLD_CRAWL=name)).launched
+    assert crawl.describe().spec.fetcher == ""
+    change = f"toehold set --crawl {name} fetcher=scrapy --frontier {server.address}"
+    assert change in caplog.text
+    assert run(change.split()[1:]) == 0
+    assert crawl.describe().spec.fetcher == "scrapy"
+
+
+@pytest.mark.parametrize("launched", [False, True])
+def test_a_crawl_for_other_fetchers_cannot_be_joined(
+    server: ServerProcess, name: str, launched: bool
+) -> None:
+    crawl = created(server, name, launched=launched, fetcher="own")
+    with pytest.raises(CannotJoin, match="is for fetchers of kind 'own', and spiders are 'scrapy'"):
+        join(configuration(TOEHOLD_FRONTIER=server.address, TOEHOLD_CRAWL=name))
+    assert crawl.describe().spec.fetcher == "own"
+
+
+def test_a_spider_whose_caller_may_change_nothing_joins_all_the_same(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    installation = Installation(tmp_path)
+    installation.cert("frontier", "127.0.0.1")
+    trust = {"TOEHOLD_TLS_CA": str(installation.authority.cert)}
+    tokens = {}
+    for caller, roles in (("operator", ("operate",)), ("spider", ("fetch", "watch"))):
+        tokens[caller] = tmp_path / caller
+        tokens[caller].write_text(installation.caller(caller, *roles))
+    with ServerProcess(tmp_path / "data", *installation.flags(mutual=False)) as server:
+        credentials = Credentials(tls_ca=trust["TOEHOLD_TLS_CA"], token_file=str(tokens["operator"]))
+        with FrontierClient(server.address, credentials=credentials) as client:
+            CrawlController(client, name).create({"contact": "a@b.c"})
+        there = {"TOEHOLD_FRONTIER": server.address, "TOEHOLD_CRAWL": name, **trust}
+        assert not join(configuration(**there, TOEHOLD_TOKEN_FILE=str(tokens["spider"]))).launched
+    assert "fetcher=scrapy" in caplog.text
 
 
 def test_a_crawl_that_has_finished_cannot_be_joined(server: ServerProcess, name: str) -> None:

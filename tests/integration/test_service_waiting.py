@@ -30,6 +30,7 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.odd_values import ODD_SECONDS
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import callers, eventually, soon
+from google.protobuf import field_mask_pb2
 from google.protobuf.duration_pb2 import Duration
 
 from frontier_server.core.dispatch import Want
@@ -359,3 +360,35 @@ async def test_a_node_that_waits_for_some_queues_does_not_ask_without_rest_while
         await served.frontier.Schedule(frontier_pb2.ScheduleRequest(crawl="t", candidates=[elsewhere]))
         want = Want(1, queues=(lease.queue_key,))
         assert await operations_while_waiting(served, monkeypatch, want) <= 12
+
+
+async def test_a_call_that_waits_for_crawls_of_other_kinds_waits_and_hears_of_one_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        mine = spec()
+        mine.fetcher = "own"
+        await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=mine))
+        await served.admin.AddSeeds(iter([admin_pb2.AddSeedsRequest(crawl="t", uris=["http://a.example/"])]))
+        await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="t"))
+        runner = served.runner
+        await soon(lambda: runner.core.frontier.leasable("t", ("own",)), "a URI that is ready")
+        for want in (Want(1), Want(1, kinds=("other",))):
+            assert await operations_while_waiting(served, monkeypatch, want) <= 3
+        polls = {
+            (crawl, kinds): calls.start(served.exchange.next(f"{crawl}{kinds}", "s", want, crawl, 30))
+            for crawl in ("t", None)
+            for kinds, want in (("", Want(1)), ("other", Want(1, kinds=("other",))))
+        }
+        await soon(lambda: len(runner.waiting) == len(polls), "all to wait")
+        mine.fetcher = "other"
+        paths = field_mask_pb2.FieldMask(paths=["fetcher"])
+        update = admin_pb2.UpdateCrawlRequest(crawl="t", spec=mine, update_mask=paths)
+        await served.admin.UpdateCrawl(update)
+        done, _ = await asyncio.wait(
+            (polls["t", "other"], polls[None, "other"]),
+            timeout=TIMEOUT_S,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        assert [answer.crawl for poll_ in done for answer in poll_.result().grants] == ["t"]
+        assert not polls["t", ""].done() and not polls[None, ""].done()

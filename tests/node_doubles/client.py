@@ -60,6 +60,7 @@ class FakeClient:
         max_leases: int,
         wait_s: float,
         known_fetch_policy_ids: Collection[str],
+        fetcher_kinds: Collection[str],
     ) -> NextResponse:
         raise AssertionError("nobody asks for leases here")
 

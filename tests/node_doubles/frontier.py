@@ -72,6 +72,7 @@ class FakeFrontier(FrontierServiceServicer):
         self.to_release: list[bytes] = []
         self.to_interrupt: list[bytes] = []
         self.pool_size: int | None = None
+        self.empty_reason = EMPTY_REASON_NOTHING_DUE
         self.lease_duration = Duration(seconds=30)
         self._changed = threading.Condition()
         self._waiting: list[Lease] = []
@@ -131,9 +132,7 @@ class FakeFrontier(FrontierServiceServicer):
                 lambda: self._waiting or not context.is_active(), request.wait_duration.seconds
             )
             if not self._waiting or not context.is_active():
-                return NextResponse(
-                    empty_reason=EMPTY_REASON_NOTHING_DUE, retry_duration=Duration(nanos=1_000_000)
-                )
+                return NextResponse(empty_reason=self.empty_reason, retry_duration=Duration(nanos=1_000_000))
             given = self._waiting[: request.max_leases]
             del self._waiting[: request.max_leases]
         known = POLICY.policy_id in request.known_fetch_policy_ids

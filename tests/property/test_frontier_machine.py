@@ -9,7 +9,7 @@ from collections import Counter
 from typing import ClassVar
 
 import pytest
-from core_doubles.machine.choices import Fetch, crawl_settings, spellings
+from core_doubles.machine.choices import KINDS, Fetch, crawl_settings, spellings
 from core_doubles.machine.crawls import Crawls
 from core_doubles.machine.faults import Faults
 from core_doubles.machine.operators import Operators
@@ -80,7 +80,7 @@ class FrontierMachine(Crawls, Operators, Faults):
                 assert at_start or paused[0].settings.pause_with_uris_left
                 self.steer(paused[0], Input.RESUME if at_start else Input.STOP)
             elif not self.shell.core.upkeep.has_work:  # a round may just have begun
-                chance_ms = self.shell.core.frontier._next_chance_ms()
+                chance_ms = self.shell.core.frontier._next_chance_ms(kinds=KINDS)
                 assert chance_ms is not None, "a crawl waits for nothing"
                 self.shell.now_ms = max(self.now_ms, chance_ms)
                 self.tick()

@@ -119,14 +119,18 @@ class AsyncFrontierClient(AsyncOperators):
         queues: Collection[str] = (),
         max_leases_per_queue: int = 0,
         max_queues: int = 0,
+        fetcher_kinds: Collection[str] = (),
     ) -> NextResponse:
         """Asks for up to `max_leases` leases, and waits up to `wait_s` (at most 60 s) while there is none.
 
         Without `crawl`, of any crawl that the frontier runs. `queues` (keys or hosts), `max_leases_per_queue`
-        and `max_queues` narrow the request (see NextRequest). UnknownCrawl, SessionSuperseded.
+        and `max_queues` narrow the request (see NextRequest). `fetcher_kinds` are the kinds of fetchers that
+        the caller is: crawls with a `fetcher` are served only to those that offer it. UnknownCrawl,
+        SessionSuperseded.
         """
         several(known_fetch_policy_ids, "known_fetch_policy_ids", "names")
         several(queues, "queues", "queue keys")
+        several(fetcher_kinds, "fetcher_kinds", "kinds")
         return await self._call(
             lambda stubs: stubs.frontier.Next,
             lambda: NextRequest(
@@ -139,6 +143,7 @@ class AsyncFrontierClient(AsyncOperators):
                 queues=queues,
                 max_leases_per_queue=max_leases_per_queue,
                 max_queues=max_queues,
+                fetcher_kinds=fetcher_kinds,
             ),
             wait_s=wait_s,
         )

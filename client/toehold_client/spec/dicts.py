@@ -237,6 +237,7 @@ class SpecDict(TypedDict, total=False):
     statistics_interval_seconds: float
     resume_after_trouble: bool
     description: str
+    fetcher: str
 
 
 class OverrideDict(TypedDict, total=False):

@@ -241,6 +241,7 @@ class Spec(Table, frozen=True):
     statistics_interval_seconds: _Seconds = 20.0
     resume_after_trouble: bool = False
     description: str = ""
+    fetcher: str = ""
 
 
 class Override(Table, frozen=True):

@@ -15,7 +15,7 @@ from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState
 from ..model import Presence, Remaining
 from ..queue import QueueState, WorkQueue
-from .idle import READ_ONLY, asked_lately, some, span
+from .idle import READ_ONLY, asked_lately, nobody, some, span
 from .remaining import BYTES, DOCUMENTS, TIME, eligible
 from .resting import Waiters, sampled, waiting, waiting_text
 
@@ -163,8 +163,8 @@ def _asked(m: Moment) -> str:
     if m.crawl.asked_of_any.in_vain:
         return READ_ONLY
     if not m.crawl.asked_ms:
-        return "no node has asked for leases since the server started"
-    return f"no node asks for leases (last asked {span(m.now_ms - m.crawl.asked_ms)} ago)"
+        return f"{nobody(m.crawl)} has asked for leases since the server started"
+    return f"{nobody(m.crawl)} asks for leases (last asked {span(m.now_ms - m.crawl.asked_ms)} ago)"
 
 
 def _out(m: Moment) -> str:

@@ -125,7 +125,15 @@ def asked(op: Operation, crawl: Crawl, leases: LeaseTable) -> Reason:
     if crawl.asked_of_any.in_vain:
         return Reason(Why.NO_NODE_ASKS, f"due, but {READ_ONLY}")
     since = f"for {span(op.now_ms - crawl.asked_ms)}" if crawl.asked_ms else "since the server started"
-    return Reason(Why.NO_NODE_ASKS, f"due now, but no node has asked for leases {since}: start toehold-node")
+    start = "one" if crawl.kind else "toehold-node"
+    return Reason(
+        Why.NO_NODE_ASKS, f"due now, but {nobody(crawl)} has asked for leases {since}: start {start}"
+    )
+
+
+def nobody(crawl: Crawl) -> str:
+    """The fetchers of a crawl that are missing: `no node`, `no fetcher of kind scrapy`."""
+    return f"no fetcher of kind {crawl.kind}" if crawl.kind else "no node"
 
 
 def _present(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:

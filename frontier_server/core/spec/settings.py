@@ -36,6 +36,9 @@ _MediaType = Annotated[
     Text(r"[\w!#$&^.+-]{1,60}/(?:\*|[\w!#$&^.+-]{1,100})", "a media type such as text/html or text/*"),
 ]
 _MediaTypes = Annotated[tuple[_MediaType, ...], Items(100, "media types")]
+_FORM = "of the characters a-z, 0-9, ., _ and -, beginning with a letter or digit"
+FETCHER_KIND = Text(r"[a-z0-9][a-z0-9._-]{0,63}", f"1 to 64 {_FORM}")
+_KindOrAny = Annotated[str, Text(f"(?:{FETCHER_KIND.pattern})?", f"empty, or 1 to 64 {_FORM}")]
 _Rest = Annotated[int, Within(0, DAY_MS)]
 _Wait = Annotated[int, Within(1_000, DAY_MS)]
 _Fetching = Annotated[int, Within(1, DAY_MS)]
@@ -310,3 +313,4 @@ class CrawlSettings:
     resume_after_trouble: bool = False
     extract: ExtractSettings = ExtractSettings()
     description: Annotated[str, Text(r"(?s:.{0,1000})", "at most 1000 characters")] = ""
+    fetcher: Annotated[_KindOrAny, Fixed.FOR_ALL_URIS] = ""

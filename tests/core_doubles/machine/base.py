@@ -10,6 +10,7 @@ import pytest
 from core_doubles.audit import Audit
 from core_doubles.codec import PlainCodec, candidate
 from core_doubles.machine import forgetting
+from core_doubles.machine.choices import KINDS
 from core_doubles.model import attendance, intake, jobs, leasing, life, places, reporting, settling, turns
 from core_doubles.model.things import Crawl, Lease, Model, Offer, Uri
 from core_doubles.model.turns import After, Told
@@ -25,6 +26,7 @@ from frontier_server.core import errors
 from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl as LiveCrawl
 from frontier_server.core.dispatch import Want
+from frontier_server.core.kinds import Kinds
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.core.queue import QueueState
@@ -226,12 +228,13 @@ class Base(RuleBasedStateMachine):
 
     # Operations that several rules need.
 
-    def ask(self, node: str, session: str, name: str | None, most: int) -> list[Lease]:
+    def ask(self, node: str, session: str, name: str | None, most: int, kinds: Kinds = KINDS) -> list[Lease]:
         """Next; the leases that it brought."""
-        answer = self.run(lambda core, now: core.frontier.next(node, session, Want(most), name, now))
+        want = Want(most, kinds=kinds)
+        answer = self.run(lambda core, now: core.frontier.next(node, session, want, name, now))
         model = self.model
         reporting.heard(model, node, session)
-        in_turn = leasing.asked(model, name, most, answer.grants)
+        in_turn = leasing.asked(model, name, kinds, most, answer.grants)
         for crawl in in_turn:
             intake.release_due(model, crawl)
             for uri, queue in self.moved(crawl):
@@ -240,7 +243,7 @@ class Base(RuleBasedStateMachine):
         for grant in answer.grants:
             leasing.granted(model, model.crawls[grant.crawl], grant, node, session)
         self.check_queues(After.TURNS)
-        leasing.answered(model, answer, name, most, in_turn)
+        leasing.answered(model, answer, name, kinds, most, in_turn)
         self.settle()
         return [model.leases[grant.token] for grant in answer.grants]
 

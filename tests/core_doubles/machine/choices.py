@@ -30,6 +30,7 @@ from frontier_server.core.spec.settings import (
 )
 
 HOUR_MS = int(timedelta(hours=1).total_seconds() * 1000)
+KINDS = ("browser",)  # that nodes offer, unless they are told otherwise
 NODES = ("north", "south", "west")
 PAGE_STATUSES = (
     200,
@@ -181,6 +182,7 @@ odd_settings = st.builds(
     pause_timeout_ms=st.sampled_from([120_000, 5_000]),
     stop_timeout_ms=st.sampled_from([120_000, 5_000]),
     statistics_interval_ms=mostly(20_000, 1_000, DAY_MS),
+    fetcher=mostly("", "browser"),
 )
 PLAIN = CrawlSettings(
     contact="https://operator.example/",
@@ -230,6 +232,7 @@ areas = st.sampled_from(AREAS)
 SPELLINGS = every_spelling()
 spellings = st.integers(0, len(SPELLINGS) - 1).map(lambda number: SPELLINGS[number])
 picks = st.integers(0, 30)
+offers = mostly(KINDS, (), ("scrapy",), ("browser", "scrapy"))  # of kinds of fetchers
 controllers = st.sampled_from(["", "ada", "bob"])  # who asks
 paths = st.sampled_from(["L", "", "LL", "LE", "R", "RR", "LLL", "LRRRR", "RRRRR"])
 queue_changes = st.one_of(

@@ -12,6 +12,7 @@ from core_doubles.machine.choices import (
     Fetch,
     fetches,
     mostly,
+    offers,
     picks,
     spellings,
 )
@@ -24,6 +25,7 @@ from msgspec import structs
 
 from frontier_server.core import errors
 from frontier_server.core.dispatch import Want
+from frontier_server.core.kinds import Kinds
 from frontier_server.core.model import Report, ReportResult
 from frontier_server.core.rules.disposition import Disposition
 
@@ -78,10 +80,10 @@ class Nodes(Base):
         return report, file
 
     @precondition(Base.has_crawl)
-    @step(node=st.sampled_from(NODES), pick=picks, named=st.booleans(), most=st.integers(1, 4))
-    def next(self, node: str, pick: int, named: bool, most: int) -> None:
+    @step(node=st.sampled_from(NODES), pick=picks, named=st.booleans(), most=st.integers(1, 4), kinds=offers)
+    def next(self, node: str, pick: int, named: bool, most: int, kinds: Kinds) -> None:
         """A node asks for leases, of a crawl or of any."""
-        self.ask(node, self.session(node), self.some_crawl(pick).name if named else None, most)
+        self.ask(node, self.session(node), self.some_crawl(pick).name if named else None, most, kinds)
 
     @precondition(Base.has_lease)
     @step(

@@ -7,6 +7,7 @@ from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, QueueId,
 from core_doubles.web import Site
 
 from frontier_server.core.fetch_policy import fetch_policy
+from frontier_server.core.kinds import Kinds
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import EmptyReason, Grant, NextAnswer
 from frontier_server.core.queue import QueueState
@@ -69,12 +70,17 @@ def documents_fill(model: Model, crawl: Crawl) -> bool:
 # What an answer of Next did.
 
 
-def asked(model: Model, name: str | None, most: int, grants: Iterable[Grant]) -> list[Crawl]:
+def served(crawl: Crawl, kinds: Kinds) -> bool:
+    """Whether fetchers of these kinds get URIs of a crawl."""
+    return not crawl.settings.fetcher or crawl.settings.fetcher in kinds
+
+
+def asked(model: Model, name: str | None, kinds: Kinds, most: int, grants: Iterable[Grant]) -> list[Crawl]:
     """The crawls that were asked, in their order: who had least for its weight goes first."""
     if name is not None:
         crawl = model.crawls[name]
-        return [crawl] if crawl.state is S.RUNNING else []
-    running = [crawl for crawl in model.crawls.values() if crawl.state is S.RUNNING]
+        return [crawl] if crawl.state is S.RUNNING and served(crawl, kinds) else []
+    running = [crawl for crawl in model.crawls.values() if crawl.state is S.RUNNING and served(crawl, kinds)]
     for crawl in running:
         crawl.passed = max(crawl.passed, model.most_passed - MAX_BEHIND)
     in_turn = sorted(running, key=lambda crawl: (crawl.passed, crawl.number))
@@ -221,7 +227,9 @@ def _check_what_is_asked(model: Model, crawl: Crawl, grant: Grant, uri: Uri, set
     assert validators == (uri.etag, uri.last_modified, uri.digest), "validators of the last visit"
 
 
-def answered(model: Model, answer: NextAnswer, name: str | None, most: int, in_turn: list[Crawl]) -> None:
+def answered(
+    model: Model, answer: NextAnswer, name: str | None, kinds: Kinds, most: int, in_turn: list[Crawl]
+) -> None:
     """All leases of an answer are known; was any withheld, and is the reason right?"""
     assert len(answer.grants) <= most
     if len(answer.grants) < most:
@@ -232,7 +240,7 @@ def answered(model: Model, answer: NextAnswer, name: str | None, most: int, in_t
     elif name is None:
         for crawl in in_turn[:-1]:  # those that go first must have had nothing more
             assert not due(model, crawl), f"{crawl.name} had to wait for {answer.grants[-1].crawl}"
-    assert answer.empty_reason in _reasons(model, answer, name)
+    assert answer.empty_reason in _reasons(model, answer, name, kinds)
 
 
 def due(model: Model, crawl: Crawl) -> list[Queue]:
@@ -298,7 +306,7 @@ def _robots_out(model: Model, crawl: Crawl, site: Site) -> bool:
     )
 
 
-def _reasons(model: Model, answer: NextAnswer, name: str | None) -> set[EmptyReason | None]:
+def _reasons(model: Model, answer: NextAnswer, name: str | None, kinds: Kinds) -> set[EmptyReason | None]:
     """The reasons that an answer may give."""
     if answer.grants:
         return {None}
@@ -312,6 +320,11 @@ def _reasons(model: Model, answer: NextAnswer, name: str | None) -> set[EmptyRea
         S.FINISHED: EmptyReason.FINISHED,
     }
     crawls = [model.crawls[name]] if name is not None else list(model.crawls.values())
+    others = [crawl for crawl in crawls if crawl.state is S.RUNNING and not served(crawl, kinds)]
+    if name is not None and others:
+        return {EmptyReason.OTHER_FETCHER}
+    if name is None:
+        crawls = [crawl for crawl in crawls if served(crawl, kinds)]
     running = [crawl for crawl in crawls if crawl.state is S.RUNNING]
     if running:
         all_limited = all(documents_fill(model, crawl) for crawl in running)
@@ -319,4 +332,5 @@ def _reasons(model: Model, answer: NextAnswer, name: str | None) -> set[EmptyRea
     told = {reasons[crawl.state] for crawl in crawls}
     if name is not None:
         return told
-    return told - {EmptyReason.FINISHED} or {EmptyReason.NO_CRAWL}
+    none = EmptyReason.OTHER_FETCHER if others else EmptyReason.NO_CRAWL
+    return told - {EmptyReason.FINISHED} or {none}

@@ -18,6 +18,8 @@ from crawler_node.leases.frontier import Rests
 from crawler_node.output.archive import Archive
 from crawler_node.process import NodeExitCode
 from toehold.frontier.v1.frontier_pb2 import (
+    EMPTY_REASON_NOTHING_DUE,
+    EMPTY_REASON_OTHER_FETCHER,
     PURPOSE_ROBOTS,
     NextRequest,
     ScheduleRequest,
@@ -189,6 +191,21 @@ def test_a_node_waits_for_a_crawl_that_is_not_there_yet(
     frontier.give(lease("http://h/2"))
     eventually(lambda: len(frontier.asked) > asked + 1)
     assert capsys.readouterr().out.count("leases_refused") == 1
+
+
+def test_a_node_says_once_that_its_crawl_is_for_fetchers_of_another_kind(
+    run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(feeder_module, "LONG_POLL_S", 0.0)
+    frontier.empty_reason = EMPTY_REASON_OTHER_FETCHER
+    run.start()
+    eventually(lambda: len(frontier.asked) >= 3)
+    assert capsys.readouterr().out.count("crawl_for_others") == 1
+    frontier.empty_reason = EMPTY_REASON_NOTHING_DUE
+    frontier.give(lease("http://h/"))
+    eventually(lambda: frontier.statuses() == {"http://h/": 200})
+    frontier.empty_reason = EMPTY_REASON_OTHER_FETCHER
+    eventually(lambda: "crawl_for_others" in capsys.readouterr().out)
 
 
 def test_a_node_waits_for_a_frontier_that_refuses_for_now(run: Run, frontier: FakeFrontier) -> None:

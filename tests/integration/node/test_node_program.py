@@ -119,6 +119,13 @@ def start(frontier: FakeFrontier, tmp_path: Path) -> Iterator[Start]:
             stream.close()
 
 
+def test_it_offers_the_kinds_of_fetchers_that_it_is(start: Start, frontier: FakeFrontier) -> None:
+    program = start("--fetcher-kind", "browser", "--fetcher-kind", "own").ready()
+    eventually(lambda: frontier.asked)
+    assert list(frontier.asked[0].fetcher_kinds) == ["browser", "own"]
+    assert program.end(signal.SIGTERM)[0] == 0
+
+
 def test_it_fetches_stores_reports_and_ends_in_order(
     start: Start, frontier: FakeFrontier, site: int, tmp_path: Path
 ) -> None:
@@ -221,6 +228,12 @@ def test_it_says_once_that_another_process_has_taken_its_name(
     [
         (["--frontier", "nowhere"], "the address of a frontier must be HOST:PORT"),
         (["--toes", "0"], "Invalid value for '--toes': must be between 1 and 1000, got 0"),
+        (["--fetcher-kind", "a", "--fetcher-kind", "A b"], "beginning with a letter or digit, got 'A b'"),
+        (
+            ["--fetcher-kind", ""],
+            "'--fetcher-kind': must have 1 to 64 of the characters a-z",
+        ),
+        ([word for n in range(17) for word in ("--fetcher-kind", f"k{n}")], "at most 16 times, got 17"),
         (["--max-file-hours", "0"], "'--max-file-hours': must be above 0, got 0"),
         (["--max-file-mib", "0"], "'--max-file-mib': must be at least 1, got 0"),
         (["--hang-seconds", "0.5"], "'--hang-seconds': must be at least 1, got 0.5"),

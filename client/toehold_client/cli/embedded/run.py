@@ -238,6 +238,7 @@ def _node_program(plan: Plan, directory: CrawlDirectory, address: str) -> Progra
         command=(
             *(sys.executable, "-P", "-m", "crawler_node"),
             *("--frontier", address, "--name", NODE_NAME, "--until-stdin-ends"),
+            *(("--fetcher-kind", plan.spec.fetcher) if plan.spec.fetcher else ()),
             *plan.node.arguments(directory.warcs, directory.pages, directory.mirror, directory.logs),
         ),
         log=directory.node_log,

@@ -76,4 +76,6 @@ def _no_node(look: Look) -> Iterator[Trouble]:
     runs = look.status.state == CrawlState.CRAWL_STATE_RUNNING and not look.away and look.sees_nodes
     runs_s = -seconds_until(look.statistics, look.status.reach_time)
     if runs and runs_s >= NODES_START_S and not any(is_present(look, node) for node in look.nodes):
-        yield Trouble("no node", "no node is there, so nothing is fetched")
+        kind = look.crawl.spec.fetcher
+        missing = f"no fetcher of kind {kind}" if kind else "no node"
+        yield Trouble("no node", f"{missing} is there, so nothing is fetched")

@@ -533,6 +533,7 @@ class CrawlSpec(_message.Message):
     STATISTICS_INTERVAL_FIELD_NUMBER: _builtins.int
     RESUME_AFTER_TROUBLE_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
+    FETCHER_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
     """The contact that site owners can turn to: an http(s) URL or an e-mail
     address of at most 500 characters. It becomes part of the user agent. Only
@@ -600,6 +601,19 @@ class CrawlSpec(_message.Message):
     """A description for people to read. The frontier does not interpret it.
 
     Default: empty. At most 1000 characters.
+    """
+    fetcher: _builtins.str
+    """The kind of fetchers that the crawl is for, such as `scrapy`; empty for any.
+
+    Only requests that offer this kind (NextRequest.fetcher_kinds) get its URIs,
+    also if they name the crawl. A fetcher that keeps its own data in annotations
+    should set it, since no other can make use of them. Spiders on a frontier
+    set `scrapy`, URLFrontier's gateway `urlfrontier`; a toehold-node offers the
+    kinds of its `--fetcher-kind`. A change counts from the next lease: leases
+    that are out stay with their fetchers. Heritrix has one fetcher, its own.
+
+    Default: empty. Empty, or 1 to 64 of the characters a-z, 0-9, ., _ and -,
+    beginning with a letter or digit. An override cannot change it.
     """
     @_builtins.property
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -733,15 +747,18 @@ class CrawlSpec(_message.Message):
         statistics_interval: _duration_pb2.Duration | None = ...,
         resume_after_trouble: _builtins.bool | None = ...,
         description: _builtins.str | None = ...,
+        fetcher: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_fetcher", b"_fetcher", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "fetcher", b"fetcher", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_fetcher", b"_fetcher", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "fetcher", b"fetcher", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__contact: _TypeAlias = _typing.Literal["contact"]  # noqa: Y015
     _WhichOneofArgType__contact: _TypeAlias = _typing.Literal["_contact", b"_contact"]  # noqa: Y015
     _WhichOneofReturnType__description: _TypeAlias = _typing.Literal["description"]  # noqa: Y015
     _WhichOneofArgType__description: _TypeAlias = _typing.Literal["_description", b"_description"]  # noqa: Y015
+    _WhichOneofReturnType__fetcher: _TypeAlias = _typing.Literal["fetcher"]  # noqa: Y015
+    _WhichOneofArgType__fetcher: _TypeAlias = _typing.Literal["_fetcher", b"_fetcher"]  # noqa: Y015
     _WhichOneofReturnType__max_toes: _TypeAlias = _typing.Literal["max_toes"]  # noqa: Y015
     _WhichOneofArgType__max_toes: _TypeAlias = _typing.Literal["_max_toes", b"_max_toes"]  # noqa: Y015
     _WhichOneofReturnType__outcomes_kept: _TypeAlias = _typing.Literal["outcomes_kept"]  # noqa: Y015
@@ -760,6 +777,8 @@ class CrawlSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__contact) -> _WhichOneofReturnType__contact | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__description) -> _WhichOneofReturnType__description | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fetcher) -> _WhichOneofReturnType__fetcher | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_toes) -> _WhichOneofReturnType__max_toes | None: ...
     @_typing.overload

@@ -80,6 +80,10 @@ class _EmptyReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EmptyReas
     """The request names no crawl, and no crawl of the frontier runs."""
     EMPTY_REASON_LIMIT_REACHED: _EmptyReason.ValueType  # 6
     """Successes and leases together have reached LimitSpec.max_documents."""
+    EMPTY_REASON_OTHER_FETCHER: _EmptyReason.ValueType  # 7
+    """The crawl that the request names, or each crawl that runs, is for fetchers of
+    another kind (CrawlSpec.fetcher) than the request offers.
+    """
 
 class EmptyReason(_EmptyReason, metaclass=_EmptyReasonEnumTypeWrapper):
     """Why there are no leases."""
@@ -98,6 +102,10 @@ EMPTY_REASON_NO_CRAWL: EmptyReason.ValueType  # 5
 """The request names no crawl, and no crawl of the frontier runs."""
 EMPTY_REASON_LIMIT_REACHED: EmptyReason.ValueType  # 6
 """Successes and leases together have reached LimitSpec.max_documents."""
+EMPTY_REASON_OTHER_FETCHER: EmptyReason.ValueType  # 7
+"""The crawl that the request names, or each crawl that runs, is for fetchers of
+another kind (CrawlSpec.fetcher) than the request offers.
+"""
 Global___EmptyReason: _TypeAlias = EmptyReason  # noqa: Y015
 
 class _Directive:
@@ -343,6 +351,7 @@ class NextRequest(_message.Message):
     QUEUES_FIELD_NUMBER: _builtins.int
     MAX_LEASES_PER_QUEUE_FIELD_NUMBER: _builtins.int
     MAX_QUEUES_FIELD_NUMBER: _builtins.int
+    FETCHER_KINDS_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name; empty for any crawl that the frontier runs, in turn, except
     those with CrawlSpec.weight 0.
@@ -387,6 +396,14 @@ class NextRequest(_message.Message):
         the queues of its home pages, for http and https. Empty for all queues.
         """
 
+    @_builtins.property
+    def fetcher_kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The kinds of fetchers that the caller is, at most 16, each with 1 to 64 of the
+        characters a-z, 0-9, `.`, `_` and `-`, beginning with a letter or digit. It gets
+        URIs of crawls of these kinds (CrawlSpec.fetcher) and of crawls without a kind.
+        Empty: only of crawls without a kind.
+        """
+
     def __init__(
         self,
         *,
@@ -399,10 +416,11 @@ class NextRequest(_message.Message):
         queues: _abc.Iterable[_builtins.str] | None = ...,
         max_leases_per_queue: _builtins.int = ...,
         max_queues: _builtins.int = ...,
+        fetcher_kinds: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["wait_duration", b"wait_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "known_fetch_policy_ids", b"known_fetch_policy_ids", "max_leases", b"max_leases", "max_leases_per_queue", b"max_leases_per_queue", "max_queues", b"max_queues", "node", b"node", "queues", b"queues", "session", b"session", "wait_duration", b"wait_duration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "fetcher_kinds", b"fetcher_kinds", "known_fetch_policy_ids", b"known_fetch_policy_ids", "max_leases", b"max_leases", "max_leases_per_queue", b"max_leases_per_queue", "max_queues", b"max_queues", "node", b"node", "queues", b"queues", "session", b"session", "wait_duration", b"wait_duration"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
