@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from toehold import logs
+from toehold.access.privacy import warn_if_open
 from toehold.connections import raise_descriptor_limit
 from toehold.extras import advice, lacking, packages_of
 from toehold.log_choices import FORMATS, LEVELS
@@ -343,6 +344,7 @@ def main(**given: Any) -> None:
     logs.configure(options.log_format, options.log_level, **own)
     if options.worker is None:  # its supervisor has warned
         warn_of_unknown_variables(main, f"{VARIABLES}_")
+        warn_if_open(options.tls_key, options.token_file, options.callers)
     manager = ServiceManager.of_process()
     raise_descriptor_limit()  # each page takes some that is being fetched, and so does each caller
     server = bound_server(options)

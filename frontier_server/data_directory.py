@@ -31,8 +31,11 @@ _log = structlog.get_logger()
 
 
 def open_data(config: Config) -> tuple[RocksStore, Clock]:
-    """Open the store, or make it. Raises what makes it unusable."""
-    make_directory(config.data)
+    """Open the store, or make it. Raises what makes it unusable.
+
+    The store has the passwords of sites, so a new directory is for its owner alone.
+    """
+    make_directory(config.data, 0o700)
     if not os.access(config.data, os.W_OK | os.X_OK):
         raise PermissionError(13, "not writable")
     _check_salvage(config)

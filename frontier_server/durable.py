@@ -22,14 +22,14 @@ def sync_names(path: Path, top: Path) -> None:
             return
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory and those above it that are missing, durably.
+def make_directory(path: Path, mode: int = 0o777) -> None:
+    """Make a directory and those above it that are missing, durably. `mode` is for it alone, if it is new.
 
     Its own name is synced even if it is there already, since its maker may have died before syncing it. A
     parent that this process may not open is left alone.
     """
     made = [path, *(directory for directory in path.parents if not directory.exists())]
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode, parents=True, exist_ok=True)
     for directory in made:
         with suppress(PermissionError):
             sync_directory(directory.parent)

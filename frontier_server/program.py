@@ -6,6 +6,7 @@ nothing acknowledged is lost); 6 the store is damaged (`--salvage`); 7 with
 `--read-only`: a frontier runs on the data directory.
 """
 
+import os
 import re
 import signal
 import sys
@@ -20,6 +21,7 @@ from toehold import logs
 from toehold.access.callers import Callers
 from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
+from toehold.access.privacy import warn_if_open
 from toehold.access.server_tls import ServerTls
 from toehold.connections import raise_descriptor_limit
 from toehold.extras import advice, lacking
@@ -205,6 +207,7 @@ def main(
     if config_file is not None or manager:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can be obeyed
     leave_out_callers_doings()
+    os.umask(os.umask(0o077) | 0o007)  # an operator's own directory of data may be open to others
     if salvage:
         _salvage(config)
         return
@@ -231,6 +234,7 @@ def main(
         _exit(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
     except StoreFailed as problem:
         _exit(EXIT_STORE, f"data directory {data}: {problem}")
+    warn_if_open(data, config.callers, config.tls_key)
     try:
         failure = serve(config, store, clock, *access, manager)
     except CannotListen as problem:

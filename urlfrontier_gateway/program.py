@@ -15,6 +15,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold import logs
+from toehold.access.privacy import warn_if_open
 from toehold.addresses import Address, parsed_address
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.reflection import add_reflection
@@ -133,6 +134,7 @@ def main(**given: Any) -> None:
       3  another process has taken over this gateway's name
     """
     logs.configure(given["log_format"], given["log_level"])
+    warn_if_open(given["tls_key"], given["token_file"])
     listen: Address = given["listen"]
     if not given["insecure"] and not listen.is_loopback:
         raise click.BadParameter(

@@ -14,10 +14,10 @@ from toehold_client.errors import InvalidArgument
 PUBLIC, SECRET = 0o644, 0o600
 
 
-def replace_file(path: Path, content: bytes, mode: int) -> None:
+def replace_file(path: Path, content: bytes, mode: int, *, is_shared: bool = False) -> None:
     """Writes a file in place of one of the same name, or of the one that a link leads to. It takes over the
-    owner and the permissions, unless everybody could read a SECRET one. InvalidArgument if that cannot be
-    done.
+    owner and the permissions, unless everybody could read a SECRET one: that stays so only if it `is_shared`
+    with programs of other users, which could not read it any more. InvalidArgument if that cannot be done.
     """
     target = path.resolve()
     draft = target.with_name(f".{target.name}.{os.getpid()}")
@@ -27,7 +27,7 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
         with os.fdopen(descriptor, "wb") as file:
             if before is not None:
                 _take_over(descriptor, before)
-                if mode != SECRET or not before.st_mode & 0o007:
+                if is_shared or mode != SECRET or not before.st_mode & 0o007:
                     mode = before.st_mode & 0o777
             os.fchmod(descriptor, mode)
             file.write(content)

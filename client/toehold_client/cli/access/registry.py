@@ -16,7 +16,7 @@ from toehold.access.callers_file import CallerRow, CallersInvalid
 from toehold.access.tokens import NewToken, new_token
 from toehold_client.errors import InvalidArgument
 
-from .files import PUBLIC, locked, replace_file
+from .files import SECRET, locked, replace_file
 
 _SHOWN = 5  # callers in a message
 _HEAD = """\
@@ -100,7 +100,7 @@ class Registry:
                 callers_file.parsed(content)
             except ValueError as error:
                 raise InvalidArgument(str(error)) from None
-            replace_file(self._path, content.encode(), PUBLIC)
+            replace_file(self._path, content.encode(), SECRET, is_shared=True)
 
     def _document(self) -> Any:
         try:

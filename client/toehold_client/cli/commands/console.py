@@ -102,13 +102,16 @@ def console(
     """
     with packages_of("console", "toehold console"):
         from toehold import logs
+        from toehold.access.privacy import warn_if_open
         from toehold_console.program import Place, serve, serve_places
         from toehold_console.settings import Settings
     logs.configure(log_format, log_level)
+    credentials = _credentials()
+    warn_if_open(credentials.tls_key, credentials.token_file, https_key)
     settings = Settings(
         frontier=frontier,
         listen=listen,
-        credentials=_credentials(),
+        credentials=credentials,
         https_cert=https_cert,
         https_key=https_key,
         host_names=host_names,

@@ -66,14 +66,17 @@ def store(path: Path, asked: Asked) -> None:
     }
     if asked.recrawl_before is not None:
         content["recrawl_before"] = asked.recrawl_before.ToJsonString()
-    write_json(crawl_file_of(path), content)
+    write_json(crawl_file_of(path), content, 0o600)  # the spec and the command may have passwords
 
 
-def write_json(path: Path, content: object) -> None:
-    """Replaces a file durably and at once: a reader sees the old content or the new, even after a crash."""
+def write_json(path: Path, content: object, mode: int = 0o666) -> None:
+    """Replaces a file durably and at once: a reader sees the old content or the new, even after a crash. The
+    umask bounds its mode."""
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     unfinished = path.with_name(f"{path.name}.tmp")
-    with unfinished.open("w", encoding="utf-8") as file:
+    unfinished.unlink(missing_ok=True)  # one that a crash has left may have another mode
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
