@@ -10,7 +10,7 @@ from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, RejectedSeed
 from toehold.frontier.v1.crawl_pb2 import Verdict
 
 from .errors import InvalidArgument, SeedsRefused
-from .spec.file import likely_url
+from .spec.listed import likely_url, without_comment
 
 OnRefused: TypeAlias = Literal["raise", "report"]
 """How a method treats refused seeds: it raises SeedsRefused, or only lists them in its answer."""
@@ -54,5 +54,9 @@ def refusal_text(seed: RejectedSeed) -> str:
 
 
 def likely(seed: str) -> str:
-    """The URL that was probably meant by a seed without a scheme or with a typo in it; empty if unclear."""
-    return likely_url(seed.strip()) or (f"https://{seed.strip()}" if _HOST.fullmatch(seed.strip()) else "")
+    """The URL that was probably meant by a seed with a typo, a comment or no scheme; empty if unclear."""
+    text = without_comment(seed)
+    if len(text.split()) != 1:
+        return ""
+    commented = text if text != seed.strip() and "://" in text else ""
+    return likely_url(text) or (f"https://{text}" if _HOST.fullmatch(text) else commented)

@@ -95,7 +95,8 @@ class CrawlRpcs(AdminRpcs):
         """Store the seeds of a message, and note those that are rejected. `before` seeds came before them."""
         good: list[str] = []
         for number, uri in enumerate(uris, before + 1):
-            parsed = parse(uri)
+            # The URL standard drops line ends and escapes blanks: of two URLs it would make another one.
+            parsed = parse(uri) if len(uri.split()) == 1 else Verdict.MALFORMED
             if not isinstance(parsed, Verdict):
                 good.append(uri)
                 continue

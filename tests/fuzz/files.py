@@ -23,6 +23,7 @@ from toehold_client.cli.live.crawl_log import last_pages
 from toehold_client.cli.setting_names import read_settings
 from toehold_client.errors import ToeholdError
 from toehold_client.spec import file as spec_file
+from toehold_client.spec import listed
 
 from .target import Said, Target, text_of
 
@@ -84,7 +85,7 @@ def _listen(data: bytes) -> Said:
 
 def _lists(data: bytes) -> Said:
     path = _file(data, "list.txt")
-    seeds = list(spec_file.read_seeds(path))
+    seeds = list(listed.read_seeds(path))
     spec_file.parse('surt_prefixes_file = "list.txt"\n', _folder() / "spec.toml")
     spec_file.load(_file(b'surt_prefixes_file = "list.txt"\n', "with_list.toml"))
     return bool(seeds)

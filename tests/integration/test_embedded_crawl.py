@@ -282,7 +282,7 @@ def test_a_node_that_dies_is_started_again(
 def test_killed_between_any_two_steps_it_goes_on_from_there(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
-    seeds = sort_out([site.url()], skip_bad=False)
+    seeds = sort_out([("", site.url())], skip_bad=False)
     spec = make_spec(None, SpecOptions(min_delay=0, delay_factor=0, fetch_timeout=20), seeds)
     plan = Plan("crawl", spec, (site.url(),))
     with Interruptions() as none, open_directory(tmp_path / "it", plan, none, fresh=False, say=print) as it:

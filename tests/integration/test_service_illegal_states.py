@@ -129,15 +129,17 @@ def test_seeds_that_are_none_are_told_with_their_place_in_the_stream(stubs: Stub
     crawl = fresh_name()
     stubs.create(crawl)
     good, long = seed_of(crawl), seed_of(crawl) + "x" * MIB
-    stream = seeds_of((crawl, [good, "nope", "ftp://a.example/"]), (crawl, [long, good, ""]))
+    several = [f"{good} # home", f"{good}\t{good}", f"{good}\n{good}"]
+    stream = seeds_of((crawl, [good, "nope", "ftp://a.example/"]), (crawl, [long, good, "", *several]))
     answer = stubs.admin.AddSeeds(stream, timeout=TIMEOUT_S)
-    assert (answer.added_count, answer.rejected_count) == (2, 4)
+    assert (answer.added_count, answer.rejected_count) == (2, 7)
     told = [(seed.number, crawl_pb2.Verdict.Name(seed.verdict), seed.uri) for seed in answer.rejected]
     assert told == [
         (2, "VERDICT_MALFORMED", "nope"),
         (3, "VERDICT_UNSUPPORTED_SCHEME", "ftp://a.example/"),
         (4, "VERDICT_TOO_LONG", long[:200]),
         (6, "VERDICT_MALFORMED", ""),
+        *((number, "VERDICT_MALFORMED", uri) for number, uri in enumerate(several, 7)),
     ]
     assert stubs.describe(crawl).seed_count == 2
 

@@ -10,6 +10,7 @@ from toehold_client.cli.embedded.plan import Seeds, make_spec, sort_out
 from toehold_client.cli.embedded.spec_options import SpecOptions
 from toehold_client.cli.exits import BadPlan
 from toehold_client.spec import file as spec_file
+from toehold_client.spec.listed import lines
 from toehold_client.spec.plain import seconds_of
 
 LOOPBACK = ("localhost",)
@@ -26,19 +27,26 @@ def spec_of(text: str | None = None, hosts: tuple[str, ...] = LOOPBACK, **overri
     return make_spec(file, SpecOptions(**overrides), seeds)
 
 
+def sorted_out(typed: list[str], *, skip_bad: bool) -> Seeds:
+    """The seeds of a command line."""
+    return sort_out((("", text) for text in typed), skip_bad=skip_bad)
+
+
 def test_a_seed_without_a_scheme_is_https() -> None:
-    seeds = sort_out(["www.example.com/a", "localhost:8080", "http://b.example"], skip_bad=False)
+    seeds = sorted_out(["www.example.com/a", "localhost:8080", "http://b.example"], skip_bad=False)
     assert seeds.good == ("https://www.example.com/a", "https://localhost:8080", "http://b.example")
     assert seeds.hosts == ("www.example.com", "localhost", "b.example")
 
 
 def test_a_seed_given_twice_counts_once() -> None:
-    assert sort_out(["http://a.example/", "http://a.example/"], skip_bad=False).good == ("http://a.example/",)
+    assert sorted_out(["http://a.example/", "http://a.example/"], skip_bad=False).good == (
+        "http://a.example/",
+    )
 
 
 BAD = [
     ("http://[", "is not a URL"),
-    ("http://a b/", "is not a URL"),
+    ("http://x:y/", "is not a URL"),
     ("http://x:99999/", "is not a URL"),
     ("\udce9", "is not a URL"),
     ("https//a.example", "is not a URL; did you mean https://a.example?"),
@@ -51,28 +59,40 @@ BAD = [
 @pytest.mark.parametrize(("bad", "told"), BAD)
 def test_a_bad_seed_refuses_the_plan_and_says_how_to_skip_it(bad: str, told: str) -> None:
     with pytest.raises(BadPlan) as refusal:
-        sort_out([bad, "a.example"], skip_bad=False)
+        sorted_out([bad, "a.example"], skip_bad=False)
     assert str(refusal.value) == (f"{bad!r} {told}\nTo crawl from the other seeds, add --skip-bad-seeds.")
-    seeds = sort_out([bad, "a.example"], skip_bad=True)
+    seeds = sorted_out([bad, "a.example"], skip_bad=True)
     assert (seeds.good, seeds.bad) == (("https://a.example",), (f"{bad!r} {told}",))
+
+
+def test_a_bad_seed_of_a_file_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "seeds.txt"
+    file.write_text("a.example # ours\n\nftp://b.example/\nc.example d\n")
+    seeds = sort_out(lines(file), skip_bad=True)
+    assert seeds.good == ("https://a.example",)
+    assert seeds.bad == (
+        f"{file}, line 3: 'ftp://b.example/' is neither http nor https",
+        f"{file}, line 4: must be one URL, got 'c.example d'; in a URL a blank is %20, and a comment begins "
+        "with #",
+    )
 
 
 def test_several_bad_seeds_are_listed_up_to_a_number() -> None:
     with pytest.raises(BadPlan) as refusal:
-        sort_out(["a.example", *(f"ftp://{number}.example/" for number in range(12))], skip_bad=False)
-    lines = str(refusal.value).split("\n")
-    assert lines[0] == "12 seeds are refused:"
-    assert lines[1] == "  'ftp://0.example/' is neither http nor https"
-    assert lines[-2:] == ["  and 2 more", "To crawl from the other seeds, add --skip-bad-seeds."]
+        sorted_out(["a.example", *(f"ftp://{number}.example/" for number in range(12))], skip_bad=False)
+    told = str(refusal.value).split("\n")
+    assert told[0] == "12 seeds are refused:"
+    assert told[1] == "  'ftp://0.example/' is neither http nor https"
+    assert told[-2:] == ["  and 2 more", "To crawl from the other seeds, add --skip-bad-seeds."]
 
 
 def test_without_any_good_seed_there_is_no_plan() -> None:
     for skip_bad in (False, True):
         with pytest.raises(BadPlan) as refusal:
-            sort_out(["http://["], skip_bad=skip_bad)
+            sorted_out(["http://["], skip_bad=skip_bad)
         assert str(refusal.value) == "'http://[' is not a URL"
         with pytest.raises(BadPlan, match="at least one URL"):
-            sort_out([], skip_bad=skip_bad)
+            sorted_out([], skip_bad=skip_bad)
 
 
 def test_without_a_spec_a_dead_host_is_given_up_after_three_attempts_and_minutes() -> None:
@@ -122,7 +142,7 @@ def test_a_long_least_rest_raises_the_longest_one_that_would_contradict_it() -> 
     "seed", ["http://localhost:1/", "http://127.0.0.1/", "http://127.1/", "http://[::1]/"]
 )
 def test_loopback_seeds_alone_stay_on_loopback_without_a_contact(seed: str) -> None:
-    assert list(spec_of(hosts=sort_out([seed], skip_bad=False).hosts).allowed_addresses) == ["loopback"]
+    assert list(spec_of(hosts=sorted_out([seed], skip_bad=False).hosts).allowed_addresses) == ["loopback"]
 
 
 @pytest.mark.parametrize(

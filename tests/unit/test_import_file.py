@@ -53,7 +53,9 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_list_has_a_uri_a_line(path: Path) -> None:
-    read = Read(path, "http://a.example/\n\n# not this\n  b.example/x \nhttp://c.example/", Format.LIST)
+    read = Read(
+        path, "http://a.example/\n\n# not this\n  b.example/x \nhttp://c.example/ # ours", Format.LIST
+    )
     assert read.entries == [
         wanted("http://a.example/"),
         wanted("https://b.example/x"),
@@ -62,10 +64,25 @@ def test_a_list_has_a_uri_a_line(path: Path) -> None:
     assert (read.tally.scheduled, read.tally.seen, read.tally.left_out, read.tally.malformed) == (3, 0, 1, 0)
 
 
+def test_a_byte_order_mark_belongs_to_no_line(path: Path) -> None:
+    mark = b"\xef\xbb\xbf"
+    uri = wanted("http://a.example/")
+    for content in (b"http://a.example/\n", b"# ours\nhttp://a.example/"):
+        assert Read(path, mark + content, Format.LIST).entries == [uri]
+        assert Read(path, gzip.compress(mark + content), Format.LIST).entries == [uri]
+    assert Read(
+        path, mark + b"F+ http://a.example/ L http://b.example/", Format.RECOVERY_JOURNAL
+    ).tally.scheduled
+    assert Read(path, mark + b'{"candidate": {"uri": "http://a.example/"}}', Format.EXPORT).entries == [uri]
+
+
 def test_a_line_of_a_list_that_is_not_one_uri_is_told_with_its_number(path: Path) -> None:
     read = Read(path, "http://a.example/\nhttp://b.example/ and more\n", Format.LIST)
     assert read.entries == [wanted("http://a.example/")]
-    assert read.tally.first_malformed == ["line 2: must be one URI, got 'http://b.example/ and more'"]
+    (told,) = read.tally.first_malformed
+    assert told.startswith(
+        "line 2: must be one URL, got 'http://b.example/ and more'; in a URL a blank is %20"
+    )
 
 
 def test_a_mistyped_uri_of_a_list_is_told_with_the_url_that_was_meant(path: Path) -> None:

@@ -37,12 +37,11 @@ from toehold_client.spec.file import (
     differences,
     load,
     located,
-    normalise_seed,
     parse,
     plain,
-    read_seeds,
     template,
 )
+from toehold_client.spec.listed import normalise_seed, read_seeds, read_uris
 from toehold_client.spec.plain import key_of
 
 HERE = Path("some/crawl.toml")
@@ -346,7 +345,8 @@ def with_prefixes(folder: Path, prefixes: str | bytes, listed: str = "[]") -> Pa
 
 def test_surt_prefixes_are_those_listed_then_those_of_the_file_beside_the_spec(tmp_path: Path) -> None:
     lines = (
-        "\ufeff# ours\n+http://(com,example,\n\n  -http://(com,example,www,)/a  \nexample.org\n#-not.this\n"
+        "\ufeff# ours\n+http://(com,example, # all\n\n  -http://(com,example,www,)/a  \nexample.org\n"
+        "#-not.this\n"
     )
     found = load(with_prefixes(tmp_path, lines, '["-first.example"]'))
     assert list(found.spec.scope.surt_prefixes) == [
@@ -437,12 +437,88 @@ def test_a_seed_without_a_scheme_gets_https(typed: str, seed: str) -> None:
         ("HTTTPS://example.org", "https://example.org"),
         ("htpps://example.org:8080/?q", "https://example.org:8080/?q"),
         ("ttps://example.org", "https://example.org"),
+        ("http://https://example.org/", "https://example.org/"),
+        ("https:http://example.org", "http://example.org"),
     ],
 )
 def test_a_mistyped_scheme_is_refused_with_the_url_that_was_meant(typed: str, meant: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         normalise_seed(typed)
     assert str(refusal.value) == f"{typed!r} is not a URL; did you mean {meant}?"
+
+
+# As people write seeds files, and what was fetched for some before: another URL.
+MORE_THAN_A_URL = [
+    ("http://a.example/ home", "a blank is %20"),
+    ("http://a.example/\thome", "a blank is %20"),
+    ("http://a.example/\xa0home", "a blank is %20"),
+    ("http://a.example/ http://b.example/", "a blank is %20"),
+    ("- http://a.example/", "a blank is %20"),
+    ("http://a.example/ // ours", "a blank is %20"),
+    ("+http://(com,example,)", "looks like a SURT prefix"),
+    ("-http://(com,example,www,)/a", "looks like a SURT prefix"),
+    ("+a.example", "looks like a SURT prefix"),
+    ("http://(com,example,)/", "looks like a SURT prefix"),
+    ("(com,example,", "looks like a SURT prefix"),
+    ("http://a.example/,http://b.example/", "on a line of its own"),
+    ("http://a.example/;https://b.example/", "on a line of its own"),
+    ("'http://a.example/'", "without quotes"),
+    ('"http://a.example/"', "without quotes"),
+    ("<http://a.example/>", "without quotes"),
+    ("\u200bhttp://a.example/", "the invisible character U\\+200B"),
+    ("http://a.exa\xadmple/", "the invisible character U\\+00AD"),
+    ("http://a.example/\x00", "the invisible character U\\+0000"),
+    ('"a.example"', "a host cannot have '\"'"),
+    ("a.example,b.example", "a host cannot have ','"),
+    ("*.a.example", "a host cannot have '\\*'"),
+    ("[a](http://a.example/)", "a host cannot have '\\('"),
+    ("http://user@a.example;b.example/", "a host cannot have ';'"),
+]
+
+
+@pytest.mark.parametrize(("line", "why"), MORE_THAN_A_URL)
+def test_a_line_with_more_than_a_url_is_refused_with_its_number(tmp_path: Path, line: str, why: str) -> None:
+    """It would become another URL: the URL standard escapes blanks and drops tabs."""
+    file = tmp_path / "seeds.txt"
+    file.write_text(f"# ours\na.example\n{line}\n", encoding="utf-8")
+    with pytest.raises(InvalidArgument, match=rf"seeds\.txt, line 3: .*{why}"):
+        list(read_seeds(file))
+    with pytest.raises(InvalidArgument, match=why):
+        normalise_seed(line)
+    if "a host" not in why:
+        with pytest.raises(InvalidArgument, match=rf"seeds\.txt, line 3: .*{why}"):
+            list(read_uris(file))
+
+
+@pytest.mark.parametrize(
+    ("line", "seed"),
+    [
+        ("http://a.example/ # home", "http://a.example/"),
+        ("http://a.example/\t#home", "http://a.example/"),
+        ("a.example # one # two", "https://a.example"),
+        ("http://a.example/#part", "http://a.example/#part"),
+        ("http://a.example/#part # home", "http://a.example/#part"),
+        ("\ufeffa.example", "https://a.example"),
+        ("http://a.example/?u=b,http://c.example/", "http://a.example/?u=b,http://c.example/"),
+        ("http://a.example/web/http://b.example/", "http://a.example/web/http://b.example/"),
+        ("http://a.example/(b),'c'", "http://a.example/(b),'c'"),
+        ("http://us,er:pa!ss@a.example/", "http://us,er:pa!ss@a.example/"),
+        ("http://fa.example/می\u200cخواهم", "http://fa.example/می\u200cخواهم"),
+    ],
+)
+def test_a_trailing_comment_is_dropped_and_what_belongs_to_a_url_is_kept(
+    tmp_path: Path, line: str, seed: str
+) -> None:
+    file = tmp_path / "seeds.txt"
+    file.write_text(f"\n{line}\n # none\n", encoding="utf-8")
+    assert list(read_seeds(file)) == [seed] == [normalise_seed(line)]
+    assert [uri.removeprefix("https://") for uri in read_uris(file)] == [seed.removeprefix("https://")]
+
+
+def test_a_long_line_is_read_in_time_that_goes_with_its_length() -> None:
+    for line in ("a" + " " * 900_000 + "b", "," * 900_000, "http://" * 100_000):
+        with pytest.raises(InvalidArgument):
+            normalise_seed(line)
 
 
 @pytest.mark.parametrize("typed", ["http.example", "https.example/a//b", "http:8080", "shop:80/", "a//b"])

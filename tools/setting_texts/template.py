@@ -21,12 +21,12 @@ AFTER_CONTACT = """\
 # The URLs where the crawl begins. A seed without a scheme gets https://. The hosts of the seeds are in scope.
 seeds = []
 
-# The path, relative to this file, of a file with further seeds, one per line. Blank lines and lines that
-# begin with # don't count.
+# The path, relative to this file, of a file with further seeds, one per line. Blank lines and comments,
+# which begin with #, don't count.
 # seeds_file = ""
 
 # The path, relative to this file, of a file with further SURT prefixes: lines of +PREFIX and -PREFIX (see
-# scope.surt_prefixes). Blank lines and lines that begin with # don't count.
+# scope.surt_prefixes). Blank lines and comments, which begin with #, don't count.
 # surt_prefixes_file = ""
 """
 # The values of examples of tables in lists. Other settings of such a table show their defaults.

@@ -22,7 +22,7 @@ from toehold.frontier.v1.admin_pb2 import ImportEntry, SeenUri, WaitingUri
 from toehold.frontier.v1.crawl_pb2 import Disposition, FetchStatus
 from toehold.frontier.v1.frontier_pb2 import Candidate
 from toehold_client.errors import InvalidArgument
-from toehold_client.spec.file import normalise_seed
+from toehold_client.spec.listed import normalise_seed, without_comment
 from toehold_client.spec.plain import from_plain
 
 MAX_LINE_BYTES = 1024 * 1024
@@ -84,7 +84,7 @@ class ImportFile:
         tally = self.tally
         for number, line in self._lines():
             try:
-                entry = self._entry(_text(line))
+                entry = self._entry(_text(number, line))
             except _Malformed as problem:
                 tally.malformed += 1
                 if tally.malformed <= MALFORMED_SHOWN:
@@ -134,11 +134,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if compressed else raw
 
 
-def _text(line: bytes | None) -> str:
+def _text(number: int, line: bytes | None) -> str:
     if line is None:
         raise _Malformed(f"must have at most {MAX_LINE_BYTES} bytes")
     try:
-        return line.decode().strip("\r\n")
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").strip("\r\n")
     except UnicodeDecodeError as error:
         raise _Malformed(f"must be UTF-8 text, is not at byte {error.start}") from None
 
@@ -157,11 +157,9 @@ _PATH = re.compile(r"(?:([0-9]{1,3})\+)?([LEXRIMPS]*)")
 
 def _of_list(line: str) -> ImportEntry | None:
     """A URI to schedule."""
-    text = line.strip()
-    if text.startswith("#"):
+    text = without_comment(line)
+    if not text:
         return None
-    if len(text.split()) > 1:
-        raise _Malformed(f"must be one URI, got {_shown(line)}")
     try:
         return _candidate(Candidate(uri=normalise_seed(text)))
     except InvalidArgument as problem:

@@ -7,9 +7,7 @@ the values when the crawl is created.
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -20,9 +18,10 @@ import msgspec
 import tomli
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, OverrideSettings
-from toehold_client.errors import InvalidArgument, InvalidSpec
+from toehold_client.errors import InvalidSpec
 
 from .fields import GIVING_WAY, Spec
+from .listed import lines, normalise_seed, read_seeds
 from .plain import set_to_plain
 from .tables import fill, override_of, read
 
@@ -31,8 +30,6 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 
 MAX_SURT_PREFIXES = 10_000
 """Most SURT prefixes of a crawl, which is also the frontier's limit."""
-
-_MAX_LINE_CHARS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +44,11 @@ class SpecFile:
     places: Mapping[str, str]
     """The places of fields that come from another file: path in the spec → file and line."""
 
-    def typed_seeds(self) -> Iterator[str]:
-        """The same seeds as `seeds`, unchanged and unchecked."""
-        yield from self.listed_seeds
+    def typed_seeds(self) -> Iterator[tuple[str, str]]:
+        """The same seeds as `seeds`, as they were typed, each behind its place (empty if it is listed)."""
+        yield from (("", seed) for seed in self.listed_seeds)
         if self.seeds_file is not None:
-            yield from read_uris(self.seeds_file)
+            yield from lines(self.seeds_file, "seeds file")
 
     def seeds(self) -> Iterator[str]:
         """All seeds, each with a scheme: the listed ones, then those of the seeds file, which is read lazily.
@@ -157,54 +154,6 @@ def located(refusal: InvalidSpec, places: Mapping[str, str]) -> InvalidSpec:
     return InvalidSpec(told or str(refusal), reason=refusal.reason, metadata=problems)
 
 
-def normalise_seed(text: str) -> str:
-    """A typed seed with a scheme: `example.com/a` becomes `https://example.com/a`.
-
-    Raises InvalidArgument for a mistyped scheme, and says which URL was probably meant. Nothing else of the
-    URI is checked.
-    """
-    seed = text.strip()
-    meant = likely_url(seed)
-    if meant:
-        raise InvalidArgument(f"{seed!r:.200} is not a URL; did you mean {meant:.200}?")
-    if seed.startswith("//"):
-        return f"https:{seed}"
-    return seed if _SCHEME.match(seed) else f"https://{seed}"
-
-
-def likely_url(seed: str) -> str:
-    """The URL that a seed with a mistyped scheme stands for (`https//a.example`); empty if it has none."""
-    typed = _TYPED_SCHEME.match(seed)
-    if typed is None or not typed["rest"]:
-        return ""
-    word, mark = typed["word"].lower(), typed["mark"]
-    if word in ("http", "https") and (mark == "://" or (mark == ":" and typed["rest"][0].isdigit())):
-        return ""
-    if word not in ("http", "https") and "//" not in mark:
-        return ""  # `help:me`, or a host and its port
-    near = difflib.get_close_matches(word, ("https", "http"), n=1, cutoff=0.75)
-    return f"{near[0]}://{typed['rest']}" if near else ""
-
-
-def read_seeds(path: Path) -> Iterator[str]:
-    """The seeds in a file, one per line; blank lines and lines that begin with `#` do not count.
-
-    Raises InvalidSpec if the file cannot be read; InvalidArgument, which names the line, for a seed that
-    `normalise_seed` refuses.
-    """
-    for number, line in _lines(path, "seeds file"):
-        try:
-            yield normalise_seed(line)
-        except InvalidArgument as problem:
-            raise InvalidArgument(f"{path}, line {number}: {problem}") from None
-
-
-def read_uris(path: Path) -> Iterator[str]:
-    """The URIs in a file (`-` is standard input), unchanged, one per line; lines count as in `read_seeds`."""
-    for _, line in _lines(path, "file"):
-        yield line
-
-
 def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -237,8 +186,7 @@ def _with_surt_prefixes(found: SpecFile, path: Path) -> SpecFile:
     spec, places = CrawlSpec(), {}
     spec.CopyFrom(found.spec)
     prefixes = spec.scope.surt_prefixes
-    for number, line in _lines(path, "SURT prefixes file"):
-        where = f"{path}, line {number}"
+    for where, line in lines(path, "SURT prefixes file"):
         if not line.lstrip("+-") or len(line.split()) > 1:
             raise InvalidSpec(f"{where}: must be +PREFIX or -PREFIX, got {line!r:.200}")
         if len(prefixes) == MAX_SURT_PREFIXES:
@@ -248,39 +196,12 @@ def _with_surt_prefixes(found: SpecFile, path: Path) -> SpecFile:
     return replace(found, spec=spec, places=places)
 
 
-def _lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file that count, with their numbers, read lazily."""
-    try:
-        with (
-            open(0, encoding="utf-8-sig", closefd=False)
-            if str(path) == "-"
-            else path.open(encoding="utf-8-sig") as file
-        ):
-            number = 0
-            while line := file.readline(_MAX_LINE_CHARS):
-                number += 1
-                text = line.strip()
-                if text and not text.startswith("#"):
-                    yield number, text
-    except OSError as error:
-        raise InvalidSpec(f"the {what} {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidSpec(f"the {what} {path} must be UTF-8 text") from None
-
-
 def _check_readable(seeds_file: Path) -> None:
     try:
         with seeds_file.open("rb"):
             return
     except OSError as error:
         raise InvalidSpec(f"the seeds file {seeds_file} cannot be read: {error.strerror}") from None
-
-
-# `localhost:8080` and `example.com:80/a` begin with a host and its port, not with a scheme.
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]{1,5}(?:[/?#]|$))")
-
-# The beginning of a seed that may be a scheme, well or badly typed, with any number of colons and slashes.
-_TYPED_SCHEME = re.compile(r"(?P<word>[A-Za-z]{3,7})(?P<mark>[:;.,]*//+|[:;]/?)(?P<rest>.*)", re.DOTALL)
 
 
 class _Beside(msgspec.Struct, frozen=True):

@@ -50,6 +50,32 @@ def test_init_where_nothing_can_be_written_is_told(toehold_at: Toehold, tmp_path
     assert (code, "cannot be written: No such file" in errors) == (2, True)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("create", "crawl.toml"),
+        ("launch", "crawl.toml"),
+        ("init", "new.toml", "--seeds-file", "seeds.txt"),
+        ("crawl", "--seeds-file", "seeds.txt", "--contact", "me@a.example"),
+        ("crawl", "--spec", "crawl.toml", "--contact", "me@a.example"),
+        ("seen", "note", "--crawl", "t", "--file", "seeds.txt"),
+    ],
+    ids=" ".join,
+)
+def test_a_line_with_more_than_a_url_is_refused_with_its_number_at_each_door(
+    toehold_at: Toehold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """It would be fetched as http://a.example/%20home."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seeds.txt").write_text("\ufeff# ours\nhttp://a.example/ home\n", encoding="utf-8")
+    (tmp_path / "crawl.toml").write_text('name = "t"\nseeds_file = "seeds.txt"\n')
+    code, _, errors = toehold_at(*command)
+    assert code == 2
+    assert (
+        "seeds.txt, line 2: must be one URL, got 'http://a.example/ home'; in a URL a blank is %20" in errors
+    )
+
+
 def test_init_writes_what_its_options_say_as_crawl_understands_them(
     toehold_at: Toehold, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display, WhileSeen, following, new_console
 from toehold_client.cli.numbers import Whole
 from toehold_client.spec import file as spec_file
+from toehold_client.spec import listed
 
 from .crawl_options import LARGEST, seeds_file_option, with_spec_options
 from .sections import SectionedCommand, section
@@ -220,8 +221,8 @@ def crawl(
             node.check()
             file = spec_file.load(spec_path) if spec_path else None
             typed = chain(
-                urls,
-                spec_file.read_uris(seeds_file) if seeds_file else (),
+                (("", url) for url in urls),
+                listed.lines(seeds_file, "seeds file") if seeds_file else (),
                 file.typed_seeds() if file else (),
             )
             seeds = sort_out(typed, skip_bad=skip_bad_seeds)

@@ -32,8 +32,8 @@ seeds_file_option = _pages(
     "--seeds-file",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="Also crawl from the URLs in FILE, one per line; - reads standard input. Blank lines and lines that "
-    "begin with # don't count.",
+    help="Also crawl from the URLs in FILE, one per line; - reads standard input. Blank lines and comments, "
+    "which begin with #, don't count.",
 )
 
 _DEFAULTS = Spec()

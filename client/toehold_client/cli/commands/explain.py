@@ -12,7 +12,7 @@ from toehold_client.cli.text import fetch_status_text
 from toehold_client.cli.which_queues import find_queues, is_url, keys_of
 from toehold_client.controller import CrawlController
 from toehold_client.errors import UnknownQueue
-from toehold_client.spec.file import normalise_seed
+from toehold_client.spec.listed import normalise_seed
 from toehold_client.spec.plain import enum_word, to_plain
 
 from .completing import queue_keys, queue_names

@@ -13,8 +13,8 @@ from toehold_client.cli import output
 from toehold_client.cli.embedded.plan import hosts_of
 from toehold_client.cli.embedded.spec_options import SpecOptions, apply
 from toehold_client.errors import InvalidArgument
-from toehold_client.spec import file as spec_file
 from toehold_client.spec.filling import filled
+from toehold_client.spec.listed import normalise_seed, read_seeds
 
 from .crawl_options import seeds_file_option, with_spec_options
 from .options import json_option
@@ -58,9 +58,8 @@ def init(
 
 
 def _spec(urls: tuple[str, ...], seeds_file: Path | None, options: SpecOptions) -> CrawlSpec:
-    typed = [*urls, *(spec_file.read_uris(seeds_file) if seeds_file else ())]
     spec = CrawlSpec()
-    hosts = hosts_of(typed)
+    hosts = hosts_of([*map(normalise_seed, urls), *(read_seeds(seeds_file) if seeds_file else ())])
     if options.subdomains and not hosts:
         raise click.UsageError("--subdomains needs URLs, whose hosts it is about.")
     apply(options, spec, hosts)
@@ -70,7 +69,7 @@ def _spec(urls: tuple[str, ...], seeds_file: Path | None, options: SpecOptions) 
 def _beside(file: Path, urls: tuple[str, ...], seeds_file: Path | None) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     if urls:
-        found.append(("seeds", [spec_file.normalise_seed(url) for url in urls]))
+        found.append(("seeds", [normalise_seed(url) for url in urls]))
     if seeds_file is not None:
         relative = os.path.relpath(seeds_file.absolute(), file.absolute().parent)
         found.append(("seeds_file", relative))

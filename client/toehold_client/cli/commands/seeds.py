@@ -14,7 +14,7 @@ from toehold_client.cli.text import counted
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument
 from toehold_client.seeds import refusal_text
-from toehold_client.spec.file import normalise_seed, read_seeds
+from toehold_client.spec.listed import normalise_seed, read_seeds
 from toehold_client.spec.plain import to_plain
 
 from .options import json_option, with_crawl

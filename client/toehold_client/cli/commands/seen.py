@@ -13,7 +13,7 @@ from toehold.frontier.v1.crawl_pb2 import Disposition
 from toehold_client.cli import output
 from toehold_client.cli.text import count_text
 from toehold_client.controller import CrawlController
-from toehold_client.spec.file import read_uris
+from toehold_client.spec.listed import read_uris
 from toehold_client.spec.plain import enum_word
 
 from .completing import queue_keys

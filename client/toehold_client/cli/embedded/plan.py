@@ -17,7 +17,8 @@ from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client.cli.exits import BadPlan
 from toehold_client.errors import InvalidArgument
 from toehold_client.rpc.contract import duration
-from toehold_client.spec.file import SpecFile, normalise_seed
+from toehold_client.spec.file import SpecFile
+from toehold_client.spec.listed import normalise_seed
 
 from .crawl_file import Asked
 from .node_plan import NodePlan
@@ -76,18 +77,19 @@ class Seeds:
     """The host of each good seed."""
 
 
-def sort_out(typed: Iterable[str], *, skip_bad: bool) -> Seeds:
-    """Checks seeds. BadPlan if one is bad, unless bad ones are to be skipped; and if no good one is left, or
-    too many are.
+def sort_out(typed: Iterable[tuple[str, str]], *, skip_bad: bool) -> Seeds:
+    """Checks seeds, each with its place for errors, which may be empty.
+
+    BadPlan if one is bad, unless bad ones are to be skipped; and if no good one is left, or too many are.
     """
     hosts: dict[str, str] = {}
     bad = []
-    for text in typed:
+    for place, text in typed:
         try:
             seed = normalise_seed(text)
             hosts[seed] = _host_of(seed, text)
         except InvalidArgument as problem:
-            bad.append(str(problem))
+            bad.append(f"{place}: {problem}" if place else str(problem))
         if len(hosts) > MOST_SEEDS:
             raise BadPlan(f"more than {MOST_SEEDS} seeds; run a frontier for so many (see `toehold init`)")
     if bad and not (skip_bad and hosts):
@@ -97,9 +99,9 @@ def sort_out(typed: Iterable[str], *, skip_bad: bool) -> Seeds:
     return Seeds(tuple(hosts), tuple(bad), tuple(hosts.values()))
 
 
-def hosts_of(typed: Iterable[str]) -> tuple[str, ...]:
+def hosts_of(seeds: Iterable[str]) -> tuple[str, ...]:
     """The host of each seed. InvalidArgument for a bad one."""
-    return tuple(_host_of(normalise_seed(text), text) for text in typed)
+    return tuple(_host_of(seed, seed) for seed in seeds)
 
 
 def _host_of(seed: str, typed: str) -> str:

@@ -65,9 +65,9 @@ class FrontierAdminServiceStub:
     """Adds any number of seeds, in a stream of batches (at most 1000 seeds and
     8 MiB a message). They are stored when the answer comes. Before launch they
     wait for the launch; afterwards they are announced at once. The answer lists
-    seeds that are not http(s) URIs, and leaves them out. If the stream breaks,
-    seeds of whole messages may have been stored; adding them again is
-    harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+    seeds that are not one http(s) URI each (a blank in a URI is written %20),
+    and leaves them out. If the stream breaks, seeds of whole messages may have
+    been stored; adding them again is harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     AddSeedBatch: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AddSeedBatchRequest, _admin_pb2.AddSeedBatchResponse]
@@ -301,9 +301,9 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """Adds any number of seeds, in a stream of batches (at most 1000 seeds and
     8 MiB a message). They are stored when the answer comes. Before launch they
     wait for the launch; afterwards they are announced at once. The answer lists
-    seeds that are not http(s) URIs, and leaves them out. If the stream breaks,
-    seeds of whole messages may have been stored; adding them again is
-    harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+    seeds that are not one http(s) URI each (a blank in a URI is written %20),
+    and leaves them out. If the stream breaks, seeds of whole messages may have
+    been stored; adding them again is harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     AddSeedBatch: _aio.UnaryUnaryMultiCallable[_admin_pb2.AddSeedBatchRequest, _admin_pb2.AddSeedBatchResponse]  # type: ignore[assignment]
@@ -546,9 +546,9 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """Adds any number of seeds, in a stream of batches (at most 1000 seeds and
         8 MiB a message). They are stored when the answer comes. Before launch they
         wait for the launch; afterwards they are announced at once. The answer lists
-        seeds that are not http(s) URIs, and leaves them out. If the stream breaks,
-        seeds of whole messages may have been stored; adding them again is
-        harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+        seeds that are not one http(s) URI each (a blank in a URI is written %20),
+        and leaves them out. If the stream breaks, seeds of whole messages may have
+        been stored; adding them again is harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
         RESOURCE_EXHAUSTED as for Schedule while there is no room.
         """
 
