@@ -12,22 +12,22 @@ from typing import Any
 
 import click
 import structlog
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from toehold import logs
 from toehold.access.privacy import warn_if_open
 from toehold.addresses import Address, parsed_address
+from toehold.connections import raise_descriptor_limit
 from toehold.log_choices import FORMATS, LEVELS
-from toehold.reflection import add_reflection
+from toehold.open_services import add_open_services
 from toehold_client.cli.credential_options import credential_options
 from toehold_client.credentials import SYSTEM, VARIABLES, Credentials
 from toehold_client.errors import InvalidArgument, SessionSuperseded, ToeholdError
 from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address
 
+from .calls import new_server
 from .frontier import PATIENCE_S, Frontier
 from .leases import Leases
 from .service import SERVICE, URLFrontier, register
-from .transport import Server
 
 DEFAULT_LISTEN = "127.0.0.1:7071"
 MAX_NAME_CHARS = 128
@@ -142,6 +142,7 @@ def main(**given: Any) -> None:
             "use a loopback address such as 127.0.0.1, or --insecure on a network that you trust",
             param_hint="--listen",
         )
+    raise_descriptor_limit()
     try:
         credentials = Credentials(**{name: given[name] for name in VARIABLES})
         code = asyncio.run(_serve(given["frontier"], credentials, listen, given["name"]))
@@ -155,24 +156,26 @@ async def _serve(address: str, credentials: Credentials, listen: Address, name: 
     async with Frontier(address, patience_s=PATIENCE_S, operator=name, credentials=credentials) as frontier:
         leases = Leases(frontier, name)
         bound = listen
-        server, health_service = await _server()
+        server = new_server()
+        health = add_open_services(server, (SERVICE.full_name,))
         register(server, URLFrontier(frontier, leases, lambda: str(bound)))
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         try:
-            bound = listen._replace(port=await server.listen(listen.host, listen.port))
-        except OSError as problem:
+            bound = listen._replace(port=server.add_insecure_port(str(listen)))
+        except RuntimeError as problem:
             raise click.BadParameter(
                 f"cannot listen on {listen}: the port is taken, or the address is not this machine's",
                 param_hint="--listen",
             ) from problem
+        await server.start()
         click.echo(f"toehold-urlfrontier serving on {bound}, frontier {address}")
         sys.stdout.flush()
         living = asyncio.create_task(leases.run())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait((living, stopping), return_when=asyncio.FIRST_COMPLETED)
-        await health_service.enter_graceful_shutdown()
+        health.end()
         await server.stop(GRACE_S)
         stopping.cancel()
         return await _ended(living, leases)
@@ -194,17 +197,6 @@ async def _ended(living: asyncio.Task[str], leases: Leases) -> ExitCode:
         _say(f"could not give the URLs that clients have back to their queues: {problem}")
         return ExitCode.FAILED
     return ExitCode.STOPPED
-
-
-async def _server() -> tuple[Server, health.aio.HealthServicer]:
-    server = Server()
-    health_service = health.aio.HealthServicer()
-    adding: Any = server  # generated code wants one of grpc.aio
-    health_pb2_grpc.add_HealthServicer_to_server(health_service, adding)
-    for name in ("", SERVICE.full_name):
-        await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
-    add_reflection(server, (SERVICE.full_name, health.SERVICE_NAME), asynchronous=True)
-    return server, health_service
 
 
 def _say(message: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import wraps
+from typing import ParamSpec
 
 from grpc import StatusCode
 
@@ -17,7 +19,9 @@ from toehold_client.errors import (
     ToeholdError,
 )
 
-from .transport import Aborted, Call, Serve
+from .calls import Aborted
+
+_P = ParamSpec("_P")
 
 
 class Refused(Aborted):
@@ -38,13 +42,13 @@ _CODES: tuple[tuple[type[ToeholdError], StatusCode], ...] = (
 )
 
 
-def refusing(serve: Serve) -> Serve:
+def refusing(serve: Callable[_P, Awaitable[None]]) -> Callable[_P, Awaitable[None]]:
     """The same call, which an error of the frontier ends with its code and a sentence."""
 
     @wraps(serve)
-    async def served(call: Call) -> None:
+    async def served(*args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
-            await serve(call)
+            await serve(*args, **kwargs)
         except ToeholdError as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), StatusCode.UNKNOWN)
             raise Aborted(str(error), code) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -37,6 +38,7 @@ from urlfrontier.urlfrontier_pb2 import (
     URLStatusRequest,
 )
 
+from .calls import Call, Calls, ServeOne, decoded
 from .changes import Changes
 from .crawl_ids import normalised
 from .crawls import Crawls
@@ -47,7 +49,6 @@ from .logs import set_level
 from .putting import Putting
 from .refusals import refusing
 from .streams import put_discovered, put_urls
-from .transport import Call, Serve, Server, decoded, only_message
 from .views import Views, seen_filter
 
 SERVICE = DESCRIPTOR.services_by_name["URLFrontier"]
@@ -76,13 +77,13 @@ class URLFrontier:
         """Puts discovered URLs, many in a message."""
         await put_discovered(self._putting, call)
 
-    async def get_urls(self, call: Call) -> None:
+    async def get_urls(self, call: Call, request: bytes) -> None:
         """Sends URLs that are due."""
-        await self._getting.get(await _request(GetParams, call), call.write)
+        await self._getting.get(decoded(GetParams.FromString, request), call.write)
 
-    async def list_urls(self, call: Call) -> None:
+    async def list_urls(self, call: Call, request: bytes) -> None:
         """Sends the URLs of a crawl or a queue."""
-        async for item in self._views.urls(await _request(ListUrlParams, call)):
+        async for item in self._views.urls(decoded(ListUrlParams.FromString, request)):
             await call.write(item.SerializeToString())
 
     # one answer each
@@ -156,27 +157,24 @@ class URLFrontier:
         return Long(value=await self._changes.purge(request))
 
 
-def register(server: Server, service: URLFrontier) -> None:
+def register(server: grpc.aio.Server, service: URLFrontier) -> None:
     """Lets a server serve the RPCs."""
-    calls: dict[str, Serve] = {
-        "PutURLs": service.put_urls,
-        "PutDiscovered": service.put_discovered,
-        "GetURLs": service.get_urls,
-        "ListURLs": service.list_urls,
-    }
+    streams = {"PutURLs": service.put_urls, "PutDiscovered": service.put_discovered}
+    others: dict[str, ServeOne] = {"GetURLs": service.get_urls, "ListURLs": service.list_urls}
     for method in SERVICE.methods:
-        if method.name not in calls:
-            calls[method.name] = _unary(GetMessageClass(method.input_type), getattr(service, method.name))
-    server.add(SERVICE.full_name, {name: refusing(serve) for name, serve in calls.items()})
+        if method.name not in streams and method.name not in others:
+            others[method.name] = _unary(GetMessageClass(method.input_type), getattr(service, method.name))
+    Calls().register(
+        server,
+        SERVICE.full_name,
+        {name: refusing(serve) for name, serve in streams.items()},
+        {name: refusing(serve) for name, serve in others.items()},
+    )
 
 
-def _unary(kind: type[_M], answer: Callable[[_M], Awaitable[Message]]) -> Serve:
-    async def serve(call: Call) -> None:
-        answered = await answer(await _request(kind, call))
+def _unary(kind: type[_M], answer: Callable[[_M], Awaitable[Message]]) -> ServeOne:
+    async def serve(call: Call, request: bytes) -> None:
+        answered = await answer(decoded(kind.FromString, request))
         await call.write(answered.SerializeToString())
 
     return serve
-
-
-async def _request(kind: type[_M], call: Call) -> _M:
-    return decoded(kind.FromString, await only_message(call))

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from toehold_client.rpc.batches import MAX_ITEMS
 from urlfrontier.urlfrontier_pb2 import AckMessage, BatchAck, DiscoveredBatch, URLItem
 
+from .calls import Call, decoded
 from .items import Offer, discovered, known
 from .putting import Putting, Status
-from .transport import Call, decoded
 
 
 class _Unit(NamedTuple):

@@ -20,6 +20,7 @@ from frontier_harness.raw_calls import (
     HEAD_BYTES,
     PREFACE,
     Kind,
+    SettingCodes,
     frame,
     frame_head,
     framed,
@@ -27,7 +28,6 @@ from frontier_harness.raw_calls import (
     messages_off,
     setting,
 )
-from h2.settings import SettingCodes
 
 PAYLOAD_BYTES = 16_384
 _WINDOW, _MOST = 65_535, 2**31 - 1

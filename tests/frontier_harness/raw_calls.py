@@ -34,6 +34,20 @@ class Kind(IntEnum):
     CONTINUATION = 9
 
 
+class SettingCodes(IntEnum):
+    """Settings of a connection (RFC 9113, 6.5.2)."""
+
+    ENABLE_PUSH = 2
+    INITIAL_WINDOW_SIZE = 4
+
+
+class ErrorCodes(IntEnum):
+    """Why a stream or a connection ends (RFC 9113, 7)."""
+
+    CANCEL = 8
+    ENHANCE_YOUR_CALM = 11
+
+
 @dataclass
 class Answer:
     """What came of one stream."""

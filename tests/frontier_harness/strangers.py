@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import hpack
 
-from .raw_calls import ACK, END_HEADERS, PREFACE, Kind, frame, header_block
+from .raw_calls import ACK, END_HEADERS, PREFACE, ErrorCodes, Kind, frame, header_block
 
 SETTLED = PREFACE + frame(Kind.SETTINGS, 0, 0, b"") + frame(Kind.SETTINGS, ACK, 0, b"")
 """All that a client says before its first call."""
@@ -27,7 +27,7 @@ KINDS = {
 }
 """What they say before they fall silent."""
 
-CANCEL = struct.pack(">I", 8)
+CANCEL = ErrorCodes.CANCEL.to_bytes(4, "big")
 CALLS_A_WRITE = 200
 
 

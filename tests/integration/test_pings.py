@@ -1,8 +1,7 @@
 """The figures of docs/fetchers.md about keepalive: how often a client may ping."""
 
 from frontier_harness.process import ServerProcess
-from frontier_harness.raw_calls import Kind, frame, raw_client
-from h2.errors import ErrorCodes
+from frontier_harness.raw_calls import ErrorCodes, Kind, frame, raw_client
 
 
 async def test_the_fourth_ping_in_a_row_that_comes_too_early_ends_the_connection(

@@ -16,10 +16,9 @@ import pytest
 from frontier_harness import hasty_program, strangers
 from frontier_harness.calls import TIMEOUT_S
 from frontier_harness.process import ServerProcess, line_of
-from frontier_harness.raw_calls import Kind, frame, framed, setting
+from frontier_harness.raw_calls import Kind, SettingCodes, frame, framed, setting
 from frontier_harness.waiting import PATIENCE_S, eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from h2.settings import SettingCodes
 
 from crawler_node.process import service_of
 from toehold.open_services import MAX_WATCHES_OF_CONNECTION
@@ -30,8 +29,9 @@ WATCH, CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
 REFLECTION = f"/{V1_SERVICE}/ServerReflectionInfo"
 DESCRIPTORS = 256
 FLOOD_S = 1.0
-CONNECTIONS = {"frontier": 64, "node": 32}
+CONNECTIONS = {"frontier": 64, "gateway": 192, "node": 32}
 STRANGERS = 400
+ENDS = {"frontier": 0, "gateway": 1, "node": 0}  # a gateway whose frontier is away cannot give URLs back
 SERVING = health_pb2.HealthCheckResponse.SERVING
 
 
@@ -93,10 +93,23 @@ def node(folder: Path) -> Iterator[Program]:
             process.kill()
 
 
-PROGRAMS: dict[str, Callable[[Path], Any]] = {"frontier": frontier, "node": node}
+@contextmanager
+def gateway(folder: Path) -> Iterator[Program]:
+    flags = ("--frontier", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--log-level", "error")
+    command = (sys.executable, *hasty("urlfrontier_gateway.program"), *flags)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = line_of(process)
+            yield Program("gateway", line.partition(" on ")[2].partition(",")[0], process)
+            assert process.poll() in (None, 0, 1), "it has failed"
+        finally:
+            process.kill()
 
 
-@pytest.fixture(params=["frontier"])
+PROGRAMS: dict[str, Callable[[Path], Any]] = {"frontier": frontier, "gateway": gateway, "node": node}
+
+
+@pytest.fixture(params=["frontier", "gateway"])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Program]:
     with PROGRAMS[request.param](tmp_path) as made:
         yield made
@@ -167,7 +180,7 @@ def test_a_watcher_that_reads_nothing_does_not_keep_the_program_from_its_end(pro
     with strangers.connections(program.address, 1, said):
         assert program.asked() == "SERVING"
         program.process.terminate()
-        assert program.process.wait(PATIENCE_S) == 0
+        assert program.process.wait(PATIENCE_S) == ENDS[program.name]
 
 
 @pytest.mark.parametrize(("path", "part"), [(CHECK, 0), (WATCH, 1_000), (REFLECTION, 0)])
