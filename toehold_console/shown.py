@@ -58,7 +58,7 @@ def look(seen: Look, acts: Sequence[Event]) -> dict[str, Any]:
         "description": seen.crawl.spec.description,
         "at": moment(statistics.snapshot_time),
         "state": state,
-        "status": status_text(seen.status),
+        "status": status_text(seen.status, statistics),
         "actions": actions(seen.status),
         "verdict": {"tone": found.tone, "text": found.text, "setting": found.setting},
         "away": bool(seen.away),

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from toehold.frontier.v1.crawl_pb2 import CrawlState, ExitStatus
 from toehold_client.cli.live.look import Look, seconds_until, time_left
 from toehold_client.cli.live.trouble import LAPSED, absences, troubles
-from toehold_client.cli.text import counted, duration_text, rough_text
+from toehold_client.cli.text import bytes_text, counted, duration_text, rough_text
 from toehold_client.events import Event
 from toehold_client.spec.plain import seconds_of
+from toehold_client.text import urls_left
 
 GOOD, WAITING, BAD, ENDED = "good", "waiting", "bad", "ended"
 """How urgent a verdict is."""
@@ -115,13 +116,20 @@ def _stopping(look: Look, acts: Sequence[Event]) -> Verdict:
 
 def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
     statistics, status = look.statistics, look.status
-    counts = [counted(statistics.succeeded_count, "page")]
-    if statistics.failed_count:
-        counts.append(f"{counted(statistics.failed_count, 'URI')} failed")
-    told = f"{', '.join(counts)} in {duration_text(seconds_of(statistics.elapsed_duration))}"
+    pages, time_taken = counted(statistics.succeeded_count, "page"), seconds_of(statistics.elapsed_duration)
+    failed = f", {counted(statistics.failed_count, 'URI')} failed" if statistics.failed_count else ""
+    told = f"{pages}{failed} in {duration_text(time_taken)}"
     after = ", torn down" if status.torn_down else ""
     if status.failure:
         return Verdict(BAD, f"Failed{after}: {status.failure}")
+    if status.exit_status in _LIMITS:
+        left = counted(urls_left(statistics), "URL")
+        reached = {
+            "limits.max_documents": f"{pages}, the limit{failed}",
+            "limits.max_bytes": f"{bytes_text(statistics.bytes_count)}, the limit, of {pages}{failed}",
+            "limits.max_elapsed_seconds": f"{duration_text(time_taken)}, the limit; {pages}{failed}",
+        }[_LIMITS[status.exit_status]]
+        return Verdict(ENDED, f"Finished{after}: {reached}; {left} left ({_LIMITS[status.exit_status]})")
     how = _ENDS.get(status.exit_status, "Ended")
     by = _by(look, acts, "stop") if status.exit_status == ExitStatus.EXIT_STATUS_ABORTED else ""
     return Verdict(ENDED, f"{how}{by}{after}: {told}")
@@ -130,9 +138,12 @@ def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
 _ENDS: Mapping[int, str] = {
     ExitStatus.EXIT_STATUS_FINISHED: "Finished, nothing is left to fetch",
     ExitStatus.EXIT_STATUS_ABORTED: "Stopped",
-    ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT: "Finished at limits.max_documents",
-    ExitStatus.EXIT_STATUS_FINISHED_DATA_LIMIT: "Finished at limits.max_bytes",
-    ExitStatus.EXIT_STATUS_FINISHED_TIME_LIMIT: "Finished at limits.max_elapsed_seconds",
+}
+
+_LIMITS: Mapping[int, str] = {
+    ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT: "limits.max_documents",
+    ExitStatus.EXIT_STATUS_FINISHED_DATA_LIMIT: "limits.max_bytes",
+    ExitStatus.EXIT_STATUS_FINISHED_TIME_LIMIT: "limits.max_elapsed_seconds",
 }
 
 _OF_STATE: Mapping[int, Callable[[Look, Sequence[Event]], Verdict]] = {

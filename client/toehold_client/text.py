@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus, Statistics
 
 from .spec.plain import enum_word
 
@@ -49,15 +49,41 @@ LIMITS = {
 """The limits of a crawl in words, by the names of their settings."""
 
 
-def status_text(status: CrawlStatus) -> str:
-    """`RUNNING`, or `FINISHED (ABORTED), torn down` if there is more to say."""
-    state, end = status_names(status)
-    return ", ".join([state if end == state else f"{state} ({end})", *standing(status)])
+_ENDS = {
+    "FINISHED": "Finished",
+    "ABORTED": "Finished: stopped",
+    "FINISHED_DOCUMENT_LIMIT": "Finished: page limit reached",
+    "FINISHED_DATA_LIMIT": "Finished: limit of bytes reached",
+    "FINISHED_TIME_LIMIT": "Finished: time limit reached",
+    "UNSPECIFIED": "Finished",
+}
 
 
-def status_and_reason(status: CrawlStatus) -> str:
+def status_text(status: CrawlStatus, statistics: Statistics | None = None) -> str:
+    """`RUNNING`, or `Finished: page limit reached, 934 URLs left, torn down` if there is more to say. Only
+    the statistics tell how many are left.
+    """
+    left = 0 if statistics is None else urls_left(statistics)
+    return ", ".join([state_text(*status_names(status), left), *standing(status)])
+
+
+def status_and_reason(status: CrawlStatus, statistics: Statistics | None = None) -> str:
     """The same with the problem that caused it, if there was one."""
-    return f"{status_text(status)}: {status.reason}" if status.reason else status_text(status)
+    text = status_text(status, statistics)
+    return f"{text}: {status.reason}" if status.reason else text
+
+
+def state_text(state: str, exit_status: str, left: int = 0) -> str:
+    """The same of the names of the states, and of how many URLs are left."""
+    if state != "FINISHED":
+        return state if exit_status == state else f"{state} ({exit_status})"
+    text = _ENDS.get(exit_status, f"Finished ({exit_status})")
+    return f"{text}, {counted(left, 'URL')} left" if left else text
+
+
+def urls_left(statistics: Statistics) -> int:
+    """How many URLs a crawl has in its queues, those of retired queues included."""
+    return statistics.queued_count + statistics.retired_uri_count
 
 
 def standing(status: CrawlStatus) -> Iterator[str]:

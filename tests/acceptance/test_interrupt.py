@@ -242,7 +242,7 @@ def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
         "torn_down": False,
     }
     assert crawl.wait(SOON_S) == FAILED
-    assert "FINISHED (ABORTED)" in crawl.said
+    assert "Finished: stopped" in crawl.said
     assert json_of("status", *there)["status"]["exit_status"] == "ABORTED", "also when no frontier runs"
 
 

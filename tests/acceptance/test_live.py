@@ -111,7 +111,7 @@ def test_a_watch_that_begins_while_the_crawl_is_paused_waits_for_it(
     eventually(lambda: "  RUNNING  " in watch.said, "a crawl that goes on")
     assert toehold("stop", "--dir", str(directory)).returncode == 0
     assert watch.wait() == 0
-    assert "UTC  FINISHED (ABORTED)" in watch.said.splitlines()[-1]
+    assert "UTC  Finished: stopped" in watch.said.splitlines()[-1]
 
 
 def test_run_in_a_pipe_says_at_once_that_no_node_is_there_and_that_one_is_lost(

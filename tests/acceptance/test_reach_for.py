@@ -144,7 +144,7 @@ def test_max_time_ends_a_crawl_and_says_how_to_go_on(programs: Programs, tmp_pat
         shown = terminal.all_shown()
     check_fits(shown.replace(str(tmp_path), ""))
     report = squeezed(plain(shown).rpartition("\ncrawl ")[2])
-    assert "FINISHED (FINISHED_TIME_LIMIT)" in report
+    assert "Finished: time limit reached" in report
     assert (
         "limit limits.max_elapsed_seconds = 4.0 is reached. To fetch more, run the same command with a "
         "higher --max-time." in report

@@ -95,7 +95,7 @@ def test_every_picture_of_a_crawl_fits_and_the_last_one_stays(terminal: Terminal
         assert len(frame) == 24
         assert {cell_len(line) for line in frame} == {80}
         assert all(line.isprintable() for line in frame)
-    assert left.startswith(f"crawl    FINISHED  {CRAWL}, for ")
+    assert left.startswith(f"crawl    Finished  {CRAWL}, for ")
     assert len(left.splitlines()) < 24
 
 
@@ -154,7 +154,7 @@ def test_it_outlives_the_frontier(terminal: Terminal, parts: Parts) -> None:
     until_drawn(terminal, "RUNNING", NOBODY, without="no answer")
     assert toehold("stop", "--frontier", parts.address).returncode == 0
     assert program.wait() == 0
-    assert "FINISHED (ABORTED)" in check_given_back(terminal)
+    assert "Finished: stopped" in check_given_back(terminal)
 
 
 def test_a_picture_for_good_fits_and_takes_no_screen(terminal: Terminal, idle: Parts) -> None:

@@ -397,7 +397,7 @@ def test_a_crawl_stopped_from_elsewhere_did_not_succeed(
     let_go.set()
     code, stdout, _ = run.end()
     assert code == 1
-    assert "FINISHED (ABORTED)" in stdout
+    assert "Finished: stopped" in stdout
 
 
 def test_a_second_crawl_in_the_same_directory_is_refused(crawl: Callable[..., Run], site: SmallSite) -> None:

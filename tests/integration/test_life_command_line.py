@@ -118,7 +118,7 @@ def test_a_stop_asked_again_interrupts_what_is_out(at: At, stubs: Stubs, out: fr
     assert at.output("stop") == f"{at.crawl}: STOPPING (ABORTED)\n"
     assert list(stubs.heartbeat([out.token]).interrupt_tokens) == [out.token]
     stubs.finish(report(out, -7000))
-    assert at.output("stop", "--wait", "60") == f"{at.crawl}: FINISHED (ABORTED)\n"
+    assert at.output("stop", "--wait", "60") == f"{at.crawl}: Finished: stopped\n"
     assert acts(at)[-2:] == ["stop", "interrupt"]
 
 
@@ -130,7 +130,7 @@ def test_a_teardown_is_complete_and_what_is_stored_can_be_read(at: At, stubs: St
     assert at.output("teardown", "--wait", "60") == f"{at.crawl}: torn down\n"
     assert at.json("teardown", "--wait", "0") == [{"crawl": at.crawl, "complete": True}]
     assert at.output("events").splitlines()[-1].endswith("  torn down")
-    assert facts(at.output("status"))["state"] == "FINISHED (ABORTED), torn down"
+    assert facts(at.output("status"))["state"] == "Finished: stopped, 1 URL left, torn down"
     for change in (["set", "weight=2"], ["pause"], ["launch"]):
         assert at.refused(*change)[0] == 5
     assert at.output("delete", "--yes") == f"{at.crawl}: deleted\n"
@@ -364,9 +364,7 @@ def test_a_run_ends_at_its_limit_with_7_and_tells_the_story(
         output, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors) == (7, "")
     lines = output.splitlines()
-    assert lines[-1].startswith(
-        f"{crawl}: FINISHED (FINISHED_DOCUMENT_LIMIT); 1 succeeded, 2.0 kB, 0 failed, "
-    )
+    assert lines[-1].startswith(f"{crawl}: Finished: page limit reached; 1 succeeded, 2.0 kB, 0 failed, ")
     assert any("limit reached: max_documents = 1" in line for line in lines)
     again = run_it(server, str(tmp_path / f"{crawl}.toml"))
     assert again.communicate(timeout=PATIENCE_S) == (f"{lines[-1]}\n", "")
@@ -402,7 +400,7 @@ def test_several_runs_follow_a_crawl_until_somebody_stops_it(
     assert (last["crawl"], last["status"]["exit_status"]) == (at.crawl, "ABORTED")
     resume = f"To resume the crawl: toehold resume --crawl {at.crawl} --frontier {server.address}"
     assert resume in lines
-    assert lines[-1].startswith(f"{at.crawl}: FINISHED (ABORTED); 0 succeeded")
+    assert lines[-1].startswith(f"{at.crawl}: Finished: stopped, 2 URLs left; 0 succeeded")
 
 
 def test_a_run_outlives_kills_of_the_frontier_and_tells_everything_once(tmp_path: Path) -> None:

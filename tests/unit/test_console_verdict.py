@@ -60,6 +60,8 @@ def seen(
         snapshot_time=NOW,
         succeeded_count=780,
         leased_count=2,
+        queued_count=934,
+        bytes_count=12_000,
         succeeded_per_second=rate,
         elapsed_duration=Duration(seconds=90),
         failed_count=failed,
@@ -173,7 +175,17 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
     (
         lambda: seen("FINISHED", "FINISHED_TIME_LIMIT"),
         "ended",
-        "Finished at limits.max_elapsed_seconds: 780 pages in 1 min 30 s",
+        "Finished: 1 min 30 s, the limit; 780 pages; 934 URLs left (limits.max_elapsed_seconds)",
+    ),
+    (
+        lambda: seen("FINISHED", "FINISHED_DOCUMENT_LIMIT", failed=3),
+        "ended",
+        "Finished: 780 pages, the limit, 3 URIs failed; 934 URLs left (limits.max_documents)",
+    ),
+    (
+        lambda: seen("FINISHED", "FINISHED_DATA_LIMIT"),
+        "ended",
+        "Finished: 12.0 kB, the limit, of 780 pages; 934 URLs left (limits.max_bytes)",
     ),
     (
         lambda: seen("FINISHED", "FINISHED", failure="no page was fetched"),

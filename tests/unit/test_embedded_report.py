@@ -192,7 +192,7 @@ def test_on_the_screen_it_fits_80_columns_and_nothing_is_cut(tmp_path: Path) -> 
     assert f"{long.uri}:{long.outcome}".replace(" ", "") in "".join(text.split())
     flowing = " ".join(text.split())
     for told in (
-        "FINISHED (FINISHED_DOCUMENT_LIMIT)",
+        "Finished: page limit reached",
         "limits.max_documents = 10 is reached. To fetch more, run the same command",
         "10, 5.0 kB",
         "succeeded: 10",

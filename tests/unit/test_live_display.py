@@ -220,7 +220,7 @@ def test_of_a_frontier_that_does_not_tell_the_time_of_the_last_call_tells_who_is
 def test_a_node_that_drains_says_so_first() -> None:
     draining = node("north", FETCHING=6)
     draining.draining = True
-    assert "nodes    north  drains: 6 toes: 6 fetching; 3 leases" in drawn(look(nodes=[draining]))
+    assert "nodes    north  drains: 6 toes: all fetching; 3 leases" in drawn(look(nodes=[draining]))
 
 
 def test_while_the_frontier_is_away_the_rest_is_dim() -> None:

@@ -83,7 +83,7 @@ def test_a_line_tells_one_reason_and_has_no_plural_for_one() -> None:
     statistics = Statistics(succeeded_count=1)
     told = line(look(status=failed, statistics=statistics, nodes=[]))
     assert told == (
-        "FINISHED  1 page  0.0 pages/s  0 B/s  0 queued  0 failed  0 B  no page was fetched: name not found"
+        "Finished  1 page  0.0 pages/s  0 B/s  0 queued  0 failed  0 B  no page was fetched: name not found"
     )
 
 

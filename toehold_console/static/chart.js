@@ -40,7 +40,7 @@ export class Chart {
     this.course = course;
     this.panels.forEach((panel) => panel.update(course));
     const last = course.at.length ? course.at[course.at.length - 1] : 0;
-    say(this.time, last ? `from the launch to ${duration(last)} after it` : "No statistics yet.");
+    say(this.time, last ? `Launch to now, ${duration(last)}` : "No statistics yet.");
     this.read(this.place);
   }
 

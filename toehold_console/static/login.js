@@ -16,7 +16,7 @@ export class LoginView {
         say(told, refused.message);
         token.select();
       }
-    } }, el("h1", {}, "Log in"), el("p", {}, "This frontier knows its callers. Its admin makes tokens with ",
+    } }, el("h1", {}, "Log in"), el("p", {}, "Log in with your access token. An administrator makes one with ",
       el("code", {}, "toehold tokens create NAME"), "."),
     el("p", {}, el("label", { for: "token" }, "Token"), token), told, el("button.primary", { type: "submit" }, "Log in"));
     this.element = form;

@@ -52,7 +52,7 @@ export function queueColumns(crawl, now, changed) {
 export function nodeColumns(changed) {
   return [
     { title: "Node", head: true, cell: (row) => row.node },
-    { title: "Is", cell: (row) => [row.draining && row.presence === "PRESENT" ? "drains" : row.absence || "present", row.warning].filter(Boolean).join("; ") },
+    { title: "Status", cell: (row) => [row.draining && row.presence === "PRESENT" ? "drains" : row.absence || "present", row.warning].filter(Boolean).join("; ") },
     { title: "Heartbeat", cell: (row) => `${duration(row.heartbeat_age_seconds)} ago` },
     { title: "Toes by step", cell: steps },
     { title: "Leases", number: true, cell: (row) => count(row.leased) },
@@ -65,8 +65,9 @@ function steps(node) {
   const { ABOUT_TO_GET_URI: idle = 0, ...busy } = node.steps;
   const told = Object.entries(busy).sort((one, other) => other[1] - one[1]).map(([step, number]) => `${number} ${word(step)}`);
   if (idle) told.push(`${idle} idle`);
+  const toes = told.length ? `${told.join(", ")} of ${node.toes}` : `${node.toes}`;
   const lost = [node.died && `${node.died} died`, node.left_behind && `${node.left_behind} left behind`].filter(Boolean);
-  return [`${node.toes}${told.length ? `: ${told.join(", ")}` : ""}`, ...lost].join("; ");
+  return [toes, ...lost].join("; ");
 }
 
 export const eventColumns = [

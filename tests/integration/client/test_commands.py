@@ -396,7 +396,7 @@ def test_what_holds_beside_the_state_is_told(frontier: FakeFrontier, toehold_at:
         "PAUSED",
         "PAUSED, held",
         "STOPPING (ABORTED), being torn down",
-        "FINISHED (ABORTED), torn down",
+        "Finished: stopped, torn down",
     ]
     assert [facts.get("reason") for facts in told] == ["the disk is nearly full", None, None, None]
 

@@ -94,7 +94,7 @@ WORDS = [
         "interrupted: 1 lease cancelled",
     ),
     (Event(status_changed=status("PAUSED", reason="1 MB left")), "PAUSED: 1 MB left"),
-    (Event(status_changed=STOPPED), "FINISHED (ABORTED)"),
+    (Event(status_changed=STOPPED), "Finished: stopped"),
     (Event(torn_down=TornDown()), "torn down"),
     (Event(), "an event that this version does not know"),
 ]

@@ -46,7 +46,7 @@ def test_a_listener_may_print_and_prints_a_sentence_for_each_event(
 ) -> None:
     frontier.will("StateEvents", [present(RUNNING), seeded(1), became(2, FINISHED), torn_down(3)])
     assert controller.listen(print, "start").join(PATIENCE_S)
-    assert capsys.readouterr().out == "1 seed announced, 0 queued\nFINISHED (UNSPECIFIED)\ntorn down\n"
+    assert capsys.readouterr().out == "1 seed announced, 0 queued\nFinished\ntorn down\n"
 
 
 def test_a_listener_hears_each_event_once_and_in_order_whatever_the_connection_does(

@@ -70,7 +70,7 @@ def test_without_a_kind_the_report_is_that_of_the_crawl_with_its_failure_and_its
     code, output, errors = toehold_at(*command, "--crawl", "c")
     assert (code, errors) == (0, "")
     told = dict(re.split(r"  +", line) for line in output.splitlines())
-    assert (told["crawl"], told["status"], told["still queued"]) == ("c", "FINISHED", "9")
+    assert (told["crawl"], told["status"], told["still queued"]) == ("c", "Finished, 9 URLs left", "9")
     assert (told["failure"], told["reason"]) == ("no page was fetched: 2 timed out", "the disk is full")
     assert told["estimate"] == "1 to 3 h left"
     (plain,) = said(toehold_at(*command, "--crawl", "c", "--json")[1])

@@ -160,8 +160,8 @@ def test_a_crawl_is_launched_and_followed_to_its_end(
         f"{WHEN}  PREPARING (RUNNING)",
         f"{WHEN}  1 seed announced, 1 queued",
         f"{WHEN}  RUNNING",
-        f"{WHEN}  FINISHED",
-        "c: FINISHED; 12 succeeded, 3.0 kB, 2 failed, 1 disregarded, in 1 min 15 s",
+        f"{WHEN}  Finished",
+        "c: Finished; 12 succeeded, 3.0 kB, 2 failed, 1 disregarded, in 1 min 15 s",
     ]
     assert frontier.asked["StateEvents"][1].cursor == "start"
 
@@ -207,7 +207,7 @@ def test_an_end_that_this_version_does_not_know_is_no_success(
     frontier.will("StateEvents", [present(strange, "e1")], [present(strange, "e1")])
     will_end(frontier, strange)
     code, output, _ = toehold_at("run", spec)
-    assert (code, output.startswith("c: FINISHED (99); ")) == (1, True)
+    assert (code, output.startswith("c: Finished (99); ")) == (1, True)
 
 
 def test_for_programs_events_come_first_and_the_statistics_last(
@@ -235,7 +235,7 @@ def test_a_crawl_that_was_launched_before_is_followed_from_now_on(
     will_end(frontier, STOPPED)
     code, output, errors = toehold_at("run", spec)
     assert (code, errors) == (8, "")
-    assert output.splitlines()[:2] == [f"{WHEN}  RUNNING", f"{WHEN}  FINISHED (ABORTED)"]
+    assert output.splitlines()[:2] == [f"{WHEN}  RUNNING", f"{WHEN}  Finished: stopped"]
     assert [request.cursor for request in frontier.asked["StateEvents"]] == ["", "", "start", "e7"]
     assert not frontier.asked["AddSeeds"] and not frontier.asked["LaunchCrawl"]
 
@@ -261,7 +261,7 @@ def test_a_crawl_that_has_finished_is_told_as_it_ended(
     will_end(frontier, AT_LIMIT)
     code, output, errors = toehold_at("run", spec)
     assert (code, errors) == (7, "")
-    told = "FINISHED (FINISHED_DOCUMENT_LIMIT); 12 succeeded, 3.0 kB, 2 failed, 1 disregarded, in 1 min 15 s"
+    told = "Finished: page limit reached; 12 succeeded, 3.0 kB, 2 failed, 1 disregarded, in 1 min 15 s"
     assert output == f"c: {told}\n"
 
 
@@ -332,7 +332,7 @@ def test_a_restart_of_the_frontier_is_waited_out_without_gap_or_repeat(
     will_end(frontier, STOPPED)
     code, output, errors = toehold_at("run", spec)
     assert (code, errors) == (8, "")
-    lines = [f"{WHEN}  RUNNING", f"{WHEN}  FINISHED (ABORTED)", f"{WHEN}  torn down"]
+    lines = [f"{WHEN}  RUNNING", f"{WHEN}  Finished: stopped", f"{WHEN}  torn down"]
     assert output.splitlines()[:3] == lines
     assert [request.cursor for request in frontier.asked["StateEvents"]] == ["", "start", "e1", "e1"]
 

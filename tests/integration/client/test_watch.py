@@ -130,7 +130,7 @@ def test_it_tells_a_line_each_interval_and_ends_with_the_crawl(frontier: FakeFro
     frontier.will("StateEvents", events())
     code, lines, errors = watch("--interval", "0.1")
     assert (code, errors) == (0, "")
-    assert [line.split("  ")[1] for line in lines] == ["RUNNING", "RUNNING", "FINISHED"]
+    assert [line.split("  ")[1] for line in lines] == ["RUNNING", "RUNNING", "Finished"]
     assert lines[0].endswith(f"  {WHY}") and lines[-1].endswith("  because of this")
 
 
@@ -140,7 +140,7 @@ def test_an_event_that_matters_ends_the_wait(frontier: FakeFrontier, watch: Watc
     frontier.will("StateEvents", events(ended))
     code, lines, _ = watch("--interval", "86400")
     assert code == 0
-    assert [line.split("  ")[1] for line in lines] == ["RUNNING", "FINISHED"]
+    assert [line.split("  ")[1] for line in lines] == ["RUNNING", "Finished"]
 
 
 def test_no_look_is_missed_however_late_it_is_shown(frontier: FakeFrontier, address: str) -> None:
@@ -181,7 +181,7 @@ def test_a_problem_is_told_at_once(frontier: FakeFrontier, watch: Watch) -> None
     code, lines, _ = watch("--interval", "86400")
     assert code == 0
     assert lines[1] == "2027-01-15 08:00:01 UTC  problem: 500 MB are free (disk-reserve)"
-    assert "  FINISHED  " in lines[2]
+    assert "  Finished  " in lines[2]
 
 
 def test_a_crawl_that_is_being_torn_down_is_watched_to_its_last_event(
@@ -195,8 +195,8 @@ def test_a_crawl_that_is_being_torn_down_is_watched_to_its_last_event(
     assert code == 0
     assert [line.split("  ")[1] for line in lines] == [
         "RUNNING",
-        "FINISHED, being torn down",
-        "FINISHED, torn down",
+        "Finished, being torn down",
+        "Finished, torn down",
     ]
 
 
@@ -225,7 +225,7 @@ def test_a_frontier_that_leaves_with_the_crawls_end_has_told_it(frontier: FakeFr
     )
     code, lines, _ = watch("--interval", "0.1")
     assert code == 0
-    assert "  FINISHED (ABORTED), torn down  7 pages  " in lines[-1]
+    assert "  Finished: stopped, torn down  7 pages  " in lines[-1]
 
 
 def test_events_are_heard_again_where_they_broke_off(frontier: FakeFrontier, watch: Watch) -> None:

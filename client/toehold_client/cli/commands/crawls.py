@@ -55,7 +55,9 @@ def delete(crawl: CrawlController, yes: bool, force: bool, as_json: bool) -> Non
     """
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("Not a terminal, so I can't ask. Add --yes to confirm.")
+            raise click.UsageError(
+                "This deletes data; add --yes to confirm (standard input is not a terminal)"
+            )
         if not click.confirm(f"Delete crawl {crawl.crawl} and everything stored about it?", err=True):
             raise ToeholdError("nothing was deleted, because you did not confirm")
     crawl.delete(force=force)

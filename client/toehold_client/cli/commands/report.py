@@ -93,7 +93,7 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
         output.facts(
             [
                 ("crawl", described.crawl),
-                ("status", output.status_text(answer.status)),
+                ("status", output.status_text(answer.status, answer.statistics)),
                 ("failure", answer.status.failure),
                 ("reason", answer.status.reason),
                 ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),

@@ -150,8 +150,9 @@ class _Story:
 def _ended(end: GetStatisticsResponse) -> str:
     statistics = end.statistics
     elapsed = duration_text(seconds_of(statistics.elapsed_duration))
+    status = output.status_and_reason(end.status, statistics)
     return (
-        f"{output.status_and_reason(end.status)}; {count_text(statistics.succeeded_count)} succeeded, "
+        f"{status}; {count_text(statistics.succeeded_count)} succeeded, "
         f"{bytes_text(statistics.bytes_count)}, {count_text(statistics.failed_count)} failed, "
         f"{count_text(statistics.disregarded_count)} disregarded, in {elapsed}"
     )

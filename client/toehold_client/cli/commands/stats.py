@@ -32,7 +32,7 @@ def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, s
     finished = statistics.succeeded_count + statistics.failed_count + statistics.disregarded_count
     novel = f"{count_text(statistics.novel_count)}, {bytes_text(statistics.novel_bytes_count)}"
     yield "at", output.moment(statistics.snapshot_time)
-    yield "state", output.status_text(status)
+    yield "state", output.status_text(status, statistics)
     yield "elapsed", duration_text(seconds_of(statistics.elapsed_duration))
     yield "discovered", count_text(statistics.discovered_count)
     yield "queued", count_text(statistics.queued_count)

@@ -43,7 +43,7 @@ def _facts(
     yield from [
         ("crawl", crawl.crawl),
         ("description", crawl.spec.description),
-        ("state", output.status_text(status)),
+        ("state", output.status_text(status, statistics)),
         ("failure", status.failure),
         ("reason", status.reason),
         ("since", output.moment(status.reach_time)),

@@ -23,6 +23,7 @@ from toehold_client.cli.output import harmless, status_names
 from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text, rule_text
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import enum_word
+from toehold_client.text import state_text
 
 from .endings import how_to_extend, limit_of
 
@@ -134,7 +135,7 @@ def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
     """The names and values to show; a value may have several lines."""
     pages, seconds = report["pages"], report["duration_seconds"]
     rate = f", {pages / seconds:.1f} pages/s" if seconds > 0 else ""
-    yield "crawl", _state_text(report)
+    yield "crawl", state_text(report["state"], report["exit_status"], report["queued"])
     if report["failure"]:
         yield "failed", report["failure"]
     if report["limit"]:
@@ -142,8 +143,6 @@ def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
         yield "limit", f"{limit} {how_to_extend(report['exit_status'])}".rstrip()
     yield "time", f"{duration_text(seconds)}{rate}"
     yield "pages", f"{count_text(pages)}, {bytes_text(report['bytes'])}"
-    if report["queued"]:
-        yield "still queued", count_text(report["queued"])
     yield "seeds", _seeds_text(report["seeds"])
     yield "dispositions", _counts_text(report["dispositions"], str.lower)
     yield "fetch statuses", _counts_text(report["fetch_statuses"], fetch_status_text)
@@ -182,11 +181,6 @@ def _limit(crawl: Crawl, exit_status: str) -> dict[str, Any] | None:
         return None
     table, _, key = setting.partition(".")
     return {"setting": setting, "value": spec_file.plain(crawl.spec)[table][key]}
-
-
-def _state_text(report: Report) -> str:
-    state, exit_status = report["state"], report["exit_status"]
-    return state if state == exit_status else f"{state} ({exit_status})"
 
 
 def _counts_text(counts: Mapping[str, int], name_of: Callable[[str], str]) -> str:

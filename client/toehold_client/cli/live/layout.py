@@ -125,7 +125,7 @@ def line(look: Look) -> str:
     if len(wrong) > _MOST_TROUBLES:
         wrong[_MOST_TROUBLES:] = [f"and {counted(len(wrong) - _MOST_TROUBLES, 'further problem')}"]
     parts = [
-        output.status_text(look.status),
+        output.status_text(look.status, look.statistics),
         counted(statistics.succeeded_count, "page"),
         f"{statistics.succeeded_per_second:.1f} pages/s",
         f"{bytes_text(round(statistics.bytes_per_second))}/s",
@@ -145,7 +145,10 @@ def line(look: Look) -> str:
 def _standing(look: Look, width: int) -> Iterator[Item]:
     """The first lines: the crawl's state, and what holds it up."""
     style = _STATE_STYLES.get(look.status.state, "bold yellow")
-    state, elapsed_s = output.status_text(look.status), seconds_of(look.statistics.elapsed_duration)
+    state, elapsed_s = (
+        output.status_text(look.status, look.statistics),
+        seconds_of(look.statistics.elapsed_duration),
+    )
     told = _listed([look.crawl.crawl, f"for {duration_text(elapsed_s)}", time_left(look.statistics)])
     address = f", at {look.address}"
     if look.waiting_in or cell_len(state + told + address) + 2 > width - LABEL_CELLS:

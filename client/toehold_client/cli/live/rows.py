@@ -74,7 +74,7 @@ def _node(look: Look, node: Node) -> Text:
 
 
 def _at_work(nodes: Sequence[Node]) -> str:
-    """`8 toes: 6 fetching, 1 writing, 1 idle; 9 leases`, of nodes together."""
+    """`8 toes: 6 fetching, 1 writing, 1 idle; 9 leases`, or `8 toes: all idle; 0 leases`, of nodes together."""
     steps: Counter[str] = Counter()
     for node in nodes:
         for told in node.toe_steps:
@@ -82,6 +82,8 @@ def _at_work(nodes: Sequence[Node]) -> str:
     idle = steps.pop(_IDLE, 0)
     at = [f"{count_text(count)} {step.lower()}" for step, count in steps.most_common() if count]
     at += [f"{count_text(idle)} idle"] if idle else []
+    if len(at) == 1 and steps.total() + idle > 1:
+        at = [f"all {at[0].rpartition(' ')[2]}"]
     toes = f"{counted(steps.total() + idle, 'toe')}{': ' if at else ''}{', '.join(at)}"
     return f"{toes}; {counted(sum(node.leased_count for node in nodes), 'lease')}"
 
