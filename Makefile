@@ -198,14 +198,14 @@ help:
 $(RUN_SETUP): pyproject.toml requirements/run.txt
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Install Python 3.11 or newer, or name yours: make PYTHON=…"; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "Setting up: .venv"; $(PYTHON) tools/make_venv.py; }
-	@printf 'Setting up: packages to crawl with, by hash (a minute, once) '
+	@printf 'Setting up: packages to crawl with, by hash (some minutes, once) '
 	@$(PY) tools/install.py requirements/run.txt
 	@echo "Setting up: this project"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(SETUP): requirements/dev.txt $(RUN_SETUP)
-	@printf 'Setting up: packages for checks and tests, by hash (a minute, once) '
+	@printf 'Setting up: packages for checks and tests, by hash (some minutes, once) '
 	@$(PY) tools/install.py requirements/dev.txt
 	@touch $@
 

@@ -1,7 +1,7 @@
-"""Finds logs that are ahead of the store, at the start: the store has lost changes.
+"""Finds logs that are newer than the store, at the start.
 
-A line is written when its outcome or event is durable. So a whole line that the store does not
-know is evidence: the store's own log was damaged or lost, or an older store was put in its place.
+A line is written when its outcome or event is durable. So a whole line that the store does not know is
+evidence: an older store was put in its place, as a restore does, or the store's own log was damaged or lost.
 """
 
 import os
@@ -32,19 +32,19 @@ def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: 
     with a warning. Raises CannotKeep; the next start then does the rest.
     """
     found = list(_all_ahead(core, data))
-    told: dict[str, str] = {}
+    newer: dict[str, list[tuple[str, str]]] = {}  # by crawl: what its logs have more, and where it is kept
     for crawl, ahead in found:
-        what = "outcomes" if ahead.path.name == "crawl.log" else "events"
-        lines = f"{some(ahead.lines, 'line')} of {ahead.path.name}"
+        lines = some(ahead.lines, "outcome" if ahead.path.name == "crawl.log" else "event")
         if sync:
             try:
                 aside = keep(ahead)  # first: it is the evidence
             except OSError as problem:
                 raise CannotKeep(f"the end of {ahead.path} cannot be copied: {problem}") from problem
-            told[crawl] = f"the store has lost {what}: it does not know {lines}, kept in {aside.name}"
-            _log.error("log_ahead", crawl=crawl, problem=told[crawl], file=str(aside))
+            newer.setdefault(crawl, []).append((lines, aside.name))
+            _log.error("log_ahead", crawl=crawl, problem=_told([(lines, aside.name)]), file=str(aside))
         else:
-            _log.warning("log_ahead", crawl=crawl, problem=f"the store has lost {what}", cut_off=lines)
+            _log.warning("log_ahead", crawl=crawl, problem="the log is newer than the store", cut_off=lines)
+    told = {crawl: _told(more) for crawl, more in newer.items()}
     if told:
         _, changes = core.upkeep.note_lost(told, now_ms)
         write_patiently(store, changes)
@@ -55,6 +55,12 @@ def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: 
         except OSError as problem:
             raise CannotKeep(f"the end of {ahead.path} cannot be cut off: {problem}") from problem
     _set_strangers_aside(core, data / "crawls")
+
+
+def _told(more: list[tuple[str, str]]) -> str:
+    """`the log is newer than the store (expected after a restore): 5 outcomes, kept in crawl.log.cut-…`."""
+    lines, files = ", ".join([each for each, _ in more]), " and ".join([each for _, each in more])
+    return f"the log is newer than the store (expected after a restore): {lines}, kept in {files}"
 
 
 def _set_strangers_aside(core: Core, crawls: Path) -> None:

@@ -108,7 +108,7 @@ def test_lines_that_the_store_does_not_know_are_kept_and_all_crawls_pause_until_
         for crawl in ("t", "other"):
             stubs.until(crawl, PAUSED)
             status = stubs.describe(crawl).status
-            said = f"the store has lost outcomes: it does not know {lines} lines of crawl.log, kept in "
+            said = f"the log is newer than the store (expected after a restore): {lines} outcomes, kept in "
             assert said + aside.name in status.reason, status
             (problem,) = [e.problem for e in stubs.events_so_far(crawl) if e.HasField("problem")]
             assert (problem.kind, problem.detail) == ("log-ahead", status.reason)
@@ -147,7 +147,9 @@ def test_events_that_the_store_does_not_know_are_kept_too(tmp_path: Path) -> Non
         assert [event for event in events if event != "statistics"][-3:] == ["problem", "PAUSING", "PAUSED"]
         log = log_of(server, "job.log").read_bytes()
         assert (
-            log.startswith(before) and b" PROBLEM log-ahead the store has lost events: " in log[len(before) :]
+            log.startswith(before)
+            and b" PROBLEM log-ahead the log is newer than the store (expected after a restore): "
+            in log[len(before) :]
         )
 
 
@@ -156,11 +158,11 @@ def test_a_crawl_that_wants_to_go_on_by_itself_waits_for_an_operator_all_the_sam
     older_store(data)
     with ServerProcess(data, "--disk-reserve-mib", str(2**40)) as server:
         server.stubs.until("t", PAUSED)
-        assert "the store has lost" in server.stubs.describe("t").status.reason
+        assert "the log is newer than the store" in server.stubs.describe("t").status.reason
         server.stop()
     with ServerProcess(data, "--disk-reserve-mib", "0") as server:
         server.stubs.until("t", PAUSED)
-        assert "the store has lost" in server.stubs.describe("t").status.reason
+        assert "the log is newer than the store" in server.stubs.describe("t").status.reason
 
 
 def test_without_power_loss_durability_the_end_of_a_log_is_cut_with_a_warning(tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_without_power_loss_durability_the_end_of_a_log_is_cut_with_a_warning(tm
     with ServerProcess(data, "--durability", "process") as server:
         assert kept(server) == [] and logged(server) == uris(2)
         assert server.stubs.describe("t").status.state == RUNNING
-        assert '"cut_off": "5 lines of crawl.log"' in server.errors.read_text()
+        assert '"cut_off": "5 outcomes"' in server.errors.read_text()
 
 
 def test_after_a_kill_that_finds_lines_not_noted_yet_nothing_is_kept_and_no_crawl_pauses(

@@ -9,7 +9,7 @@ import click
 from toehold.frontier.v1.admin_pb2 import Job, JobState
 from toehold_client.cli import output
 from toehold_client.cli.numbers import Whole
-from toehold_client.cli.text import count_text
+from toehold_client.cli.text import count_text, counted
 from toehold_client.controller import CrawlController
 from toehold_client.errors import ToeholdError
 from toehold_client.spec.plain import enum_word, to_plain
@@ -17,6 +17,7 @@ from toehold_client.spec.plain import enum_word, to_plain
 from .completing import job_numbers
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
 
+VERIFY = "verify"
 _COLUMNS = ("job", "kind", "state", "done", "changed", "of", "started", "ended", "parameters")
 
 
@@ -93,7 +94,18 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("looked at", f"{count_text(job.done_count)}{total}"),
         ("changed", count_text(job.changed_count)),
         ("counts", counts),
+        ("result", _result(job)),
     ]
+
+
+def _result(job: Job) -> str:
+    """What a verification that has ended has found; empty for other jobs."""
+    if job.kind != VERIFY or job.state != JobState.JOB_STATE_DONE:
+        return ""
+    if not job.changed_count and not job.findings:
+        return "no difference found"
+    found = counted(max(job.changed_count, len(job.findings)), "difference")
+    return f"{found} found" + (", and repaired" if job.parameters.get("repair") == "true" else "")
 
 
 def _parameters(job: Job) -> str:
