@@ -71,6 +71,7 @@ def test_outcomes_are_followed_to_the_end_of_the_crawl(crawled: At, stubs: Stubs
 
 def test_a_crawl_is_verified(crawled: At) -> None:
     shown = facts(crawled.output("verify", "--wait", "60"))
+    assert shown["result"] == "no difference found"
     assert (shown["state"], shown["changed"]) == ("DONE", "0")
     (told,) = crawled.json("verify", "--repair", "--wait", "60")
     assert (told["parameters"], told["findings"]) == ({"repair": "true"}, [])

@@ -74,7 +74,7 @@ def _node(look: Look, node: Node) -> Text:
 
 
 def _at_work(nodes: Sequence[Node]) -> str:
-    """`8 toes: 6 fetching, 1 writing, 1 idle; 9 leases`, or `8 toes: all idle; 0 leases`, of nodes together."""
+    """`8 toes: 6 fetching, 2 idle; 9 leases`, or `8 toes: all idle; 0 leases`, of nodes together."""
     steps: Counter[str] = Counter()
     for node in nodes:
         for told in node.toe_steps:
