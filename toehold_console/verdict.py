@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from toehold.frontier.v1.admin_pb2 import SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlState, ExitStatus
 from toehold_client.cli.live.look import Look, seconds_until, time_left
 from toehold_client.cli.live.trouble import LAPSED, absences, troubles
@@ -64,9 +65,16 @@ def _running(look: Look, _: Sequence[Event]) -> Verdict:
 
 
 def _seeds(look: Look) -> str:
-    """`1 of 18 seeds failed`."""
-    failed, of = len(look.seeds.troubled), sum(look.seeds.counts.values())
-    return f"{failed} of {counted(of, 'seed')} failed" if failed else ""
+    """`1 of 18 seeds failed, 2 tried in vain so far`."""
+    of = counted(sum(look.seeds.counts.values()), "seed")
+    vain = sum(seed.tried_in_vain for seed in look.seeds.troubled)
+    failed = sum(
+        look.seeds.counts.get(result, 0)
+        for result in (SeedResult.SEED_RESULT_ERROR, SeedResult.SEED_RESULT_FAILED)
+    )
+    if not failed:
+        return f"{vain} of {of} tried in vain so far" if vain else ""
+    return f"{failed} of {of} failed" + (f", {vain} tried in vain so far" if vain else "")
 
 
 def _limit(why: str) -> str:

@@ -82,6 +82,7 @@ class Crawl:
         self.unlogged: deque[tuple[int, OutcomeRow]] = deque(maxlen=MAX_UNLOGGED)
         self.pace = Pace()
         self.largest = Largest(uris_of)
+        self.largest_stored = Largest(uris_of)  # as they were when somebody asked
         self.longest = Largest(time_of)
         self.excused_ms = 0  # how long the frontier was away, so that nobody could report, since this state
         self.asked = Asked()  # for leases of this crawl
@@ -317,6 +318,7 @@ class Crawl:
         """Drop a queue that no longer exists."""
         self.recent.pop(queue, None)
         self.largest.forget(queue)
+        self.largest_stored.forget(queue)
         self.longest.forget(queue)
 
     def forget_logged(self) -> None:

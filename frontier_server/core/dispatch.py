@@ -34,7 +34,7 @@ from .rules.disposition import (
 from .shard import Shard
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
-from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first, robots_failure
+from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first, robots_failure, robots_standing
 
 CLEARING_PER_CALL = 200  # heads; one with heavy rules counts as several
 WEIGHT_PER_CLEARING = 100
@@ -271,7 +271,7 @@ class Dispatcher:
         op, queue, head = turn.op, turn.queue, turn.head
         disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
         annotations = (found.reason,) if found.reason else ()
-        reason = robots_failure(turn) if status == ROBOTS_PREREQUISITE_FAILURE else ""
+        reason = robots_failure(robots_standing(turn)[0]) if status == ROBOTS_PREREQUISITE_FAILURE else ""
         final = Final(status, disposition, head.uri, head.candidate, annotations=annotations, reason=reason)
         op.touch(queue).robots_of = ""
         conclude(op, turn.crawl, queue, head.position, head.pending, final, head.settings)

@@ -14,6 +14,7 @@ class Largest:
         self.queues: dict[bytes, WorkQueue] = {}
         self._size_of = size_of
         self._least = 0  # a lower bound of their sizes
+        self.unread: bytes | None = b""  # where a reader of all queues continues; None at the end
 
     def note(self, queue: WorkQueue) -> None:
         """Note a queue that may have changed."""

@@ -423,6 +423,7 @@ class SeedView:
     story: UriStory | None  # None: not announced yet
     outcome: str  # in words
     result: SeedResult
+    tried_in_vain: bool = False  # so far; it will be tried again
 
 
 @dataclass(frozen=True, slots=True)

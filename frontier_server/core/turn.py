@@ -170,9 +170,8 @@ def robots_standing(turn: Turn) -> tuple[RobotsRow | None, Standing]:
     return row, standing(row, turn.op.now_ms, turn.head.settings.robots, tried_ms)
 
 
-def robots_failure(turn: Turn) -> str:
-    """Why the robots.txt of the head's authority could not be fetched: the answer's status, or words."""
-    row, _ = robots_standing(turn)
+def robots_failure(row: RobotsRow | None) -> str:
+    """Why a robots.txt could not be fetched: the answer's status, or words."""
     if row is None:
         return words(0)
     return f"status {row.fetch_status}" if row.fetch_status > 0 else words(row.fetch_status, row.reason)

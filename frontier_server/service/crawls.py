@@ -164,9 +164,10 @@ class CrawlRpcs(AdminRpcs):
             change.CopyFrom(request.spec)
             restore_secrets(change, crawl_pb2.CrawlSpec.FromString(spec).fetch)
             try:
-                return wire.amended(spec, change, paths)
+                made, _ = wire.amended(spec, change, paths)
             except ValueError as problem:
                 raise InvalidRequest(str(problem), field="update_mask") from None
+            return made, wire.differences(spec, made)
 
         known = await self._runner.read(lambda core, _: core.views.crawl(request.crawl))
         await asyncio.to_thread(lambda: read_ahead(wire.settings_with(amended(known.spec)[0], ())))

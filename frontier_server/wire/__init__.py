@@ -40,6 +40,7 @@ from .exchange import (
 from .jobs import JOB_STATES, job, job_asked
 from .specs import (
     amended,
+    differences,
     override_problems,
     sets_something,
     settings,
@@ -81,6 +82,7 @@ __all__ = [
     "crawl",
     "crawl_status",
     "cursor",
+    "differences",
     "duration",
     "event",
     "event_place",

@@ -4,6 +4,7 @@ The fields of a settings class have the names of their message's fields. A lengt
 message and `…_ms` in the class. So each direction is one walk over the table of settings.
 """
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -21,10 +22,13 @@ from .times import milliseconds
 S = TypeVar("S")
 
 SPECS_REMEMBERED = 32
+MOST_SHOWN = 80  # characters of a value that an event tells
 _DEFAULTS = CrawlSettings()
 
 # The setting with another name: the contract has an enum for this boolean.
 _ALLOW_UNREACHABLE = "allow_unreachable"
+_UNREACHABLE = {True: '"allow"', False: '"forbid"'}
+_PROXY = "fetch.proxy"  # may have a password
 # The field of an override that names lists, and the lists that it may name: those that are empty by default.
 _EMPTY = "empty_lists"
 OVERRIDE_LISTS = frozenset(
@@ -181,6 +185,39 @@ def amended(
     for path in chosen:
         _amend(spec, change, path.split("."), path)
     return spec.SerializeToString(deterministic=True), chosen
+
+
+def differences(before: bytes, after: bytes) -> list[str]:
+    """The settings that differ in two stored specs, as spec files name them, with both values:
+    `limits.max_documents = 1000 (was 400)`. Values with passwords, and lists of tables, are only named."""
+    return list(_differences(settings(before), settings(after)))
+
+
+def _differences(before: Any, after: Any, prefix: str = "") -> Iterator[str]:
+    kind: type = type(before)
+    for row in rows_of(kind):
+        was, now = getattr(before, row.name), getattr(after, row.name)
+        name = f"{prefix}{row.contract_name}{'_seconds' if row.ms else ''}"
+        if was == now:
+            continue
+        if row.is_part:
+            yield from _differences(was, now, f"{name}.")
+        elif row.element_is_part:
+            yield f"{name} ({len(now)} of them, were {len(was)})"
+        elif name == _PROXY:
+            yield f"{name} (another one)"
+        elif row.name == _ALLOW_UNREACHABLE:
+            yield f"robots.unreachable = {_UNREACHABLE[now]} (was {_UNREACHABLE[was]})"
+        else:
+            yield f"{name} = {_plain(now, row.ms)} (was {_plain(was, row.ms)})"
+
+
+def _plain(value: Any, ms: bool) -> str:
+    """A value as a spec file has it, without the rest of a long one."""
+    if ms:
+        return f"{value / 1000:.12g}"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 def _paths(message: Message, prefix: str = "") -> Iterator[str]:

@@ -93,7 +93,9 @@ def disposition(name: str) -> crawl_pb2.Disposition.ValueType:
 def seed(view: SeedView) -> admin_pb2.Seed:
     """A seed and its story."""
     result = admin_pb2.SeedResult.Value(f"SEED_RESULT_{view.result.value}")
-    message = admin_pb2.Seed(uri=view.uri, outcome=view.outcome, result=result)
+    message = admin_pb2.Seed(
+        uri=view.uri, outcome=view.outcome, result=result, tried_in_vain=view.tried_in_vain
+    )
     if view.story is not None:
         message.story.CopyFrom(story(view.story))
     return message

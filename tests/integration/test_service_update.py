@@ -163,7 +163,7 @@ def test_who_changed_what_is_told_once_and_what_changes_nothing_is_told_of_nobod
     stubs.update("t", "max_toes", max_toes=0)
     acted = [event.operator_acted for event in stubs.events_so_far("t") if event.HasField("operator_acted")]
     assert [(each.action, each.detail) for each in acted] == [
-        *(("create", ""), ("update", "limits.max_documents, weight"))
+        *(("create", ""), ("update", "limits.max_documents = 7 (was 0), weight = 3 (was 1)"))
     ]
 
 

@@ -145,3 +145,63 @@ def test_remarks_of_nodes_are_counted_by_name() -> None:
         shell.tick()
     counted = shell.core.views.statistics(NAME, shell.now_ms).annotations
     assert counted == {"hookFailed": 2, "linksCut": 1}
+
+
+def in_vain(shell: Shell) -> list[tuple[str, bool]]:
+    """The outcomes of the seeds, and whether they are tried in vain."""
+    seeds, _ = shell.core.administration.seeds(NAME, 100, 0, shell.now_ms)
+    assert {seed.result for seed in seeds} == {SeedResult.PENDING}
+    return [(seed.outcome, seed.tried_in_vain) for seed in seeds]
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(-1, "name not found"), (-2, "connection failed: refused"), (-3, "connection lost")],
+)
+def test_a_seed_that_is_tried_in_vain_is_one_through_its_rests_and_further_tries(
+    status: int, words: str
+) -> None:
+    shell = launched(f"{HOST}/", robots=IGNORED)
+    assert in_vain(shell) == [("not fetched yet", False)]
+    (grant,) = shell.grants(NAME)
+    assert in_vain(shell) == [("being fetched by node node", False)]
+    shell.finish(Report(grant.token, fetch_status=status, reason="refused" if status == -2 else ""))
+    rests = f"queue example,alpha, rests: retry after fetch status {status}: {words}"
+    assert in_vain(shell) == [(f"not fetched yet: {rests}", True)]
+    shell.restart()
+    assert in_vain(shell) == [(f"not fetched yet: {rests}", True)]
+    shell.now_ms += 3_600_000
+    shell.tick()
+    assert in_vain(shell) == [("not fetched yet: tried 1 time, in vain", True)]
+    shell.grants(NAME)
+    assert in_vain(shell) == [("being fetched by node node: tried 1 time, in vain", True)]
+    shell.request(NAME, Input.STOP)
+    shell.request(NAME, Input.STOP)
+    shell.now_ms += 3_600_000
+    shell.tick()
+    assert shell.state(NAME) is CrawlState.FINISHED
+    ((outcome, vain),) = in_vain(shell)
+    assert outcome.startswith("not fetched before the crawl ended: tried ") and vain
+
+
+def test_a_seed_whose_robots_txt_is_asked_for_in_vain_is_tried_in_vain() -> None:
+    shell = launched(f"{HOST}/", f"{HOST}/2")
+    (grant,) = shell.grants(NAME)
+    assert in_vain(shell) == [("not fetched yet", False)] * 2
+    shell.finish(Report(grant.token, fetch_status=-2, reason="refused"))
+    tried = f"{HOST}/robots.txt could not be fetched in 1 attempt (connection failed: refused)"
+    assert in_vain(shell) == [(f"not fetched yet: {tried}", True)] * 2
+    shell.now_ms += 3_600_000
+    shell.tick()
+    shell.grants(NAME)
+    assert in_vain(shell) == [(f"not fetched yet: {tried}", True)] * 2
+
+
+def test_a_seed_that_is_fetched_after_tries_in_vain_is_fetched() -> None:
+    shell = launched(f"{HOST}/", robots=IGNORED)
+    shell.finish(Report(shell.grants(NAME)[0].token, fetch_status=-2))
+    shell.now_ms += 3_600_000
+    shell.tick()
+    shell.finish(Report(shell.grants(NAME)[0].token, fetch_status=200))
+    seeds, _ = shell.core.administration.seeds(NAME, 100, 0, shell.now_ms)
+    assert [(seed.result, seed.tried_in_vain) for seed in seeds] == [(SeedResult.FETCHED, False)]

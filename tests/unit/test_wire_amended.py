@@ -236,3 +236,45 @@ def test_every_field_of_a_spec_can_be_named() -> None:
     other = wire.spec(CrawlSettings(contact="https://example.org/", max_toes=7, pause_at_start=True))
     paths = [field.name for field in Spec.DESCRIPTOR.fields]
     assert amended(other, *paths)[0] == other
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (Spec(max_toes=3), ["max_toes = 3 (was 9)"]),
+        (Spec(max_toes=9), []),
+        (Spec(weight=1), []),  # its default
+        (Spec(weight=2), ["weight = 2 (was 1)"]),
+        (Spec(contact=""), ['contact = "" (was "https://example.org/bot")']),
+        (Spec(pause_at_start=True), ["pause_at_start = true (was false)"]),
+        (
+            Spec(politeness=crawl_pb2.PolitenessSpec(min_delay=Duration(nanos=500_000_000))),
+            ["politeness.min_delay_seconds = 0.5 (was 1.5)"],
+        ),
+        (
+            Spec(limits=crawl_pb2.LimitSpec(max_documents=1000, host_quota={"max_successes": 1})),
+            ["limits.max_documents = 1000 (was 100)", "limits.host_quota.max_successes = 1 (was 7)"],
+        ),
+        (
+            Spec(robots=crawl_pb2.RobotsSpec(unreachable=crawl_pb2.ROBOTS_UNREACHABLE_ALLOW)),
+            ['robots.unreachable = "allow" (was "forbid")'],
+        ),
+        (Spec(scope={"schemes": ["https"]}), ['scope.schemes = ["https"] (was ["http", "https"])']),
+        (
+            Spec(scope={"reject_patterns": ["x" * 200]}),
+            [f'scope.reject_patterns = ["{"x" * 78}… (was [])'],
+        ),
+        (Spec(retry={"statuses": [{"fetch_status": -2}]}), ["retry.statuses (1 of them, were 0)"]),
+        (
+            Spec(fetch={"credentials": [{"surt_prefix": "http://(", "user": "a", "password": "secret"}]}),
+            ["fetch.credentials (1 of them, were 0)"],
+        ),
+        (Spec(fetch={"proxy": "http://me:secret@proxy.example:1/"}), ["fetch.proxy (another one)"]),
+    ],
+)
+def test_what_differs_is_told_with_both_values_and_without_passwords(
+    change: crawl_pb2.CrawlSpec, told: list[str]
+) -> None:
+    before = stored().SerializeToString()
+    after, _ = wire.amended(before, change, ())
+    assert wire.differences(before, after) == told

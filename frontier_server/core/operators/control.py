@@ -29,7 +29,7 @@ MAX_CRAWLS = 100_000
 _ACTIONS = {Input.RESUME: "resume", Input.PAUSE: "pause", Input.HOLD: "hold", Input.STOP: "stop"}
 
 Amended = Callable[[bytes], tuple[bytes, Sequence[str]]]
-"""Makes a new spec of the old one, and names the changed paths."""
+"""Makes a new spec of the old one, and says what has changed, for people to read."""
 
 
 class Control:
@@ -153,9 +153,9 @@ class Control:
         Raises InvalidSpec before anything changes.
         """
         crawl = self._shard.registry.unfinished(name)
-        spec, paths, settings = self._amended(crawl, amended)
+        spec, told, settings = self._amended(crawl, amended)
         op = self._shard.begin(now_ms)
-        self._change(op, crawl, spec, paths, settings, by)
+        self._change(op, crawl, spec, told, settings, by)
         changes = self._shard.end(op)
         return views.crawl_view(crawl), changes
 
@@ -173,7 +173,7 @@ class Control:
             message = f"crawl {name!r} is being torn down; it can only be read, copied or deleted"
             raise errors.CrawlTornDown(message, crawl=name, state=crawl.state.value)
         restoring.check_whole(self._shard.store, crawl)
-        spec, paths, settings = self._amended(crawl, amended)
+        spec, told, settings = self._amended(crawl, amended)
         limit = life.limit_reached(crawl, settings.limits, now_ms)
         if limit is not None:
             raise errors.IllegalState(
@@ -183,7 +183,7 @@ class Control:
                 state=crawl.state.value,
             )
         op = self._shard.begin(now_ms)
-        self._change(op, crawl, spec, paths, settings, by)
+        self._change(op, crawl, spec, told, settings, by)
         life.request(op, crawl, given, "reopen", by)
         if crawl.counters.announced_seeds < crawl.counters.next_seed - 1 and not self._seeding(crawl):
             job.start(op, crawl, job.Kind.SEED)
@@ -191,26 +191,26 @@ class Control:
         return views.crawl_view(crawl), changes
 
     def _amended(self, crawl: Crawl, amended: Amended) -> tuple[bytes, Sequence[str], CrawlSettings]:
-        """A crawl's new spec, the changed paths, and its new settings. Raises InvalidSpec."""
-        spec, paths = amended(crawl.spec.spec)
+        """A crawl's new spec, what to tell of the change, and its new settings. Raises InvalidSpec."""
+        spec, told = amended(crawl.spec.spec)
         settings = self._shard.registry.settings_of(spec, ())
         if found := {**fixed_problems(crawl.settings, settings), **problems(settings)}:
             raise errors.invalid_spec(found)
-        return spec, paths, settings
+        return spec, told, settings
 
     def _change(
         self,
         op: Operation,
         crawl: Crawl,
         spec: bytes,
-        paths: Sequence[str],
+        told: Sequence[str],
         settings: CrawlSettings,
         by: str,
     ) -> None:
         if spec == crawl.spec.spec:
             return
         if settings != crawl.settings:  # unless a default was set explicitly
-            op.acted(crawl, by, "update", ", ".join(paths))
+            op.acted(crawl, by, "update", ", ".join(told))
         known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
         for named in of_host.keys() - known:
             add_authority(op.tx, crawl.places, crawl.number, *of_host[named])

@@ -15,7 +15,8 @@ from ..model import Reason, SeedResult, SeedView, UriState, UriStory, Why
 from ..operation import Operation
 from ..passing import shares
 from ..queue import QueueState, WorkQueue
-from ..records import decode_pending
+from ..records import RobotsRow, decode_pending
+from ..robotstxt.authority import Gate, standing
 from ..rules.disposition import PROTOCOL_ERROR, Disposition
 from ..rules.outcome_words import words
 from ..shard import Shard
@@ -256,14 +257,8 @@ class Explanations:
                 return SeedView(text, story, f"refused by scope.{story.refused_by}", SeedResult.FAILED)
             case UriState.NEVER_SEEN:
                 return SeedView(text, story, "not taken in", SeedResult.FAILED)
-            case UriState.LEASED if story.disposition not in _FINAL:
-                return SeedView(text, story, f"being fetched by node {story.node}", SeedResult.PENDING)
-            case UriState.QUEUED | UriState.FUTURE if (
-                story.disposition not in _FINAL and crawl.state is CrawlState.FINISHED
-            ):
-                return SeedView(text, story, "not fetched before the crawl ended", SeedResult.PENDING)
-            case UriState.QUEUED if story.disposition not in _FINAL:
-                return SeedView(text, story, self._not_yet(op, crawl, told), SeedResult.PENDING)
+            case UriState.QUEUED | UriState.LEASED | UriState.FUTURE if story.disposition not in _FINAL:
+                return self._pending_seed(op, crawl, text, uri, told)
         status, outcome = story.fetch_status, words(story.fetch_status, story.reason)
         if story.disposition not in _FINAL:
             return SeedView(text, story, "not fetched yet", SeedResult.PENDING)
@@ -271,15 +266,39 @@ class Explanations:
             return SeedView(text, story, outcome, SeedResult.FAILED)
         return SeedView(text, story, outcome, SeedResult.FETCHED if status < 400 else SeedResult.ERROR)
 
-    def _not_yet(self, op: Operation, crawl: Crawl, told: Located) -> str:
+    def _pending_seed(
+        self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri, told: Located
+    ) -> SeedView:
+        """A seed that waits or is out for the first time."""
+        story, tries = told.story, self._tries(op, crawl, uri, told)
+        if story.state is UriState.LEASED:
+            words = [f"being fetched by node {story.node}", tries]
+        elif crawl.state is CrawlState.FINISHED:
+            words = ["not fetched before the crawl ended", tries]
+        else:
+            words = ["not fetched yet", self._waits_for(op, crawl, told) or tries]
+        outcome = ": ".join(word for word in words if word)
+        return SeedView(text, story, outcome, SeedResult.PENDING, bool(tries))
+
+    def _tries(self, op: Operation, crawl: Crawl, uri: CanonicalUri, told: Located) -> str:
+        """The tries in vain of a seed, or of its host's robots.txt; empty if there was none."""
+        settings = crawl.settings_for(uri)
+        if not settings.robots.ignored:
+            key = crawl.origins.site(uri, settings).robots_key
+            row = self._shard.robots.row(op.tx, key)
+            its = standing(row, op.now_ms, settings.robots)
+            if row is not None and its.gate is not Gate.OPEN and its.tries:
+                return _not_had(uri, its.tries, row)
+        attempts = told.story.waiting.attempts if told.story.waiting is not None else 0
+        return f"tried {some(attempts, 'time')}, in vain" if attempts else ""
+
+    def _waits_for(self, op: Operation, crawl: Crawl, told: Located) -> str:
         """Why a seed that waits in its queue has not been fetched. Many seeds are asked for at once, so this
         reads only values of the queue, and walks neither its URIs nor leases."""
-        assert told.queue is not None
-        if told.queue.leases_out:
-            return "not fetched yet"
+        if told.queue is None or told.queue.leases_out:
+            return ""
         found = self._queue(op, crawl, told.queue)
-        reason = next((each for each in found if each.why in _TROUBLES), None)
-        return f"not fetched yet: {reason.message}" if reason is not None else "not fetched yet"
+        return next((each.message for each in found if each.why in _TROUBLES), "")
 
     def story(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> UriStory:
         """All that a crawl knows of a URI."""
@@ -320,9 +339,14 @@ def _forbids(uri: CanonicalUri) -> Reason:
 
 
 def _unreachable(turn: Turn) -> str:
-    _, its = robots_standing(turn)
-    tried = f" in {some(its.tries, 'attempt')}" if its.tries else ""
-    return f"{_robots_uri(turn.head.uri)} could not be fetched{tried} ({robots_failure(turn)})"
+    row, its = robots_standing(turn)
+    return _not_had(turn.head.uri, its.tries, row)
+
+
+def _not_had(uri: CanonicalUri, tries: int, row: RobotsRow | None) -> str:
+    """That a robots.txt could not be fetched."""
+    tried = f" in {some(tries, 'attempt')}" if tries else ""
+    return f"{_robots_uri(uri)} could not be fetched{tried} ({robots_failure(row)})"
 
 
 def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> str:

@@ -12,6 +12,7 @@ from ..crawl import Crawl
 from ..errors import InvalidRequest
 from ..host import Hosts, full, rest_of
 from ..keys import FetchStatisticsOf, IndexSet
+from ..largest import MOST, Largest
 from ..model import CandidateCodec, FetchStatisticsView, QueueView, UriView
 from ..operation import Operation
 from ..queue import ACTIVE, QueueState, WorkQueue
@@ -235,11 +236,26 @@ def seed_page(store: Store, crawl: Crawl, size: int, cursor: int) -> tuple[list[
 
 
 def largest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
-    """The queues with the most URIs, among those that changed since the server started."""
+    """The queues with the most URIs, among those that changed since the server started, and those that were
+    read from the store: some more at each question, until all are known."""
     op = Operation(store, 0)
-    found = [op.queue(crawl, queue_id) for queue_id in crawl.largest.queues]
+    stored = crawl.largest_stored
+    if stored.unread is not None:
+        stored.unread = _read_on(op, crawl, stored, stored.unread)
+    found = [op.queue(crawl, queue_id) for queue_id in {**crawl.largest.queues, **stored.queues}]
     views = [queue_view(op.tx, crawl, queue, hosts) for queue in found if queue is not None]
-    return sorted(views, key=lambda view: -view.queued)
+    return nlargest(MOST, views, key=lambda view: view.queued)
+
+
+def _read_on(op: Operation, crawl: Crawl, stored: Largest, after: bytes) -> bytes | None:
+    """Note some of the stored queues after a cursor. Returns the next cursor; None at the end."""
+    for read, (place, queue_id) in enumerate(_queue_ids(op, crawl, None, after), 1):
+        queue = op.queue(crawl, queue_id)
+        if queue is not None and queue.row.count:
+            stored.note(queue)
+        if read == ROWS_PER_READ:
+            return place
+    return None
 
 
 def slowest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:

@@ -26,7 +26,7 @@ class Seeds:
 
     counts: Mapping[SeedResult.ValueType, int] = field(default_factory=dict)
     troubled: Sequence[Seed] = ()
-    """Those that were answered with an error, or not at all."""
+    """Those that were answered with an error, or not at all, also if they will be tried again."""
 
     @classmethod
     def of(cls, seeds: Iterable[Seed]) -> Seeds:
@@ -34,7 +34,7 @@ class Seeds:
         known = list(seeds)
         return cls(
             counts=Counter(seed.result for seed in known),
-            troubled=[seed for seed in known if seed.result in _TROUBLED],
+            troubled=[seed for seed in known if seed.result in _TROUBLED or seed.tried_in_vain],
         )
 
 

@@ -67,7 +67,7 @@ def absences(look: Look) -> Iterator[Trouble]:
 
 
 def seed_troubles(look: Look) -> Iterator[Trouble]:
-    """The seeds that were answered with an error, or not at all."""
+    """The seeds that were answered with an error, or not at all, also if they will be tried again."""
     for seed in look.seeds.troubled:
         yield Trouble(f"seed {seed.uri} {seed.result}", f"seed {seed_text(seed)}")
 

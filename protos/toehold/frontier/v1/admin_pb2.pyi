@@ -3639,6 +3639,7 @@ class Seed(_message.Message):
     STORY_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
+    TRIED_IN_VAIN_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """As it was added."""
     outcome: _builtins.str
@@ -3648,6 +3649,10 @@ class Seed(_message.Message):
     """
     result: Global___SeedResult.ValueType
     """Whether it counts as fetched: an answer of 2xx or 3xx."""
+    tried_in_vain: _builtins.bool
+    """It, or the robots.txt of its host, has been asked for in vain, and will be tried
+    again, so that its result is PENDING. `outcome` says what has happened.
+    """
     @_builtins.property
     def story(self) -> Global___UriStory:
         """Its story; unset until the seed has been announced."""
@@ -3659,10 +3664,11 @@ class Seed(_message.Message):
         story: Global___UriStory | None = ...,
         outcome: _builtins.str = ...,
         result: Global___SeedResult.ValueType = ...,
+        tried_in_vain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["story", b"story"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "result", b"result", "story", b"story", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "result", b"result", "story", b"story", "tried_in_vain", b"tried_in_vain", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -409,8 +409,8 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListLargestQueues(self, request, context):
-        """Lists the queues with the most URIs, at most 20, the largest first, among
-        those that changed since the server started.
+        """Lists the queues with the most URIs, at most 20, the largest first. It knows those
+        that changed since the server started, and learns 250 others at each call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

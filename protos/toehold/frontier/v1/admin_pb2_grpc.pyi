@@ -139,8 +139,8 @@ class FrontierAdminServiceStub:
     on; a URI that is out ends as before. UNKNOWN_QUEUE.
     """
     ListLargestQueues: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListLargestQueuesRequest, _admin_pb2.ListLargestQueuesResponse]
-    """Lists the queues with the most URIs, at most 20, the largest first, among
-    those that changed since the server started.
+    """Lists the queues with the most URIs, at most 20, the largest first. It knows those
+    that changed since the server started, and learns 250 others at each call.
     """
     ListSlowestQueues: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListSlowestQueuesRequest, _admin_pb2.ListSlowestQueuesResponse]
     """Lists the queues that rest longest, at most 20, the last to wake first,
@@ -375,8 +375,8 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     on; a URI that is out ends as before. UNKNOWN_QUEUE.
     """
     ListLargestQueues: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListLargestQueuesRequest, _admin_pb2.ListLargestQueuesResponse]  # type: ignore[assignment]
-    """Lists the queues with the most URIs, at most 20, the largest first, among
-    those that changed since the server started.
+    """Lists the queues with the most URIs, at most 20, the largest first. It knows those
+    that changed since the server started, and learns 250 others at each call.
     """
     ListSlowestQueues: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListSlowestQueuesRequest, _admin_pb2.ListSlowestQueuesResponse]  # type: ignore[assignment]
     """Lists the queues that rest longest, at most 20, the last to wake first,
@@ -698,8 +698,8 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ListLargestQueuesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListLargestQueuesResponse, _abc.Awaitable[_admin_pb2.ListLargestQueuesResponse]]:
-        """Lists the queues with the most URIs, at most 20, the largest first, among
-        those that changed since the server started.
+        """Lists the queues with the most URIs, at most 20, the largest first. It knows those
+        that changed since the server started, and learns 250 others at each call.
         """
 
     @_abc_1.abstractmethod

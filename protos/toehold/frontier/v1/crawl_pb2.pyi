@@ -3002,8 +3002,8 @@ class OperatorActed(_message.Message):
     `import`, `cancel-job`, `start-job`, `resize-pool`, `drain-node` or `reopen`.
     """
     detail: _builtins.str
-    """Its subject, for people to read: a queue's key, a job's kind, the paths of
-    settings.
+    """Its subject, for people to read: a queue's key, a job's kind, settings with
+    their new and old values (`limits.max_documents = 1000 (was 400)`).
     """
     def __init__(
         self,
