@@ -252,24 +252,37 @@ def test_every_field_of_a_spec_can_be_named() -> None:
             ["politeness.min_delay_seconds = 0.5 (was 1.5)"],
         ),
         (
-            Spec(limits=crawl_pb2.LimitSpec(max_documents=1000, host_quota={"max_successes": 1})),
+            Spec(
+                limits=crawl_pb2.LimitSpec(
+                    max_documents=1000, host_quota=crawl_pb2.QuotaSpec(max_successes=1)
+                )
+            ),
             ["limits.max_documents = 1000 (was 100)", "limits.host_quota.max_successes = 1 (was 7)"],
         ),
         (
             Spec(robots=crawl_pb2.RobotsSpec(unreachable=crawl_pb2.ROBOTS_UNREACHABLE_ALLOW)),
             ['robots.unreachable = "allow" (was "forbid")'],
         ),
-        (Spec(scope={"schemes": ["https"]}), ['scope.schemes = ["https"] (was ["http", "https"])']),
         (
-            Spec(scope={"reject_patterns": ["x" * 200]}),
+            Spec(scope=crawl_pb2.ScopeSpec(schemes=["https"])),
+            ['scope.schemes = ["https"] (was ["http", "https"])'],
+        ),
+        (
+            Spec(scope=crawl_pb2.ScopeSpec(reject_patterns=["x" * 200])),
             [f'scope.reject_patterns = ["{"x" * 78}… (was [])'],
         ),
-        (Spec(retry={"statuses": [{"fetch_status": -2}]}), ["retry.statuses (1 of them, were 0)"]),
         (
-            Spec(fetch={"credentials": [{"surt_prefix": "http://(", "user": "a", "password": "secret"}]}),
+            Spec(retry=crawl_pb2.RetrySpec(statuses=[crawl_pb2.RetryRule(fetch_status=-2)])),
+            ["retry.statuses (1 of them, were 0)"],
+        ),
+        (
+            Spec(fetch=crawl_pb2.FetchSpec(credentials=[crawl_pb2.CredentialSpec(password="secret")])),
             ["fetch.credentials (1 of them, were 0)"],
         ),
-        (Spec(fetch={"proxy": "http://me:secret@proxy.example:1/"}), ["fetch.proxy (another one)"]),
+        (
+            Spec(fetch=crawl_pb2.FetchSpec(proxy="http://me:secret@proxy.example:1/")),
+            ["fetch.proxy (another one)"],
+        ),
     ],
 )
 def test_what_differs_is_told_with_both_values_and_without_passwords(
