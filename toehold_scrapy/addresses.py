@@ -20,6 +20,7 @@ class AddressRule:
 
     def __init__(self, allowed: Sequence[str]) -> None:
         """Raises ValueError for any other text."""
+        self.text = " or ".join(allowed)
         self._name = allowed[0] if len(allowed) == 1 and allowed[0] in ("loopback", "public") else ""
         self._networks = () if self._name else tuple(ip_network(each) for each in allowed)
 
@@ -110,20 +111,26 @@ class VettingResolver:
     def __init__(self, inner: Any, rule: AddressRule) -> None:
         self.inner = inner
         self.rule = rule
-        self._refused: dict[str, bool] = {}  # the hosts to vet, the last ones last
+        self._refused: dict[str, str] = {}  # the hosts to vet and their refused addresses, the last ones last
 
     def vet(self, host: str) -> None:
         """From now on leaves out addresses of this host. Hosts that were not named for long are forgotten."""
-        self._refused[host] = self._refused.pop(host, False)
+        self._refused[host] = self._refused.pop(host, "")
         if len(self._refused) > MAX_HOSTS:
             del self._refused[next(iter(self._refused))]
 
-    def has_refused(self, host: str) -> bool:
-        """Whether a host had no allowed address when it was last looked up."""
-        return self._refused.get(host, False)
+    def refusal(self, host: str) -> str:
+        """Why a host had no allowed address when it was last looked up: `a.example is at 10.0.0.1, which is
+        not public (allowed_addresses)`; empty if it had one.
+        """
+        address = self._refused.get(host, "")
+        if not address:
+            return ""
+        where = address if address == host else f"{host} is at {address}, which"
+        return f"{where} is not {self.rule.text} (allowed_addresses)"
 
-    def note(self, host: str, refused: bool) -> None:
-        """Notes whether a host has no allowed address."""
+    def note(self, host: str, refused: str) -> None:
+        """Notes the refused address of a host that has no allowed one, or "" if it has one."""
         if host in self._refused:
             self._refused[host] = refused
 
@@ -152,17 +159,20 @@ class _Vetted:
         self._outer = outer
         self._resolver = resolver
         self._host = host
-        self._found = self._passed = 0
+        self._refused = ""  # the first such address
+        self._passed = 0
 
     def resolutionBegan(self, resolutionInProgress: Any) -> None:
         self._outer.resolutionBegan(resolutionInProgress)
 
     def addressResolved(self, address: Any) -> None:
-        self._found += 1
-        if self._resolver.rule.allows(str(address.host)):
+        text = str(address.host)
+        if self._resolver.rule.allows(text):
             self._passed += 1
             self._outer.addressResolved(address)
+        else:
+            self._refused = self._refused or text
 
     def resolutionComplete(self) -> None:
-        self._resolver.note(self._host, bool(self._found and not self._passed))
+        self._resolver.note(self._host, "" if self._passed else self._refused)
         self._outer.resolutionComplete()

@@ -47,6 +47,8 @@ class Held:
     """How its fetch ended."""
     wants_whole: bool = False
     """A body that breaks off is an error to the spider."""
+    hook_failed: bool = False
+    """A callback or an item pipeline has raised an error on its page."""
     put_off: bool = False
     """The frontier will have it fetched again, so the spider is told nothing."""
     again: list[tuple[Request, Candidate]] = field(default_factory=list)

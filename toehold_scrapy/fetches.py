@@ -46,6 +46,9 @@ FAILED = FetchStatus.FETCH_STATUS_RUNTIME_EXCEPTION
 KILLED = FetchStatus.FETCH_STATUS_PROCESSING_THREAD_KILLED
 REFUSED = FetchStatus.FETCH_STATUS_UNFETCHABLE_URI
 
+ADDRESS_REFUSED = "addressRefused"
+"""The remark on a fetch whose host has no address that the crawl allows."""
+
 MAX_PROTOCOL_ERRORS = 2
 _RETRIED = frozenset(
     (
@@ -100,10 +103,15 @@ def failed(error: BaseException, clock: Clock) -> Fetch:
     return Fetch(status, clock.start_time_ms, clock.duration_ms(), notes=notes, reason=_reason_of(error))
 
 
-def refused(host: str, clock: Clock) -> Fetch:
+class AddressRefused(CannotResolveHostError):
+    """A request was not begun: the crawl may not connect to any address of its host. The spider is told the
+    address and the rule.
+    """
+
+
+def refused(reason: str, clock: Clock) -> Fetch:
     """A fetch that was not begun: the crawl may not connect to any address of the host."""
-    reason = f"{host} has no address that allowed_addresses includes"
-    return Fetch(REFUSED, clock.start_time_ms, clock.duration_ms(), notes=("addressRefused",), reason=reason)
+    return Fetch(REFUSED, clock.start_time_ms, clock.duration_ms(), notes=(ADDRESS_REFUSED,), reason=reason)
 
 
 def status_of(error: BaseException) -> tuple[int, str]:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
 
+HOOK_FAILED = "hookFailed"
+"""The remark on a page whose callback, errback or item pipeline has raised; a node's for its hook."""
+
 
 class WrongSpider(Exception):
     """The crawl has a request that this spider cannot read; the message names it."""
@@ -56,6 +59,8 @@ class Pages:
         crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
         crawler.signals.connect(self._received, signals.response_received)
+        crawler.signals.connect(self._hook_failed, signals.spider_error)
+        crawler.signals.connect(self._hook_failed, signals.item_error)
         # The first is nearest to the downloader.
         downloader_methods = self._engine.downloader.middleware.methods
         downloader_methods["process_exception"].appendleft(self._fetch_failed)
@@ -149,6 +154,8 @@ class Pages:
                 )
             else:
                 made = fetches.report(held.lease, held.fetch)
+            if held.hook_failed:
+                fetches.annotate(made, [HOOK_FAILED])
             self._exchange.finish(held, made)
 
     # before the fetch
@@ -223,6 +230,13 @@ class Pages:
         if held is not None and held.fetch is None:
             self._fetched(held, self._failed(request, exception, held.clock))
 
+    def _hook_failed(self, failure: Any, response: Response | None) -> None:
+        """A callback, an errback or an item pipeline has raised: the crawl counts it like a node's hook."""
+        request = getattr(response, "request", None) or getattr(failure, "request", None)
+        held = None if request is None else self._held.get(request.meta.get(MARK, ""))
+        if held is not None:
+            held.hook_failed = True
+
     def _refuse_broken_off(self, request: Request, response: Response) -> Response:
         held = self._lease_of(request)
         if held is not None and held.wants_whole and "dataloss" in response.flags:
@@ -230,7 +244,12 @@ class Pages:
         return response
 
     def _put_off_error(self, request: Request, exception: Exception) -> Request | None:
-        return request if self._is_put_off(request) else None
+        if self._is_put_off(request):
+            return request
+        held = self._lease_of(request)
+        if held is not None and held.fetch is not None and fetches.ADDRESS_REFUSED in held.fetch.notes:
+            raise fetches.AddressRefused(held.fetch.reason) from exception
+        return None
 
     def _put_off_response(self, request: Request, response: Response) -> Request | Response:
         return request if self._is_put_off(request) else response
@@ -244,11 +263,10 @@ class Pages:
 
     def _failed(self, request: Request, error: Exception, clock: fetches.Clock) -> fetches.Fetch:
         host = urlparse_cached(request).hostname or ""
-        unresolved = isinstance(error, CannotResolveHostError)
-        if unresolved and self._resolver.has_refused(host):
-            fetch = fetches.refused(host, clock)
-            logger.warning("%s", fetch.reason)
-            return fetch
+        refusal = self._resolver.refusal(host) if isinstance(error, CannotResolveHostError) else ""
+        if refusal:
+            logger.warning("Address refused: %s", refusal)
+            return fetches.refused(refusal, clock)
         return fetches.failed(error, clock)
 
     def _fetched(self, held: Held, fetch: fetches.Fetch) -> None:

@@ -40,7 +40,9 @@ async def robots_report(
             response = await engine.download_async(request)
         except Exception as error:  # each means that there is no robots.txt now
             made = report(lease, failed(request, error, clock))
-            logger.warning("No robots.txt from %s: %s", url, error)  # no page of the host is fetched
+            logger.warning(
+                "No robots.txt from %s: %s", url, made.reason or error
+            )  # no page of the host is fetched
             break
         if not redirects and response.ip_address is not None:
             own_address = str(response.ip_address)

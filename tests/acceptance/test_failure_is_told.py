@@ -171,7 +171,7 @@ def test_some_seeds_and_pages_that_fail_are_told_and_counted_and_the_crawl_succe
         program = terminal.toehold(*crawl, "--min-delay", "0.6", "--processes", "1")
         until_told(
             lambda: plain(terminal.shown),
-            r"problems the hook failed on \d pages?",
+            r"problems the hook or callback failed on \d pages?",
             r"an extractor failed on \d pages?",
             r"seeds 1 of 2 fetched, 1 failed",
         )

@@ -141,11 +141,14 @@ def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
         ("http://refused.test/", "L"): -7,
         ("http://unknown.test/", "L"): -61,
     }
-    refusal = "refused.test has no address that allowed_addresses includes"
-    assert f"WARNING: {refusal}" in features.complaints
+    refusal = "refused.test is at 192.0.2.1, which is not loopback (allowed_addresses)"
+    assert f"WARNING: Address refused: {refusal}" in features.complaints
+    assert "refused.test: DNS" not in features.complaints
     with FrontierClient(frontier.address) as client:
         outcomes = CrawlController(client, "docs").outcomes()
         assert {each.reason for each in outcomes if each.fetch_status == -7} == {refusal}
+        statistics = client.get_statistics("docs").statistics
+        assert statistics.annotation_counts["hookFailed"] == 1  # `raises`
     assert "WARNING: No robots.txt from http://unknown.test/robots.txt: DNS lookup" in features.complaints
     assert features.complaints.count("Traceback") == 1, features.complaints  # of `raises`
 

@@ -110,7 +110,7 @@ def test_the_picture_tells_all_there_is() -> None:
         "1 ready, 3 busy, 5 snoozed, 2 retired",
         "6 failed; -2 connect failed: 6; 404: 4",
         "1 234 of 5 000 pages, 12.3 MB of 1.0 GB, 1 min 40 s of 2 h 00 min, 3 of 8 toes",
-        "problems the hook failed on 1 page",
+        "problems the hook or callback failed on 1 page",
         "60 s ago: 500 MB are free (disk-reserve)",
         "seeds    0 of 1 fetched, 1 failed",
         "s0.example: no",

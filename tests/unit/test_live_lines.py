@@ -69,7 +69,7 @@ def test_a_crawl_that_is_paused_in_a_directory_says_what_it_waits_for(
 def test_a_line_tells_state_rates_statistics_and_why() -> None:
     assert line(look()) == (
         "RUNNING  1 234 pages  7.5 pages/s  92.1 kB/s  5 678 queued  6 failed  12.3 MB  1 to 3 h left  "
-        f"{WHY}  the hook failed on 1 page"
+        f"{WHY}  the hook or callback failed on 1 page"
     )
     assert "  no answer for 2.0 s: no frontier answers" in line(look(away="no frontier answers", away_s=2))
 

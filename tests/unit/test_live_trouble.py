@@ -68,7 +68,7 @@ def test_hooks_and_extractors_that_fail_and_leases_that_lapse_are_trouble() -> N
     remarks = {"hookFailed": 1, "extractorFailed": 1_200, "truncated": 7}
     statistics = Statistics(snapshot_time=at(0), annotation_counts=remarks, lapsed_count=3)
     assert wrong(quiet(statistics=statistics)) == [
-        "the hook failed on 1 page",
+        "the hook or callback failed on 1 page",
         "an extractor failed on 1 200 pages",
         "3 leases lapsed, because nodes fell silent; the URIs are fetched again",
     ]

@@ -63,7 +63,10 @@ def test_a_resolver_leaves_out_the_addresses_that_are_not_allowed() -> None:
     resolver.resolveHostName(names, "A.test", 80)
     assert names.told == ["127.0.0.1"]
     assert names.complete == 1
-    assert not resolver.has_refused("a.test")
+    assert not resolver.refusal("a.test")
+
+
+TOLD = "xn--bcher-kva.test is at 10.0.0.1, which is not loopback (allowed_addresses)"
 
 
 def test_a_host_without_an_allowed_address_is_refused_until_it_has_one() -> None:
@@ -71,10 +74,10 @@ def test_a_host_without_an_allowed_address_is_refused_until_it_has_one() -> None
     resolver = VettingResolver(names, AddressRule(["loopback"]))
     resolver.vet("xn--bcher-kva.test")
     resolver.resolveHostName(names, "b\u00fccher.test")
-    assert resolver.has_refused("xn--bcher-kva.test")
+    assert resolver.refusal("xn--bcher-kva.test") == TOLD
     names.addresses = ("127.0.0.1",)
     resolver.resolveHostName(names, "b\u00fccher.test")
-    assert not resolver.has_refused("xn--bcher-kva.test")
+    assert not resolver.refusal("xn--bcher-kva.test")
 
 
 def test_a_host_without_any_address_is_not_refused() -> None:
@@ -82,7 +85,7 @@ def test_a_host_without_any_address_is_not_refused() -> None:
     resolver = VettingResolver(names, AddressRule(["loopback"]))
     resolver.vet("a.test")
     resolver.resolveHostName(names, "a.test")
-    assert not resolver.has_refused("a.test")
+    assert not resolver.refusal("a.test")
 
 
 def test_hosts_that_are_not_fetched_from_may_have_any_address() -> None:

@@ -379,9 +379,9 @@ def test_a_pipe_has_lines_that_tell_how_it_goes_and_what_is_wrong_at_once(
     assert lines[0] == f"{WHEN}  RUNNING\n"
     assert lines[1].endswith(
         "UTC  RUNNING  12 pages  4.5 pages/s  0 B/s  0 queued  2 failed  3.0 kB  about 2 h left  "
-        "every host rests  the hook failed on 3 pages\n"
+        "every host rests  the hook or callback failed on 3 pages\n"
     )
-    assert lines[2].endswith("UTC  problem: the hook failed on 3 pages\n")
+    assert lines[2].endswith("UTC  problem: the hook or callback failed on 3 pages\n")
     assert lines[3].endswith("UTC  problem: seed docs.example: name not found\n")
 
 

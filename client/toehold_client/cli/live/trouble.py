@@ -23,7 +23,7 @@ NEWS_S = 600.0
 """A node that was lost longer ago is no news."""
 
 _REMARKS = {
-    "hookFailed": "the hook failed on {}",
+    "hookFailed": "the hook or callback failed on {}",
     "extractorFailed": "an extractor failed on {}",
 }
 """The nodes' remarks that are trouble, and how to say so."""
