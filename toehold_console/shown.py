@@ -12,7 +12,7 @@ from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node, NodePresenc
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, QueueState
 from toehold_client.cli.live.look import Look, is_problem, seconds_until, time_left
 from toehold_client.cli.live.seeds import seeds_text
-from toehold_client.cli.live.trouble import absences, troubles
+from toehold_client.cli.live.trouble import absences, lasting, troubles
 from toehold_client.cli.presence import (
     LEFT,
     LOST,
@@ -28,7 +28,7 @@ from toehold_client.events import Event
 from toehold_client.spec.plain import enum_word, seconds_of, to_plain
 from toehold_client.text import status_text
 
-from .course import Point
+from .course import Point, rates
 from .verdict import verdict
 
 FEW = 8
@@ -115,14 +115,14 @@ def actions(status: CrawlStatus) -> list[str]:
 
 
 def problems(seen: Look) -> list[dict[str, str]]:
-    """Whatever is wrong now; then problems that events told of, the latest first."""
+    """Whatever is wrong now; then problems that events told of and that last, the latest first."""
     now = [{"text": each.text, "ago": ""} for each in (*troubles(seen), *absences(seen))]
     then = [
         {
             "text": str(each).removeprefix("problem: "),
             "ago": f"{rough_text(max(-seconds_until(seen.statistics, each.event_time), 0.0))} ago",
         }
-        for each in reversed(seen.problems)
+        for each in reversed(lasting(seen))
     ]
     return [*now, *then][:MOST_PROBLEMS]
 
@@ -135,12 +135,12 @@ def statuses(seen: Look) -> list[dict[str, Any]]:
 
 
 def course(points: Sequence[Point]) -> dict[str, Any]:
-    """The points of a chart: seconds since the first, and the counts."""
+    """The points of a chart: seconds since the launch, pages a second, and the counts."""
     start_s = points[0].at_s if points else 0.0
     return {
         "start": start_s,
         "at": [round(point.at_s - start_s, 1) for point in points],
-        "succeeded": [point.succeeded for point in points],
+        "rate": [round(rate, 3) for rate in rates(points)],
         "failed": [point.failed for point in points],
         "queued": [point.queued for point in points],
     }

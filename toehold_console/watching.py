@@ -70,7 +70,8 @@ class CrawlObserver(Observer):
         with self._lock:
             fresh = list(self.fresh)
             self.fresh.clear()
-            changed = self.course_is_new | (not look.away and self.course.note_look(look.statistics))
+            seen = not look.away and self.course.note_look(look.crawl, look.status, look.statistics)
+            changed = self.course_is_new | seen
             self.course_is_new = False
             return fresh, self.course.points if changed else []
 

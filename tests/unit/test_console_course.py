@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
 
-from toehold.frontier.v1.crawl_pb2 import Event, IntervalStatistics, Statistics
+from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event, IntervalStatistics, Statistics
 from toehold_client import events
-from toehold_console.course import MOST_POINTS, Course, Point
+from toehold_console.course import MOST_POINTS, Course, Point, rates
+
+LAUNCHED = Crawl(launch_time=Timestamp(seconds=100))
+RUNNING = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING)
 
 
 def interval(
-    end_s: int, succeeded: int, failed: int = 0, queued: int = 0, length_s: int = 20
+    end_s: int, succeeded: int, failed: int = 0, queued: int = 0, length_s: int = 20, number: int = 1
 ) -> events.Event:
     told = IntervalStatistics(
         interval_duration=Duration(seconds=length_s),
@@ -19,15 +28,23 @@ def interval(
         failed_count=failed,
         queued_count=queued,
     )
-    return events.Event(Event(event_time=Timestamp(seconds=end_s), statistics=told))
+    return events.Event(Event(sequence=number, event_time=Timestamp(seconds=end_s), statistics=told))
 
 
-def look(at_s: int, succeeded: int, elapsed_s: int = 0) -> Statistics:
+def look(at_s: int, succeeded: int, elapsed_s: int = 0, queued: int = 0, failed: int = 0) -> Statistics:
     return Statistics(
         snapshot_time=Timestamp(seconds=at_s),
         succeeded_count=succeeded,
+        failed_count=failed,
+        queued_count=queued,
         elapsed_duration=Duration(seconds=elapsed_s),
     )
+
+
+def seen(
+    course: Course, at_s: int, succeeded: int, *, crawl: Crawl = LAUNCHED, queued: int = 0, elapsed_s: int = 0
+) -> bool:
+    return course.note_look(crawl, RUNNING, look(at_s, succeeded, elapsed_s, queued))
 
 
 def test_events_add_up_from_the_launch() -> None:
@@ -45,19 +62,122 @@ def test_other_events_change_nothing() -> None:
 
 def test_looks_tell_what_no_event_has_told_yet_and_begin_at_the_launch() -> None:
     course = Course()
-    assert course.note_look(look(110, 4, elapsed_s=10))
-    assert not course.note_look(look(112, 6))
-    assert course.note_look(look(115, 9))
+    assert seen(course, 110, 4)
+    assert not seen(course, 112, 6)
+    assert seen(course, 115, 9)
     assert course.points == [Point(100, 0, 0, 0), Point(110, 4, 0, 0), Point(115, 9, 0, 0)]
+
+
+def test_the_launch_is_the_events_or_the_run_time_s_as_long_as_nothing_better_is_known() -> None:
+    course = Course()
+    seen(course, 110, 4, crawl=Crawl(), elapsed_s=6)
+    assert course.points[0] == Point(104, 0, 0, 0)
+    status = CrawlStatus(state=CrawlState.CRAWL_STATE_PREPARING)
+    course.note_event(events.Event(Event(event_time=Timestamp(seconds=102), status_changed=status)))
+    assert course.points[0] == Point(102, 0, 0, 0)
+    seen(course, 116, 5)
+    assert course.points[0] == Point(100, 0, 0, 0)
 
 
 def test_events_that_come_after_a_look_take_their_places_in_time() -> None:
     course = Course()
-    course.note_look(look(200, 40, elapsed_s=100))
+    seen(course, 200, 40)
     for event in (interval(120, 10), interval(140, 10)):
         course.note_event(event)
     assert [point.at_s for point in course.points] == [100, 120, 140, 200]
     assert [point.succeeded for point in course.points] == [0, 10, 20, 40]
+
+
+@pytest.mark.parametrize("launch_known", [True, False])
+@pytest.mark.parametrize("looks_first", [True, False])
+def test_nothing_falls_to_zero_after_a_pause(launch_known: bool, looks_first: bool) -> None:
+    # It ran for 40 s, was paused for 1000 s, and has run for 25 s since.
+    course = Course()
+    told = [interval(120, 10, 1, 50), interval(140, 10, 0, 40), interval(1160, 10, 0, 30)]
+
+    def looks() -> None:
+        crawl = LAUNCHED if launch_known else Crawl()
+        course.note_look(crawl, RUNNING, look(1165, 32, elapsed_s=65, queued=28, failed=1))
+
+    if looks_first:
+        looks()
+    for event in told:
+        course.note_event(event)
+    if not looks_first:
+        looks()
+    assert course.points == [
+        *(Point(100, 0, 0, 0), Point(120, 10, 1, 50), Point(140, 20, 1, 40)),
+        *(Point(1140, 20, 1, 40), Point(1160, 30, 1, 30), Point(1165, 32, 1, 28)),
+    ]
+
+
+def test_intervals_without_a_page_keep_the_queue() -> None:
+    course = Course()
+    for end_s, queued in ((120, 500), (140, 900), (160, 901)):
+        course.note_event(interval(end_s, 0, queued=queued))
+    assert [point.queued for point in course.points] == [0, 500, 900, 901]
+
+
+def test_a_page_that_opens_late_finds_the_pages_whose_events_are_no_longer_kept() -> None:
+    course = Course()
+    seen(course, 5_010, 1_012)
+    course.note_event(interval(4_980, 10, number=70))
+    seen(course, 5_020, 1_015)  # the next event is still to come
+    course.note_event(interval(5_000, 10, number=71))
+    seen(course, 5_030, 1_017)
+    counts = [point.succeeded for point in course.points]
+    assert counts == sorted(counts)
+    assert counts[0] == 0 and counts[1] > 900
+
+
+def test_a_crawl_that_has_ended_has_no_points_after_its_end() -> None:
+    course = Course()
+    course.note_event(interval(120, 10))
+    ended = CrawlStatus(state=CrawlState.CRAWL_STATE_FINISHED, reach_time=Timestamp(seconds=120))
+    for at_s in (130, 5_000, 90_000):
+        course.note_look(LAUNCHED, ended, look(at_s, 10))
+    assert [point.at_s for point in course.points] == [100, 120]
+
+
+def test_rates_are_those_of_some_seconds_so_that_a_moment_between_two_pages_is_not_zero() -> None:
+    course = Course()
+    for at_s in range(105, 200, 5):
+        seen(course, at_s, (at_s - 100) // 10)  # a page every 10 s
+    course.note_event(interval(191, 9, length_s=91))
+    seen(course, 200, 10)
+    found = rates(course.points)
+    assert found[0] == 0
+    assert min(found[4:]) > 0.05 and max(found) < 0.15
+    assert rates([]) == [] and rates([Point(1, 5, 0, 0)]) == [0.0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 60), st.integers(0, 50), st.integers(0, 400), st.booleans()), max_size=40
+    ),
+    st.integers(0, 40),
+)
+def test_counts_never_fall_whatever_the_pauses_and_whenever_the_page_opens(
+    steps: list[tuple[int, int, int, bool]], opened: int
+) -> None:
+    """Steps are the length of an interval, its pages, a pause after it, and whether somebody looks then."""
+    course, at_s, pages, run_s = Course(), 100, 0, 0
+    told: list[events.Event] = []
+    for number, (length_s, more, pause_s, looks) in enumerate(steps, 1):
+        at_s, pages, run_s = at_s + length_s, pages + more, run_s + length_s
+        if more:
+            told.append(interval(at_s, more, length_s=length_s, number=number, queued=7))
+        if number >= opened:
+            for event in told:
+                course.note_event(event)
+            told = []
+            if looks:
+                seen(course, at_s, pages, elapsed_s=run_s, queued=7)
+        points = course.points
+        assert all(one.at_s < other.at_s for one, other in pairwise(points))
+        assert all(one.succeeded <= other.succeeded for one, other in pairwise(points))
+        assert all(point.queued == 7 for point in points[1:])
+        at_s += pause_s
 
 
 def test_a_long_crawl_has_as_many_points_as_a_short_one_from_its_beginning_to_its_end() -> None:
@@ -69,5 +189,5 @@ def test_a_long_crawl_has_as_many_points_as_a_short_one_from_its_beginning_to_it
     assert (points[0], points[-1].succeeded) == (Point(100, 0, 0, 0), 4_999)
     assert points == sorted(points)
     for number in range(5_000):
-        course.note_look(look(200_000 + number, 5_000 + number))
+        seen(course, 200_000 + number, 5_000 + number)
     assert len(course.points) <= MOST_POINTS

@@ -91,6 +91,19 @@ def act(action: str, ago_s: int = 300) -> events.Event:
 
 ACTS = [act("pause"), act("stop"), act("hold"), act("update", 1)]
 FAILED_SEED = Seeds({SeedResult.SEED_RESULT_FAILED: 1, SeedResult.SEED_RESULT_FETCHED: 17}, [Seed(uri="x")])
+VAIN_SEED = Seeds.of(
+    [
+        Seed(uri="x", result=SeedResult.SEED_RESULT_PENDING, tried_in_vain=True),
+        Seed(uri="y", result=SeedResult.SEED_RESULT_FETCHED),
+    ]
+)
+FAILED_AND_VAIN = Seeds.of(
+    [
+        Seed(uri="x", result=SeedResult.SEED_RESULT_PENDING, tried_in_vain=True),
+        Seed(uri="y", result=SeedResult.SEED_RESULT_FAILED),
+        Seed(uri="z", result=SeedResult.SEED_RESULT_FETCHED),
+    ]
+)
 TABLE: list[tuple[Callable[[], Look], str, str]] = [
     (
         lambda: seen("NASCENT", "CREATED", seed_count=0),
@@ -132,6 +145,16 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         lambda: replace(seen("RUNNING"), seeds=FAILED_SEED),
         "good",
         "Healthy: 41 pages/s; 1 of 18 seeds failed",
+    ),
+    (
+        lambda: replace(seen("RUNNING"), seeds=VAIN_SEED),
+        "good",
+        "Healthy: 41 pages/s; 1 of 2 seeds tried in vain so far",
+    ),
+    (
+        lambda: replace(seen("RUNNING"), seeds=FAILED_AND_VAIN),
+        "good",
+        "Healthy: 41 pages/s; 1 of 3 seeds failed, 1 tried in vain so far",
     ),
     (lambda: seen("RUNNING", rate=0, why="few hosts"), "waiting", "Waiting: few hosts"),
     (lambda: seen("RUNNING", rate=0, since_s=3), "good", "Starting: no page for some seconds"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from client_doubles.looks import (
     PAUSED,
@@ -15,19 +17,23 @@ from client_doubles.looks import (
     told,
 )
 
+from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
     CrawlState,
     CrawlStatus,
     FlightsCancelled,
     JobEnded,
     LimitReached,
+    LimitSpec,
     NodeLeft,
+    Problem,
     Statistics,
     UrisLeft,
 )
 from toehold_client.cli.live.look import Look, is_problem
 from toehold_client.cli.live.seeds import Seeds, seeds_text
-from toehold_client.cli.live.trouble import NEWS_S, NODES_START_S, absences, seed_troubles, troubles
+from toehold_client.cli.live.trouble import NEWS_S, NODES_START_S, absences, lasting, seed_troubles, troubles
 from toehold_client.events import Event
 
 
@@ -88,6 +94,77 @@ def test_seeds_that_failed_or_were_answered_with_an_error_are_trouble() -> None:
         "seed http://c.example/x: answered with an error (404)",
     ]
     assert seeds_text(seeds) == "1 of 4 fetched, 1 answered with an error, 1 failed, 1 not fetched yet"
+
+
+def test_seeds_that_are_tried_in_vain_are_trouble_though_they_are_pending() -> None:
+    refused = seed("https://a.example/", "PENDING", "not fetched yet: tried 1 time, in vain")
+    refused.tried_in_vain = True
+    seeds = Seeds.of([refused, seed("https://b.example/", "PENDING", "not fetched yet")])
+    assert wrong(quiet(seeds=seeds)) == ["seed a.example: not fetched yet: tried 1 time, in vain"]
+
+
+LIMIT: dict[str, Any] = {"limit": "max_documents", "value": 400, "reached": 400}
+FINISHED = CrawlState.CRAWL_STATE_FINISHED
+# What an event told of, how the crawl is then, and whether it is a problem still.
+LASTING: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
+    ({"limit_reached": LimitReached(**LIMIT)}, {"state": FINISHED, "max_documents": 400}, True),
+    ({"limit_reached": LimitReached(**LIMIT)}, {"state": FINISHED, "max_documents": 1000}, False),
+    ({"limit_reached": LimitReached(**LIMIT)}, {"state": FINISHED, "max_documents": 0}, False),
+    ({"limit_reached": LimitReached(**LIMIT)}, {"max_documents": 1000}, False),
+    ({"limit_reached": LimitReached(**LIMIT)}, {"state": PAUSED.state, "max_documents": 1000}, False),
+    ({"limit_reached": LimitReached(limit="max_bytes", value=9)}, {"state": FINISHED, "max_bytes": 9}, True),
+    (
+        {"limit_reached": LimitReached(limit="max_bytes", value=9)},
+        {"state": FINISHED, "max_bytes": 10},
+        False,
+    ),
+    (
+        {"limit_reached": LimitReached(limit="max_elapsed", value=9000)},
+        {"state": FINISHED, "elapsed_s": 9},
+        True,
+    ),
+    (
+        {"limit_reached": LimitReached(limit="max_elapsed", value=9000)},
+        {"state": FINISHED, "elapsed_s": 8},
+        False,
+    ),
+    ({"problem": Problem(kind="disk-reserve")}, {"state": PAUSED.state}, True),
+    ({"problem": Problem(kind="disk-reserve")}, {}, False),
+    ({"problem": Problem(kind="disk-reserve")}, {"reached_s": -100}, True),  # it has only just been told
+    ({"problem": Problem(kind="clock")}, {}, True),
+    ({"problem": Problem(kind="robots-ignored")}, {"policy": "ignore"}, True),
+    ({"problem": Problem(kind="robots-ignored")}, {"policy": "obey"}, False),
+    ({"problem": Problem(kind="node-name")}, {}, False),
+    ({"problem": Problem(kind="node-name")}, {"rival": True}, True),
+    ({"uris_left": UrisLeft(retired_count=1)}, {"retired": 1}, True),
+    ({"uris_left": UrisLeft(retired_count=1)}, {}, False),
+    ({"flights_cancelled": FlightsCancelled(leased_count=3)}, {"state": PAUSED.state}, True),
+    ({"flights_cancelled": FlightsCancelled(leased_count=3)}, {}, False),
+    ({"node_left": NodeLeft(node="north", reason="silent")}, {}, False),
+    ({"node_left": NodeLeft(node="gone", reason="silent")}, {}, True),
+]
+
+
+@pytest.mark.parametrize(("event", "then", "lasts"), LASTING)
+def test_a_problem_that_was_told_of_lasts_until_it_is_mended(
+    event: dict[str, Any], then: dict[str, Any], lasts: bool
+) -> None:
+    spec = CrawlSpec(limits=LimitSpec(max_bytes=then.get("max_bytes", 0)))
+    spec.limits.max_documents = then.get("max_documents", 0)
+    spec.limits.max_elapsed.seconds = then.get("elapsed_s", 0)
+    spec.robots.policy = then.get("policy", "obey")
+    status = CrawlStatus(state=then.get("state", RUNNING.state), reach_time=at(then.get("reached_s", -30)))
+    north = node("north", FETCHING=1)
+    north.rival_session = "another" if "rival" in then else ""
+    statistics = Statistics(snapshot_time=at(0), retired_uri_count=then.get("retired", 0))
+    shown = quiet(
+        crawl=Crawl(spec=spec),
+        status=status,
+        nodes=[north],
+        statistics=statistics,
+        problems=[told(event_time=at(-60), **event)],
+    )
+    assert bool(lasting(shown)) is lasts
 
 
 @pytest.mark.parametrize(

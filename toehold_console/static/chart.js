@@ -6,22 +6,14 @@ import { count, duration } from "./format.js";
 const WIDTH = 600, HEIGHT = 70, TOP = 8, BOTTOM = 4;
 
 const LINES = [
-  { name: "Pages a second", kind: "pages", values: (course) => speeds(course), text: (value) => value.toFixed(1) },
+  { name: "Pages a second", kind: "pages", values: (course) => course.rate, text: (value) => value.toFixed(1) },
   { name: "Queued", kind: "queued", values: (course) => course.queued, text: count },
   { name: "Failed", kind: "failed", values: (course) => course.failed, text: count },
 ];
 
-function speeds(course) {
-  return course.at.map((at, place) => {
-    if (!place) return 0;
-    const seconds = at - course.at[place - 1];
-    return seconds > 0 ? Math.max(course.succeeded[place] - course.succeeded[place - 1], 0) / seconds : 0;
-  });
-}
-
 export class Chart {
   constructor() {
-    this.course = { at: [], succeeded: [], failed: [], queued: [] };
+    this.course = { at: [], rate: [], failed: [], queued: [] };
     this.place = null;
     this.panels = LINES.map((line) => new Panel(line));
     this.time = el("p.axis", {});

@@ -23,17 +23,17 @@ from .cells import LABEL_CELLS, Item, beside, shortened, text_of, wrapped
 from .look import Look, seconds_until
 from .presence import absence, presence
 from .seeds import seed_text, seeds_text
-from .trouble import troubles
+from .trouble import lasting, troubles
 
 _IDLE = "ABOUT_TO_GET_URI"
 
 
 def problems(look: Look, width: int) -> Iterator[Item]:
-    """Whatever is wrong now, then problems that events told of, the latest first."""
+    """Whatever is wrong now, then problems that events told of and that last, the latest first."""
     room = width - LABEL_CELLS
     for trouble in troubles(look):
         yield wrapped(text_of((trouble.text, "red")), room)
-    for event in reversed(look.problems):
+    for event in reversed(lasting(look)):
         yield wrapped(_problem(look, event), room)
 
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a crawl now, in sentences. Problems that are over are events, and not here."""
+"""Whatever is wrong with a crawl now, in sentences, and which problems that events told of still are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from toehold.frontier.v1.crawl_pb2 import CrawlState
 from toehold_client.cli.presence import LOST, SILENT
 from toehold_client.cli.text import counted
+from toehold_client.events import Event
 
 from .look import Look, seconds_until
 from .presence import absence, is_present, presence, silent_s
@@ -21,6 +22,15 @@ LAPSED = "lapsed"
 
 NEWS_S = 600.0
 """A node that was lost longer ago is no news."""
+
+_GOING_ON = frozenset(
+    (
+        CrawlState.CRAWL_STATE_PREPARING,
+        CrawlState.CRAWL_STATE_RUNNING,
+        CrawlState.CRAWL_STATE_EMPTY,
+    )
+)
+"""The states of a crawl that somebody has resumed or reopened, if the problem was before."""
 
 _REMARKS = {
     "hookFailed": "the hook or callback failed on {}",
@@ -56,6 +66,38 @@ def troubles(look: Look) -> Iterator[Trouble]:
     if look.statistics.lapsed_count:
         lapsed = counted(look.statistics.lapsed_count, "lease")
         yield Trouble(LAPSED, f"{lapsed} lapsed, because nodes fell silent; the URIs are fetched again")
+
+
+def lasting(look: Look) -> list[Event]:
+    """The problems that events told of and that are not over, as far as the look tells; the latest last."""
+    return [event for event in look.problems if not _is_over(look, event)]
+
+
+def _is_over(look: Look, event: Event) -> bool:
+    """Whether what an event told of has been mended meanwhile, or replaced by something later."""
+    spec, state, statistics = look.crawl.spec, look.status.state, look.statistics
+    goes_on = (
+        state in _GOING_ON and look.status.reach_time.ToNanoseconds() >= event.event_time.ToNanoseconds()
+    )
+    match event.kind:
+        case "limit_reached":
+            limit = event.limit_reached
+            now = {"max_documents": spec.limits.max_documents, "max_bytes": spec.limits.max_bytes}.get(
+                limit.limit, spec.limits.max_elapsed.ToMilliseconds()
+            )
+            return goes_on or now != limit.value
+        case "uris_left":
+            return not (statistics.retired_uri_count or statistics.ineligible_uri_count)
+        case "node_left":
+            return any(node.node == event.node_left.node and is_present(look, node) for node in look.nodes)
+        case "problem" if event.problem.kind == "robots-ignored":
+            return spec.robots.policy != "ignore"
+        case "problem" if event.problem.kind == "node-name":
+            return look.sees_nodes and not any(node.rival_session for node in look.nodes)
+        case "problem" if event.problem.kind == "clock":
+            return False  # it does not pause a crawl
+        case _:
+            return goes_on
 
 
 def absences(look: Look) -> Iterator[Trouble]:
