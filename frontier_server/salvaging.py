@@ -117,6 +117,8 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
         gaps = wreck.gaps[family]
         rows, ranges = some(wreck.rows[family], "row"), some(len(gaps), "range")
         line = f"{family.value:>10}: {rows} read, {ranges} unreadable"
+        if rebuilding.left_out[family]:
+            line += f", {some(rebuilding.left_out[family], 'row')} left out, as nobody can make sense of them"
         shown = [
             f"{gap.after.hex() or 'the first'} to {gap.before.hex() if gap.before else 'the last'}"
             for gap in gaps
@@ -131,8 +133,8 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
         )
     for found in rebuilding.crawls:
         say(_line(found))
-    for number in rebuilding.nameless:
-        say(f"crawl number {number} is lost: its name and spec cannot be read")
+    for loss in rebuilding.lost:
+        say(loss)
 
 
 def _line(found: Rebuilt) -> str:

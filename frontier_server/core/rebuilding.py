@@ -4,7 +4,8 @@ Rows that follow from no others are copied: specs, seeds, overrides, the seen-se
 statistics, examples of refused URIs. The operations of the core make all others again: they put each
 waiting URI into its queue, in the old order, so that places, sets and counts agree. URIs restore a queue
 whose row is lost. Leases are dropped; their URIs wait in their queues again. A URI of the seen-set that was
-not visited and no longer waits is forgotten, so that it is new when it is found again.
+not visited and no longer waits is forgotten, so that it is new when it is found again. Each row is judged by
+itself: one that cannot be used is left out and counted.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from . import job, keys, opening
 from .crawl import Crawl, SettingsOf
 from .enqueue import Arrival, put_in, queue_at
 from .errors import StoreCorrupt
-from .head import read_head
+from .head import Head, read_head
 from .keys import CrawlRow, IndexSet
 from .life import new_state_row
 from .machines.lifecycle import CrawlState, ExitStatus
@@ -27,7 +28,6 @@ from .queue import QueueEvent, QueueState
 from .records import (
     FORMAT,
     CountersRow,
-    JobRow,
     PlacesRow,
     QueueRow,
     SeenRow,
@@ -38,12 +38,15 @@ from .records import (
     decode_pending,
     encode,
 )
+from .soundness import is_sound, read_job, read_state
 from .store import Changes, Family, Store
 from .uri.assign import hash64
 from .uri.canonical import canonical
 from .uri.scope import add_authority
+from .uri.suffixes import Suffixes
 
 ROWS_PER_WRITE = 500
+CRAWL_KEY_BYTES = 5
 SERIALS_LEFT_OUT = 1 << 20  # numbers that may be in use, if a crawl's counters are lost
 
 Rows = Callable[[Family, bytes], Iterator[tuple[bytes, bytes]]]
@@ -99,7 +102,8 @@ class Rebuilding:
     ) -> None:
         """`suffixes` is a list of public suffixes, for a store whose own is lost."""
         self.crawls: list[Rebuilt] = []
-        self.nameless: list[int] = []  # crawls that are lost with their specs
+        self.lost: list[str] = []  # of the server and of whole crawls, in words
+        self.left_out: Counter[Family] = Counter()  # rows that cannot be used
         self._found_again: set[bytes] = set()  # queues whose rows are lost
         self._rows = rows
         self._target = target
@@ -113,8 +117,7 @@ class Rebuilding:
         """All rows of the new store. `secret` replaces the server's if that is lost."""
         found = self._crawl_rows()
         of_server = found.pop(keys.SERVER, {})
-        server = of_server.get(CrawlRow.SERVER)
-        row = opening.decoded_server_row(server) if server is not None else ServerRow(FORMAT, secret)
+        row = self._server_row(of_server.get(CrawlRow.SERVER)) or ServerRow(FORMAT, secret)
         row.format = FORMAT
         row.time_ms = max(row.time_ms, self._now_ms)
         row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
@@ -125,18 +128,32 @@ class Rebuilding:
         for family in (Family.HOSTS, Family.ROBOTS):
             yield from self._copied(family, b"")
         for number, rows in sorted(found.items()):
-            if CrawlRow.SPEC in rows:
-                yield from self._crawl(number, rows)
+            yield from self._crawl(number, rows)
+
+    def _server_row(self, value: bytes | None) -> ServerRow | None:
+        """The server's row; None if it is lost. Raises OtherFormat if a later version wrote the store: every
+        version can read that row as far as its format."""
+        if value is not None:
+            try:
+                decode(ServerRow, value)
+            except StoreCorrupt:
+                self.left_out[Family.CRAWLS] += 1
             else:
-                self.nameless.append(number)
+                return opening.decoded_server_row(value)
+        self.lost.append(
+            "the server's own row is lost: its clock follows the machine's, and the sizes of pools are the nodes'"
+        )
+        return None
 
     def _places_row(self, value: bytes | None) -> PlacesRow:
         """What the places of the store follow. If that is lost, rows of hosts show the rule."""
         if value is not None:
             try:
-                return decode(PlacesRow, value)
-            except StoreCorrupt:
-                pass
+                row = decode(PlacesRow, value)
+                Suffixes(row.suffixes).check()
+                return row
+            except (StoreCorrupt, ValueError):
+                self.left_out[Family.CRAWLS] += 1
         some = islice(self._rows(Family.HOSTS, b""), ROWS_PER_WRITE)
         own = [key[:8] == hash64(key[8:].decode(errors="replace")) for key, _ in some]
         return PlacesRow(self._suffixes, by_site=not own or not all(own))
@@ -144,21 +161,38 @@ class Rebuilding:
     def _crawl_rows(self) -> dict[int, dict[int, bytes]]:
         found: dict[int, dict[int, bytes]] = {}
         for key, value in self._rows(Family.CRAWLS, b""):
-            found.setdefault(int.from_bytes(key[:4], "big"), {})[key[4]] = value
+            if len(key) == CRAWL_KEY_BYTES:  # longer ones are of sessions, which begin anew
+                found.setdefault(int.from_bytes(key[:4], "big"), {})[key[4]] = value
         return found
 
     def _crawl(self, number: int, rows: dict[int, bytes]) -> Iterator[Changes]:
-        spec = decode(SpecRow, rows[CrawlRow.SPEC])
+        name = ""
+        try:
+            spec = decode(SpecRow, rows.get(CrawlRow.SPEC, b""))
+            name = f" ({spec.name})"
+            state = self._state(rows.get(CrawlRow.STATE))
+            before = self._counters(rows.get(CrawlRow.COUNTERS))
+            counters = _carried(before)
+            crawl = Crawl(
+                number,
+                spec,
+                self._settings_of,
+                self._store_places,
+                "",
+                state or _paused(self._now_ms),
+                counters,
+            )
+        except (StoreCorrupt, ValueError):
+            self.left_out[Family.CRAWLS] += CrawlRow.SPEC in rows
+            self.lost.append(f"crawl number {number}{name} is lost: its spec cannot be read")
+            return
         told = Rebuilt(spec.name)
         self.crawls.append(told)
-        state = decode(StateRow, rows[CrawlRow.STATE]) if CrawlRow.STATE in rows else None
         if state is None:
             told.lost.append("its state: it is paused")
-            state = _paused(self._now_ms)
-        before = decode(CountersRow, rows[CrawlRow.COUNTERS]) if CrawlRow.COUNTERS in rows else None
+            state = crawl.state_row
         if before is None:
             told.lost.append("its statistics")
-        counters = _carried(before)
         yield {
             (Family.CRAWLS, keys.crawl_key(number, CrawlRow.SPEC)): rows[CrawlRow.SPEC],
             (Family.CRAWLS, keys.crawl_key(number, CrawlRow.STATE)): encode(state),
@@ -166,20 +200,20 @@ class Rebuilding:
         }
         if state.deleted:
             return
+        left_out = self.left_out.copy()
         last: Counter[Family] = Counter()
         restores = self._restore(number)
         prefix = keys.crawl_prefix(number)
         for family in _COPIED:
             if restores and family not in (Family.JOBS, Family.EVENTS):
                 continue  # its checkpoint has these rows
-            for changes in self._copied(family, prefix):
+            for changes in self._copied(family, prefix, crawl):
                 if family in _NUMBERED:
                     last[family] = keys.serial_of(max(key for _, key in changes))
                 elif family is Family.SEEN:
                     counters.discovered += len(changes)
                 yield changes
         _put_serials_right(counters, last, before is None)
-        crawl = Crawl(number, spec, self._settings_of, self._store_places, "", state, counters)
         opening.read_overrides(self._target, crawl)
         op = Operation(self._target, self._now_ms)
         op.counters(crawl)
@@ -191,6 +225,10 @@ class Rebuilding:
         if not restores:
             yield from self._places(crawl)
             yield from self._forgotten(crawl)
+        told.lost += [
+            f"{count} unreadable row{'s' if count > 1 else ''} of {family.value}"
+            for family, count in (self.left_out - left_out).items()
+        ]
         told.uris, told.waiting = counters.discovered, counters.queued + counters.future
         waited = before.queued + before.future if before is not None else 0
         if waited > told.waiting:
@@ -201,16 +239,51 @@ class Rebuilding:
     def _restore(self, number: int) -> int:
         """The number of the job that is restoring a crawl from a checkpoint; 0 if there is none."""
         rows = [
-            (keys.serial_of(key), decode(JobRow, value))
+            (keys.serial_of(key), read_job(value))
             for key, value in self._rows(Family.JOBS, keys.crawl_prefix(number))
+            if is_sound(Family.JOBS, key, value, self._codec)
         ]
         found = job.restore_of(rows)
         return found[0] if found is not None and found[1].state not in job.ENDED else 0
 
-    def _copied(self, family: Family, prefix: bytes) -> Iterator[Changes]:
-        rows = self._rows(family, prefix)
+    def _state(self, value: bytes | None) -> StateRow | None:
+        if value is not None:
+            try:
+                return read_state(value)
+            except (StoreCorrupt, ValueError):
+                self.left_out[Family.CRAWLS] += 1
+        return None
+
+    def _counters(self, value: bytes | None) -> CountersRow | None:
+        if value is not None:
+            try:
+                return decode(CountersRow, value)
+            except StoreCorrupt:
+                self.left_out[Family.CRAWLS] += 1
+        return None
+
+    def _sound(self, family: Family, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The rows that can be used. Counts the others."""
+        for key, value in self._rows(family, prefix):
+            if is_sound(family, key, value, self._codec):
+                yield key, value
+            else:
+                self.left_out[family] += 1
+
+    def _copied(self, family: Family, prefix: bytes, crawl: Crawl | None = None) -> Iterator[Changes]:
+        rows = self._sound(family, prefix)
+        if family is Family.OVERRIDES and crawl is not None:
+            rows = self._overrides(rows, crawl)
         while changes := {(family, key): value for key, value in islice(rows, ROWS_PER_WRITE)}:
             yield dict(changes)
+
+    def _overrides(self, rows: Iterator[tuple[bytes, bytes]], crawl: Crawl) -> Iterator[tuple[bytes, bytes]]:
+        for key, value in rows:
+            try:
+                self._settings_of(crawl.spec.spec, [value])
+                yield key, value
+            except (StoreCorrupt, ValueError):
+                self.left_out[Family.OVERRIDES] += 1
 
     # Queues and their URIs.
 
@@ -226,7 +299,8 @@ class Rebuilding:
             (Family.PENDING, prefix, self._waiting),
         )
         for family, start, step in steps:
-            rows = self._rows(family, start)
+            # Those that are unsound among the seeds were counted when they were copied.
+            rows = self._rows(family, start) if family is Family.SEEDS else self._sound(family, start)
             while some := list(islice(rows, ROWS_PER_WRITE)):
                 op = Operation(self._target, self._now_ms)
                 op.counters(crawl)
@@ -238,6 +312,8 @@ class Rebuilding:
         op.tx.put(Family.INDEX, key, value)
 
     def _future(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
+        if self._head(crawl, b"", value, Family.INDEX) is None:
+            return
         op.tx.put(Family.INDEX, key, value)
         op.counters(crawl).future += 1
         self._note(op, crawl, key[13:21], key[21:], future_ms=keys.due_of(key))
@@ -246,16 +322,16 @@ class Rebuilding:
         """Put a seed's host into scope if the seed was announced and taken in."""
         if keys.serial_of(key) > crawl.counters.announced_seeds:
             return
-        uri = canonical(value.decode())
+        try:
+            uri = canonical(value.decode())
+        except ValueError:
+            return
         site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri))
         if op.tx.get(Family.SEEN, keys.seen_key(crawl.number, site.place.partition, fingerprint)) is not None:
             add_authority(op.tx, crawl.places, crawl.number, uri.host, uri.authority)
 
     def _queue(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
-        try:
-            old = decode(QueueRow, value)
-        except StoreCorrupt:
-            return  # its URIs restore it
+        old = decode(QueueRow, value)
         queue = op.new_queue(crawl, key[4:], old.key, old.host, hash64(old.key))
         for name in _OF_A_QUEUE:
             setattr(queue.row, name, getattr(old, name))
@@ -267,11 +343,10 @@ class Rebuilding:
 
     def _waiting(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
         queue_id, position = key[4:20], key[20:]
-        try:
-            uri = decode_pending(value)
-            head = read_head(crawl, self._codec, position, uri)
-        except (StoreCorrupt, ValueError):
+        head = self._head(crawl, position, value, Family.PENDING)
+        if head is None:
             return
+        uri = head.pending
         queue = op.queue(crawl, queue_id)
         if queue is None:
             place = crawl.origins.site(head.uri, head.settings, head.candidate.queue_key).place
@@ -284,6 +359,14 @@ class Rebuilding:
         if queue.queue not in self._found_again:  # the old values count this URI already
             row.last_cost, row.total_cost, row.queue_ms = kept
         self._note(op, crawl, queue_id[:8], uri.fingerprint, position=new, queue=queue.queue[8:])
+
+    def _head(self, crawl: Crawl, position: bytes, value: bytes, family: Family) -> Head | None:
+        """A URI that waits; None if it cannot be read."""
+        try:
+            return read_head(crawl, self._codec, position, decode_pending(value))
+        except (StoreCorrupt, ValueError):
+            self.left_out[family] += 1
+            return None
 
     def _note(
         self, op: Operation, crawl: Crawl, partition: bytes, fingerprint: bytes, **where: bytes | int

@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from toehold.frontier.v1 import crawl_pb2
 
+from ..core.errors import StoreCorrupt
 from ..core.spec.settings import CrawlSettings
 from ..core.spec.table import Fixed, blank, rows_of
 from .times import milliseconds
@@ -54,14 +55,17 @@ def settings(spec_bytes: bytes) -> CrawlSettings:
 @lru_cache(maxsize=SPECS_REMEMBERED)
 def _read_spec(spec_bytes: bytes) -> tuple[crawl_pb2.CrawlSpec, CrawlSettings]:
     """A stored spec and its settings. A large spec takes a while to read."""
-    spec = crawl_pb2.CrawlSpec.FromString(spec_bytes)
+    try:
+        spec = crawl_pb2.CrawlSpec.FromString(spec_bytes)
+    except DecodeError as problem:
+        raise StoreCorrupt(f"a stored spec of {len(spec_bytes)} bytes cannot be read") from problem
     return spec, settings_of(spec)
 
 
 def settings_with(spec_bytes: bytes, overrides: Sequence[bytes]) -> CrawlSettings:
     """The settings of a stored spec with stored OverrideSettings on top, in order.
 
-    Only the overridden parts are read again.
+    Only the overridden parts are read again. Raises StoreCorrupt.
     """
     spec, whole = _read_spec(spec_bytes)
     touched = crawl_pb2.CrawlSpec()
@@ -75,7 +79,10 @@ def settings_with(spec_bytes: bytes, overrides: Sequence[bytes]) -> CrawlSetting
         return touched.limits.host_quota if name == "host_quota" else getattr(touched, part)
 
     for each in overrides:
-        override = crawl_pb2.OverrideSettings.FromString(each)
+        try:
+            override = crawl_pb2.OverrideSettings.FromString(each)
+        except DecodeError as problem:
+            raise StoreCorrupt(f"a stored override of {len(each)} bytes cannot be read") from problem
         for field, value in override.ListFields():
             if field.name != _EMPTY:
                 _replace(part_of(field.name), value)

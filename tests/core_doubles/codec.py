@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from frontier_server.core.errors import StoreCorrupt
 from frontier_server.core.model import Candidate, Directive
 from frontier_server.core.spec.settings import CrawlSettings
 
@@ -14,8 +15,11 @@ class PlainCodec:
 
     def decode(self, record: bytes) -> Candidate:
         """A candidate that was stored."""
-        uri, via, path, directive, precedence, seed, annotations, *rest = msgspec.msgpack.decode(record)
-        cost, not_before_ms, source, queue_key = rest
+        try:
+            uri, via, path, directive, precedence, seed, annotations, *rest = msgspec.msgpack.decode(record)
+            cost, not_before_ms, source, queue_key = rest
+        except (msgspec.DecodeError, TypeError) as problem:
+            raise StoreCorrupt("a stored candidate cannot be read") from problem
         return Candidate(
             uri,
             record,
@@ -67,6 +71,13 @@ def spec_of(settings: CrawlSettings) -> bytes:
 
 def settings_of(spec: bytes, overrides: Sequence[bytes] = ()) -> CrawlSettings:
     """The settings of a stored spec, with overrides on top in their order."""
+    try:
+        return _settings_of(spec, overrides)
+    except (msgspec.DecodeError, LookupError, TypeError) as problem:
+        raise StoreCorrupt("a stored spec cannot be read") from problem
+
+
+def _settings_of(spec: bytes, overrides: Sequence[bytes]) -> CrawlSettings:
     settings = msgspec.json.decode(spec, type=CrawlSettings)
     for override in overrides:
         made = msgspec.to_builtins(settings)

@@ -350,6 +350,30 @@ def test_rows_that_contradict_each_other_end_the_server_with_the_same_code(tmp_p
         assert server.stubs.describe("t").crawl == "t"
 
 
+def test_a_crawl_whose_rows_make_no_sense_locks_out_no_other_one(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with ServerProcess(data) as server:
+        for crawl in ("lost", "kept"):
+            server.stubs.launch(crawl, f"http://{crawl}.example/")
+        server.stop()
+    store = RocksStore(data / "store")
+    found = [(Family.CRAWLS, key) for key, value in store.scan(Family.CRAWLS, b"", b"") if b"lost" in value]
+    assert len(found) == 1, "its spec"
+    found += [(Family.QUEUES, key) for key, value in store.scan(Family.QUEUES, b"", b"") if b"kept" in value]
+    assert len(found) == 2
+    store.write(dict.fromkeys(found, b"\xc1noise"))
+    store.close()
+    assert run_to_end("--data", str(data)).returncode == DAMAGED
+    told = salvaged(data)
+    assert "crawl number 1 is lost" in told and "known losses: 1 unreadable row of queues" in told
+    assert re.search(r"crawls: .*, 1 row left out", told) and re.search(r"queues: .*, 1 row left out", told)
+    with ServerProcess(data) as server:
+        server.stubs.until("kept", PAUSED)
+        server.stubs.request("kept", RUN)
+        (lease,) = server.stubs.pages("kept", 1)
+        assert lease.uri == "http://kept.example/"
+
+
 def test_events_that_are_counted_and_not_there_are_told_at_the_start(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with ServerProcess(data) as server:

@@ -34,6 +34,13 @@ class Suffixes:
     def __init__(self, packed_list: bytes = b"") -> None:
         self.packed = packed_list
 
+    def check(self) -> None:
+        """Read the list. Raises ValueError if that cannot be done."""
+        try:
+            _ = self._icann, self._all
+        except (zlib.error, UnicodeDecodeError) as problem:
+            raise ValueError(f"the list of public suffixes cannot be read: {problem}") from problem
+
     def registered_domain(self, host: str) -> str:
         """`example.co.uk` for `www.example.co.uk`, by the ICANN section of the list.
 

@@ -1,0 +1,137 @@
+"""Which rows of a damaged store can be used, each judged by itself: its key has its parts, and its value can
+be read.
+
+What a row says may still be wrong. Rows of URIs that wait also need their crawl's settings, so `rebuilding`
+judges those where it reads them.
+"""
+
+from collections.abc import Mapping
+
+from .errors import StoreCorrupt
+from .job import ENDED, JobState, Kind
+from .keys import IndexSet
+from .machines.lifecycle import CrawlState, ExitStatus
+from .machines.target import Reached, Target
+from .model import CandidateCodec
+from .queue import QueueState
+from .records import (
+    EventRow,
+    FetchStatisticsRow,
+    HostRow,
+    ImportRow,
+    JobRow,
+    KeptRow,
+    OutcomeRow,
+    QueueRow,
+    Record,
+    RefusalRow,
+    RobotsRow,
+    SeenRow,
+    StateRow,
+    decode,
+)
+from .store import Family
+from .uri.canonical import canonical
+
+# The bytes of a family's keys, and whether a text follows them.
+_KEYS: Mapping[Family, tuple[int, bool]] = {
+    Family.SEEDS: (12, False),
+    Family.QUEUES: (20, False),
+    Family.PENDING: (28, False),
+    Family.SEEN: (20, False),
+    Family.HOSTS: (8, True),
+    Family.OWN_HOSTS: (12, True),
+    Family.ROBOTS: (8, True),
+    Family.EVENTS: (12, False),
+    Family.OUTCOMES: (12, False),
+    Family.JOBS: (12, False),
+    Family.IMPORTS: (20, False),
+    Family.FETCH_STATISTICS: (13, True),
+    Family.OVERRIDES: (4, True),
+    Family.KEPT_URIS: (20, False),
+}
+_RECORDS: Mapping[Family, type[Record]] = {
+    Family.QUEUES: QueueRow,
+    Family.SEEN: SeenRow,
+    Family.HOSTS: HostRow,
+    Family.OWN_HOSTS: HostRow,
+    Family.ROBOTS: RobotsRow,
+    Family.EVENTS: EventRow,
+    Family.OUTCOMES: OutcomeRow,
+    Family.JOBS: JobRow,
+    Family.IMPORTS: ImportRow,
+    Family.FETCH_STATISTICS: FetchStatisticsRow,
+    Family.KEPT_URIS: KeptRow,
+}
+_SCOPE_KEY_BYTES = 21
+_FUTURE_KEY_BYTES = 29
+_RULE_AT = 6  # the text of a rule in the key of an example, after its length
+
+
+def is_sound(family: Family, key: bytes, value: bytes, codec: CandidateCodec) -> bool:
+    """Whether a row of a family, other than those of crawls and leases, can be used."""
+    try:
+        if family is Family.INDEX:
+            return _is_sound_in_index(key, value)
+        return _has_its_parts(family, key) and _can_be_read(family, value, codec)
+    except (StoreCorrupt, ValueError):
+        return False
+
+
+def read_state(value: bytes) -> StateRow:
+    """The life of a crawl. Raises StoreCorrupt or ValueError."""
+    row = decode(StateRow, value)
+    CrawlState(row.state)
+    ExitStatus(row.exit_status)
+    Target(row.target)
+    if row.reached:
+        Reached(row.reached)
+    return row
+
+
+def read_job(value: bytes) -> JobRow:
+    """A job. Raises StoreCorrupt or ValueError."""
+    row = decode(JobRow, value)
+    if Kind(row.kind) is Kind.RESTORE and JobState(row.state).value not in ENDED:
+        int(row.parameters.get("crawl", ""))
+        if not row.parameters.get("checkpoint"):
+            raise ValueError("a job that restores a crawl must name its checkpoint")
+    return row
+
+
+def _has_its_parts(family: Family, key: bytes) -> bool:
+    size, has_text = _KEYS[family]
+    key[size:].decode()
+    return len(key) > size if has_text else len(key) == size
+
+
+def _can_be_read(family: Family, value: bytes, codec: CandidateCodec) -> bool:
+    if family is Family.SEEDS:
+        value.decode()
+    if family is Family.JOBS:
+        read_job(value)
+    kind = _RECORDS.get(family)
+    if kind is None:
+        return True
+    row = decode(kind, value)
+    if isinstance(row, QueueRow):
+        QueueState(row.state)
+    elif isinstance(row, ImportRow):
+        codec.decode(row.record)
+    elif isinstance(row, KeptRow):
+        canonical(row.uri)
+    return True
+
+
+def _is_sound_in_index(key: bytes, value: bytes) -> bool:
+    index = key[4]
+    if index == IndexSet.SCOPE:
+        return len(key) == _SCOPE_KEY_BYTES
+    if index == IndexSet.FUTURE:
+        return len(key) == _FUTURE_KEY_BYTES
+    if index == IndexSet.REFUSED and len(key) > _RULE_AT:
+        end = _RULE_AT + key[_RULE_AT - 1]
+        key[_RULE_AT:end].decode()
+        decode(RefusalRow, value)
+        return len(key) == end + 1
+    return False
