@@ -141,7 +141,7 @@ class Rebuilding:
             else:
                 return opening.decoded_server_row(value)
         self.lost.append(
-            "the server's own row is lost: its clock follows the machine's, and the sizes of pools are the nodes'"
+            "the server's own row is lost: its clock follows the machine's, and pools have their nodes' sizes"
         )
         return None
 

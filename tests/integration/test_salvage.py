@@ -361,7 +361,7 @@ def test_a_crawl_whose_rows_make_no_sense_locks_out_no_other_one(tmp_path: Path)
     assert len(found) == 1, "its spec"
     found += [(Family.QUEUES, key) for key, value in store.scan(Family.QUEUES, b"", b"") if b"kept" in value]
     assert len(found) == 2
-    store.write(dict.fromkeys(found, b"\xc1noise"))
+    store.write(dict.fromkeys(found, b"\x01\xc1noise"))
     store.close()
     assert run_to_end("--data", str(data)).returncode == DAMAGED
     told = salvaged(data)

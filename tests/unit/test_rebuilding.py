@@ -214,7 +214,7 @@ def test_a_server_row_that_makes_no_sense_is_replaced(value: bytes) -> None:
 
 def test_the_store_of_a_later_version_is_not_salvaged() -> None:
     row = ServerRow(99, b"s" * 16, version="9.9")
-    with pytest.raises(OtherFormat, match="got 99, which version 9.9 wrote"):
+    with pytest.raises(OtherFormat, match=r"got 99, which version 9\.9 wrote"):
         rebuilt(replaced(Family.CRAWLS, keys.crawl_key(0, CrawlRow.SERVER), encode(row)))
 
 
