@@ -16,6 +16,7 @@ from .operation import Operation
 from .records import KeptRow, SeenRow, decode, encode
 from .store import Family, Store, Transaction
 from .uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
+from .uri.pattern_slips import slip
 from .uri.patterns import BadPattern, Pattern, compile_pattern, full_match
 
 MAX_KEY_CHARACTERS = 512
@@ -103,6 +104,8 @@ class Choice:
             except BadPattern as problem:
                 message = f"uri_pattern must be a valid RE2 pattern: {problem}"
                 raise InvalidRequest(message, field="uri_pattern") from None
+            if wrong := slip(wanted.uri_pattern):
+                raise InvalidRequest(f"uri_pattern {wrong}", field="uri_pattern")
         self._partitions: list[bytes] = [b""]  # empty: all
         if wanted.host:
             self._host, partition = _host(crawl, wanted.host)

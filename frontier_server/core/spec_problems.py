@@ -28,6 +28,7 @@ from .spec.settings import (
 from .spec.table import MAX_SHOWN, Fixed, rows_of, shown
 from .uri.assign import group_members
 from .uri.canonical import MAX_URI_BYTES, Malformed
+from .uri.pattern_slips import slip
 from .uri.patterns import BadPattern, BadReplacement, compile_pattern, compile_rewrite
 from .uri.scope import parse_authority, parse_prefix
 from .uri.surt import surt_prefix
@@ -189,6 +190,10 @@ def _scope(found: _Problems, path: str, scope: ScopeSettings) -> None:
                 compile_pattern(pattern)
             except BadPattern as bad:
                 found[at] = f"must be a valid RE2 pattern: {bad}"
+                continue
+            problem = slip(pattern)
+            if problem:
+                found[at] = problem
 
 
 def _retry(found: _Problems, path: str, retry: RetrySettings) -> None:

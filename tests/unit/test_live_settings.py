@@ -21,6 +21,7 @@ from core_doubles.rebuilt import as_rebuilt
 from core_doubles.shell import Shell
 from core_doubles.stillness import still
 
+from frontier_server.core import reading, spec_problems
 from frontier_server.core.errors import CrawlFinished, CrawlTornDown, InvalidSpec, UnknownCrawl
 from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
@@ -372,6 +373,21 @@ def test_hops_patterns_and_prefixes_count_from_then_on() -> None:
     ]
     update(shell, scope=ScopeSettings(max_link_hops=3, surt_prefixes=("+http://(example,abroad,",)))
     assert shell.schedule(NAME, deep, pdf, abroad) == [Verdict.QUEUED] * 3
+
+
+def test_a_pattern_that_an_older_server_let_pass_stands_in_no_other_changes_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    glob = ScopeSettings(reject_patterns=("http://a.example/docs/*",))
+    with monkeypatch.context() as older:
+        older.setattr(spec_problems, "slip", lambda pattern: "")
+        shell = launched()
+        update(shell, scope=glob)
+    reading.problems.cache_clear()
+    update(shell, politeness=QUICK)
+    update(shell, scope=replace(glob, max_link_hops=3))
+    with pytest.raises(InvalidSpec, match=r"scope.reject_patterns\[1\] must be a pattern, got a glob"):
+        update(shell, scope=replace(glob, reject_patterns=(*glob.reject_patterns, ".*/*")))
 
 
 def test_what_was_taken_in_under_an_earlier_scope_stays() -> None:

@@ -34,6 +34,7 @@ from ..shard import Shard
 from ..spec_problems import override_problems
 from ..store import Changes, Family
 from ..uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
+from ..uri.pattern_slips import slip
 from ..uri.patterns import BadPattern, compile_pattern
 from ..uri.surt import surt_prefix
 from ..withdrawal import Withdrawal
@@ -387,6 +388,8 @@ def _check_pattern(field: str, pattern: str) -> None:
         compile_pattern(pattern)
     except BadPattern as problem:
         raise errors.InvalidRequest(f"{field} must be a valid RE2 pattern: {problem}", field=field) from None
+    if field == "uri_pattern" and (wrong := slip(pattern)):
+        raise errors.InvalidRequest(f"{field} {wrong}", field=field)
 
 
 def _job_view(number: int, row: JobRow) -> JobView:

@@ -194,7 +194,12 @@ class Control:
         """A crawl's new spec, what to tell of the change, and its new settings. Raises InvalidSpec."""
         spec, told = amended(crawl.spec.spec)
         settings = self._shard.registry.settings_of(spec, ())
-        if found := {**fixed_problems(crawl.settings, settings), **problems(settings)}:
+        found = {**fixed_problems(crawl.settings, settings), **problems(settings)}
+        if found:
+            # What an older server let pass stands in no other change's way.
+            before = problems(crawl.settings)
+            found = {path: problem for path, problem in found.items() if before.get(path) != problem}
+        if found:
             raise errors.invalid_spec(found)
         return spec, told, settings
 

@@ -96,7 +96,7 @@ def test_init_writes_what_its_options_say_as_crawl_understands_them(
     found = spec_file.load(file)
     assert list(found.seeds()) == ["https://a.example/x", "https://www.b.example"]
     spec = found.spec
-    assert list(spec.scope.reject_patterns) == [r".*\.pdf", 'https?://[^/]*/"a"/.*']
+    assert list(spec.scope.reject_patterns) == [r".*\.pdf", "https?://[^/]*/%22a%22/.*"]
     assert list(spec.scope.surt_prefixes) == ["+a.example", "+b.example"]
     assert (spec.scope.page_requisites, spec.scope.max_link_hops, spec.limits.max_documents) == (True, 2, 9)
     assert (spec.limits.max_elapsed.seconds, spec.politeness.min_delay.seconds) == (5400, 60)

@@ -925,6 +925,9 @@ class ScopeSpec(_message.Message):
         """Regular expressions (RE2 syntax) of URIs that are in scope. A pattern
         matches a URI as a whole.
 
+        URIs are compared in their canonical form: hosts in lower case and punycode,
+        without default port; paths and queries in ASCII (`%C3%BC` for `ü`); no
+        fragment. A pattern that can match none, or is a glob (`/docs/*`), is refused.
         A pattern has at most 4096 characters.
 
         Default: empty. At most 1000 patterns.
