@@ -11,20 +11,21 @@ from typing import NamedTuple
 from . import future, keys
 from .conclusion import Final, conclude
 from .crawl import Crawl
-from .enqueue import Arrival, first_free, free_from, put_in, queue_at, take_out
+from .enqueue import Arrival, first_free, put_in, put_row, queue_at, take_out
 from .errors import StoreCorrupt
 from .granting import Asker, Granting
 from .head import Head, read_head, stored_place
 from .host import Host
 from .keys import IndexSet
 from .kinds import Kinds
+from .lanes import file_rest, shares
 from .line import Awaited
 from .model import Grant
 from .naming import wanted_queues
 from .operation import Operation
-from .passing import Wait, Walk, shares
+from .passing import Wait, choose
 from .queue import QueueEvent, QueueState, WorkQueue
-from .records import SeenRow, decode, encode
+from .records import PendingUri, SeenRow, decode, encode
 from .rules.disposition import (
     BLOCKED_BY_QUOTA,
     ROBOTS_PRECLUDED,
@@ -35,6 +36,7 @@ from .shard import Shard
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
 from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first, robots_failure, robots_standing
+from .uri.canonical import canonical
 
 CLEARING_PER_CALL = 200  # heads; one with heavy rules counts as several
 WEIGHT_PER_CLEARING = 100
@@ -240,8 +242,11 @@ class Dispatcher:
             return Turn(shard, op, crawl, queue, found).wait()
 
         read = partial(read_head, crawl, shard.codec)
-        walk = Walk(partial(free_from, op, crawl, queue), read, _origin, wait_of)
-        passing, wait, looked = walk.choose(queue, op.now_ms, call.clearings)
+        call.clearings -= self._file(op, crawl, queue, call.clearings)
+        if queue.row.filed != keys.LAST_POSITION:
+            crawl.ready.put(queue)
+            return None
+        passing, wait, looked = choose(op, crawl, queue, read, wait_of, call.clearings)
         call.clearings -= looked
         if queue.state is QueueState.BUSY:
             if wait is None and passing is None:
@@ -258,6 +263,24 @@ class Dispatcher:
         elif passing is None:
             crawl.ready.put(queue)
         return None if passing is None else Turn(shard, op, crawl, queue, passing)
+
+    def _file(self, op: Operation, crawl: Crawl, queue: WorkQueue, most: int) -> int:
+        """Put the URIs of a queue that are in no lane into theirs. Returns how many were looked at."""
+        if queue.row.filed == keys.LAST_POSITION:
+            return 0
+
+        def origin_of(uri: PendingUri) -> str:
+            return canonical(self._shard.codec.decode(uri.candidate).uri).origin
+
+        def store(position: bytes, uri: PendingUri) -> None:
+            put_row(op, crawl, queue, position, uri)
+            serial = queue.out.get(position)
+            lease = None if serial is None else self._shard.leases.of_serial(crawl.number, serial)
+            if lease is not None and lease.head is not None:
+                lease.head = lease.head._replace(pending=uri)
+
+        op.counters(crawl)
+        return file_rest(op, crawl, queue, origin_of, store, most)
 
     def _clear(self, turn: Turn, found: Found, call: "_Call") -> bool:
         """Remove the head if the obstacle requires that. Returns whether the queue has a new head."""
@@ -333,10 +356,6 @@ def _wait_for(
         crawl.lines.close(host, until_ms)
 
 
-def _origin(head: Head) -> str:
-    return head.uri.origin
-
-
 _DEFAULTS = CrawlSettings()
 
 
@@ -390,7 +409,7 @@ def _relocate(turn: Turn) -> None:
     take_out(op, crawl, queue, head.position, head.pending)
     other = queue_at(op, crawl, place, head.uri.host)
     due_ms = keys.due_of_position(head.position) or head.candidate.not_before_ms
-    arrival = Arrival(head.pending, head.candidate.directive, due_ms)
+    arrival = Arrival(head.pending, head.candidate.directive, head.uri.origin, due_ms)
     (position,) = put_in(op, crawl, other, (arrival,), head.settings)
     key = keys.seen_key(crawl.number, queue.partition, head.pending.fingerprint)
     value = op.tx.get(Family.SEEN, key)

@@ -7,12 +7,13 @@ another queue). It keeps positions, counts, costs and the queue's precedence in 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import keys
+from msgspec import structs
+
+from . import keys, lanes
 from .crawl import Crawl
 from .errors import StoreCorrupt
 from .model import Candidate
 from .operation import Operation
-from .passing import shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import MAX_COST, PendingUri, decode_pending, encode_pending
 from .rules.cost import POLICIES as COSTS
@@ -32,6 +33,7 @@ class Arrival(NamedTuple):
 
     uri: PendingUri
     directive: int
+    origin: str  # `https://host:port`
     due_ms: int = 0  # since when it is due; 0: since now
 
 
@@ -81,8 +83,10 @@ def put_in(
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
     positions: list[bytes] = []
     precedences = row.uri_precedences
-    by_time = settings.queues.uri_order == DUE_TIME
-    for uri, directive, due_ms in arriving:
+    by_time, shared = settings.queues.uri_order == DUE_TIME, lanes.shares(queue, settings)
+    if arriving and not shared:
+        row.filed = b""
+    for uri, directive, origin, due_ms in arriving:
         ordinal, level = row.next_ordinal, directive << 8 | uri.precedence
         row.next_ordinal = ordinal + 1
         if by_time:
@@ -97,8 +101,11 @@ def put_in(
             row.heads[level] = min(ordinal, row.heads[level])
             queue.firsts.pop(level, None)
         queue.free_from = min(queue.free_from, position)
-        if queue.passing is not None:
-            queue.passing.arrived(position)
+        lane = lanes.lane_of(origin) if shared else b""
+        if uri.lane != lane:
+            uri = structs.replace(uri, lane=lane)
+        if lane:
+            lanes.enter(op, crawl, queue, lane, position)
         row.last_cost = uri.cost
         row.total_cost = added(row.total_cost, uri.cost)
         precedences[uri.precedence] = precedences.get(uri.precedence, 0) + 1
@@ -114,7 +121,7 @@ def put_in(
         op.appraise(crawl, queue, settings.queues)
     if queue.state is QueueState.BUSY:
         crawl.ready.offer(queue, settings)
-    if shares(queue, settings):
+    if shared:
         _let_in(op, crawl, queue)
     return positions
 
@@ -212,15 +219,6 @@ def uris_from(
         yield key[len(queue_key) :], decode_pending(value)
 
 
-def free_from(
-    op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes
-) -> Iterator[tuple[bytes, PendingUri]]:
-    """The stored URIs of a queue from a position on that are not out, in order."""
-    for row in uris_from(op, crawl, queue, max(position, queue.free_from)):
-        if row[0] not in queue.out:
-            yield row
-
-
 def _is_empty(queue: WorkQueue, level: int) -> bool:
     """Whether a level of a queue is known to be empty."""
     return level & 0xFF not in queue.row.uri_precedences or queue.firsts.get(level, 0) is None
@@ -263,6 +261,8 @@ def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes, uri
             del row.heads[empty]
             queue.firsts.pop(empty, None)
     op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, position))
+    if uri.lane:
+        lanes.leave(op, crawl, queue, uri.lane, position)
     queue.ahead.took(position)
     if not row.count and queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE):
         op.move(crawl, queue, QueueEvent.DRAINED)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from .crawl import Crawl
 from .keys import host_key, own_host_key
+from .lanes import shares
 from .line import Awaited
-from .passing import shares
 from .queue import QueueState, WorkQueue
 from .records import HostRow, decode, encode
 from .spec.settings import CrawlSettings

@@ -45,6 +45,8 @@ class IndexSet(IntEnum):
     FUTURE = 6
     NAME = 7
     REFUSED = 8
+    LANE = 9
+    LANE_HEAD = 10
 
 
 crawl_prefix: Callable[[int], bytes] = struct.Struct(">I").pack
@@ -146,6 +148,16 @@ def timed_key(crawl: int, index: IndexSet, due_ms: int, member: bytes) -> bytes:
 def due_of(key: bytes) -> int:
     """The time in a timed key."""
     return int.from_bytes(key[5:13], "big")
+
+
+def lane_prefix(crawl: int, queue: bytes, lane: bytes) -> bytes:
+    """Family `index`: the URIs of an authority in a queue that several share; their positions follow."""
+    return set_prefix(crawl, IndexSet.LANE) + queue + lane
+
+
+def lane_head_prefix(crawl: int, queue: bytes) -> bytes:
+    """Family `index`: the lanes of a queue, in order. The position of the first URI, and the lane, follow."""
+    return set_prefix(crawl, IndexSet.LANE_HEAD) + queue
 
 
 def refusal_prefix(crawl: int, rule: str) -> bytes:

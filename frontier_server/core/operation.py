@@ -90,6 +90,7 @@ class Operation:
         """A new queue, in state EXHAUSTED."""
         precedence = queue_precedence(crawl.settings.queues, None, 0)
         row = QueueRow(key, host, QueueState.EXHAUSTED.value, precedence, authorities_rest=False)
+        row.filed = keys.LAST_POSITION
         queue = WorkQueue(crawl.number, queue_id, row)
         self._enter(crawl, queue)
         name_key = keys.name_prefix(crawl.number, key_hash) + queue.partition
@@ -105,6 +106,7 @@ class Operation:
         self.tx.delete(Family.QUEUES, queue_key)
         name_key = keys.name_prefix(crawl.number, hash64(queue.row.key)) + queue.partition
         self.tx.delete(Family.INDEX, name_key)
+        self.tx.delete(Family.INDEX, keys.lane_head_prefix(crawl.number, queue.queue) + keys.LAST_POSITION)
         self._queues.pop((crawl.number, queue.queue), None)
         self._read[crawl.number, queue.queue] = None
         crawl.forget_queue(queue.queue)

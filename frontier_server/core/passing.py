@@ -1,23 +1,23 @@
 """Queues shared by several hosts: URIs of other hosts pass a URI whose host must wait.
 
-A walk looks for the first URI that need not wait. Memory (`queue.Passing`) keeps the end of the walk, the
-authorities that must wait, and the first URI of each. So each URI is looked at once; when an authority need
-no longer wait, the walk goes back to its first URI.
+The URIs of each authority are in a lane (see `lanes`). Memory (`queue.Passing`) knows which lanes must wait,
+and how long. The others have their turns in the order of their first URIs. So a turn costs a look at each
+lane whose wait is over, whatever the number of URIs that wait.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple
 
+from . import lanes
+from .crawl import Crawl
+from .head import Head
+from .keys import LAST_POSITION
 from .line import Awaited
+from .operation import Operation
 from .queue import Held, Passing, WorkQueue
 from .records import PendingUri
-from .spec.settings import CrawlSettings
-
-H = TypeVar("H")
 
 MAX_HELD = 1_000  # waiting authorities; with so many, the whole queue waits
-_NOBODY = Held(0, "", b"")
-_SHARING = frozenset(("registered-domain", "buckets"))
 
 
 class Wait(NamedTuple):
@@ -28,55 +28,63 @@ class Wait(NamedTuple):
     busy: Awaited | None = None
 
 
-def shares(queue: WorkQueue, settings: CrawlSettings) -> bool:
-    """Whether a queue may contain URIs of several hosts, schemes or ports."""
-    return settings.queues.assignment in _SHARING or bool(settings.queues.queue_key) or queue.row.forced
+def choose(
+    op: Operation,
+    crawl: Crawl,
+    queue: WorkQueue,
+    read: Callable[[bytes, PendingUri], Head],
+    wait_of: Callable[[Head], Wait | None],
+    most: int,
+) -> tuple[Head | None, Wait | None, int]:
+    """Find the first URI that need not wait. Returns it, the wait if all wait, and how many were looked at.
+
+    Both are None if `most` URIs were looked at without result: the next call goes on from there.
+    """
+    passing = queue.passing
+    if passing is None:
+        passing = queue.passing = Passing(queue.row.start)
+    passing.end_waits(op.now_ms)
+    looked, busy = 0, None
+    while looked < most and len(passing.held) < MAX_HELD:
+        _meet_lanes(op, crawl, queue, passing)
+        first = passing.first
+        if first is None:
+            break
+        bound, lane = first
+        found = lanes.first_free(op, crawl, queue, lane, bound)
+        if found is None:
+            passing.all_out(lane)
+            continue
+        position, pending = found
+        if position != bound:
+            passing.let_go(lane, position)
+            continue
+        looked += 1
+        head = read(position, pending)
+        wait = wait_of(head)
+        if wait is None:
+            if not passing.held:
+                queue.passing = None
+            return head, None, looked
+        passing.hold(lane, Held(wait.until_ms, wait.reason, position))
+        busy = busy or wait.busy
+    else:
+        if looked == most:
+            return None, None, looked
+    wake = passing.next_wake
+    return None, Wait(0, "", busy) if wake is None else Wait(wake.until_ms, wake.reason, busy), looked
 
 
-class Walk(Generic[H]):
-    """A walk along a queue."""
-
-    def __init__(
-        self,
-        uris_from: Callable[[bytes], Iterator[tuple[bytes, PendingUri]]],
-        read: Callable[[bytes, PendingUri], H],
-        authority_of: Callable[[H], str],
-        wait_of: Callable[[H], Wait | None],
-    ) -> None:
-        self._uris_from = uris_from
-        self._read = read
-        self._authority_of = authority_of
-        self._wait_of = wait_of
-
-    def choose(self, queue: WorkQueue, now_ms: int, most: int) -> tuple[H | None, Wait | None, int]:
-        """Find the first URI that need not wait. Returns it, the wait if all wait, and the URIs looked at.
-
-        Both are None if `most` URIs were looked at without result: the next call goes on from there.
-        """
-        passing = queue.passing or Passing()
-        passing.let_in(now_ms)
-        looked, busy = 0, None
-        for position, pending in self._uris_from(passing.walked):
-            if looked == most:
-                queue.passing = passing
-                return None, None, looked
-            looked += 1
-            passing.walked = position
-            head = self._read(position, pending)
-            authority = self._authority_of(head)
-            held = passing.held.get(authority)
-            if held is not None:
-                if position < held.position:  # it came later, and is more urgent
-                    passing.held[authority] = held._replace(position=position)
-                continue
-            wait = self._wait_of(head)
-            if wait is None:
-                queue.passing = passing if passing.held else None
-                return head, None, looked
-            passing.held[authority] = Held(wait.until_ms, wait.reason, position)
-            busy = busy or wait.busy
-            if len(passing.held) >= MAX_HELD:
-                break
-        queue.passing = passing
-        first = min((each for each in passing.held.values() if each.until_ms), default=_NOBODY)
-        return None, Wait(first.until_ms, first.reason, busy), looked
+def _meet_lanes(op: Operation, crawl: Crawl, queue: WorkQueue, passing: Passing) -> None:
+    """Get to know all lanes whose first URIs are before that of the lane whose turn is next."""
+    first = passing.first
+    if passing.walked == LAST_POSITION or (first is not None and first[0] <= passing.walked):
+        return
+    for position, lane in lanes.in_order(op, crawl, queue, passing.walked):
+        passing.walked = position
+        if lane not in passing:
+            passing.let_go(lane, position)
+            return  # it is the first now: those that are known are behind it
+        if first is not None and first[0] <= position:
+            return
+    passing.walked = LAST_POSITION

@@ -8,6 +8,7 @@ many are snoozed, the others wait on disk: `WorkQueue.far`.)
 from bisect import bisect_left
 from collections.abc import Iterable
 from enum import Enum
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from .records import QueueRow
@@ -101,8 +102,11 @@ def after(state: QueueState, event: QueueEvent) -> QueueState:
         raise IllegalMove(f"a queue in state {state.value} has no transition for {event.name}") from None
 
 
+MAX_KNOWN_LANES = 1_000
+
+
 class Held(NamedTuple):
-    """An authority that must wait: until when, why, and its first URI in the queue."""
+    """The lane of an authority that must wait: until when, why, and its first URI in the queue."""
 
     until_ms: int  # 0: until the queue's next turn
     reason: str
@@ -110,24 +114,100 @@ class Held(NamedTuple):
 
 
 class Passing:
-    """The walk along a queue shared by several hosts, past URIs that must wait (see `passing`)."""
+    """The lanes of a queue shared by several hosts, while some of them wait and others pass (see `passing`).
 
-    __slots__ = ("held", "walked")
+    A lane is held, or may have its turn, or is unknown: then its first URI is not before `walked`.
+    """
 
-    def __init__(self) -> None:
-        self.held: dict[str, Held] = {}  # by authority; all URIs before `walked` are theirs
-        self.walked = b""
+    __slots__ = ("_busy", "_may_go", "_out", "_turns", "_wakes", "held", "walked")
 
-    def arrived(self, position: bytes) -> None:
-        """Note that a URI has come into the queue."""
-        self.walked = min(self.walked, position)
+    def __init__(self, start: bytes) -> None:
+        self.held: dict[bytes, Held] = {}
+        self.walked = start
+        self._may_go: dict[bytes, bytes] = {}  # lane → a lower bound of its first free URI's position
+        self._out: set[bytes] = set()  # lanes whose URIs are all out
+        self._turns: list[tuple[bytes, bytes]] = []  # heap of these, and of entries that no longer hold
+        self._wakes: list[tuple[int, bytes]] = []  # heap: until when lanes are held; likewise
+        self._busy: list[bytes] = []  # lanes that are held until the queue's next turn
 
-    def let_in(self, now_ms: int) -> None:
-        """Go back to the authorities that need no longer wait."""
-        for authority, held in list(self.held.items()):
-            if held.until_ms <= now_ms:
-                del self.held[authority]
-                self.walked = min(self.walked, held.position)
+    def __contains__(self, lane: bytes) -> bool:
+        return lane in self.held or lane in self._may_go or lane in self._out
+
+    def arrived(self, lane: bytes, position: bytes) -> None:
+        """Note that a URI waits at a position of a lane: a new one, or one that comes back."""
+        held = self.held.get(lane)
+        if held is not None:
+            if position < held.position:
+                self.held[lane] = held._replace(position=position)
+        elif lane in self._may_go:
+            if position < self._may_go[lane]:
+                self.let_go(lane, position)
+        elif lane in self._out:
+            self.let_go(lane, position)
+        elif position < self.walked:
+            if len(self._may_go) < MAX_KNOWN_LANES:
+                self.let_go(lane, position)
+            else:
+                self.walked = position
+
+    def let_go(self, lane: bytes, position: bytes) -> None:
+        """Let a lane have its turn; none of its free URIs is before the position."""
+        self.held.pop(lane, None)
+        self._out.discard(lane)
+        self._may_go[lane] = position
+        heappush(self._turns, (position, lane))
+
+    def hold(self, lane: bytes, held: Held) -> None:
+        """Let a lane wait."""
+        self._may_go.pop(lane, None)
+        self.held[lane] = held
+        if held.until_ms:
+            heappush(self._wakes, (held.until_ms, lane))
+        else:
+            self._busy.append(lane)
+
+    def all_out(self, lane: bytes) -> None:
+        """Note that a lane has no free URI."""
+        self._may_go.pop(lane, None)
+        self._out.add(lane)
+
+    def forget(self, lane: bytes) -> None:
+        """Forget a lane that has no URI."""
+        self.held.pop(lane, None)
+        self._may_go.pop(lane, None)
+        self._out.discard(lane)
+
+    def end_waits(self, now_ms: int) -> None:
+        """Let the lanes go that need no longer wait."""
+        due = self._busy
+        self._busy = []
+        while self._wakes and self._wakes[0][0] <= now_ms:
+            due.append(heappop(self._wakes)[1])
+        for lane in due:
+            held = self.held.get(lane)
+            if held is not None and held.until_ms <= now_ms:
+                self.let_go(lane, held.position)
+
+    @property
+    def first(self) -> tuple[bytes, bytes] | None:
+        """The position and the lane whose turn is first."""
+        while self._turns:
+            position, lane = self._turns[0]
+            if self._may_go.get(lane) == position:
+                return position, lane
+            heappop(self._turns)
+        return None
+
+    @property
+    def next_wake(self) -> Held | None:
+        """The lane that waits least; None if none has a time."""
+        while self._wakes:
+            until_ms, lane = self._wakes[0]
+            held = self.held.get(lane)
+            if held is not None and held.until_ms == until_ms:
+                return held
+            heappop(self._wakes)
+        return None
 
 
 READ_AHEAD = 8
@@ -247,11 +327,11 @@ class WorkQueue:
         """Whether it is snoozed on disk."""
         return self.row.far_ms > 0
 
-    def give_back(self, position: bytes) -> None:
+    def give_back(self, position: bytes, lane: bytes) -> None:
         """Note that a URI that was out waits at its position again."""
         self.free_from = min(self.free_from, position)
-        if self.passing is not None:
-            self.passing.arrived(position)
+        if self.passing is not None and lane:
+            self.passing.arrived(lane, position)
 
     @property
     def in_memory(self) -> bool:

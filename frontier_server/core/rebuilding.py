@@ -354,7 +354,8 @@ class Rebuilding:
             self._found_again.add(queue.queue)
         row = op.touch(queue)
         kept = row.last_cost, row.total_cost, row.queue_ms
-        arrival = Arrival(uri, position[0], keys.due_of_position(position) or head.candidate.not_before_ms)
+        due_ms = keys.due_of_position(position) or head.candidate.not_before_ms
+        arrival = Arrival(uri, position[0], head.uri.origin, due_ms)
         (new,) = put_in(op, crawl, queue, (arrival,), head.settings)
         if queue.queue not in self._found_again:  # the old values count this URI already
             row.last_cost, row.total_cost, row.queue_ms = kept

@@ -175,6 +175,7 @@ class QueueRow(Record):
     forced: bool = False  # callers chose its key for URIs of it, so these may be of several hosts
     min_gap_ms: int | None = None  # set by an operator
     authorities_rest: bool = True  # an authority of it may rest before a retry (older rows do not tell)
+    filed: bytes = b""  # up to this position all URIs are in the lanes of their authorities
 
     def __post_init__(self) -> None:
         """Convert the single head of an older row to heads."""
@@ -388,16 +389,20 @@ class PendingUri(msgspec.Struct, frozen=True, gc=False):
     fingerprint: bytes
     candidate: bytes
     deferrals: int = 0  # reported ones (-50), while they are free
+    lane: bytes = b""  # of its authority (see `lanes`), in a queue shared by several
 
 
 MAX_COST = 255
 _PENDING = struct.Struct(">BHBBB?8s")
 _DEFERRED = struct.Struct(">BHBBB?8sB")  # version 2, with deferrals
+_FILED = struct.Struct(">BHBBB?8sB8s")  # version 3, with a lane, too
 
 
 def encode_pending(uri: PendingUri) -> bytes:
     """A pending URI in bytes: a fixed head, then the candidate."""
     head = uri.attempts, uri.lapses, uri.cost, uri.precedence, uri.visited, uri.fingerprint
+    if uri.lane:
+        return _FILED.pack(3, *head, uri.deferrals, uri.lane) + uri.candidate
     if uri.deferrals:
         return _DEFERRED.pack(2, *head, uri.deferrals) + uri.candidate
     return _PENDING.pack(1, *head) + uri.candidate
@@ -408,10 +413,12 @@ def decode_pending(value: bytes) -> PendingUri:
     if len(value) < _PENDING.size:
         raise StoreCorrupt(f"a pending URI must have at least {_PENDING.size} bytes, got {len(value)}")
     version, attempts, lapses, cost, precedence, visited, fingerprint = _PENDING.unpack_from(value)
-    layout, deferrals = _PENDING, 0
+    layout, deferrals, lane = _PENDING, 0, b""
     if version == 2 and len(value) >= _DEFERRED.size:
         layout, deferrals = _DEFERRED, value[_PENDING.size]
+    elif version == 3 and len(value) >= _FILED.size:
+        layout, deferrals, lane = _FILED, value[_PENDING.size], value[_DEFERRED.size : _FILED.size]
     elif version != 1:
-        raise OtherFormat(f"a pending URI must have version 1 or 2, got {version} with {len(value)} bytes")
+        raise OtherFormat(f"a pending URI must have version 1 to 3, got {version} with {len(value)} bytes")
     candidate = value[layout.size :]
-    return PendingUri(attempts, lapses, cost, precedence, visited, fingerprint, candidate, deferrals)
+    return PendingUri(attempts, lapses, cost, precedence, visited, fingerprint, candidate, deferrals, lane)

@@ -239,8 +239,9 @@ class Reports:
         """End a lease as if it had never been given."""
         crawl = self._shard.crawls[lease.crawl]
         ended = self._shard.ledger.end(op, crawl, lease)
-        ended.queue.give_back(lease.row.position)
-        self._settling.settle(op, crawl, ended, self._settling.leased(op, crawl, lease).settings, first=True)
+        head = self._settling.leased(op, crawl, lease)
+        ended.queue.give_back(lease.row.position, head.pending.lane)
+        self._settling.settle(op, crawl, ended, head.settings, first=True)
 
     def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
         """End a lease without a report. It counts as an attempt, and the host rests.
@@ -262,7 +263,7 @@ class Reports:
             crawl_delay_ms = self._learn(op, lease, uri.host, settings, told)
         else:
             crawl_delay_ms = self._settling.crawl_delay_ms(op, crawl, uri, settings)
-        ended.queue.give_back(lease.row.position)
+        ended.queue.give_back(lease.row.position, pending.lane)
         if not lease.robots:
             ended.queue.row.robots_of = ""
         if not lease.robots and why is not Lapse.PAUSE:
@@ -291,7 +292,7 @@ class Reports:
     ) -> None:
         """Leave a URI in its place, with its new counts, and note the report if there was one."""
         row = lease.row
-        crawl.queues[row.queue].give_back(row.position)
+        crawl.queues[row.queue].give_back(row.position, pending.lane)
         put_row(op, crawl, crawl.queues[row.queue], row.position, pending)
         if token_serial:
             key, seen = _deferred(op, lease, pending)

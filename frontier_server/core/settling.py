@@ -3,11 +3,11 @@
 from .crawl import Crawl
 from .head import Head, stored_head
 from .host import Host
+from .lanes import shares
 from .leases import Lease
 from .ledger import Ended
 from .model import Report
 from .operation import Operation, is_ineligible
-from .passing import shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .rules.disposition import OVERLOADED
 from .rules.politeness import overload_rest_ms, overloads_after, rest_after, strain_after

@@ -8,8 +8,8 @@ from frontier_server.core import keys, refusals
 from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl
 from frontier_server.core.head import queue_settings
+from frontier_server.core.lanes import shares
 from frontier_server.core.operation import Operation
-from frontier_server.core.passing import shares
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import (
     FetchStatisticsRow,

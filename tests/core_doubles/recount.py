@@ -69,12 +69,31 @@ class Recount:
             assert row.enqueued >= row.count and row.next_ordinal == row.enqueued + 1, row.key
             precedences = Counter(uri.precedence for uri in mine.values())
             assert Counter(row.uri_precedences) == precedences, f"{row.key}: {row.uri_precedences}"
+            for position, uri in mine.items():
+                assert uri.lane or row.filed < position, f"a URI of {row.key} is in no lane"
+        self.lanes()
         assert self.crawl.counters.discovered == len(self.seen), "discovered URIs"
         said = {
             key[:8] + row.queue + row.position + key[8:] for key, row in self.seen.items() if row.position
         }
         stored = {key + uri.fingerprint for key, uri in self.pending.items()}
         assert said == stored, "a URI is lost, or there twice"
+
+    def lanes(self) -> None:
+        """Each URI that has a lane is in it, and each queue's lanes are in the order of their first URIs."""
+        said: set[bytes] = set()
+        first: dict[bytes, bytes] = {}  # queue and lane → the position of the lane's first URI
+        for key, uri in self.pending.items():
+            if uri.lane:
+                lane = key[:16] + uri.lane
+                said |= {lane + key[16:], lane + keys.LAST_POSITION}
+                first[lane] = min(first.get(lane, key[16:]), key[16:])
+        assert said == set(self.sets[IndexSet.LANE]), "a lane lacks a URI, or has one that is gone"
+        heads = {lane[:16] + position + lane[16:] for lane, position in first.items()}
+        ends = {lane[:16] + keys.LAST_POSITION for lane in first}
+        stored = set(self.sets[IndexSet.LANE_HEAD])
+        assert heads | ends <= stored, "a lane is not in order"
+        assert all(key[16:] == keys.LAST_POSITION for key in stored - heads), "a lane is in order, but empty"
 
     def future(self) -> None:
         """Each future URI is where the seen-set says, and nowhere else."""

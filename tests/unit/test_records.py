@@ -128,6 +128,7 @@ pending_uris = st.builds(
     fingerprint=st.binary(min_size=8, max_size=8),
     candidate=st.binary(max_size=50),
     deferrals=st.one_of(st.just(0), st.integers(1, MAX_DEFERRALS)),
+    lane=st.one_of(st.just(b""), st.binary(min_size=8, max_size=8)),
 )
 
 
@@ -139,11 +140,13 @@ def test_a_pending_uri_carries_its_candidate_untouched(uri: PendingUri) -> None:
 
 @given(pending_uris)
 def test_a_pending_uri_of_another_version_is_refused(uri: PendingUri) -> None:
-    with pytest.raises(StoreCorrupt, match="got 3"):
-        decode_pending(b"\x03" + encode_pending(uri)[1:])
+    with pytest.raises(StoreCorrupt, match="got 4"):
+        decode_pending(b"\x04" + encode_pending(uri)[1:])
 
 
-@pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x00\x00\x00subject", b"\x02" + bytes(14)])
+@pytest.mark.parametrize(
+    "value", [b"", b"\x01", b"\x01\x00\x00\x00subject", b"\x02" + bytes(14), b"\x03" + bytes(20)]
+)
 def test_a_pending_uri_cut_short_is_refused(value: bytes) -> None:
     with pytest.raises(StoreCorrupt):
         decode_pending(value)
@@ -177,4 +180,6 @@ def test_the_format_is_what_stores_have() -> None:
     pending = PendingUri(3, 1, 2, 5, True, b"subject.", b"candidate")
     assert encode_pending(pending) == bytes.fromhex("01 0003 01 02 05 01") + b"subject.candidate"
     put_off = replace(pending, deferrals=4)
+    filed = replace(put_off, lane=b"its lane")
+    assert encode_pending(filed).endswith(b"subject.\x04its lanecandidate") and encode_pending(filed)[0] == 3
     assert encode_pending(put_off) == bytes.fromhex("02 0003 01 02 05 01") + b"subject.\x04candidate"

@@ -10,7 +10,7 @@ deleted rows of others.
 from collections.abc import Iterator
 from itertools import islice
 
-from .. import job, keys
+from .. import job, keys, lanes
 from ..crawl import Crawl
 from ..keys import IndexSet
 from ..operation import PRESENT, Operation, inactive_key
@@ -157,8 +157,20 @@ class Verification:
                 heads[level] = ordinal
                 queue.firsts.pop(level, None)
                 queue.ahead.forget()
-        fingerprint = decode_pending(value).fingerprint
-        key = keys.seen_key(self.crawl.number, queue.partition, fingerprint)
+        uri = decode_pending(value)
+        if not uri.lane and queue.row.filed >= position:
+            self._wrong(
+                f"queue {queue.row.key} has URI {position.hex()} in no lane, but says that all are in one"
+            )
+            if self.repair:
+                self.op.touch(queue).filed = b""
+        elif uri.lane and not lanes.has(self.op, self.crawl, queue, uri.lane, position):
+            self._wrong(
+                f"queue {queue.row.key} has URI {position.hex()}, which the lane of its authority lacks"
+            )
+            if self.repair:
+                lanes.enter(self.op, self.crawl, queue, uri.lane, position)
+        key = keys.seen_key(self.crawl.number, queue.partition, uri.fingerprint)
         found = self.op.tx.get(Family.SEEN, key)
         seen = SeenRow(b"") if found is None else decode(SeenRow, found)
         if (seen.position, seen.queue) != (position, queue.queue[8:]):

@@ -9,11 +9,11 @@ from ..crawl import Crawl
 from ..enqueue import first_free
 from ..head import Head, first_of, head_at, queue_settings, read_head
 from ..host import Host
+from ..lanes import shares
 from ..leases import Lease
 from ..machines.lifecycle import CrawlState
 from ..model import Reason, SeedResult, SeedView, UriState, UriStory, Why
 from ..operation import Operation
-from ..passing import shares
 from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
 from ..robotstxt.authority import Gate, standing
