@@ -15,9 +15,9 @@ from heapq import nlargest
 from typing import NamedTuple
 
 from ..crawl import Crawl
+from ..lanes import shares
 from ..machines.lifecycle import CrawlState
 from ..model import Remaining
-from ..passing import shares
 from ..queue import ACTIVE, QueueState, WorkQueue
 from .resting import sampled
 
