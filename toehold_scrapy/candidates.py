@@ -51,6 +51,8 @@ def candidate_of(request: Request, spider: Spider, parent: Held | None, hop: str
         candidate.via = parent.lease.uri
         candidate.path = (parent.lease.path + hop)[-MAX_PATH_HOPS:]
         candidate.source = parent.lease.source
+        if hop == REDIRECT:
+            candidate.redirects = parent.lease.redirects
     elif is_start:
         candidate.seed = True
     # Every process of a crawl has the same start requests, and each is meant once.

@@ -21,6 +21,9 @@ class Hop(StrEnum):
     SITEMAP = "M"
 
 
+LOCATION = "Location"
+"""The context of the target of an HTTP redirect."""
+
 FOLLOWED = frozenset({Hop.LINK, Hop.SPECULATIVE})
 """Hops to other pages. Other hops lead to parts of a page, to its new place, or to lists for crawlers."""
 

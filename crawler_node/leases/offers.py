@@ -13,7 +13,7 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 from toehold.frontier.v1.frontier_pb2 import Candidate
 
-from ..extraction.links import Hop, Outlink
+from ..extraction.links import LOCATION, Hop, Outlink
 from .report import FinishedPage
 
 MAX_KNOWN_LINKS = 50_000
@@ -64,21 +64,28 @@ def candidates(pages: Iterable[FinishedPage], known: LRUCache[str, bool]) -> lis
     """The candidates that pages of one crawl offer: each URI once, by the path with the fewest hops.
 
     Redirects come first, even when their URI is known or linked to: a seed's redirect widens the scope that
-    links are judged by. Known URIs that may have changed since their fetch are offered again.
+    links are judged by. Each of them is offered: what the target is fetched for depends on its source. Known
+    URIs that may have changed since their fetch are offered again.
     """
-    redirects: dict[str, FinishedPage] = {}
+    redirects: list[Candidate] = []
     links: dict[str, tuple[FinishedPage, Outlink]] = {}
     for page in sorted(pages, key=lambda page: len(page.held.lease.path)):
         for link in page.links:
             if link.hop is Hop.REDIRECT:
-                redirects.setdefault(link.uri, page)
+                redirects.append(_redirected(link, page))
             elif link.refetch_before_ms is not None or known.get(link.uri) is None:
                 links.setdefault(link.uri, (page, link))
-    offers = [_candidate(uri, page, Hop.REDIRECT) for uri, page in redirects.items()]
-    offers.extend(
-        _candidate(uri, page, link.hop, link.refetch_before_ms) for uri, (page, link) in links.items()
-    )
-    return offers
+    linked = [_candidate(uri, page, link.hop, link.refetch_before_ms) for uri, (page, link) in links.items()]
+    return redirects + linked
+
+
+def _redirected(link: Outlink, page: FinishedPage) -> Candidate:
+    lease = page.held.lease
+    offer = _candidate(link.uri, page, Hop.REDIRECT)
+    # A page that only asks browsers to load it again, every minute say, needs no second fetch.
+    if link.context == LOCATION or link.uri != lease.uri:
+        offer.redirects = lease.redirects
+    return offer
 
 
 def _candidate(uri: str, page: FinishedPage, hop: Hop, refetch_before_ms: int | None = None) -> Candidate:

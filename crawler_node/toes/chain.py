@@ -14,7 +14,7 @@ import structlog
 
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
 
-from ..extraction.links import Found, Hop, Outlink
+from ..extraction.links import LOCATION, Found, Hop, Outlink
 from ..fetching.decode import coding_note
 from ..fetching.fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
 from ..fetching.outcome import Status
@@ -179,7 +179,7 @@ class Chain:
         )
         links = found.links
         if fetch.redirect_target is not None:
-            links = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *links]
+            links = [Outlink(fetch.redirect_target, Hop.REDIRECT, LOCATION), *links]
         return links, fetched(held.lease, fetch, toe.serial, notes=(*found.notes, *_coding_notes(fetch)))
 
     def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:

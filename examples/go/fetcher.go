@@ -396,7 +396,9 @@ func fetch(fetching context.Context, lease *pb.Lease, policy *pb.FetchPolicy) (*
 	case report.FetchStatus/100 == 2 && isRobots:
 		readRobots(report, answer, body)
 	case report.FetchStatus/100 == 3 && answer.Header.Get("Location") != "":
-		return report, []*pb.Candidate{candidate(lease, answer.Header.Get("Location"), lease.Uri, "R")}
+		target := candidate(lease, answer.Header.Get("Location"), lease.Uri, "R")
+		target.Redirects = lease.Redirects
+		return report, []*pb.Candidate{target}
 	case report.FetchStatus > 0 && !isRobots:
 		return report, links(lease, policy, answer.Header, body)
 	}

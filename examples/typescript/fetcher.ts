@@ -250,7 +250,7 @@ async function fetchLease(lease: pb.Lease, policy: FetchPolicy, fetching: AbortC
     await readRobots(report, answer);
   } else if (answer && isRedirect(report)) {
     const location = targetOf(answer);
-    if (location) links = [candidate(lease, location, lease.uri, "R")];
+    if (location) links = [{ ...candidate(lease, location, lease.uri, "R"), redirects: lease.redirects }];
   } else if (answer) {
     links = await findLinks(lease, policy, report.mediaType, answer);
   }

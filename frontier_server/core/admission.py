@@ -8,19 +8,22 @@ from collections.abc import Callable
 
 import msgspec
 
-from . import future, kept
+from . import future, kept, keys
 from .conclusion import Final, record
 from .crawl import Crawl
 from .enqueue import Arrival, Pricing, put_in, queue_at
+from .leases import LeaseTable
 from .model import Candidate, Verdict
 from .operation import Operation
 from .origin import Origin, Site
 from .records import PendingUri, SeenRow, decode, encode
+from .redirects import NO_CHAIN, Chain, Link, count_of
 from .robotstxt.robots import Rules
 from .robotstxt.robots_table import RobotsTable
 from .rules.disposition import ROBOTS_PRECLUDED, Disposition
 from .spec.settings import CrawlSettings
 from .store import Family
+from .uri.assign import hash64
 from .uri.canonical import CanonicalUri
 
 LIGHT_RULES = 500  # heavier rules are only checked at the head of the queue
@@ -47,18 +50,25 @@ Withdraw = Callable[[Operation, Crawl, bytes, SeenRow], None]
 
 
 class Admission:
-    """Admits the candidates of a slice. `anew` admits URIs that were fetched before.
+    """Admits the candidates of a slice. `anew` takes their times of refetching as they are, though ahead.
 
     With `withdraw` they replace what the crawl has of their URIs: it takes a URI that waits or is out from
     where it is.
     """
 
     def __init__(
-        self, op: Operation, crawl: Crawl, robots: RobotsTable, anew: bool, withdraw: Withdraw | None = None
+        self,
+        op: Operation,
+        crawl: Crawl,
+        robots: RobotsTable,
+        leases: LeaseTable,
+        anew: bool,
+        withdraw: Withdraw | None = None,
     ) -> None:
         self._op = op
         self._crawl = crawl
         self._robots = robots
+        self._leases = leases
         self._anew = anew
         self._withdraw = withdraw
         self._taken: set[bytes] = set()  # keys of rows that this slice changes
@@ -74,19 +84,20 @@ class Admission:
         if key in self._taken:
             self.close()
             value = op.tx.get(Family.SEEN, key)
-        before = candidate.refetch_before_ms
-        replaces = self._withdraw is not None
-        if value is not None and before is None and not self._anew and not replaces:
+        chain, link = self._chain(candidate), None
+        forced = candidate.refetch_before_ms is not None or chain is not NO_CHAIN
+        if value is not None and not forced and self._withdraw is None:
             return Verdict.ALREADY_SEEN
         seen = decode(SeenRow, value) if value is not None else None
         if seen is not None and self._withdraw is not None:
             self.close()  # a queue must have its new URIs before others leave it
             self._withdraw(op, crawl, key, seen)
         elif seen is not None:
+            link = _same_page(chain, wanted, seen)
             if seen.position:
-                return Verdict.ALREADY_QUEUED
-            # With a time ahead of our clock, a repeated request would fetch twice.
-            if before is not None and seen.finish_ms >= min(before, op.now_ms):
+                waits = link is not None and self._wait_for(link, wanted, seen)
+                return Verdict.QUEUED if waits else Verdict.ALREADY_QUEUED
+            if link is None and seen.finish_ms >= self._refetch_before_ms(candidate, chain):
                 return Verdict.ALREADY_SEEN
             if seen.future_ms:
                 if not seen.finish_ms:
@@ -103,6 +114,9 @@ class Admission:
         if seen is None:
             self._discovered += 1
             seen = SeenRow(b"")
+        if link is not None:
+            seen.redirect = count_of(link.serial)
+            seen.etag = seen.last_modified = seen.digest = ""  # they are of the page that redirects
         if self._forbidden(wanted):
             final = Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, wanted.uri, candidate)
             record(op, crawl, wanted.site.place.partition, pending, final, wanted.settings)
@@ -124,6 +138,32 @@ class Admission:
             else:
                 entries.append(entry)
         return Verdict.QUEUED
+
+    def _chain(self, candidate: Candidate) -> Chain:
+        """The redirects that led to a candidate; an empty chain if it is no redirect's target."""
+        if not candidate.redirects or not candidate.path.endswith("R"):
+            return NO_CHAIN
+        return self._leases.chain_to(self._crawl.number, candidate.redirects)
+
+    def _refetch_before_ms(self, candidate: Candidate, chain: Chain) -> int:
+        """A URI that was last fetched before this time is fetched again."""
+        before_ms = candidate.refetch_before_ms or 0
+        if not self._anew:  # with a time ahead of our clock, a repeated request would fetch twice
+            before_ms = min(before_ms, self._op.now_ms)
+        return max(before_ms, chain.refetch_before_ms)
+
+    def _wait_for(self, link: Link, wanted: Wanted, seen: SeenRow) -> bool:
+        """Let a redirect's target wait for the end of the lease of its source, which has the same identity.
+
+        An identity is in one place at a time. Returns whether the target waits.
+        """
+        lease = self._leases.of_serial(self._crawl.number, link.serial)
+        if lease is None or lease.row.position != seen.position or lease.row.target:
+            return False
+        lease.row.target = wanted.candidate.record
+        key = keys.lease_key(lease.crawl, lease.row.queue[:8], lease.serial)
+        self._op.tx.put(Family.LEASES, key, encode(lease.row))
+        return True
 
     def close(self) -> None:
         """Put the admitted URIs into their queues, and count them."""
@@ -155,3 +195,13 @@ class Admission:
             light = rules if rules is not None and rules.weight <= LIGHT_RULES else None
             known = self._rules[key] = wanted.settings, light
         return known[1] is not None and not known[1].allows(wanted.text[len(wanted.origin.name) :])
+
+
+def _same_page(chain: Chain, wanted: Wanted, seen: SeenRow) -> Link | None:
+    """The lease of a chain whose URI is the same as the chain's target by its identity, so that the target is
+    fetched although it has been seen; None if there is none, or if it has had its target."""
+    link = chain.same_as(wanted.key[-8:])
+    if link is None or count_of(link.serial) <= seen.redirect:
+        return None
+    most = 2 if wanted.settings.fetch.cookies else 1
+    return link if chain.visits(hash64(wanted.text)) < most else None

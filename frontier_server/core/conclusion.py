@@ -120,7 +120,7 @@ def _seen_after(final: Final, before: SeenRow, now_ms: int) -> SeenRow:
     seen = SeenRow(b"", final.fetch_status, final.disposition.value, final.token_serial, now_ms)
     seen.interval_ms = before.interval_ms
     seen.etag, seen.last_modified, seen.digest = before.etag, before.last_modified, before.digest
-    seen.visits = before.visits
+    seen.visits, seen.redirect = before.visits, before.redirect
     seen.reason = final.why
     if final.disposition is Disposition.SUCCEEDED:
         seen.visits += 1

@@ -68,7 +68,7 @@ class Frontier:
         crawl = self._shard.registry.unfinished(name)
         op = self._shard.begin(now_ms)
         withdraw = self._withdrawal.withdraw if replace else None
-        verdicts = schedule(op, crawl, candidates, self._shard.robots, withdraw=withdraw)
+        verdicts = schedule(op, crawl, candidates, self._shard.robots, self._shard.leases, withdraw=withdraw)
         return verdicts, self._shard.end(op)
 
     def next(

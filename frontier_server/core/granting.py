@@ -83,6 +83,7 @@ class Granting:
             etag=visit.etag,
             last_modified=visit.last_modified,
             last_digest=visit.digest,
+            redirects=b"" if lease.robots else self._shard.leases.chain(lease, head, op.now_ms),
         )
 
     def _rest_between_starts(self, turn: Turn) -> None:

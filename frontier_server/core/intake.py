@@ -13,6 +13,7 @@ from . import future
 from .admission import Admission, Wanted, Withdraw
 from .candidate_problems import field_problem
 from .crawl import Crawl
+from .leases import LeaseTable
 from .model import HOP_LETTERS, QUEUE_KEY, Candidate, Directive, Verdict
 from .operation import Operation
 from .origin import Origin, keyed
@@ -44,12 +45,31 @@ def schedule(
     crawl: Crawl,
     candidates: Sequence[Candidate],
     robots: RobotsTable,
+    leases: LeaseTable,
     anew: bool = False,
     withdraw: Withdraw | None = None,
 ) -> list[Verdict]:
-    """Take in a slice of candidates; one verdict each, in order. `anew` takes in URIs that were fetched.
+    """Take in a slice of candidates, and count the verdicts; see `take_in`."""
+    verdicts = take_in(op, crawl, candidates, robots, leases, anew, withdraw)
+    tally = op.counters(crawl).verdicts
+    for verdict, count in Counter(verdicts).items():
+        tally[verdict.value] = tally.get(verdict.value, 0) + count
+    return verdicts
 
-    With `withdraw` the candidates replace what the crawl has of their URIs (see `Admission`).
+
+def take_in(
+    op: Operation,
+    crawl: Crawl,
+    candidates: Sequence[Candidate],
+    robots: RobotsTable,
+    leases: LeaseTable,
+    anew: bool = False,
+    withdraw: Withdraw | None = None,
+) -> list[Verdict]:
+    """Take in a slice of candidates; one verdict each, in order.
+
+    `anew` takes their times of refetching as they are. With `withdraw` the candidates replace what the crawl
+    has of their URIs (see `Admission`).
     """
     verdicts: list[Verdict] = []
     wanted: list[Wanted] = []
@@ -72,23 +92,25 @@ def schedule(
         op.read_queues(
             crawl, (item.site.place.queue for item, row in zip(wanted, rows, strict=True) if row is None)
         )
-        admission = Admission(op, crawl, robots, anew, withdraw)
+        admission = Admission(op, crawl, robots, leases, anew, withdraw)
         for place, item, row in zip(places, wanted, rows, strict=True):
-            if row is None or anew or withdraw is not None or item.candidate.refetch_before_ms is not None:
+            if row is None or withdraw is not None or _is_forced(item.candidate):
                 verdict = verdicts[place] = admission.admit(item, row)
                 if verdict is Verdict.ROBOTS_FORBIDDEN:
                     refusals.note(ROBOTS, item.candidate)
         admission.close()
         crawl.remember_texts({text for item in wanted if len(text := item.candidate.uri) <= LONG_TEXT})
-    tally = op.counters(crawl).verdicts
-    for verdict, count in Counter(verdicts).items():
-        tally[verdict.value] = tally.get(verdict.value, 0) + count
     return verdicts
+
+
+def _is_forced(candidate: Candidate) -> bool:
+    """Whether a candidate may be fetched although it has been seen."""
+    return candidate.refetch_before_ms is not None or bool(candidate.redirects)
 
 
 def _changes_nothing(candidate: Candidate) -> bool:
     """Whether a candidate has no effect if it was seen: it is not forced and cannot extend the scope."""
-    return candidate.refetch_before_ms is None and not (candidate.seed or seed_redirect(candidate.path))
+    return not (_is_forced(candidate) or candidate.seed or seed_redirect(candidate.path))
 
 
 class Refused(NamedTuple):

@@ -15,7 +15,9 @@ from .head import Head
 from .keys import Token, decode_token, encode_token, lease_serial
 from .model import NodeView, PoolStatistics, Presence
 from .records import LeaseRow
+from .redirects import NO_CHAIN, Chain, Link, decode_chain, encode_chain
 from .spec.settings import DAY_MS, FetchSettings
+from .uri.assign import hash64
 
 MAX_NODES = 1000
 MAX_TOE_STEPS = 32
@@ -137,6 +139,18 @@ class LeaseTable:
     def genuine(self, token: bytes) -> Token | None:
         """The content of a token; None if this server never gave it out."""
         return decode_token(token, self._secret)
+
+    def chain(self, lease: Lease, head: Head, now_ms: int) -> bytes:
+        """The chain of redirects that a lease tells its fetcher: that of its URI, and the lease itself."""
+        before_ms = min(head.candidate.refetch_before_ms or 0, now_ms + 1)
+        told = head.candidate.redirects
+        earlier = decode_chain(told, lease.crawl, self._secret) if told else NO_CHAIN
+        link = Link(lease.row.fingerprint, hash64(head.uri.uri), lease.serial)
+        return encode_chain(earlier.followed_by(link, before_ms), lease.crawl, self._secret)
+
+    def chain_to(self, crawl: int, told: bytes) -> Chain:
+        """The chain of redirects that a candidate of a crawl brings; an empty one if it is not genuine."""
+        return decode_chain(told, crawl, self._secret)
 
     def out(self, token: bytes) -> Lease | None:
         """The lease of a token, until it ends."""

@@ -66,6 +66,7 @@ class Candidate(msgspec.Struct, gc=False):
     source: str = ""  # the seed that it descends from; empty for seeds
     queue_key: str = ""  # of the queue that it waits in; empty: the crawl's policy decides
     base: str = ""  # set only if the URI could not be resolved against it
+    redirects: bytes = b""  # the chain of redirects that led to it, as the lease of their last one told it
 
     def seed_of(self, uri: str) -> str:
         """The seed that the URI descends from: itself, if it is a seed. `uri` is its canonical form."""
@@ -80,6 +81,9 @@ class CandidateCodec(Protocol):
 
     def seed(self, uri: str) -> Candidate:
         """The candidate of a seed (directive MEDIUM)."""
+
+    def refetched(self, candidate: Candidate, before_ms: int) -> Candidate:
+        """A candidate that is fetched again if it was last fetched before a time, or its own later one."""
 
 
 class EmptyReason(Enum):
@@ -110,6 +114,7 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     etag: str = ""  # this and the next two: of the last visit
     last_modified: str = ""
     last_digest: str = ""
+    redirects: bytes = b""  # the chain of redirects with this lease; empty for a robots.txt
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,9 @@ class SeenRow(Record):
     visits: int = 0  # successful ones
     queue: bytes = b""  # where it is pending: the second half of the queue's id, after the partition
     reason: str = ""  # why the last visit failed, for people
+    redirect: int = (
+        0  # the number in its crawl of the last lease whose redirect had this identity fetched again
+    )
 
 
 class KeptRow(Record):
@@ -242,6 +245,7 @@ class LeaseRow(Record):
     groups: tuple[str, ...] = ()  # the groups of hosts that it counts for
     host: str = ""  # the host that it counts for, by its name in memory
     hard_ms: int = 0  # when it ends at the latest
+    target: bytes = b""  # the candidate that its page redirects to, if it is the same URI by its identity
 
 
 class HostRow(Record):

@@ -14,6 +14,7 @@ from . import future, keys
 from .conclusion import Final, conclude, log
 from .crawl import Crawl
 from .enqueue import put_row, take_out
+from .intake import take_in
 from .leases import Lease
 from .life import pause_for
 from .model import Candidate, Report, ReportResult
@@ -160,8 +161,16 @@ class Reports:
         else:
             conclude(op, crawl, queue, row.position, pending, final, settings)
         self._settling.settle(op, crawl, ended, settings)
+        if decision.disposition is not Disposition.DEFERRED:
+            self._follow(op, crawl, lease)
         _pause_after(op, crawl, status, row.node, uri.uri)
         return ReportResult(decision.disposition)
+
+    def _follow(self, op: Operation, crawl: Crawl, lease: Lease) -> None:
+        """Take in the target of a page's redirect, if it has waited since both have one identity."""
+        if lease.row.target:
+            candidate = self._shard.codec.decode(lease.row.target)
+            take_in(op, crawl, [candidate], self._shard.robots, self._shard.leases)
 
     def _robots(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
         ended = self._shard.ledger.end(op, crawl, lease)
@@ -266,11 +275,13 @@ class Reports:
         ended.queue.give_back(lease.row.position, pending.lane)
         if not lease.robots:
             ended.queue.row.robots_of = ""
+        ends = False
         if not lease.robots and why is not Lapse.PAUSE:
             lapses = pending.lapses + (why is Lapse.SILENCE)
             pending = replace(pending, attempts=pending.attempts + 1, lapses=lapses)
             spent = lapses >= settings.retry.max_lapses or pending.attempts >= settings.retry.max_attempts
-            if spent or why is Lapse.STOP:
+            ends = spent or why is Lapse.STOP
+            if ends:
                 final = Final(
                     PROCESSING_THREAD_KILLED,
                     Disposition.FAILED,
@@ -286,6 +297,8 @@ class Reports:
                 self._keep(op, crawl, lease, pending, 0)
         self._settling.rest_host(op, ended, report, crawl_delay_ms, settings)
         self._settling.settle(op, crawl, ended, settings)
+        if ends:
+            self._follow(op, crawl, lease)
 
     def _keep(
         self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, token_serial: int

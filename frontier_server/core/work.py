@@ -38,11 +38,11 @@ def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
     codec, robots = shard.codec, shard.robots
     match kind:
         case Kind.SEED:
-            seed_slice(op, crawl, number, row, codec, robots)
+            seed_slice(op, crawl, number, row, codec, robots, shard.leases)
         case Kind.RESEED:
-            reseed_slice(op, crawl, number, row, codec, robots)
+            reseed_slice(op, crawl, number, row, codec, robots, shard.leases)
         case Kind.IMPORT:
-            importing.import_slice(op, crawl, number, row, codec, robots)
+            importing.import_slice(op, crawl, number, row, codec, robots, shard.leases)
         case Kind.RESTORE:
             restore_slice(op, crawl, number, row, shard.checkpoint_of, shard.hosts)
         case Kind.DELETE_URIS:

@@ -60,6 +60,10 @@ class ContractCodec:
         """The candidate of a seed."""
         return candidate(frontier_pb2.Candidate(uri=uri, seed=True, directive=frontier_pb2.DIRECTIVE_MEDIUM))
 
+    def refetched(self, candidate: Candidate, before_ms: int) -> Candidate:
+        """A candidate that is fetched again if its URI was last fetched before a time."""
+        return refetched(candidate, before_ms)
+
 
 def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> Candidate:
     """An offered candidate; `record` is the message in bytes, if the caller has it.
@@ -90,7 +94,15 @@ def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> C
         source=message.source,
         queue_key=message.queue_key,
         base=message.base,
+        redirects=message.redirects,
     )
+
+
+def refetched(offered: Candidate, before_ms: int) -> Candidate:
+    """A candidate that is fetched again if its URI was last fetched before a time, or its own later one."""
+    message = frontier_pb2.Candidate.FromString(offered.record)
+    message.refetch_before_time.FromMilliseconds(max(before_ms, offered.refetch_before_ms or 0))
+    return candidate(message)
 
 
 def verdicts(candidates: Sequence[Candidate], found: Sequence[Verdict]) -> frontier_pb2.ScheduleResponse:
@@ -205,6 +217,7 @@ def _write(message: frontier_pb2.Lease, grant: Grant) -> None:
     message.via, message.path = offered.via, offered.path
     message.annotations = offered.annotations
     message.seed = offered.seed
+    message.redirects = grant.redirects
 
 
 @lru_cache(maxsize=64)

@@ -22,6 +22,8 @@ class Broken(StrEnum):
     RESOLVES_AT_THE_ROOT = "resolves-at-the-root"
     FORGETS_HOPS = "forgets-hops"
     FORGETS_SOURCE = "forgets-source"
+    FORGETS_REDIRECTS = "forgets-redirects"
+    COPIES_REDIRECTS_TO_LINKS = "copies-redirects-to-links"
     IGNORES_MAX_LINKS = "ignores-max-links"
     REPORTS_BEFORE_LINKS = "reports-before-links"
     OTHER_AGENT = "other-agent"
@@ -75,6 +77,8 @@ FAILING: Mapping[Broken, frozenset[str]] = {
         Broken.RESOLVES_AT_THE_ROOT: ("relative-references",),
         Broken.FORGETS_HOPS: (*_REDIRECTS, "link-hops", "embed-hops"),
         Broken.FORGETS_SOURCE: ("source",),
+        Broken.FORGETS_REDIRECTS: ("redirect-chain",),
+        Broken.COPIES_REDIRECTS_TO_LINKS: ("redirect-chain",),
         Broken.IGNORES_MAX_LINKS: ("max-links",),
         Broken.REPORTS_BEFORE_LINKS: ("links-before-report", "failed-schedule"),
         Broken.OTHER_AGENT: ("user-agent",),

@@ -410,6 +410,16 @@ class Fetcher:
             found = dict(itertools.islice(found.items(), held.policy.extract.max_links))
         return [self.candidate(lease, reference, base, hop) for reference, hop in found.items()]
 
+    def redirects(self, lease: pb.Lease, hop: str) -> bytes:
+        """What a candidate says of the redirects that led to it."""
+        match self.broken:
+            case Broken.FORGETS_REDIRECTS:
+                return b""
+            case Broken.COPIES_REDIRECTS_TO_LINKS:
+                return lease.redirects
+            case _:
+                return lease.redirects if hop == "R" else b""
+
     def candidate(self, lease: pb.Lease, reference: str, base: str, hop: str) -> pb.Candidate:
         """One link."""
         is_relative = re.match("[a-z]+:", reference) is None
@@ -419,6 +429,7 @@ class Fetcher:
             via=lease.uri,
             path=lease.path if self.broken is Broken.FORGETS_HOPS else lease.path + hop,
             source=lease.uri if self.broken is Broken.FORGETS_SOURCE else lease.source,
+            redirects=self.redirects(lease, hop),
         )
 
 

@@ -17,7 +17,7 @@ class PlainCodec:
         """A candidate that was stored."""
         try:
             uri, via, path, directive, precedence, seed, annotations, *rest = msgspec.msgpack.decode(record)
-            cost, not_before_ms, source, queue_key = rest
+            cost, not_before_ms, source, queue_key, refetch_before_ms, redirects = rest
         except (msgspec.DecodeError, TypeError) as problem:
             raise StoreCorrupt("a stored candidate cannot be read") from problem
         return Candidate(
@@ -28,13 +28,20 @@ class PlainCodec:
             directive,
             precedence,
             seed,
-            None,
+            refetch_before_ms,
             annotations,
             cost=cost,
             not_before_ms=not_before_ms,
             source=source,
             queue_key=queue_key,
+            redirects=redirects,
         )
+
+    def refetched(self, offered: Candidate, before_ms: int) -> Candidate:
+        """A candidate that is fetched again if its URI was last fetched before a time."""
+        fields = msgspec.msgpack.decode(offered.record)
+        fields[11] = max(before_ms, offered.refetch_before_ms or 0)
+        return self.decode(msgspec.msgpack.encode(fields))
 
     def seed(self, uri: str) -> Candidate:
         """The candidate of a seed."""
@@ -55,13 +62,13 @@ def candidate(
     not_before_ms: int = 0,
     source: str = "",
     queue_key: str = "",
+    redirects: bytes = b"",
 ) -> Candidate:
-    """A candidate with its record. (When to fetch again matters only while it is judged.)"""
+    """A candidate with its record."""
     urgency = int(directive), precedence
     fields = (uri, via, path, *urgency, seed, annotations, cost, not_before_ms, source, queue_key)
-    offered = PlainCodec().decode(msgspec.msgpack.encode(fields))
-    offered.refetch_before_ms = refetch_before_ms
-    return offered
+    again = refetch_before_ms, redirects
+    return PlainCodec().decode(msgspec.msgpack.encode((*fields, *again)))
 
 
 def spec_of(settings: CrawlSettings) -> bytes:

@@ -17,7 +17,8 @@ class SmallSite(ThreadingHTTPServer):
 
     `statuses` has the paths whose answer is not 200 OK, `links` what a page shows besides text, and `robots`
     the robots.txt of hosts that have one. A page has an ETag, another one if it is in `changed`, and is
-    answered with 304 to whoever knows it.
+    answered with 304 to whoever knows it. `redirects` has the URLs that redirect, and
+    `cookie_walls` the paths that do so, with a cookie, until it comes back.
     """
 
     daemon_threads = True
@@ -27,6 +28,8 @@ class SmallSite(ThreadingHTTPServer):
         self.links: dict[str, str] = {"/": "".join(f'<a href="/page/{n}">{n}</a> ' for n in range(pages))}
         self.robots: dict[str, str] = {}
         self.changed: set[str] = set()
+        self.redirects: dict[str, str] = {}
+        self.cookie_walls: set[str] = set()
         self.answer_s = 0.0
         self.requests: list[tuple[str, str]] = []
         """Host name and path of each request so far."""
@@ -88,6 +91,16 @@ class _Answers(BaseHTTPRequestHandler):
         robots = site.robots.get(self.headers["Host"].partition(":")[0])
         if robots is not None and self.path == "/robots.txt":
             self._send(200, "text/plain", robots.encode())
+            return
+        target = site.redirects.get(site.url(self.headers["Host"].partition(":")[0], self.path))
+        wall = self.path in site.cookie_walls
+        if target is not None and not (wall and self.headers["Cookie"]):
+            self.send_response(302)
+            self.send_header("Location", target)
+            if wall:
+                self.send_header("Set-Cookie", "seen=1; Path=/")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
             return
         version = "new" if self.path in site.changed else "old"
         etag = f'"{version}"'

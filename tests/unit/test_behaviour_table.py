@@ -29,13 +29,14 @@ EXPECTED = [
     *(f"S1.{number}" for number in range(1, 23)),
     *(f"S2.{number}" for number in range(1, 19)),
     *(f"S3.{number}" for number in range(1, 18)),
+    "2.4/redirect",
     *(f"S4.{number}" for number in range(1, 15)),
     *(f"2.20/{what}" for what in ("recoverable", "kill", "reports")),
     *(f"D{number}" for number in range(1, 26)),
 ]
 
 
-_NUMBER = r"(?:[A-Z]\d+(?:\.\d+|/[A-Z]+/[A-Za-z-]+)?|2\.20/[a-z]+)"
+_NUMBER = r"(?:[A-Z]\d+(?:\.\d+|/[A-Z]+/[A-Za-z-]+)?|2\.(?:4|20)/[a-z]+)"
 _NUMBERS = rf"(?<![\w./]){_NUMBER}(?:,? and {_NUMBER}|, {_NUMBER})*"
 _SAID = re.compile(rf"(?P<before>{_NUMBERS}): -?\w|\w[^\w\s]* \((?P<behind>{_NUMBERS})\)")
 

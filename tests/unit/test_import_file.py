@@ -275,6 +275,7 @@ def test_an_export_is_read_as_it_was_written(path: Path) -> None:
         source="http://c.example/",
         base="http://d.example/",
         queue_key="key",
+        redirects=b"chain",
     )
     assert len(full.ListFields()) == len(Candidate.DESCRIPTOR.fields)
     plain = Candidate(uri="http://a.example/2")

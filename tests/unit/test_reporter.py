@@ -10,7 +10,7 @@ from node_doubles.client import FakeClient
 from node_doubles.leases import held, lease
 from node_doubles.stages import FakeWriter, page
 
-from crawler_node.extraction.links import Hop, Outlink
+from crawler_node.extraction.links import LOCATION, Hop, Outlink
 from crawler_node.leases import reporter as reporter_module
 from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.frontier import MAX_FAILURES, Rests, Superseded
@@ -186,6 +186,44 @@ def test_a_link_that_the_frontier_has_is_not_offered_again(rig: Rig) -> None:
     rig.put("b", "1", "R:2", "3")
     rig.report()
     assert [uris for what, uris in rig.client.told if what == "schedule"] == [["2", "1"], ["2", "3"]]
+
+
+def test_the_target_of_a_redirect_gets_what_its_source_was_fetched_for_and_links_do_not(rig: Rig) -> None:
+    """From each source: a target may be fetched for the sake of one, and not of another."""
+    page, other = rig.page("http://h/a"), rig.page("http://h/b")
+    page.held.lease.redirects, other.held.lease.redirects = b"of a", b"of b"
+    location = Outlink("http://h/t", Hop.REDIRECT, LOCATION)
+    found = [location, Outlink("http://h/link", Hop.LINK, "a/@href")]
+    rig.reporter.put(FinishedPage(page.held, page.report, found, page.stored_in))
+    rig.reporter.put(FinishedPage(other.held, other.report, [location], other.stored_in))
+    rig.report()
+    told = [(each.uri, each.via, each.redirects) for each in rig.client.candidates]
+    assert told == [
+        ("http://h/t", "http://h/a", b"of a"),
+        ("http://h/t", "http://h/b", b"of b"),
+        ("http://h/link", "http://h/a", b""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("context", "target", "told"),
+    [
+        (LOCATION, "http://h/a", b"chain"),
+        ("Refresh", "http://h/b", b"chain"),
+        ("meta/@content", "http://h/b", b"chain"),
+        ("Refresh", "http://h/a", b""),
+        ("meta/@content", "http://h/a", b""),
+    ],
+)
+def test_a_page_that_only_reloads_itself_is_not_fetched_again(
+    rig: Rig, context: str, target: str, told: bytes
+) -> None:
+    page = rig.page("http://h/a")
+    page.held.lease.redirects = b"chain"
+    link = Outlink(target, Hop.REDIRECT, context)
+    rig.reporter.put(FinishedPage(page.held, page.report, [link], page.stored_in))
+    rig.report()
+    assert [each.redirects for each in rig.client.candidates] == [told]
 
 
 def test_a_link_that_has_changed_since_it_was_fetched_is_offered_although_it_is_known(rig: Rig) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toehold_conformance.answers import LEAF, redirect, text
+from toehold_conformance.answers import LEAF, page, redirect, text
 from toehold_conformance.case import Cases, Level
 from toehold_conformance.evidence import Evidence, Fails
 
@@ -72,6 +72,20 @@ def redirect_to_another_host(seen: Evidence) -> None:
 )
 def redirect_in_utf_8(seen: Evidence) -> None:
     seen.must_ask("/caf%C3%A9")
+
+
+@CASES.add(
+    "Copy the redirects of a lease into the candidate of its redirect's target, and into no other.",
+    "Candidate.redirects, Lease.redirects",
+    hosts={"": {"/": redirect("/there"), "/there": page("/leaf"), "/leaf": LEAF}},
+)
+def redirect_chain(seen: Evidence) -> None:
+    seen.must_report(302)
+    told = {given.lease.redirects for given in seen.leases if given.lease.uri == seen.uri("/")}
+    if seen.offer("/there").redirects not in told:
+        raise Fails(f"The fetcher offered {seen.uri('/there')} without the redirects of its source's lease.")
+    if seen.offer("/leaf", on="/there").redirects:
+        raise Fails(f"The fetcher offered {seen.uri('/leaf')}, which is a link, with redirects.")
 
 
 @CASES.add(

@@ -32,6 +32,7 @@ pub fn candidates(lease: &Lease, policy: &FetchPolicy, answer: &Answer) -> Vec<C
             via: lease.uri.clone(),
             path: lease.path.clone() + hop,
             source: lease.source.clone(),
+            redirects: if hop == "R" { lease.redirects.clone() } else { Default::default() },
             ..Default::default()
         })
         .collect()

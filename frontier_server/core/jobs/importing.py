@@ -14,6 +14,7 @@ from ..enqueue import queue_at
 from ..errors import IllegalState
 from ..intake import schedule
 from ..job import JobState
+from ..leases import LeaseTable
 from ..model import CandidateCodec, Verdict
 from ..operation import Operation
 from ..records import ImportRow, JobRow, SeenRow, decode, encode
@@ -40,7 +41,13 @@ def store_rows(op: Operation, crawl: Crawl, number: int, rows: Sequence[ImportRo
 
 
 def import_slice(
-    op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
+    op: Operation,
+    crawl: Crawl,
+    number: int,
+    row: JobRow,
+    codec: CandidateCodec,
+    robots: RobotsTable,
+    leases: LeaseTable,
 ) -> None:
     """Take in the next rows of the present pass."""
     cancelled = row.state == JobState.CANCELLING.value
@@ -58,7 +65,7 @@ def import_slice(
         for _, entry in taken:
             _note(op, crawl, row, codec, entry)
     elif not cancelled:
-        _schedule(op, crawl, row, [entry for _, entry in taken], codec, robots)
+        _schedule(op, crawl, row, [entry for _, entry in taken], codec, robots, leases)
     if len(read) == ROWS_PER_SLICE:
         row.cursor = (_NOTING if noting else _SCHEDULING) + read[-1][0][len(prefix) :] + b"\0"
         job.put(op, crawl, number, row)
@@ -86,11 +93,15 @@ def _schedule(
     entries: list[ImportRow],
     codec: CandidateCodec,
     robots: RobotsTable,
+    leases: LeaseTable,
 ) -> None:
     candidates = [codec.decode(entry.record) for entry in entries]
     if not candidates:
         return
-    verdicts = schedule(op, crawl, candidates, robots, row.parameters.get("force") == "true")
+    force = row.parameters.get("force") == "true"
+    if force:
+        candidates = [codec.refetched(candidate, row.create_ms + 1) for candidate in candidates]
+    verdicts = schedule(op, crawl, candidates, robots, leases, anew=force)
     row.done += len(verdicts)
     row.changed += verdicts.count(Verdict.QUEUED)
     for candidate, verdict in zip(candidates, verdicts, strict=True):

@@ -5,6 +5,7 @@ from itertools import islice
 from .. import job, keys
 from ..crawl import Crawl
 from ..intake import schedule
+from ..leases import LeaseTable
 from ..life import apply
 from ..machines.lifecycle import CrawlState, Input
 from ..model import CandidateCodec, Verdict
@@ -17,13 +18,19 @@ SEEDS_PER_SLICE = 100
 
 
 def seed_slice(
-    op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
+    op: Operation,
+    crawl: Crawl,
+    number: int,
+    row: JobRow,
+    codec: CandidateCodec,
+    robots: RobotsTable,
+    leases: LeaseTable,
 ) -> None:
     """Announce the next seeds that were never announced."""
     counters = op.counters(crawl)
     seeds = _seeds(op, crawl, counters.announced_seeds)
     if seeds:
-        verdicts = schedule(op, crawl, [codec.seed(seed) for seed in seeds], robots)
+        verdicts = schedule(op, crawl, [codec.seed(seed) for seed in seeds], robots, leases)
         counters.announced_seeds += len(seeds)
         _count(row, verdicts)
         job.put(op, crawl, number, row)
@@ -35,14 +42,25 @@ def seed_slice(
 
 
 def reseed_slice(
-    op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
+    op: Operation,
+    crawl: Crawl,
+    number: int,
+    row: JobRow,
+    codec: CandidateCodec,
+    robots: RobotsTable,
+    leases: LeaseTable,
 ) -> None:
-    """Announce the next seeds anew, although they have been seen."""
+    """Announce the next seeds anew, although they have been seen.
+
+    A round fetches a URI once: not one that another seed has redirected to since the round began.
+    """
     seeds = _seeds(op, crawl, row.done)
     if not seeds:
         job.end(op, crawl, number, row)
         return
-    _count(row, schedule(op, crawl, [codec.seed(seed) for seed in seeds], robots, anew=True))
+    before_ms = crawl.state_row.round_ms + 1
+    candidates = [codec.refetched(codec.seed(seed), before_ms) for seed in seeds]
+    _count(row, schedule(op, crawl, candidates, robots, leases, anew=True))
     job.put(op, crawl, number, row)
 
 

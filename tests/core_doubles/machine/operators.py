@@ -210,7 +210,9 @@ class Operators(Base):
         number = self.run(begin)
         life.acted(crawl, by, "import")
         assert number == crawl.next_job
-        job = Job(number, Kind.IMPORT, {"force": "true"} if force else {}, "RECEIVING", begun=self.model.step)
+        parameters = {"force": "true"} if force else {}
+        model = self.model
+        job = Job(number, Kind.IMPORT, parameters, "RECEIVING", begun=model.step, create_ms=model.now_ms)
         crawl.next_job += 1
         crawl.receiving[number] = job
         self.check()

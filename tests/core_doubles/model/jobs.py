@@ -94,7 +94,12 @@ def _announce_anew(model: Model, crawl: Crawl, job: Job, count: int) -> None:
     seeds = crawl.seeds[job.done - count : job.done]
     assert len(seeds) == count
     for seed in seeds:
-        _offer(model, crawl, job, Offer(seed, directive=3, seed=True, anew=True))
+        _offer(
+            model,
+            crawl,
+            job,
+            Offer(seed, directive=3, seed=True, anew=True, refetch_before_ms=crawl.round_ms + 1),
+        )
 
 
 def _offer(model: Model, crawl: Crawl, job: Job, offer: Offer) -> Verdict:
@@ -118,6 +123,8 @@ def _take_in(model: Model, crawl: Crawl, job: Job, count: int, cancelled: bool) 
             job.changed += steering.seen_noted(model, crawl, offer.spelled.site, target)
         else:
             offer.anew = job.parameters.get("force") == "true"
+            if offer.anew:
+                offer.refetch_before_ms = max(offer.refetch_before_ms or 0, job.create_ms + 1)
             _offer(model, crawl, job, offer)
 
 

@@ -251,6 +251,7 @@ class Job:
     changed: int = 0
     cursor: QueueId = b""
     begun: int = 0  # at this step
+    create_ms: int = 0
     imports: list[tuple[Offer, bool]] = field(default_factory=list)  # to come; whether only noted
 
 

@@ -2328,7 +2328,8 @@ class ReseedSpec(_message.Message):
     """Rounds of the seeds: each time that no URI is left, the seeds are fetched
     again, and so are the new URIs that they link to.
 
-    Each round announces all seeds, although they have been seen.
+    Each round announces all seeds, although they have been seen. What a seed
+    redirects to is fetched again, too; each URI once in a round.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

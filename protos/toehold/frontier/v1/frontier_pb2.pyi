@@ -945,6 +945,7 @@ class Candidate(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     BASE_FIELD_NUMBER: _builtins.int
     QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    REDIRECTS_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI as found, absolute unless `base` is set; at most 8192 bytes. Its
     canonical form decides whether it is new, and is fetched: the URI parsed as in
@@ -995,6 +996,15 @@ class Candidate(_message.Message):
     partition: URIs of several partitions with one key wait in several queues.
     Heritrix: forced keys.
     """
+    redirects: _builtins.bytes
+    """What the source of a redirect was fetched for: copy `redirects` from the lease
+    of the page that redirects, if this is the target of its redirect (hop R). Then
+    the target is fetched although it has been seen, if it is the same as the source
+    by the crawl's identity rules (Heritrix: forceFetch), or if a round of seeds or a
+    `refetch_before_time` had the source fetched again, and the target was last
+    fetched before that. Once for each lease, or round and time. Ignored unless this
+    frontier made it. Empty for all other candidates.
+    """
     @_builtins.property
     def refetch_before_time(self) -> _timestamp_pb2.Timestamp:
         """Force: fetch it again, although it has been seen, if it was last fetched
@@ -1024,10 +1034,11 @@ class Candidate(_message.Message):
         source: _builtins.str = ...,
         base: _builtins.str = ...,
         queue_key: _builtins.str = ...,
+        redirects: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "cost", b"cost", "not_before_time", b"not_before_time", "precedence", b"precedence", "refetch_before_time", b"refetch_before_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "annotations", b"annotations", "base", b"base", "cost", b"cost", "directive", b"directive", "not_before_time", b"not_before_time", "path", b"path", "precedence", b"precedence", "queue_key", b"queue_key", "refetch_before_time", b"refetch_before_time", "seed", b"seed", "source", b"source", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "annotations", b"annotations", "base", b"base", "cost", b"cost", "directive", b"directive", "not_before_time", b"not_before_time", "path", b"path", "precedence", b"precedence", "queue_key", b"queue_key", "redirects", b"redirects", "refetch_before_time", b"refetch_before_time", "seed", b"seed", "source", b"source", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
     _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
@@ -1063,6 +1074,7 @@ class Lease(_message.Message):
     LAST_MODIFIED_FIELD_NUMBER: _builtins.int
     LAST_DIGEST_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    REDIRECTS_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """Proof of the lease. Opaque."""
     crawl: _builtins.str
@@ -1101,6 +1113,11 @@ class Lease(_message.Message):
     """The lease's span in a trace (W3C Trace Context), for a fetcher that traces its
     work: the parent of its own spans. Empty if the lease is not traced.
     """
+    redirects: _builtins.bytes
+    """What the URI is fetched for, with the redirects that led to it. Goes into the
+    candidate of the target if the page redirects (Candidate.redirects), and into no
+    other one. Opaque; at most 1024 bytes. Empty for a robots.txt.
+    """
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """When it lapses without a heartbeat."""
@@ -1125,10 +1142,11 @@ class Lease(_message.Message):
         last_modified: _builtins.str = ...,
         last_digest: _builtins.str = ...,
         traceparent: _builtins.str = ...,
+        redirects: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "seed", b"seed", "source", b"source", "token", b"token", "traceparent", b"traceparent", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "redirects", b"redirects", "seed", b"seed", "source", b"source", "token", b"token", "traceparent", b"traceparent", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

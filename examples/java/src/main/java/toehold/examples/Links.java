@@ -37,7 +37,8 @@ final class Links {
     /** The candidates of an answer to a lease: a redirect's target, or the links of a page, each once. */
     static List<Candidate> of(Lease lease, FetchPolicy policy, Answer answer) {
         if (answer.isRedirect()) {
-            return candidates(lease, lease.getUri(), Map.of(answer.header("Location"), "R"), 1);
+            return candidates(lease, lease.getUri(), Map.of(answer.header("Location"), "R"), 1).stream()
+                .map(target -> target.toBuilder().setRedirects(lease.getRedirects()).build()).toList();
         }
         byte[] body = answer.isHtml() ? answer.decoded() : null;
         if (body == null) {

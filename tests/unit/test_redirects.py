@@ -1,0 +1,411 @@
+"""A redirect's target is judged by what its source was fetched for, not by the seen-set alone."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+from core_doubles.codec import candidate
+from core_doubles.shell import SECRET, Shell
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier_server.core.machines.lifecycle import CrawlState
+from frontier_server.core.model import Candidate, Grant, Report, Verdict
+from frontier_server.core.records import ImportRow
+from frontier_server.core.redirects import (
+    MAX_LINKS,
+    NO_CHAIN,
+    Chain,
+    Link,
+    count_of,
+    decode_chain,
+    encode_chain,
+)
+from frontier_server.core.spec.settings import (
+    CrawlSettings,
+    FetchSettings,
+    IdentitySettings,
+    PolitenessSettings,
+    ReseedSettings,
+    Rewrite,
+    RobotsSettings,
+    ScopeSettings,
+)
+
+SITE, WWW, SAFE = "http://site.example", "http://www.site.example", "https://site.example"
+TO_HTTP = (Rewrite(pattern="^https://", replacement="http://"),)
+
+
+def settings(
+    rules: tuple[str, ...] = (),
+    rewrites: tuple[Rewrite, ...] = (),
+    cookies: bool = False,
+    rounds: int = 0,
+    round_interval_ms: int = 0,
+    redirect_hops: int = 10,
+) -> CrawlSettings:
+    return CrawlSettings(
+        allowed_addresses=("loopback",),
+        robots=RobotsSettings(policy="ignore"),
+        politeness=PolitenessSettings(min_delay_ms=0, max_delay_ms=0, delay_factor=0.0),
+        identity=IdentitySettings(rules=rules, rewrites=rewrites),
+        fetch=FetchSettings(cookies=cookies),
+        reseed=ReseedSettings(max_rounds=rounds, min_interval_ms=round_interval_ms),
+        scope=ScopeSettings(hosts=("site.example", "www.site.example"), max_redirect_hops=redirect_hops),
+    )
+
+
+@dataclass
+class Web:
+    """A web and its crawl: a node that asks, offers what it finds, and reports.
+
+    `redirects` has the targets of URIs that redirect, and `links` the links of the others. `once` redirects
+    only until the second visit, as a page does that wants its cookie back.
+    """
+
+    redirects: Mapping[str, str]
+    links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    once: frozenset[str] = frozenset()
+    shell: Shell = field(default_factory=Shell)
+    visits: list[str] = field(default_factory=list)
+    restarts: bool = False
+
+    def crawl(self, chosen: CrawlSettings, *seeds: str) -> list[str]:
+        """Crawl to the end; what was fetched, in order."""
+        self.shell.create("crawl", chosen)
+        self.shell.launch("crawl", *seeds)
+        return self.go_on()
+
+    def go_on(self, most: int = 300) -> list[str]:
+        """Fetch until nothing is left; what was fetched since the last call."""
+        begin = len(self.visits)
+        for _ in range(most):
+            self.shell.tick()
+            self.shell.work()
+            grants = self.shell.grants()
+            if not grants:
+                return self.visits[begin:]
+            for grant in grants:
+                self.shell.now_ms += 10
+                self.fetch(grant)
+        raise AssertionError(f"it goes on and on: {self.visits[-8:]}")
+
+    def fetch(self, grant: Grant) -> None:
+        self.visits.append(grant.uri)
+        target = self.redirects.get(grant.uri)
+        if grant.uri in self.once and self.visits.count(grant.uri) > 1:
+            target = None
+        if target is not None:
+            self.shell.schedule("crawl", offer(grant, target))
+        elif found := self.links.get(grant.uri):
+            path, source = grant.candidate.path + "L", grant.source
+            links = [candidate(uri, via=grant.uri, path=path, source=source) for uri in found]
+            self.shell.schedule("crawl", *links)
+        if self.restarts:
+            self.shell.restart()
+        self.shell.finish(report(grant, 200 if target is None else 301))
+
+
+def offer(grant: Grant, target: str) -> Candidate:
+    """What a fetcher offers for the target of a redirect."""
+    path = grant.candidate.path + "R"
+    return candidate(target, via=grant.uri, path=path, source=grant.source, redirects=grant.redirects)
+
+
+def report(grant: Grant, status: int) -> Report:
+    return Report(grant.token, fetch_status=status, digest=f"sha1:{grant.uri}", etag=f'"{grant.uri}"')
+
+
+SPELLINGS = {
+    "strip-www": (settings(("strip-www",)), [f"{SITE}/about", f"{WWW}/about"]),
+    "to the bare host": (settings(("strip-www",)), [f"{WWW}/about", f"{SITE}/about"]),
+    "http to https": (settings(rewrites=TO_HTTP), [f"{SITE}/a", f"{SAFE}/a"]),
+    "lower-case": (settings(("lower-case",)), [f"{SITE}/About", f"{SITE}/about"]),
+    "a session": (
+        settings(("strip-session-ids",)),
+        [f"{SITE}/a", f"{SITE}/a;jsessionid={'0' * 32}"],
+    ),
+    "fix-query": (settings(("fix-query",)), [f"{SITE}/a?x=1&", f"{SITE}/a?x=1"]),
+    "slashes": (settings(("strip-extra-slashes",)), [f"{SITE}//a", f"{SITE}/a"]),
+    "three in a row": (
+        settings(("heritrix",), TO_HTTP),
+        [
+            f"{SITE}/About",
+            f"{SAFE}/About",
+            "https://www.site.example/About",
+            "https://www.site.example/about",
+        ],
+    ),
+    "another page between them": (
+        settings(("strip-www",)),
+        [f"{SITE}/about", f"{SITE}/consent?to=about", f"{WWW}/about"],
+    ),
+}
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "restarts"])
+@pytest.mark.parametrize(("chosen", "chain"), SPELLINGS.values(), ids=SPELLINGS)
+def test_a_page_that_redirects_to_a_spelling_of_itself_is_fetched(
+    chosen: CrawlSettings, chain: list[str], restarts: bool
+) -> None:
+    """2.4/redirect: whichever rule makes them the same, and over several redirects."""
+    web = Web(dict(pairwise(chain)), restarts=restarts)
+    assert web.crawl(chosen, chain[0]) == chain
+    assert [row.uri for row in web.shell.outcomes("crawl")] == chain
+    assert web.shell.count("crawl", "discovered_count") == (2 if "consent" in str(chain) else 1)
+    assert web.shell.state("crawl") is CrawlState.FINISHED
+
+
+def test_a_whole_site_that_redirects_to_its_www_is_fetched() -> None:
+    names = ("", "about", "news", "contact")
+    web = Web(
+        {f"{SITE}/{name}": f"{WWW}/{name}" for name in names},
+        {f"{WWW}/": tuple(f"{SITE}/{name}" for name in names)},
+    )
+    fetched = web.crawl(settings(("strip-www",)), f"{SITE}/")
+    assert sorted(fetched) == sorted(f"{host}/{name}" for host in (SITE, WWW) for name in names)
+
+
+A, B, C = f"{SITE}/a", f"{WWW}/a", f"{SITE}/c"
+LOOPS = {
+    "two spellings": (("strip-www",), False, {A: B, B: A}, [A, B]),
+    "two spellings, cookies": (("strip-www",), True, {A: B, B: A}, [A, B, A, B]),
+    "to itself": ((), False, {A: A}, [A]),
+    "to itself, cookies": ((), True, {A: A}, [A, A]),
+    "two pages": ((), False, {A: C, C: A}, [A, C]),
+    "three, of two identities": (("strip-www",), False, {A: C, C: B, B: C}, [A, C, B]),
+}
+
+
+@pytest.mark.parametrize(("rules", "cookies", "redirects", "fetched"), LOOPS.values(), ids=LOOPS)
+def test_a_loop_of_redirects_ends(
+    rules: tuple[str, ...], cookies: bool, redirects: dict[str, str], fetched: list[str]
+) -> None:
+    """2.4/redirect: each URI comes once in a chain, or twice with cookies."""
+    web = Web(redirects)
+    assert web.crawl(settings(rules, cookies=cookies), A) == fetched
+    assert web.shell.state("crawl") is CrawlState.FINISHED
+    assert web.shell.count("crawl", "queued_count") == 0
+
+
+def test_a_page_that_wants_its_cookie_back_is_fetched_with_it() -> None:
+    """By a redirect to itself, or over a session in its path, as Java's servlets do."""
+    assert Web({A: A}, once=frozenset({A})).crawl(settings(cookies=True), A) == [A, A]
+    session = f"{A};jsessionid={'0' * 32}"
+    web = Web({A: session, session: A}, once=frozenset({A}))
+    assert web.crawl(settings(("strip-session-ids",), cookies=True), A) == [A, session, A]
+
+
+def test_the_hops_of_redirects_bound_a_chain_of_spellings() -> None:
+    spelled = [f"http://www{number}.site.example/a" for number in range(9)]
+    web = Web(dict(pairwise(spelled)))
+    assert web.crawl(settings(("strip-www",), redirect_hops=4), spelled[0]) == spelled[:5]
+
+
+def test_a_redirect_to_another_page_that_was_seen_fetches_nothing() -> None:
+    pages = {f"{SITE}/{number}": f"{SITE}/login" for number in range(5)}
+    web = Web(pages)
+    fetched = web.crawl(settings(("strip-www",)), *pages)
+    assert Counter(fetched)[f"{SITE}/login"] == 1
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [f"{SITE}/", f"{SAFE}/"],
+        [f"{SITE}/", f"{WWW}/", "https://www.site.example/", "https://www.site.example/home"],
+        [f"{SITE}/{number}" for number in range(6)],
+    ],
+    ids=["http to https", "of 4", "of 6"],
+)
+def test_a_round_fetches_what_its_seeds_redirect_to(chain: list[str]) -> None:
+    web = Web(dict(pairwise(chain)), {chain[-1]: (f"{SITE}/page",)})
+    assert web.crawl(settings(rounds=2), chain[0]) == [*chain, f"{SITE}/page", *chain, *chain]
+
+
+def test_a_round_finds_the_new_links_of_a_page_that_its_seed_redirects_to() -> None:
+    web = Web({f"{SITE}/": f"{SAFE}/"}, {f"{SAFE}/": (f"{SITE}/old",)})
+    chosen = settings(rounds=1, round_interval_ms=60_000)
+    assert web.crawl(chosen, f"{SITE}/") == [f"{SITE}/", f"{SAFE}/", f"{SITE}/old"]
+    web.links = {f"{SAFE}/": (f"{SITE}/old", f"{SITE}/new")}
+    web.shell.now_ms += 60_000
+    assert web.go_on() == [f"{SITE}/", f"{SAFE}/", f"{SITE}/new"]
+
+
+@pytest.mark.parametrize("seeds", [(A, C, f"{SITE}/t"), (f"{SITE}/t", C, A)])
+def test_a_round_fetches_a_target_of_several_seeds_once(seeds: tuple[str, ...]) -> None:
+    web = Web({A: f"{SITE}/t", C: f"{SITE}/t"})
+    assert Counter(web.crawl(settings(rounds=2), *seeds)) == dict.fromkeys(seeds, 3)
+
+
+def test_a_round_goes_through_spellings_too() -> None:
+    web = Web({A: B, B: C})
+    assert web.crawl(settings(("strip-www",), rounds=1), A) == [A, B, C, A, B, C]
+
+
+@pytest.mark.parametrize("length", [2, 3, 5])
+def test_a_forced_refetch_fetches_what_its_uri_redirects_to_once(length: int) -> None:
+    chain = [f"{SITE}/{number}" for number in range(length)]
+    web = Web(dict(pairwise(chain)))
+    web.crawl(settings(rounds=-1, round_interval_ms=10_000_000), chain[0])
+    web.shell.now_ms += 1000
+    again = candidate(chain[0], refetch_before_ms=web.shell.now_ms)
+    assert web.shell.schedule("crawl", again) == [Verdict.QUEUED]
+    assert web.go_on() == chain
+    assert web.shell.schedule("crawl", again) == [Verdict.ALREADY_SEEN]
+    assert web.go_on() == []
+
+
+def test_a_time_ahead_of_the_clock_refetches_a_target_once() -> None:
+    pages = {f"{SITE}/{number}": f"{SITE}/t" for number in range(4)}
+    web = Web(pages)
+    web.crawl(settings(rounds=-1, round_interval_ms=10_000_000), *pages)
+    web.shell.now_ms += 1000
+    later = web.shell.now_ms + 5000
+    for uri in pages:
+        web.shell.schedule("crawl", candidate(uri, refetch_before_ms=later))
+    assert Counter(web.go_on())[f"{SITE}/t"] == 1
+
+
+def test_a_forced_import_fetches_what_its_uris_redirect_to() -> None:
+    web = Web({A: f"{SITE}/d"}, {f"{SITE}/d": (C,)})
+    web.crawl(settings(rounds=-1, round_interval_ms=10_000_000), A)
+    web.shell.now_ms += 1000
+    admin = web.shell.core.administration
+    number = web.shell.do(lambda _, now: admin.begin_import("crawl", True, now))
+    rows = [ImportRow(candidate(uri).record) for uri in (A, C)]
+    web.shell.do(lambda _, now: admin.add_imports("crawl", number, rows, now))
+    web.shell.do(lambda _, now: admin.end_import("crawl", number, now))
+    assert sorted(web.go_on()) == sorted([A, C, f"{SITE}/d"])
+
+
+def waiting(chosen: CrawlSettings, uri: str = A) -> tuple[Shell, Grant]:
+    """A crawl whose only seed is out."""
+    shell = Shell()
+    shell.create("crawl", chosen)
+    shell.launch("crawl", uri)
+    (grant,) = shell.grants()
+    return shell, grant
+
+
+def test_a_lease_has_one_uri_of_its_identity_fetched_however_often_it_is_told() -> None:
+    """Before the report, after it, and after the target's own."""
+    shell, grant = waiting(settings(("strip-www",), rounds=-1, round_interval_ms=10_000_000))
+    first, other = offer(grant, B), offer(grant, "http://www2.site.example/a")
+    assert shell.schedule("crawl", first) == [Verdict.QUEUED]
+    assert shell.schedule("crawl", first, other) == [Verdict.ALREADY_QUEUED] * 2
+    assert shell.grants() == []  # an identity is in one place at a time
+    shell.finish(report(grant, 301))
+    assert shell.schedule("crawl", first, other) == [Verdict.ALREADY_QUEUED] * 2
+    (target,) = shell.grants()
+    assert (target.uri, target.etag, target.last_digest) == (B, "", "")  # those of the page that redirected
+    shell.finish(report(target, 200))
+    assert shell.schedule("crawl", first, other) == [Verdict.ALREADY_SEEN] * 2
+    assert shell.grants() == []
+
+
+def test_a_target_may_be_offered_after_the_report_of_its_source() -> None:
+    shell, grant = waiting(settings(("strip-www",), rounds=-1, round_interval_ms=10_000_000))
+    shell.finish(report(grant, 301))
+    assert shell.schedule("crawl", offer(grant, B), offer(grant, B)) == [
+        Verdict.QUEUED,
+        Verdict.ALREADY_QUEUED,
+    ]
+    assert [each.uri for each in shell.grants()] == [B]
+
+
+@pytest.mark.parametrize("ending", ["released", "deferred"])
+def test_a_target_does_not_outlive_a_lease_that_ends_without_a_final_disposition(ending: str) -> None:
+    """The next lease of its source offers it again."""
+    shell, grant = waiting(settings(("strip-www",)))
+    shell.schedule("crawl", offer(grant, B))
+    told = Report(grant.token, released=True) if ending == "released" else report(grant, -2)
+    shell.finish(told)
+    shell.now_ms += 3_600_000
+    shell.tick()
+    (again,) = shell.grants()
+    assert again.uri == A
+    assert shell.schedule("crawl", offer(again, B)) == [Verdict.QUEUED]
+    shell.finish(report(again, 301))
+    assert [each.uri for each in shell.grants()] == [B]
+
+
+FORGED = {
+    "nothing": lambda told: b"",
+    "another crawl's": lambda told: encode_chain(decode_chain(told, 1, SECRET), 2, SECRET),
+    "another server's": lambda told: encode_chain(decode_chain(told, 1, SECRET), 1, b"other"),
+    "cut": lambda told: told[:-1],
+    "longer": lambda told: told + b"\0",
+    "changed": lambda told: bytes([told[0] ^ 1]) + told[1:],
+    "long": lambda told: b"x" * 10_000,
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_a_chain_that_the_frontier_did_not_make_has_no_effect(forge: Callable[[bytes], bytes]) -> None:
+    shell, grant = waiting(settings(("strip-www",), rounds=-1, round_interval_ms=10_000_000))
+    forged = offer(grant, B)
+    forged = candidate(B, via=A, path="R", redirects=forge(forged.redirects))
+    assert shell.schedule("crawl", forged) == [Verdict.ALREADY_SEEN]
+    shell.finish(report(grant, 301))
+    assert shell.schedule("crawl", forged) == [Verdict.ALREADY_SEEN]
+
+
+def test_only_the_target_of_a_redirect_has_use_for_a_chain() -> None:
+    shell, grant = waiting(settings(("strip-www",)))
+    linked = candidate(B, via=A, path="L", redirects=grant.redirects)
+    assert shell.schedule("crawl", linked) == [Verdict.ALREADY_SEEN]
+
+
+links = st.builds(
+    Link,
+    st.binary(min_size=8, max_size=8),
+    st.binary(min_size=8, max_size=8),
+    st.integers(0, 2**64 - 1),
+)
+chains = st.builds(
+    lambda before_ms, each: Chain(before_ms, tuple(each)),
+    st.integers(0, 2**48),
+    st.lists(links, max_size=MAX_LINKS),
+)
+
+
+@given(chains, st.integers(1, 2**32 - 1), links, st.integers(0, 2**48))
+def test_a_chain_travels_unchanged_and_within_its_bounds(
+    chain: Chain, crawl: int, link: Link, before_ms: int
+) -> None:
+    assert decode_chain(encode_chain(chain, crawl, SECRET), crawl, SECRET) == chain
+    longer = chain.followed_by(link, before_ms)
+    assert longer.links[-1] == link and len(longer.links) <= MAX_LINKS
+    assert longer.same_as(link.fingerprint) == link
+    assert len(encode_chain(longer, crawl, SECRET)) <= 1024
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_chain_are_an_empty_one(data: bytes) -> None:
+    assert decode_chain(data, 1, SECRET) == NO_CHAIN
+
+
+def test_leases_of_a_crawl_are_in_order_whatever_the_servers_start() -> None:
+    assert count_of(0xFFFF_FFFF_0000_0001) < count_of(0x0000_0001_0000_0002)
+
+
+def pages(count: int) -> st.SearchStrategy[dict[str, str]]:
+    spelled = [f"{host}/{number}" for host in (SITE, WWW, SAFE) for number in range(count)]
+    return st.dictionaries(st.sampled_from(spelled), st.sampled_from(spelled))
+
+
+@given(pages(3), st.booleans(), st.booleans(), st.integers(0, 2))
+def test_whatever_redirects_where_each_crawl_ends_and_agrees_with_its_counts(
+    redirects: dict[str, str], cookies: bool, restarts: bool, rounds: int
+) -> None:
+    web = Web(redirects, restarts=restarts)
+    seeds = [f"{SITE}/{number}" for number in range(3)]
+    chosen = settings(("strip-www",), TO_HTTP, cookies=cookies, rounds=rounds)
+    fetched = web.crawl(chosen, *seeds)
+    assert max(Counter(fetched).values(), default=0) <= (rounds + 1) * (4 if cookies else 2) * 3
+    assert web.shell.state("crawl") is CrawlState.FINISHED
+    assert web.shell.count("crawl", "succeeded_count") == len(fetched)
+    assert web.shell.count("crawl", "discovered_count") <= 9
