@@ -50,6 +50,8 @@ ADDRESS_REFUSED = "addressRefused"
 """The remark on a fetch whose host has no address that the crawl allows."""
 
 MAX_PROTOCOL_ERRORS = 2
+MAX_TARGET = 200
+"""The frontier would cut a longer reason."""
 _RETRIED = frozenset(
     (
         FetchStatus.FETCH_STATUS_DOMAIN_UNRESOLVABLE,
@@ -195,6 +197,8 @@ def report(lease: Lease, fetch: Fetch) -> Report:
     response = fetch.response
     if response is None:
         return made
+    if 300 <= response.status < 400:
+        made.reason = _header(response, "Location")[:MAX_TARGET]
     made.body_bytes = len(response.body)
     made.truncation = _truncation(response)
     made.media_type = _header(response, "Content-Type").partition(";")[0].strip().lower()[:256]

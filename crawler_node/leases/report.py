@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -91,13 +92,22 @@ def fetched(
         last_modified=_validator(fetch, "last-modified"),
         # A robots.txt may lie elsewhere; the first exchange was with its own host.
         peer_address=(fetch.hops[0] if fetch.hops else fetch).peer_address or "",
-        reason=_line(fetch.reason) if fetch.status < 0 else "",
+        reason=_line(fetch.reason if fetch.status < 0 else _target(fetch)),
     )
     rest_ms = retry_after_ms(fetch.retry_after, fetch.start_time_ms + fetch.duration_ms)
     if rest_ms is not None:
         report.retry_after_duration.CopyFrom(_duration(min(rest_ms, MAX_RETRY_AFTER_MS)))
     annotate(report, *fetch.annotations, *notes)
     return report
+
+
+def _target(fetch: Fetch) -> str:
+    """Where an answer redirects to, without the origin if it is the same; empty if it does not redirect."""
+    if fetch.redirect_target is None:
+        return ""
+    parts, target = urlsplit(fetch.uri), fetch.redirect_target
+    origin = f"{parts.scheme}://{parts.netloc}"
+    return target.removeprefix(origin) if target.startswith(f"{origin}/") else target
 
 
 def failed(lease: Lease, status: int, toe_number: int, *notes: str, reason: str) -> Report:

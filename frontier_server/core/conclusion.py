@@ -13,6 +13,7 @@ from .operation import Operation
 from .queue import WorkQueue
 from .records import OutcomeRow, PendingUri, SeenRow, decode, encode
 from .rules.disposition import Disposition
+from .rules.outcome_words import is_redirect
 from .rules.revisit import interval_ms
 from .spec.settings import CrawlSettings
 from .store import Family
@@ -43,8 +44,10 @@ class Final(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def why(self) -> str:
-        """Why it failed, for people; empty if it did not, or nobody said."""
-        return "" if self.disposition is Disposition.SUCCEEDED else self.reason or self.report.reason
+        """Why it failed, or where it redirects to, for people; empty otherwise, or if nobody said."""
+        if self.disposition is Disposition.SUCCEEDED and not is_redirect(self.fetch_status):
+            return ""
+        return self.reason or self.report.reason
 
     @property
     def source(self) -> str:

@@ -38,6 +38,22 @@ def test_a_report_says_what_was_fetched_when_and_how_long_it_took() -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        (None, ""),
+        ("http://h/login", "/login"),
+        ("http://h/", "/"),
+        ("https://h/login", "https://h/login"),
+        ("http://h:81/login", "http://h:81/login"),
+        ("http://h.example/", "http://h.example/"),
+    ],
+)
+def test_a_redirect_tells_where_it_leads(target: str | None, told: str) -> None:
+    """Without the origin if that is the same."""
+    assert fetched(lease("http://h/"), page("http://h/", 302, redirect_target=target), 1).reason == told
+
+
+@pytest.mark.parametrize(
     ("truncation", "told"),
     [
         (Truncation.NONE, TRUNCATION_UNSPECIFIED),

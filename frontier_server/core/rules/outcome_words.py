@@ -38,15 +38,23 @@ NOT_MODIFIED = 304
 
 
 def words(fetch_status: int, reason: str = "") -> str:
-    """`fetched (200)`, `answered with an error (404)`, `name not found`, `address refused: …`."""
+    """`fetched (200)`, `redirected to /login (302)`, `name not found`, `address refused: …`.
+
+    The reason of a redirect is its target.
+    """
     if fetch_status >= 400:
         return f"answered with an error ({fetch_status})"
-    if fetch_status >= 300 and fetch_status != NOT_MODIFIED:
-        return f"redirected ({fetch_status})"
+    if is_redirect(fetch_status):
+        return f"redirected{' to ' if reason else ''}{reason} ({fetch_status})"
     if fetch_status > 0:
         return f"fetched ({fetch_status})"
     told = WORDS.get(fetch_status, f"not fetched ({fetch_status})")
     return f"{told}: {reason}" if reason else told
+
+
+def is_redirect(fetch_status: int) -> bool:
+    """Whether a status is that of a redirect: 3xx, but for 304."""
+    return 300 <= fetch_status < 400 and fetch_status != NOT_MODIFIED
 
 
 def is_page(fetch_status: int) -> bool:

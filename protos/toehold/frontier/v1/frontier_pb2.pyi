@@ -1232,8 +1232,9 @@ class Report(_message.Message):
     INVALID_REPORT.
     """
     reason: _builtins.str
-    """Why there is no answer, for people to read: `127.0.0.1 is not public`. Shown
-    with the URI's outcome. Cut after 200 characters.
+    """Why there is no answer, for people to read: `127.0.0.1 is not public`. Of a
+    redirect, where it leads: `/login`. Shown with the URI's outcome. Cut after 200
+    characters.
     """
     traceparent: _builtins.str
     """The lease's `traceparent`, or that of the fetcher's own span that reports it.
