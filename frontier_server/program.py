@@ -25,6 +25,7 @@ from toehold.access.privacy import warn_if_open
 from toehold.access.server_tls import ServerTls
 from toehold.connections import raise_descriptor_limit
 from toehold.extras import advice, lacking
+from toehold.grpc_log import leave_out_callers_doings
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.options.command import Program
 from toehold.options.variables import long_name, settable, source_of, variable_used
@@ -38,7 +39,6 @@ from .core.errors import OtherFormat, StoreCorrupt
 from .core.store import StoreDamaged, StoreFailed
 from .data_directory import open_data, open_data_unchanged
 from .descriptors import MIN_DESCRIPTORS
-from .grpc_log import leave_out_callers_doings
 from .listening import CannotListen
 from .log_check import CannotKeep
 from .service import core_kind, version

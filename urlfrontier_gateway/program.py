@@ -17,6 +17,7 @@ from toehold import logs
 from toehold.access.privacy import warn_if_open
 from toehold.addresses import Address, parsed_address
 from toehold.connections import raise_descriptor_limit
+from toehold.grpc_log import leave_out_callers_doings
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.open_services import add_open_services
 from toehold_client.cli.credential_options import credential_options
@@ -142,6 +143,7 @@ def main(**given: Any) -> None:
             "use a loopback address such as 127.0.0.1, or --insecure on a network that you trust",
             param_hint="--listen",
         )
+    leave_out_callers_doings()
     raise_descriptor_limit()
     try:
         credentials = Credentials(**{name: given[name] for name in VARIABLES})

@@ -1,10 +1,12 @@
 """Access to a node: its TLS, its callers, and the token that a supervisor shares with its processes."""
 
-import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from hmac import compare_digest
+from typing import Any, TypeAlias
 
 import grpc
 import structlog
@@ -15,6 +17,8 @@ from toehold.access.denials import AccessDenied, DenialRate, Unauthenticated
 from toehold.access.server_tls import ServerTls
 from toehold.access.shown import Shown, shown_by
 from toehold.access.tokens import token_in
+
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 log = structlog.get_logger()
 
@@ -33,23 +37,24 @@ class Access:
         self._tls = tls
         self._callers = callers
         self._token = token
-        self._lock = threading.Lock()
         self._rate = DenialRate()
         self._open: Counter[str] = Counter()  # calls by caller
 
-    def add_port(self, server: grpc.Server, address: str) -> int:
+    def add_port(self, server: grpc.aio.Server, address: str) -> int:
         """Lets a server listen on an address; the port. Raises RuntimeError if it cannot."""
         if self._tls is None:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, self._tls.credentials())
 
-    def check(self, method: str, context: grpc.ServicerContext) -> None:
-        """Raises AccessDenied for a call of an RPC, by its full name, that its caller may not make, and
-        CallerLimit if it has too many open."""
+    @contextmanager
+    def entered(self, method: str, context: Context) -> Iterator[None]:
+        """Within it a call of an RPC, by its full name, is served. Raises AccessDenied for one that its
+        caller may not make, and CallerLimit if it has too many open."""
         shown = shown_by(context.invocation_metadata(), context.auth_context())
         if self._token and not compare_digest(token_in(shown.authorization).encode(), self._token.encode()):
             raise Unauthenticated("TOKEN_UNKNOWN", "only its supervisor may ask a process of a node")
         if self._callers is None:
+            yield
             return
         try:
             caller = self._identified(self._callers, shown)
@@ -58,22 +63,13 @@ class Access:
         except AccessDenied as denial:
             self._tell(denial, context.peer())
             raise
-        self._count(caller, context)
-
-    def _count(self, caller: Caller, context: grpc.ServicerContext) -> None:
-        """Counts a call until it ends."""
         name = caller.name
-        with self._lock:
-            if caller.max_calls is not None and self._open[name] >= caller.max_calls:
-                raise CallerLimit(
-                    f"caller {name!r} may have {caller.max_calls} calls open at once; try later"
-                )
-            self._open[name] += 1
-        if not context.add_callback(lambda: self._ended(name)):  # it has ended already
-            self._ended(name)
-
-    def _ended(self, name: str) -> None:
-        with self._lock:
+        if caller.max_calls is not None and self._open[name] >= caller.max_calls:
+            raise CallerLimit(f"caller {name!r} may have {caller.max_calls} calls open at once; try later")
+        self._open[name] += 1
+        try:
+            yield
+        finally:
             self._open[name] -= 1
             if not self._open[name]:
                 del self._open[name]
@@ -86,10 +82,9 @@ class Access:
             )
 
     def _identified(self, callers: Callers, shown: Shown) -> Caller:
-        with self._lock:
-            try:
-                if callers.reload_if_changed():
-                    log.info("callers_reloaded", callers=len(callers))
-            except CallersInvalid as problem:
-                log.error("callers_unusable", problem=str(problem), advice="the callers stay as they were")
+        try:
+            if callers.reload_if_changed():
+                log.info("callers_reloaded", callers=len(callers))
+        except CallersInvalid as problem:
+            log.error("callers_unusable", problem=str(problem), advice="the callers stay as they were")
         return callers.identified(shown, datetime.now(UTC))

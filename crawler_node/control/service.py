@@ -1,38 +1,57 @@
 """NodeService over gRPC, with health and reflection: decodes, asks the control handler,
 encodes. It decides nothing."""
 
+from __future__ import annotations
+
+import asyncio
 import socket
-import typing
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import NoReturn, TypeVar
+from contextvars import copy_context
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 import structlog
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2, status_pb2
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from structlog.contextvars import bound_contextvars
 
 from toehold.access.denials import AccessDenied, PermissionDenied
 from toehold.addresses import Address, parsed_address
 from toehold.connections import connection_options, descriptor_limit
-from toehold.node.v1 import node_pb2, node_pb2_grpc
-from toehold.reflection import SERVICES as REFLECTION_SERVICES
-from toehold.reflection import add_reflection
+from toehold.grpc_log import leave_out_callers_doings
+from toehold.node.v1 import node_pb2
+from toehold.open_services import (
+    HURRIED_S,
+    MAX_RECEIVING,
+    MAX_REQUEST_BYTES,
+    Health,
+    NotServed,
+    NotThisCall,
+    TooLarge,
+    TooMany,
+    add_open_services,
+    received,
+)
+from toehold.receiving import Places
+from toehold.request_ids import given_request_id
 
-from .access import Access, CallerLimit
-from .guarded import MAX_REQUEST_BYTES, Guarded, keep_log_clean
+from .access import Access, CallerLimit, Context
 from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker
-from .watches import TooManyWatches, Watches
 
-MAX_CALLS, MAX_OTHER_CALLS = 16, 4
-"""The most calls of NodeService that are worked on at a time, and of health, and of reflection."""
+MAX_CALLS = 16
+"""The most calls of NodeService that are worked on at a time."""
 
 MAX_CONNECTIONS, MAX_CALLS_OF_CONNECTION = 64, 32
 """A node's callers are operators and its supervisor; its descriptors are for the pages that it fetches."""
 
 _SHARE = 8  # of the descriptors, connections take at most one in so many
 
+RETRY_MS = 1_000
+
+_METHODS = node_pb2.DESCRIPTOR.services_by_name["NodeService"].methods
 SERVICE = node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
 
 _CODES: dict[type[ControlRefusal], grpc.StatusCode] = {
@@ -72,34 +91,44 @@ def listen_address(
 
 
 class NodeServer:
-    """Serves a control handler. `start` it; `stop` ends it at once."""
+    """Serves a control handler, by an event loop in its own thread. `start` it; `stop` ends it at once."""
 
     def __init__(self, access: Access | None = None) -> None:
         self._access = access or Access()
         self._calls = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="service")
-        self._health_calls = ThreadPoolExecutor(MAX_OTHER_CALLS, thread_name_prefix="health")
-        self._reflection_calls = ThreadPoolExecutor(MAX_OTHER_CALLS, thread_name_prefix="reflection")
-        self._watches = Watches()
-        connections = min(MAX_CONNECTIONS, descriptor_limit() // _SHARE)
-        self._server = grpc.server(
-            self._calls,
-            options=[
-                ("grpc.so_reuseport", 0),
-                *connection_options(connections, MAX_CALLS_OF_CONNECTION),
-                # Longer messages are refused unread; those between the two limits here, with a reason.
-                ("grpc.max_receive_message_length", 2 * MAX_REQUEST_BYTES),
-            ],
-        )
-        self._health = health.HealthServicer()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="service", daemon=True)
+        self._thread.start()
+        self._server = self._within(self._new_server())
+        self._health: Health | None = None
         self.address = ""
         """Where it listens, HOST:PORT; empty before `bind`."""
         self.told_address = ""
         """The address to tell others."""
 
+    def _within(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """The result of work that the loop does."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _new_server(self) -> grpc.aio.Server:
+        connections = min(MAX_CONNECTIONS, descriptor_limit() // _SHARE)
+        return grpc.aio.server(
+            options=[
+                ("grpc.so_reuseport", 0),
+                *connection_options(connections, MAX_CALLS_OF_CONNECTION),
+                # Longer messages are refused unread; those between the two limits here, with a reason.
+                ("grpc.max_receive_message_length", 2 * MAX_REQUEST_BYTES),
+            ]
+        )
+
     def bind(self, address: Address) -> None:
         """Takes an address; port 0 takes a free one. Raises CannotListen."""
+
+        async def bound() -> int:
+            return self._access.add_port(self._server, str(address))
+
         try:
-            port = self._access.add_port(self._server, str(address))
+            port = self._within(bound())
         except RuntimeError as error:
             raise CannotListen(
                 f"cannot listen on {address}: the port is taken, or the address is not this machine's"
@@ -110,22 +139,14 @@ class NodeServer:
 
     def start(self, handler: ControlHandler) -> None:
         """Begins to answer. Health does not tell yet that the node serves."""
-        keep_log_clean()
-        guarded: typing.Any = Guarded(
-            self._server,
-            lambda wrong, context: _abort(BadValue(wrong), context),
-            self._admit,
-            {
-                health.SERVICE_NAME: self._health_calls,
-                **dict.fromkeys(REFLECTION_SERVICES, self._reflection_calls),
-            },
-            self._admit_watch,
-        )
-        node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(handler), guarded)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
-        add_reflection(guarded, (SERVICE, health.SERVICE_NAME), asynchronous=False)
-        self._tell(False)
-        self._server.start()
+        leave_out_callers_doings()
+        self._within(self._started(handler))
+
+    async def _started(self, handler: ControlHandler) -> None:
+        self._health = add_open_services(self._server, (SERVICE,), _refuse)
+        self._health.tell(False)
+        self._add(_Service(handler))
+        await self._server.start()
 
     def serving(self) -> None:
         """Makes health tell that the node fetches."""
@@ -135,79 +156,84 @@ class NodeServer:
         """Makes health tell that the node drains."""
         self._tell(False)
 
+    def _tell(self, serves: bool) -> None:
+        if self._health is not None:
+            self._loop.call_soon_threadsafe(self._health.tell, serves)
+
     def stop(self) -> None:
         """Ends the server and its running calls."""
-        self._server.stop(None).wait()
-        for pool in (self._calls, self._health_calls, self._reflection_calls):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._within(self._server.stop(None))
+        self._calls.shutdown(wait=False, cancel_futures=True)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
-    def _admit(self, method: str, context: grpc.ServicerContext) -> None:
-        try:
-            self._access.check(method, context)
-        except AccessDenied as denial:
-            known = isinstance(denial, PermissionDenied)
-            code = grpc.StatusCode.PERMISSION_DENIED if known else grpc.StatusCode.UNAUTHENTICATED
-            _refuse(code, denial.reason, str(denial), context)
-        except CallerLimit as limit:
-            _refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, limit.reason, str(limit), context, limit.retry_ms)
+    def _add(self, service: _Service) -> None:
+        """Lets the server serve NodeService."""
+        places = Places(MAX_RECEIVING, HURRIED_S)
+        handlers: dict[str, Any] = {
+            method.name: self._handler(
+                method.name, getattr(service, method.name), GetMessageClass(method.input_type), places
+            )
+            for method in _METHODS
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        self._server.add_registered_method_handlers(SERVICE, handlers)
 
-    def _admit_watch(self, context: grpc.ServicerContext) -> None:
-        try:
-            self._watches.admit(context)
-        except TooManyWatches as full:
-            _refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, full.reason, str(full), context, full.retry_ms)
+    def _handler(
+        self, name: str, answer: Callable[[Any], Message], kind: type[Message], places: Places
+    ) -> Any:
+        """gRPC's handler of a call. It is given a stream, which on the wire looks the same as one message: so
+        it refuses a caller without waiting for the message, which might never come."""
 
-    def _tell(self, serving: bool) -> None:
-        answer = health_pb2.HealthCheckResponse
-        for name in ("", SERVICE):
-            self._health.set(name, answer.SERVING if serving else answer.NOT_SERVING)
+        async def served(_: AsyncIterator[bytes], context: Context) -> bytes:
+            request_id = given_request_id(context.invocation_metadata())
+            with bound_contextvars(method=name, request_id=request_id):
+                try:
+                    with self._access.entered(f"{SERVICE}/{name}", context):
+                        request = await received(places, kind.FromString, context)
+                        if request is None:
+                            raise BadValue("the call ended without a message; it must send one")
+                        answered = self._loop.run_in_executor(
+                            self._calls, copy_context().run, answer, request
+                        )
+                        return (await answered).SerializeToString()
+                except (AccessDenied, CallerLimit, ControlRefusal, NotServed) as problem:
+                    await _refuse(context, problem)
+
+        return grpc.stream_unary_rpc_method_handler(served)
 
 
-class _Service(node_pb2_grpc.NodeServiceServicer):
+class _Service:
+    """NodeService's calls. Each may take some time."""
+
     def __init__(self, handler: ControlHandler) -> None:
         self._handler = handler
 
-    def GetPool(
-        self, request: node_pb2.GetPoolRequest, context: grpc.ServicerContext
-    ) -> node_pb2.GetPoolResponse:
+    def GetPool(self, _: node_pb2.GetPoolRequest) -> node_pb2.GetPoolResponse:
         return self._handler.get_pool()
 
-    def SetPoolSize(
-        self, request: node_pb2.SetPoolSizeRequest, context: grpc.ServicerContext
-    ) -> node_pb2.SetPoolSizeResponse:
-        _answered(lambda: self._handler.set_pool_size(request.size), context)
+    def SetPoolSize(self, request: node_pb2.SetPoolSizeRequest) -> node_pb2.SetPoolSizeResponse:
+        self._handler.set_pool_size(request.size)
         return node_pb2.SetPoolSizeResponse()
 
-    def ListToes(
-        self, request: node_pb2.ListToesRequest, context: grpc.ServicerContext
-    ) -> node_pb2.ListToesResponse:
+    def ListToes(self, request: node_pb2.ListToesRequest) -> node_pb2.ListToesResponse:
         return node_pb2.ListToesResponse(toes=self._handler.list_toes(request.stacks))
 
-    def KillToe(
-        self, request: node_pb2.KillToeRequest, context: grpc.ServicerContext
-    ) -> node_pb2.KillToeResponse:
-        _answered(lambda: self._handler.kill_toe(request.worker, request.serial, request.replace), context)
+    def KillToe(self, request: node_pb2.KillToeRequest) -> node_pb2.KillToeResponse:
+        self._handler.kill_toe(request.worker, request.serial, request.replace)
         return node_pb2.KillToeResponse()
 
-    def Drain(self, request: node_pb2.DrainRequest, context: grpc.ServicerContext) -> node_pb2.DrainResponse:
-        _answered(self._handler.drain, context)
+    def Drain(self, _: node_pb2.DrainRequest) -> node_pb2.DrainResponse:
+        self._handler.drain()
         return node_pb2.DrainResponse()
 
 
-def _answered(act: Callable[[], _T], context: grpc.ServicerContext) -> _T:
-    try:
-        return act()
-    except ControlRefusal as refusal:
-        _abort(refusal, context)
-
-
-def _abort(refusal: ControlRefusal, context: grpc.ServicerContext) -> NoReturn:
-    _refuse(_CODES[type(refusal)], refusal.reason, str(refusal), context)
-
-
-def _refuse(
-    code: grpc.StatusCode, reason: str, message: str, context: grpc.ServicerContext, retry_ms: int = 0
+async def _refuse(
+    context: Context, problem: AccessDenied | CallerLimit | ControlRefusal | NotServed
 ) -> NoReturn:
+    """Ends a call with the status of a refusal."""
+    code, reason, retry_ms = _status_of(problem)
     request_id = structlog.contextvars.get_contextvars().get("request_id", "")
     details: list[Message] = [
         error_details_pb2.ErrorInfo(reason=reason, domain="toehold"),
@@ -217,8 +243,29 @@ def _refuse(
         hint = error_details_pb2.RetryInfo()
         hint.retry_delay.FromMilliseconds(retry_ms)
         details.append(hint)
-    rich = status_pb2.Status(code=code.value[0], message=message)
+    rich = status_pb2.Status(code=code.value[0], message=str(problem))
     for detail in details:
         rich.details.add().Pack(detail)
-    context.set_trailing_metadata((("grpc-status-details-bin", rich.SerializeToString()),))
-    context.abort(code, message)
+    await context.abort(code, str(problem), (("grpc-status-details-bin", rich.SerializeToString()),))
+    raise AssertionError("gRPC's abort raises")
+
+
+def _status_of(
+    problem: AccessDenied | CallerLimit | ControlRefusal | NotServed,
+) -> tuple[grpc.StatusCode, str, int]:
+    """Code, reason, and after how long to try again."""
+    match problem:
+        case PermissionDenied():
+            return grpc.StatusCode.PERMISSION_DENIED, problem.reason, 0
+        case AccessDenied():
+            return grpc.StatusCode.UNAUTHENTICATED, problem.reason, 0
+        case CallerLimit():
+            return grpc.StatusCode.RESOURCE_EXHAUSTED, problem.reason, problem.retry_ms
+        case ControlRefusal():
+            return _CODES[type(problem)], problem.reason, 0
+        case TooMany():
+            return problem.code, "OVERLOADED", RETRY_MS
+        case TooLarge() | NotThisCall():
+            return grpc.StatusCode.INVALID_ARGUMENT, BadValue.reason, 0
+        case _:
+            return problem.code, "", 0

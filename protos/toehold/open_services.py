@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
@@ -201,7 +202,7 @@ class _Doors:
         await told.watch(await self._asked(context), context)
 
     async def _asked(self, context: Context) -> health_pb2.HealthCheckRequest:
-        asked = await self._received(health_pb2.HealthCheckRequest.FromString, context)
+        asked = await received(self._receiving, health_pb2.HealthCheckRequest.FromString, context)
         return health_pb2.HealthCheckRequest() if asked is None else asked
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
@@ -209,10 +210,12 @@ class _Doors:
         self._add(service, {name: self._talking(handler) for name, handler in handlers.items()})
 
     def _talking(self, handler: Any) -> Any:
+        receive = partial(received, self._receiving)
+
         async def talk(_: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
             async def decoded() -> AsyncIterator[Any]:
                 decode = handler.request_deserializer
-                while (message := await self._served(self._received(decode, context), context)) is not None:
+                while (message := await self._served(receive(decode, context), context)) is not None:
                     yield message
 
             async for answer in handler.stream_stream(decoded(), context):
@@ -230,21 +233,22 @@ class _Doors:
         except NotServed as problem:
             return await self._refuse(context, problem)
 
-    async def _received(self, decode: Callable[[bytes], _T], context: Context) -> _T | None:
-        """The next message; None at the end. Raises NotServed."""
-        try:
-            async with self._receiving.one(context.peer, RECEIVE_S):
-                data: Any = await context.read()
-                size = len(data) if isinstance(data, bytes) else 0
-                if size > MAX_REQUEST_BYTES:
-                    data = None  # a refusal's traceback keeps this frame for long
-        except TimeoutError:
-            raise TooMany(
-                f"the request did not arrive within {RECEIVE_S:g} s; it is slow, or too many arrive"
-            ) from None
-        if size > MAX_REQUEST_BYTES:
-            raise TooLarge(f"a message must have at most {MAX_REQUEST_BYTES} bytes, got {size}")
-        try:
-            return decode(data) if isinstance(data, bytes) else None
-        except DecodeError:
-            raise NotThisCall("the request is not a message of this call") from None
+
+async def received(places: Places, decode: Callable[[bytes], _T], context: Context) -> _T | None:
+    """The next message of a call, which is a short one; None at the end. Raises NotServed."""
+    try:
+        async with places.one(context.peer, RECEIVE_S):
+            data: Any = await context.read()
+            size = len(data) if isinstance(data, bytes) else 0
+            if size > MAX_REQUEST_BYTES:
+                data = None  # a refusal's traceback keeps this frame for long
+    except TimeoutError:
+        raise TooMany(
+            f"the request did not arrive within {RECEIVE_S:g} s; it is slow, or too many arrive"
+        ) from None
+    if size > MAX_REQUEST_BYTES:
+        raise TooLarge(f"a message must have at most {MAX_REQUEST_BYTES} bytes, got {size}")
+    try:
+        return decode(data) if isinstance(data, bytes) else None
+    except DecodeError:
+        raise NotThisCall("the request is not a message of this call") from None

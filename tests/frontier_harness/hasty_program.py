@@ -6,7 +6,6 @@ import importlib
 import resource
 import sys
 
-from crawler_node.control import watches
 from toehold import connections, open_services
 
 HANDSHAKE_S, IDLE_S = 1.0, 2.0
@@ -16,5 +15,5 @@ if __name__ == "__main__":
     module, limit, *flags = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(limit), int(limit)))
     connections.HANDSHAKE_S, connections.IDLE_S = HANDSHAKE_S, IDLE_S
-    open_services.MAX_WATCHES = watches.MAX_WATCHES = WATCHES
+    open_services.MAX_WATCHES = WATCHES
     importlib.import_module(module).main(flags)

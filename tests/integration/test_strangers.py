@@ -109,7 +109,7 @@ def gateway(folder: Path) -> Iterator[Program]:
 PROGRAMS: dict[str, Callable[[Path], Any]] = {"frontier": frontier, "gateway": gateway, "node": node}
 
 
-@pytest.fixture(params=["frontier", "gateway"])
+@pytest.fixture(params=PROGRAMS)
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Program]:
     with PROGRAMS[request.param](tmp_path) as made:
         yield made

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from frontier_server.grpc_log import LOGGER, leave_out_callers_doings
+from toehold.grpc_log import LOGGER, leave_out_callers_doings
 
 
 @pytest.fixture
