@@ -78,8 +78,7 @@ async def test_who_leaves_just_as_it_gets_a_place_gives_it_on() -> None:
     waiting = [senders.send(name) for name in ("a1", "a2", "b1")]
     await asyncio.sleep(0)
     senders._ends["a1"].set()
-    while not waiting[0].done():
-        await asyncio.sleep(0)
+    await asyncio.wait(waiting[:1])
     waiting[1].cancel()
     await soon(lambda: senders.got[-1] == "b1")
     await senders.arrive("b1")
