@@ -173,16 +173,16 @@ def test_kinds_that_no_crawl_can_have_are_refused(kinds: Kinds, problem: str) ->
 @pytest.mark.parametrize("crawl", [None, "spiders"])
 def test_explain_and_the_line_on_speed_name_the_kind_that_is_missing(crawl: str | None) -> None:
     shell = frontier(spiders="scrapy")
-    missing = "no fetcher of kind scrapy has asked for leases since the server started"
+    missing = "No fetcher of kind scrapy has asked for leases since the server started"
     ask(shell, crawl=crawl)  # a node asks in vain
-    assert told(shell) == [missing, f"due now, but {missing}: start one"]
+    assert told(shell) == [missing, f"due now, but n{missing[1:]}: start one"]
     assert ask(shell, "scrapy", node="spider", crawl=crawl).grants
     assert missing not in told(shell)
     shell.now_ms += 3 * 60_000
     shell.tick()
     ask(shell, crawl=crawl)
     assert told(shell) == [
-        "no fetcher of kind scrapy asks for leases (last asked 3 min ago)",
+        "No fetcher of kind scrapy asks for leases (last asked 3 min ago)",
         "due now, but no fetcher of kind scrapy has asked for leases for 3 min: start one",
     ]
 
