@@ -54,9 +54,15 @@ class Exchange:
             self._schedules -= 1
 
     async def finished(
-        self, reports: Sequence[Report], node: str, session: str, speaks_for: Callable[[str], bool] = anybody
+        self,
+        reports: Sequence[Report],
+        node: str,
+        session: str,
+        speaks_for: Callable[[str], bool] = anybody,
+        bound: bool = False,
     ) -> list[ReportResult]:
-        """Apply a batch of reports, in slices. Its caller may end the leases of the nodes it `speaks_for`."""
+        """Apply a batch of reports, in slices. Its caller may end the leases of the nodes it `speaks_for`; if
+        it is `bound`, it may act on some crawls only."""
         results: list[ReportResult] = []
         mark = 0
         for part in _report_slices(reports):
@@ -64,7 +70,7 @@ class Exchange:
             def operation(
                 core: Core, now_ms: int, part: Sequence[Report] = part
             ) -> tuple[list[ReportResult], Changes]:
-                return core.frontier.finished(part, node, session, now_ms, speaks_for)
+                return core.frontier.finished(part, node, session, now_ms, speaks_for, bound)
 
             answer, mark = await self.runner.apply(operation)
             results.extend(answer)
@@ -81,6 +87,7 @@ class Exchange:
         crawl: str | None,
         wait_s: float,
         on_try: Callable[[], None] | None = None,
+        bound: bool = False,
     ) -> NextAnswer:
         """Wait for leases. Returns them, or the reason why there are none when the wait is over.
 
@@ -95,7 +102,7 @@ class Exchange:
                 on_try()
             with self.runner.waiting.one((crawl, want.kinds)) as waiter:
                 answer, mark = await self.runner.apply(
-                    lambda core, now_ms: core.frontier.next(node, session, want, crawl, now_ms)
+                    lambda core, now_ms: core.frontier.next(node, session, want, crawl, now_ms, bound)
                 )
                 if answer.grants:
                     return await self._granted(answer, mark)

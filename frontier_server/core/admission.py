@@ -191,7 +191,9 @@ class Admission:
         key = wanted.site.robots_key
         known = self._rules.get(key)
         if known is None or known[0] is not wanted.settings:
-            rules = self._robots.valid_rules(self._op.tx, key, wanted.settings, self._op.now_ms)
+            crawl = self._crawl
+            its = self._robots.key_for(self._op.tx, key, crawl.number, crawl.state_row.bound)
+            rules = self._robots.valid_rules(self._op.tx, its, wanted.settings, self._op.now_ms)
             light = rules if rules is not None and rules.weight <= LIGHT_RULES else None
             known = self._rules[key] = wanted.settings, light
         return known[1] is not None and not known[1].allows(wanted.text[len(wanted.origin.name) :])

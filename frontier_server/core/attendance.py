@@ -24,6 +24,13 @@ def join(op: Operation, crawl: Crawl, node: str, session: str) -> None:
     op.event(crawl, "node_joined", node=node, session=session)
 
 
+def note_bound(op: Operation, crawl: Crawl) -> None:
+    """Note that a caller who may act on some crawls only fetches for a crawl."""
+    if not crawl.state_row.bound:
+        crawl.state_row.bound = True
+        op.put_state(crawl)
+
+
 def reconcile(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
     """Note which nodes have left a crawl. A held crawl waits until it is released."""
     if crawl.held:

@@ -72,9 +72,12 @@ class Frontier:
         return verdicts, self._shard.end(op)
 
     def next(
-        self, node: str, session: str, want: Want, name: str | None, now_ms: int
+        self, node: str, session: str, want: Want, name: str | None, now_ms: int, bound: bool = False
     ) -> tuple[NextAnswer, Changes]:
-        """Lease URIs to a node, from one crawl or from any running crawl."""
+        """Lease URIs to a node, from one crawl or from any running crawl.
+
+        Its caller is `bound` if it may act on some crawls only: what it says of hosts counts for them alone.
+        """
         self._check_node(node, session)
         _check_want(want, name)
         crawl = self._shard.registry.named(name) if name else None
@@ -89,10 +92,10 @@ class Frontier:
             crawl.asked.note(node, want.kinds, op.now_ms)
             if not serves(want.kinds, crawl.kind):
                 return NextAnswer([], EmptyReason.OTHER_FETCHER), self._shard.end(op)
-            grants, again = self._dispatcher.lease(op, crawl, Asker(node, session), want)
+            grants, again = self._dispatcher.lease(op, crawl, Asker(node, session, bound), want)
             reason = None if grants else empty_reason(crawl)
             return NextAnswer(grants, reason, again and not grants), self._shard.end(op)
-        return self._next_of_any(op, Asker(node, session), want), self._shard.end(op)
+        return self._next_of_any(op, Asker(node, session, bound), want), self._shard.end(op)
 
     def _next_of_any(self, op: Operation, asker: Asker, want: Want) -> NextAnswer:
         self._shard.registry.asked_of_any.note(asker.node, want.kinds, op.now_ms)
@@ -157,15 +160,17 @@ class Frontier:
         session: str,
         now_ms: int,
         speaks_for: Callable[[str], bool] = anybody,
+        bound: bool = False,
     ) -> tuple[list[ReportResult], Changes]:
         """Apply reports, if their caller `speaks_for` the nodes whose leases they end.
 
-        The caller slices batches.
+        `bound` is as in `next`. The caller slices batches.
         """
         self._check_node(node, session)
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
-        return [self._reports.finished(op, report, speaks_for) for report in received], self._shard.end(op)
+        results = [self._reports.finished(op, report, speaks_for, bound) for report in received]
+        return results, self._shard.end(op)
 
     def take_back(self, tokens: Sequence[bytes], now_ms: int) -> tuple[None, Changes]:
         """Release leases whose caller disconnected before it received them."""

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from . import keys
+from .attendance import note_bound
 from .model import Grant
 from .queue import QueueEvent, QueueState
 from .records import LeaseRow, SeenRow, decode
@@ -17,6 +18,7 @@ class Asker(NamedTuple):
 
     node: str
     session: str
+    bound: bool = False  # whether its caller may act on some crawls only
 
 
 class Granting:
@@ -36,6 +38,7 @@ class Granting:
             fingerprint=pending.fingerprint,
             attempt=pending.attempts + 1,
             lease_ms=turn.op.now_ms,
+            bound=asker.bound,
         )
         return self._grant(turn, row, turn.head.uri.uri, _last_visit(turn))
 
@@ -53,6 +56,7 @@ class Granting:
             fingerprint=crawl.places.of_host(uri.host),
             attempt=attempt,
             lease_ms=turn.op.now_ms,
+            bound=asker.bound,
             scheme=uri.scheme,
             authority=uri.authority,
         )
@@ -60,6 +64,8 @@ class Granting:
 
     def _grant(self, turn: Turn, row: LeaseRow, address: str, visit: SeenRow) -> Grant:
         op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
+        if row.bound:
+            note_bound(op, crawl)
         lease = self._shard.ledger.begin(op, crawl, queue, head, turn.host, turn.groups, row)
         if head.settings.politeness.max_parallel > 1:
             self._rest_between_starts(turn)
@@ -91,13 +97,16 @@ class Granting:
 
         The length of the rest depends on the last fetch; until the first one ends, the shortest rest applies.
         """
-        op, row = turn.op, turn.host.row
-        settings = turn.head.settings
-        crawl_delay_ms = self._shard.robots.crawl_delay_ms(op.tx, turn.site.robots_key, settings)
+        op, crawl, row = turn.op, turn.crawl, turn.host.row
+        settings, hosts = turn.head.settings, self._shard.hosts
         row.start_ms = op.now_ms
-        rest = rest_after(row.duration_ms, crawl_delay_ms, settings.politeness, row.strain)
+        shared, own = self._shard.crawl_delays(op.tx, crawl, turn.site.robots_key, settings)
+        rest = rest_after(row.duration_ms, shared, settings.politeness, row.strain)
         row.next_allowed_ms, row.rest_reason = op.now_ms + rest.ms, rest.reason
-        self._shard.hosts.put(op.tx, turn.host)
+        hosts.put(op.tx, turn.host)
+        if own > shared:
+            rest = rest_after(row.duration_ms, own, settings.politeness, row.strain)
+            hosts.rest_alone(op.tx, crawl, turn.head.uri.host, turn.host, op.now_ms + rest.ms, rest.reason)
 
 
 _NEVER = SeenRow(b"")

@@ -41,7 +41,7 @@ class Group(NamedTuple):
     host: Host
     max_parallel: int
     min_gap_ms: int
-    message: str
+    message: str  # empty for a host that rests for a crawl alone; its row has the reason
 
 
 class Hosts:
@@ -79,9 +79,28 @@ class Hosts:
         """An authority that rests before a retry, in a queue shared by several hosts."""
         return self.get(tx, f"{crawl.number}\0authority\0{scheme}://{authority}")
 
+    def own_rest(self, tx: Transaction, crawl: Crawl, name: str) -> Host:
+        """How long a host rests for a crawl alone, beyond the rest that all crawls keep: its caller says that
+        the host asks for that, and may act on some crawls only."""
+        return self.get(tx, f"{crawl.number}\0asked\0{name}")
+
+    def rest_alone(
+        self, tx: Transaction, crawl: Crawl, name: str, shared: Host, until_ms: int, reason: str
+    ) -> None:
+        """Let a host rest for a crawl alone, if that is longer than the rest that all crawls keep."""
+        own = self.own_rest(tx, crawl, name)
+        if until_ms > max(shared.row.next_allowed_ms, own.row.next_allowed_ms):
+            own.row.next_allowed_ms, own.row.rest_reason = until_ms, reason
+            self.put(tx, own)
+
     def groups(self, tx: Transaction, crawl: Crawl, name: str, host: Host) -> list[Group]:
-        """The groups that a host belongs to: a named one, and the one of its address."""
+        """The groups that a host belongs to: a named one, the one of its address, and itself as it rests for
+        the crawl alone."""
         found = []
+        if crawl.state_row.bound:
+            own = self.own_rest(tx, crawl, name)
+            if own.row.next_allowed_ms:
+                found.append(Group(own, 0, 0, ""))
         named = crawl.group_of_host.get(name)
         if named is not None:
             group = crawl.groups[named]
@@ -187,7 +206,8 @@ def rest_of(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> Rest:
         rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
     for group in groups:
         if group.host.row.next_allowed_ms > rest.until_ms:
-            rest = Rest(group.host.row.next_allowed_ms, f"{group.message}: gap", group.host)
+            reason = f"{group.message}: gap" if group.message else group.host.row.rest_reason
+            rest = Rest(group.host.row.next_allowed_ms, reason, group.host)
     return rest
 
 

@@ -226,6 +226,11 @@ def robots_key(partition: bytes, scheme: str, authority: str, agent: str) -> byt
     return partition + f"{scheme}://{authority}\0{agent}".encode()
 
 
+def own_robots_key(shared: bytes, crawl: int) -> bytes:
+    """The key of an answer that counts for one crawl alone, beside the one that all crawls share."""
+    return shared + f"\0{crawl}".encode()
+
+
 def lease_serial(incarnation: int, count: int) -> int:
     """The number of a crawl's lease, unique in the whole world.
 

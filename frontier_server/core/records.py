@@ -90,6 +90,9 @@ class StateRow(Record):
     deleted_to: bytes = b""  # how far its deletion has come
     nodes: dict[str, str] = {}  # nodes that fetch for it → their sessions
     trouble: str = ""  # passing trouble that has paused it: "disk-reserve" or "node:NAME"
+    # Whether a caller that may act on some crawls only has fetched for it: what such a caller says of hosts
+    # counts for this crawl alone, in rows of its own.
+    bound: bool = False
 
 
 class CountersRow(Record):
@@ -246,6 +249,7 @@ class LeaseRow(Record):
     host: str = ""  # the host that it counts for, by its name in memory
     hard_ms: int = 0  # when it ends at the latest
     target: bytes = b""  # the candidate that its page redirects to, if it is the same URI by its identity
+    bound: bool = False  # whether its caller may act on some crawls only
 
 
 class HostRow(Record):

@@ -11,6 +11,7 @@ from enum import Enum
 from msgspec.structs import replace
 
 from . import future, keys
+from .attendance import note_bound
 from .conclusion import Final, conclude, log
 from .crawl import Crawl
 from .enqueue import put_row, take_out
@@ -70,15 +71,21 @@ class Reports:
         self._settling = Settling(shard)
 
     def finished(
-        self, op: Operation, report: Report, speaks_for: Callable[[str], bool] = anybody
+        self, op: Operation, report: Report, speaks_for: Callable[[str], bool] = anybody, bound: bool = False
     ) -> ReportResult:
-        """Apply one report. Idempotent by token. To others than the lease's node, its token is unknown."""
+        """Apply one report. Idempotent by token. To others than the lease's node, its token is unknown.
+
+        What a `bound` caller says of hosts, who may act on some crawls only, counts for its crawl alone.
+        """
         lease = self._shard.leases.out(report.token)
         if lease is None:
             return self._repeated(op, report.token)
         if not speaks_for(lease.row.node):
             return ReportResult(Disposition.UNKNOWN_TOKEN)
         crawl = self._shard.crawls[lease.crawl]
+        if bound and not lease.row.bound:  # its node's lease was another caller's
+            lease.row.bound = True
+            note_bound(op, crawl)
         problem = "" if report.released else report.problem or problem_of(report, lease.robots)
         if problem:
             return ReportResult(Disposition.INVALID_REPORT, problem=problem)
@@ -124,9 +131,7 @@ class Reports:
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
             ended.host.row.address = report.peer_address
-        self._settling.rest_host(
-            op, ended, report, self._settling.crawl_delay_ms(op, crawl, uri, settings), settings
-        )
+        self._settling.rest_host(op, crawl, ended, report, uri, settings, row.bound)
         final = Final(
             status,
             decision.disposition,
@@ -208,14 +213,14 @@ class Reports:
         learned = None
         if not (put_off or cut or status == UNFETCHABLE_URI):
             learned = RobotsReport(status, report.robots_body, report.reason)
-        crawl_delay_ms = self._learn(op, lease, uri.host, settings, learned, disposition)
+        self._learn(op, crawl, lease, uri.host, settings, learned, disposition)
         address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
         if not put_off:
             of_robots = Candidate(
                 address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=head.source
             )
             log(op, crawl, Final(status, disposition, address, of_robots, report=report, node=row.node))
-        self._settling.rest_host(op, ended, report, crawl_delay_ms, settings)
+        self._settling.rest_host(op, crawl, ended, report, uri, settings, row.bound)
         self._settling.settle(op, crawl, ended, settings)
         _pause_after(op, crawl, status, row.node, address.uri)
         return ReportResult(disposition)
@@ -223,15 +228,23 @@ class Reports:
     def _learn(
         self,
         op: Operation,
+        crawl: Crawl,
         lease: Lease,
         host: str,
         settings: CrawlSettings,
         report: RobotsReport | None,
         disposition: Disposition | None = None,
-    ) -> int:
-        """Store the result of a robots.txt fetch, if any, and its report's token. Returns the Crawl-delay."""
+    ) -> None:
+        """Store the result of a robots.txt fetch, if any, and its report's token.
+
+        The answer that a bound caller reports counts for its crawl alone; it follows the one that counted for
+        the crawl before.
+        """
         key = self._shard.places.robots_key(lease.row.scheme, host, lease.row.authority, settings)
         before = self._shard.robots.row(op.tx, key)
+        if lease.row.bound:
+            its = self._shard.robots.key_for(op.tx, key, crawl.number, bound=True)
+            before, key = self._shard.robots.row(op.tx, its), keys.own_robots_key(key, crawl.number)
         if report is None:
             row = RobotsRow(Outcome.NONE.value) if before is None else copy(before)
         else:
@@ -242,7 +255,6 @@ class Reports:
             row.token_disposition = disposition.value
         row.report_ms = op.now_ms
         self._shard.robots.put(op.tx, key, row)
-        return self._shard.robots.crawl_delay_ms(op.tx, key, settings)
 
     def release(self, op: Operation, lease: Lease) -> None:
         """End a lease as if it had never been given."""
@@ -269,9 +281,7 @@ class Reports:
         )
         if lease.robots and why is Lapse.SILENCE:
             told = RobotsReport(PROCESSING_THREAD_KILLED, b"")
-            crawl_delay_ms = self._learn(op, lease, uri.host, settings, told)
-        else:
-            crawl_delay_ms = self._settling.crawl_delay_ms(op, crawl, uri, settings)
+            self._learn(op, crawl, lease, uri.host, settings, told)
         ended.queue.give_back(lease.row.position, pending.lane)
         if not lease.robots:
             ended.queue.row.robots_of = ""
@@ -295,7 +305,7 @@ class Reports:
                 queue_row = op.touch(ended.queue)
                 queue_row.expenditure = added(queue_row.expenditure, pending.cost)
                 self._keep(op, crawl, lease, pending, 0)
-        self._settling.rest_host(op, ended, report, crawl_delay_ms, settings)
+        self._settling.rest_host(op, crawl, ended, report, uri, settings, lease.row.bound)
         self._settling.settle(op, crawl, ended, settings)
         if ends:
             self._follow(op, crawl, lease)

@@ -29,17 +29,20 @@ class Settling:
             return stored_head(op, crawl, self._shard.codec, lease.row.queue, lease.row.position)
         return head._replace(settings=crawl.settings_for(head.uri))
 
-    def crawl_delay_ms(self, op: Operation, crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> int:
-        """The crawl delay of a robots.txt."""
-        robots_key = crawl.origins.site(uri, settings).robots_key
-        return self._shard.robots.crawl_delay_ms(op.tx, robots_key, settings)
-
     def rest_host(
-        self, op: Operation, ended: Ended, report: Report, crawl_delay_ms: int, settings: CrawlSettings
+        self,
+        op: Operation,
+        crawl: Crawl,
+        ended: Ended,
+        report: Report,
+        uri: CanonicalUri,
+        settings: CrawlSettings,
+        bound: bool,
     ) -> None:
         """Let a host rest after a fetch, whatever its result.
 
-        If a host may get several requests at once, the rest begins with the start of the last one.
+        If a host may get several requests at once, the rest begins with the start of the last one. What a
+        `bound` caller says that the host asks for lets it rest for the crawl alone.
         """
         politeness, status, host = settings.politeness, report.fetch_status, ended.host
         begin_ms = op.now_ms
@@ -50,19 +53,30 @@ class Settling:
             host.row.strain, host.row.usual_ms = strain_after(
                 host.row.strain, host.row.usual_ms, status, report.duration_ms
             )
-        rest = rest_after(report.duration_ms, crawl_delay_ms, politeness, host.row.strain)
-        if not shares(ended.queue, settings):  # hosts that share a queue have intervals of their own
-            own_ms = report.duration_ms if politeness.max_parallel == 1 else 0
-            ended.queue.interval_ms = rest.ms + own_ms
-        until_ms, reason = begin_ms + rest.ms, rest.reason
         host.row.overloads = overloads_after(status, host.row.overloads)
-        if status in OVERLOADED:
-            overload_rest = overload_rest_ms(host.row.overloads, report.retry_after_ms, politeness)
-            if op.now_ms + overload_rest > until_ms:
-                until_ms, reason = op.now_ms + overload_rest, f"fetch status {status}"
+        robots_key = crawl.origins.site(uri, settings).robots_key
+        shared_delay_ms, delay_ms = self._shard.crawl_delays(op.tx, crawl, robots_key, settings)
+        alone = bound and crawl.settings.politeness.across_crawls
+
+        def rest(crawl_delay_ms: int, retry_after_ms: int) -> tuple[int, str, int]:
+            found = rest_after(report.duration_ms, crawl_delay_ms, politeness, host.row.strain)
+            until_ms, reason = begin_ms + found.ms, found.reason
+            if status in OVERLOADED:
+                overload_ms = overload_rest_ms(host.row.overloads, retry_after_ms, politeness)
+                if op.now_ms + overload_ms > until_ms:
+                    until_ms, reason = op.now_ms + overload_ms, f"fetch status {status}"
+            return until_ms, reason, found.ms
+
+        until_ms, reason, usual_ms = rest(shared_delay_ms, 0 if alone else report.retry_after_ms)
         if until_ms >= host.row.next_allowed_ms:
             host.row.next_allowed_ms, host.row.rest_reason = until_ms, reason
         self._shard.hosts.put(op.tx, host)
+        if alone or delay_ms != shared_delay_ms:
+            until_ms, reason, usual_ms = rest(delay_ms, report.retry_after_ms)
+            self._shard.hosts.rest_alone(op.tx, crawl, uri.host, host, until_ms, reason)
+        if not shares(ended.queue, settings):  # hosts that share a queue have intervals of their own
+            own_ms = report.duration_ms if politeness.max_parallel == 1 else 0
+            ended.queue.interval_ms = usual_ms + own_ms
 
     def rest_queue(
         self,

@@ -18,7 +18,8 @@ from .operation import Operation
 from .registry import Registry
 from .robotstxt.robots_table import RobotsTable
 from .sessions import Sessions
-from .store import Changes, Store
+from .spec.settings import CrawlSettings
+from .store import Changes, Store, Transaction
 
 ANY_NODE = ""
 
@@ -107,6 +108,18 @@ class Shard:
         if self.trouble is not None:
             life.pause_for(op, crawl, *self.trouble, self.trouble[0])
             life.settle(op, crawl)
+
+    def crawl_delays(
+        self, tx: Transaction, crawl: Crawl, robots_key: bytes, settings: CrawlSettings
+    ) -> tuple[int, int]:
+        """The Crawl-delays after which all crawls, and this crawl alone, may ask the host of a robots.txt
+        again. They differ if the crawl has an answer of its own, and shares its hosts with others."""
+        bound = crawl.state_row.bound
+        own_key = self.robots.key_for(tx, robots_key, crawl.number, bound)
+        own = self.robots.crawl_delay_ms(tx, own_key, settings)
+        if own_key == robots_key or not crawl.settings.politeness.across_crawls:
+            return own, own
+        return self.robots.crawl_delay_ms(tx, robots_key, settings), own
 
     def pool_size_of(self, node: str) -> int | None:
         """The number of toe threads that operators have set for a node; None if they have not."""

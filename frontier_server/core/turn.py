@@ -62,6 +62,14 @@ class Turn:
         self.site: Site = crawl.origins.site(head.uri, head.settings, head.candidate.queue_key)
 
     @property
+    def robots_key(self) -> bytes:
+        """The key of the row of its robots.txt that counts for the crawl."""
+        crawl = self.crawl
+        return self.shard.robots.key_for(
+            self.op.tx, self.site.robots_key, crawl.number, crawl.state_row.bound
+        )
+
+    @property
     def awaits_robots(self) -> bool:
         """Whether the crawl is already fetching the robots.txt for another queue."""
         uri = self.head.uri
@@ -164,7 +172,7 @@ def robots_txt(turn: Turn) -> Found | None:
 
 def robots_standing(turn: Turn) -> tuple[RobotsRow | None, Standing]:
     """The robots.txt row of the head's authority, and its meaning for the crawl now."""
-    row, queue = turn.shard.robots.row(turn.op.tx, turn.site.robots_key), turn.queue.row
+    row, queue = turn.shard.robots.row(turn.op.tx, turn.robots_key), turn.queue.row
     # When the last fetch of it for just this head began; 0 if there was none.
     tried_ms = queue.robots_ms if queue.robots_of == turn.head.uri.origin else 0
     return row, standing(row, turn.op.now_ms, turn.head.settings.robots, tried_ms)
@@ -181,7 +189,7 @@ def forbidden(turn: Turn) -> Found | None:
     """robots.txt may forbid the head."""
     if turn.head.settings.robots.ignored:
         return None
-    rules = turn.shard.robots.rules(turn.op.tx, turn.site.robots_key)
+    rules = turn.shard.robots.rules(turn.op.tx, turn.robots_key)
     return None if rules.allows(turn.head.uri.target) else Found(Obstacle.FORBIDDEN, weight=rules.weight)
 
 

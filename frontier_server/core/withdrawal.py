@@ -64,5 +64,5 @@ class Withdrawal:
     def _rest_unreported(self, op: Operation, crawl: Crawl, lease: Lease, ended: Ended, head: Head) -> None:
         """Let a host rest as after a fetch that has lasted until now."""
         report = Report(b"", duration_ms=op.now_ms - lease.row.lease_ms)
-        crawl_delay_ms = self._settling.crawl_delay_ms(op, crawl, head.uri, head.settings)
-        self._settling.rest_host(op, ended, report, crawl_delay_ms, head.settings)
+        bound = lease.row.bound
+        self._settling.rest_host(op, crawl, ended, report, head.uri, head.settings, bound)

@@ -57,7 +57,13 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         )
         tries = Tries() if self._traces is not None else None
         answer = await self._exchange.next(
-            request.node, request.session, want, request.crawl or None, wait_s, tries
+            request.node,
+            request.session,
+            want,
+            request.crawl or None,
+            wait_s,
+            tries,
+            present_visit().is_bound,
         )
         is_gone = bool(answer.grants) and context.done()
         if is_gone:
@@ -91,8 +97,9 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         check_batch(len(request.reports), "reports")
         began_ns = time.time_ns() if self._traces is not None else 0
         reports = [wire.report(message) for message in request.reports]
+        visit = present_visit()
         results = await self._exchange.finished(
-            reports, request.node, request.session, present_visit().speaks_for
+            reports, request.node, request.session, visit.speaks_for, visit.is_bound
         )
         response = wire.results(results)
         if self._traces is not None:

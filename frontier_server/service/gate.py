@@ -113,6 +113,11 @@ class Visit:
             hide_secrets(answer)
         return answer
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether the caller may act on some crawls only."""
+        return self.caller is not None and self.caller.crawls is not None
+
     def speaks_for(self, node: str) -> bool:
         """Whether the caller may act in the name of a node."""
         return self.caller is None or self.caller.speaks_for(node)

@@ -207,6 +207,24 @@ def test_nobody_ends_the_lease_of_another_callers_node(guarded: Guarded) -> None
 # Crawls.
 
 
+def test_a_robots_txt_that_a_bound_caller_reports_counts_for_its_crawl_alone(guarded: Guarded) -> None:
+    mine, others = guarded.of["mine"], guarded.of["node"]
+    uri = "http://shared.example/"
+    guarded.of["admin"].create("theirs")
+    for stubs, crawl in ((guarded.of["operate"], "theirs"), (mine, "mine")):
+        stubs.seed(crawl, uri)
+        stubs.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=crawl), timeout=TIMEOUT_S)
+    (lease,) = mine.next("mine", most=1, node="mine", wait_s=10).leases
+    forbids = report(lease, fetch_status=200, robots_body=b"User-agent: *\nDisallow: /\n")
+    assert mine.finish(forbids, node="mine") == [("SUCCEEDED", False)]
+    (asked,) = others.next("theirs", most=1, node="node", wait_s=20).leases
+    assert (asked.purpose, asked.uri) == (frontier_pb2.PURPOSE_ROBOTS, f"{uri}robots.txt")
+    assert others.finish(report(asked, 404), node="node") == [("SUCCEEDED", False)]
+    (page,) = others.next("theirs", most=1, node="node", wait_s=20).leases
+    assert page.uri == uri
+    others.finish(report(page), node="node")
+
+
 def test_a_caller_acts_on_its_own_crawls(guarded: Guarded) -> None:
     mine = guarded.of["mine"]
     assert mine.describe("mine").crawl == "mine"

@@ -242,7 +242,8 @@ class Explanations:
 
     def _forbidden(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
         settings = crawl.settings_for(uri)
-        key = crawl.origins.site(uri, settings).robots_key
+        shared = crawl.origins.site(uri, settings).robots_key
+        key = self._shard.robots.key_for(op.tx, shared, crawl.number, crawl.state_row.bound)
         rules = self._shard.robots.valid_rules(op.tx, key, settings, op.now_ms)
         return [_forbids(uri)] if rules is not None and not rules.allows(uri.target) else []
 

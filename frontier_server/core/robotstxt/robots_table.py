@@ -1,7 +1,12 @@
-"""The robots.txt rows of all authorities; recently used rules stay parsed in memory."""
+"""The robots.txt rows of all authorities; recently used rules stay parsed in memory.
+
+A caller who may act on some crawls only must not decide what others fetch. So an answer that it reports
+counts for its crawl alone, in a row of its own. The later of the two rows counts for that crawl.
+"""
 
 from collections import OrderedDict
 
+from ..keys import own_robots_key
 from ..records import RobotsRow, decode, encode
 from ..spec.settings import CrawlSettings
 from ..store import Family, Transaction
@@ -29,6 +34,19 @@ class RobotsTable:
         else:
             self._known.move_to_end(key)
         return known[0]
+
+    def key_for(self, tx: Transaction, shared: bytes, crawl: int, bound: bool) -> bytes:
+        """The key of the row that counts for a crawl: the one that all share, or its own if that is later.
+
+        `bound` says whether the crawl may have rows of its own.
+        """
+        if not bound:
+            return shared
+        own = own_robots_key(shared, crawl)
+        mine, all_have = self.row(tx, own), self.row(tx, shared)
+        if mine is None or (all_have is not None and all_have.fetch_ms > mine.fetch_ms):
+            return shared
+        return own
 
     def rules(self, tx: Transaction, key: bytes) -> Rules:
         """The rules of an authority that has a row."""
