@@ -46,6 +46,18 @@ def identity(uri: str, *rules: str, rewrites: tuple[Rewrite, ...] = ()) -> str:
         ("fix-query", "http://ex.com/a?&b=c&", "http://ex.com/a?b=c"),
         ("fix-query", "http://ex.com/a?&", "http://ex.com/a"),
         ("fix-query", "http://ex.com/a?b&&c", None),
+        ("percent-encoding", "http://ex.com/%7Ejoe/%e3%83%84", "http://ex.com/~joe/%E3%83%84"),
+        ("percent-encoding", "http://ex.com/~joe/ツ", "http://ex.com/~joe/%E3%83%84"),
+        ("percent-encoding", "http://ex.com/%61%2d%5f%2e?%41=%30", "http://ex.com/a-_.?A=0"),
+        (
+            "percent-encoding",
+            "http://ex.com/a%2fb%3fc?d%26e%3df%2bg",
+            "http://ex.com/a%2Fb%3Fc?d%26e%3Df%2Bg",
+        ),
+        ("percent-encoding", "http://ex.com/a|b?{c}|^`", "http://ex.com/a%7Cb?%7Bc%7D%7C%5E%60"),
+        ("percent-encoding", "http://ex.com/100%?a=%zz&b=%%37E", "http://ex.com/100%25?a=%25zz&b=%257E"),
+        ("percent-encoding", "http://ex.com/a[0]'(b)*!$", None),
+        ("percent-encoding", "http://[::1]/~A", None),
         ("heritrix", f"http://me:pw@WWW1.ex.com/A?&B=c&SID={ID32}&cfid=1&cftoken=2", "http://ex.com/a?b=c"),
         ("heritrix", "http://www.ex.com/", "http://www.ex.com/"),
         ("heritrix", "http://ex.com//a//", None),
@@ -84,6 +96,20 @@ def test_rewrites_come_after_the_rules_one_after_the_other() -> None:
     assert (
         identity("http://ex.com/a", "strip-www", rewrites=(Rewrite("ex", "www.ex"),)) == "http://www.ex.com/a"
     )
+
+
+@pytest.mark.parametrize("rule", ["fix-query", "heritrix"])
+@pytest.mark.parametrize("field", ["utm=1&b=c", "b=c&utm=1", "utm=1&b=c&utm=2"])
+def test_what_rewrites_leave_of_a_query_is_fixed(rule: str, field: str) -> None:
+    without_utm = (Rewrite("utm=[0-9]", ""),)
+    assert identity(f"http://ex.com/a?{field}", rule, rewrites=without_utm) == "http://ex.com/a?b=c"
+    assert identity("http://ex.com/a?utm=1", rule, rewrites=without_utm) == "http://ex.com/a"
+    assert identity("http://ex.com/a?utm=1&b", "lower-case", rewrites=without_utm) == "http://ex.com/a?&b"
+
+
+def test_what_rewrites_put_into_a_uri_gets_one_form() -> None:
+    rewrites = (Rewrite("^(.*)/joe/", r"\1/%7ejoe/"),)
+    assert identity("http://ex.com/joe/", "percent-encoding", rewrites=rewrites) == "http://ex.com/~joe/"
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ class IdentityDict(TypedDict, total=False):
             "strip-cf-ids",
             "strip-extra-slashes",
             "fix-query",
+            "percent-encoding",
             "heritrix",
         ]
     ]

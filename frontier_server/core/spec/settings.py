@@ -28,6 +28,7 @@ _IdentityRule = Annotated[
         "strip-cf-ids",
         "strip-extra-slashes",
         "fix-query",
+        "percent-encoding",
         "heritrix",
     ),
 ]

@@ -6,12 +6,14 @@ the rules that it wants. They affect only the seen-set and the partition: the cr
 fetches the canonical form of the first URI that came.
 
 Rewrites follow the rules, in their order: each match of an RE2 pattern is replaced
-(`^https?://m\.` → `http://`).
+(`^https?://m\.` → `http://`). What they leave is tidied by `fix-query` and
+`percent-encoding`, if the spec names these.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from string import ascii_letters, digits
 from types import MappingProxyType
 
 from ..spec.settings import IdentitySettings
@@ -26,6 +28,8 @@ _SESSION_PARAMETER = re.compile(r";(?:jsessionid|phpsessid)=[0-9a-z]{32}(?=[/;?]
 _SESSION_FIELD = re.compile(
     r"(?:jsessionid|phpsessid|sid)=[0-9a-z]{32}|aspsessionid[a-z]{8}=[a-z]{24}", re.IGNORECASE
 )
+_UNRESERVED = frozenset(ascii_letters + digits + "-._~")
+_ODD = re.compile(r"%([0-9A-Fa-f]{2})|[%\"<>\\^`{|}]")
 _COLD_FUSION = frozenset({"cfid", "cftoken"})
 
 
@@ -112,6 +116,22 @@ def fix_query(uri: str) -> str:
     return before + mark + query if query else before
 
 
+def percent_encoding(uri: str) -> str:
+    """Gives each character one form (RFC 3986, 6.2.2): `%7E` becomes `~`, `%e3` becomes `%E3`, and what a URI
+    cannot have (`|`) is escaped.
+
+    Loses almost no page: servers decode escapes before they look for a page.
+    """
+    return _ODD.sub(_one_form, uri)
+
+
+def _one_form(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return f"%{ord(match[0]):02X}"
+    character = chr(int(match[1], 16))
+    return character if character in _UNRESERVED else match[0].upper()
+
+
 def heritrix(uri: str) -> str:
     """Applies Heritrix's default chain: lower-case, strip-www, strip-session-ids,
     strip-cf-ids, fix-query. (A canonical URI never has a user name or password.)
@@ -127,18 +147,26 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "strip-cf-ids": strip_cf_ids,
         "strip-extra-slashes": strip_extra_slashes,
         "fix-query": fix_query,
+        "percent-encoding": percent_encoding,
         "heritrix": heritrix,
     }
 )
 
 
+TIDYING: Mapping[str, Rule] = MappingProxyType(
+    {"fix-query": fix_query, "percent-encoding": percent_encoding, "heritrix": fix_query}
+)
+"""What rules do once more after rewrites, which may leave ends of queries and other spellings."""
+
+
 @lru_cache(maxsize=256)
 def _chain(settings: IdentitySettings) -> tuple[Rule, ...]:
-    """All rules and rewrites, in order."""
+    """All rules, rewrites, and rules that tidy up after these, in order."""
     rules = [RULES[name] for name in settings.rules]
     if settings.rewrites:
         pairs = [(rewrite.pattern, rewrite.replacement) for rewrite in settings.rewrites]
         rules.append(compile_rewrites(pairs, MAX_URI_BYTES))
+        rules += [TIDYING[name] for name in settings.rules if name in TIDYING]
     return tuple(rules)
 
 

@@ -1039,7 +1039,7 @@ class IdentitySpec(_message.Message):
     @_builtins.property
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The rules, applied in this order. `heritrix` stands for all others except
-        `strip-extra-slashes`.
+        `strip-extra-slashes` and `percent-encoding`.
 
         - `lower-case`: puts the whole URI into lower case.
         - `strip-www`: removes a leading `www.`, `www2.` and so on from the host,
@@ -1049,13 +1049,16 @@ class IdentitySpec(_message.Message):
         - `strip-cf-ids`: removes ColdFusion's `cfid` and `cftoken`, if both are
           there.
         - `strip-extra-slashes`: reduces several `/` in a row to one, in the path.
-        - `fix-query`: removes `&` from the ends of the query, and an empty query.
+        - `fix-query`: removes `&` from the ends of the query, and an empty query;
+          again after the rewrites.
+        - `percent-encoding`: gives each character one form: `%7E` becomes `~`, `%e3`
+          becomes `%E3`, and `|` becomes `%7C`; again after the rewrites.
         - `heritrix`: Heritrix's default chain, which is `lower-case`, `strip-www`,
           `strip-session-ids`, `strip-cf-ids`, `fix-query`.
 
         Default: empty. At most 100 rules; each one of `lower-case`, `strip-www`,
         `strip-session-ids`, `strip-cf-ids`, `strip-extra-slashes`, `fix-query`,
-        `heritrix`.
+        `percent-encoding`, `heritrix`.
         """
 
     @_builtins.property
