@@ -15,6 +15,7 @@ CANDIDATES_PER_SLICE = 250  # some milliseconds; each slice writes its queues an
 REPORTS_PER_SLICE = 50
 LONG_ROBOTS_BYTES = 16 * 1024
 MAX_SCHEDULES = 32  # requests in progress at once
+CLEARING_S = 0.5  # how long a request goes on, although it does not wait, if there is more to look at
 
 
 class Exchange:
@@ -92,10 +93,12 @@ class Exchange:
         """Wait for leases. Returns them, or the reason why there are none when the wait is over.
 
         The wait also ends when the reason changes (the crawl pauses, for example). If the caller
-        disconnects before it gets the answer, its leases are released.
+        disconnects before it gets the answer, its leases are released. `again` in an answer without leases
+        says that one operation was not enough to look at everything.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_s
+        again_s = max(end_s, loop.time() + CLEARING_S)
         first: EmptyReason | None = None
         while True:
             if on_try is not None:
@@ -106,13 +109,14 @@ class Exchange:
                 )
                 if answer.grants:
                     return await self._granted(answer, mark)
-                if answer.again:
+                if answer.again and loop.time() < again_s:
                     await asyncio.sleep(0)
                     continue
                 first = first or answer.empty_reason
                 left_s = end_s - loop.time()
                 if (
                     left_s <= 0
+                    or answer.again
                     or answer.empty_reason is not first
                     or answer.empty_reason is EmptyReason.FINISHED
                 ):

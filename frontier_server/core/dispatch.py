@@ -25,6 +25,7 @@ from .naming import wanted_queues
 from .operation import Operation
 from .passing import Wait, choose
 from .queue import QueueEvent, QueueState, WorkQueue
+from .ready import NO_PRECEDENCE
 from .records import PendingUri, SeenRow, decode, encode
 from .rules.disposition import (
     BLOCKED_BY_QUOTA,
@@ -84,12 +85,12 @@ class Dispatcher:
         call = _Call(op, crawl, asker, want, TURNS_PER_CALL + most, size)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
         left, again = want.most_queues or most, True
-        crawl.ready.end_holding_back(want.per_queue)
+        crawl.ready.end_holding_back(most, want.per_queue, crawl.waiting_precedence())
         while len(grants) < most and left and call.left() and not crawl.limited:
             if call.size >= BYTES_PER_CALL:
                 break
             if wanted is None:
-                queue, awaited = crawl.lines.take() or (_next_ready(op, crawl), None)
+                queue, awaited = crawl.lines.take() or (_next_ready(op, crawl, want.per_queue), None)
             else:
                 queue, awaited = next(wanted, None), None
             if queue is None:
@@ -177,10 +178,10 @@ class Dispatcher:
         settings = call.settings if before else crawl.settings
         while call.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
             if not call.named and crawl.lower_waits(queue):
-                crawl.ready.hold_back(queue, 0)
+                crawl.ready.give_way(queue, queue.row.precedence)
                 break
             if per_queue and queue.leases_out >= per_queue:
-                crawl.ready.hold_back(queue, per_queue)
+                crawl.ready.wants_no_more(queue)
                 break
             free = first_free(op, crawl, queue)
             if free is None:
@@ -205,7 +206,7 @@ class Dispatcher:
                 op.touch(queue).session_start = queue.row.expenditure  # no queue waits to go first
             elif not self._clear(turn, found, call):
                 if found.obstacle is Obstacle.SESSION_SPENT:
-                    crawl.ready.hold_back(queue, 0)
+                    crawl.ready.give_way(queue, NO_PRECEDENCE)
                 elif found.obstacle is Obstacle.HOST_BUSY:
                     assert found.host is not None
                     _wait_for(crawl, queue, found.host, awaited)
@@ -332,11 +333,14 @@ def _rest(turn: Turn, host: Host | None, found: Found, awaited: Awaited | None) 
     op.move(crawl, queue, QueueEvent.RESTED, found.until_ms, found.reason)
 
 
-def _next_ready(op: Operation, crawl: Crawl) -> WorkQueue | None:
-    """The ready queue that has waited longest; if none is ready, activate one."""
-    if not crawl.ready:
-        op.activate(crawl)
-    return crawl.ready.take()
+def _next_ready(op: Operation, crawl: Crawl, per_queue: int) -> WorkQueue | None:
+    """The queue whose turn comes next: the first in line, or one that is no longer held back, or activated."""
+    ready = crawl.ready
+    if not ready:
+        ready.end_holding_back(1, per_queue, crawl.waiting_precedence())
+        if not ready:
+            op.activate(crawl)
+    return ready.take()
 
 
 def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:

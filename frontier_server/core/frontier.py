@@ -284,9 +284,12 @@ class Frontier:
         return crawl.number in self._shard.agenda.leasable and serves(kinds, crawl.kind)
 
     def retry_ms(
-        self, name: str | None, kinds: Kinds, reason: EmptyReason, waited_ms: int, now_ms: int
+        self, name: str | None, kinds: Kinds, answer: NextAnswer, waited_ms: int, now_ms: int
     ) -> int:
         """How long a node that got no lease should wait before it asks again, for one crawl or any."""
+        if answer.again:
+            return MIN_RETRY_MS
+        reason = answer.empty_reason
         if waited_ms >= LONG_WAIT_MS and reason is not EmptyReason.FINISHED:
             return MIN_RETRY_MS  # its next call waits here, too, and gets new URIs at once
         if reason is not EmptyReason.NOTHING_DUE:

@@ -39,6 +39,7 @@ class Granting:
             attempt=pending.attempts + 1,
             lease_ms=turn.op.now_ms,
             bound=asker.bound,
+            cost=pending.cost,
         )
         return self._grant(turn, row, turn.head.uri.uri, _last_visit(turn))
 

@@ -119,8 +119,7 @@ class Operation:
         if state is before:
             return
         self.look_at(crawl)
-        if crawl.ready.held_back:
-            crawl.ready.held_back.pop(queue.queue, None)
+        crawl.ready.leave_held_back(queue)
         row, was_in_memory = queue.row, queue.in_memory
         if was_in_memory:
             crawl.active_counts[before] -= 1
@@ -243,6 +242,8 @@ class Operation:
             self.touch(queue).precedence = precedence
             if inactive:
                 self._enter(crawl, queue)
+            elif crawl.ready.gives_way(queue):
+                crawl.ready.put(queue)  # other queues may go before it now
         if queue.state is QueueState.INACTIVE:
             if is_ineligible(queue, settings):
                 self.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)

@@ -277,6 +277,7 @@ class WorkQueue:
 
     __slots__ = (
         "ahead",
+        "cost_out",
         "crawl",
         "firsts",
         "free_from",
@@ -302,6 +303,7 @@ class WorkQueue:
         self.row = row
         self.state = QueueState(row.state)
         self.leases_out = 0  # URIs, or the robots.txt of one
+        self.cost_out = 0  # of the URIs that are out
         self.out: dict[bytes, int] = {}  # positions of URIs that are out → serials of their leases
         self.robots_out = 0  # the serial of the lease of a robots.txt; 0 if there is none
         self.robots_for = b""  # the position of the URI that waits for it

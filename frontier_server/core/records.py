@@ -250,6 +250,7 @@ class LeaseRow(Record):
     hard_ms: int = 0  # when it ends at the latest
     target: bytes = b""  # the candidate that its page redirects to, if it is the same URI by its identity
     bound: bool = False  # whether its caller may act on some crawls only
+    cost: int = 1  # of its URI, to its queue's total budget
 
 
 class HostRow(Record):

@@ -30,6 +30,7 @@ class Obstacle(Enum):
     FAILS_OVER_QUOTA = "a quota is spent, so its URIs fail"
     INELIGIBLE = "its precedence has reached the floor, or an operator has paused it"
     RETIRES = "its settings, its budget or a quota retire it"
+    BUDGET_OUT = "its leases out may spend the rest of its total budget"
     SESSION_SPENT = "it has spent its session budget"
     MISPLACED = "the head now belongs in another queue"
     AWAITS_ROBOTS = "its robots.txt must be fetched first"
@@ -140,6 +141,14 @@ def retires(turn: Turn) -> Found | None:
     return Found(Obstacle.RETIRES, reason, spent=spent) if reason else None
 
 
+def budget_out(turn: Turn) -> Found | None:
+    """URIs that are out may spend the rest of a total budget: their results decide."""
+    queue = turn.queue
+    budget = _total_budget(queue.row, turn.head.settings.queues)
+    reaches = queue.cost_out > 0 and budget >= 0 and queue.row.expenditure + queue.cost_out >= budget
+    return Found(Obstacle.BUDGET_OUT, f"total budget {budget}") if reaches else None
+
+
 def session_spent(turn: Turn) -> Found | None:
     """A queue that has spent more than its session budget lets others go first."""
     row, settings = turn.queue.row, turn.head.settings.queues
@@ -199,6 +208,7 @@ QUEUE_RULES: tuple[Rule, ...] = (
     fails_over_quota,
     ineligible,
     retires,
+    budget_out,
     session_spent,
     misplaced,
     robots_txt,
@@ -218,7 +228,12 @@ def first(rules: tuple[Rule, ...], turn: Turn) -> Found | None:
 def _retire_reason(row: QueueRow, settings: QueueSettings) -> str:
     if settings.retire:
         return "its settings retire it"
-    budget = settings.total_budget if row.total_budget is None else row.total_budget
+    budget = _total_budget(row, settings)
     if budget >= 0 and row.expenditure >= budget:
         return f"total budget {budget} spent"
     return ""
+
+
+def _total_budget(row: QueueRow, settings: QueueSettings) -> int:
+    """The total budget of a queue; negative if it has none."""
+    return settings.total_budget if row.total_budget is None else row.total_budget

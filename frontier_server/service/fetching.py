@@ -77,7 +77,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             retry_ms = self._runner.core.frontier.retry_ms(
                 request.crawl or None,
                 want.kinds,
-                answer.empty_reason,
+                answer,
                 round(wait_s * 1000),
                 self._runner.now_ms(),
             )

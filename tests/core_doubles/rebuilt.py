@@ -65,6 +65,7 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
         )
         assert mine == its, f"as stored: {queue.row.key}"
         assert (queue.state is Q.BUSY) == (other.state is Q.BUSY)
+        assert queue.cost_out == other.cost_out, f"as stored: what is out costs {queue.row.key}"
         if queue.state is Q.SNOOZED and other.state is Q.READY:
             due = queue.wake_ms <= shell.now_ms
             # Where several hosts share a queue, its next turn tells which of them rest.

@@ -157,6 +157,9 @@ class Explanations:
             case Obstacle.RETIRES:
                 message = f"queue {queue.row.key} will be retired at its next turn: {found.reason}"
                 return Reason(_retired(found.reason), message)
+            case Obstacle.BUDGET_OUT:
+                message = f"queue {queue.row.key} waits for its leases: they may spend its {found.reason}"
+                return Reason(Why.OVER_BUDGET, message)
             case Obstacle.SESSION_SPENT:
                 message = f"queue {queue.row.key} has spent its session budget, so waiting queues go first"
                 return Reason(Why.QUEUE_INACTIVE, message)

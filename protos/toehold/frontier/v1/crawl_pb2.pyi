@@ -1268,7 +1268,8 @@ class QueueSpec(_message.Message):
     """
     total_budget: _builtins.int
     """How much a queue may spend in its life before it is retired. -1 sets no
-    limit.
+    limit. Leases out count with the costs of their URIs, so that several of
+    them do not exceed it; penalties for failures can.
 
     Default: -1. Range: -1 to 2^62.
     """
