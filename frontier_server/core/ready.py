@@ -115,7 +115,7 @@ class ReadyQueues:
 
     @property
     def held_back(self) -> int:
-        """How many BUSY queues get no turns until a request wants more of them, or nothing goes before them."""
+        """How many BUSY queues get no turns until a request wants more of them, or none goes before them."""
         return len(self._full) + len(self._behind)
 
     def wants_no_more(self, queue: WorkQueue) -> None:

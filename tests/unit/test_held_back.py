@@ -55,9 +55,9 @@ def answers(
 ) -> list[NextAnswer]:
     """The answers of a request's operations, up to the first that does not ask again."""
     found: list[NextAnswer] = []
+    want = Want(most, per_queue)
     while not found or found[-1].again:
         assert len(found) < 50, "the request goes on for ever"
-        want = Want(most, per_queue)
         found.append(shell.do(lambda core, now: core.frontier.next("node", "1", want, name, now)))
     return found
 
