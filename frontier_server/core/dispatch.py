@@ -334,7 +334,7 @@ def _rest(turn: Turn, host: Host | None, found: Found, awaited: Awaited | None) 
 
 
 def _next_ready(op: Operation, crawl: Crawl, per_queue: int) -> WorkQueue | None:
-    """The queue whose turn is next: the first in line, or one no longer held back, or one that is activated."""
+    """The queue whose turn is next: the first in line, or one no longer held back, or one just activated."""
     ready = crawl.ready
     if not ready:
         ready.end_holding_back(1, per_queue, crawl.waiting_precedence())
