@@ -118,9 +118,10 @@ def test_time_alone_brings_a_lease_only_to_those_that_the_crawl_serves() -> None
         shell.finish(Report(grant.token, fetch_status=503), node="n")
     set_kind(shell, "any", "own")
     frontier_ = shell.core.frontier
-    retry_ms = frontier_.retry_ms(None, ("scrapy",), EmptyReason.NOTHING_DUE, 0, shell.now_ms)
+    nothing = NextAnswer([], EmptyReason.NOTHING_DUE)
+    retry_ms = frontier_.retry_ms(None, ("scrapy",), nothing, 0, shell.now_ms)
     assert 0 < retry_ms < 60_000
-    assert frontier_.retry_ms(None, (), EmptyReason.NOTHING_DUE, 0, shell.now_ms) == 60_000
+    assert frontier_.retry_ms(None, (), nothing, 0, shell.now_ms) == 60_000
     shell.now_ms += retry_ms
     assert ask(shell).empty_reason is EmptyReason.OTHER_FETCHER
     assert given(shell, "scrapy") == ["spiders"], "the one that could not have it has not taken its turn"

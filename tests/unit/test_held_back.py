@@ -177,7 +177,7 @@ class _Endless:
     """A runner whose core always says that it has more to look at."""
 
     def __init__(self) -> None:
-        self.waiting = Waiting(PriorityLock(), Tasks(lambda why, problem=None: None))
+        self.waiting = Waiting(PriorityLock(), Tasks(lambda why, problem: None))
         self.operations = 0
 
     async def apply(self, operation: Callable[..., Any]) -> tuple[NextAnswer, int]:
