@@ -14,6 +14,7 @@ BODY_S = 20.0
 """For so long a body may arrive."""
 MAX_TEXTS_BYTES = 1024 * 1024
 """A login or a setting has at most so many."""
+MAX_DIGITS = 16  # of a length that is read
 
 
 async def body_of(request: Request, most_bytes: int = MAX_BODY_BYTES) -> bytes:
@@ -46,6 +47,12 @@ async def body_of(request: Request, most_bytes: int = MAX_BODY_BYTES) -> bytes:
             http_status=408,
         ) from None
     return bytes(data)
+
+
+def announces_less(request: Request, size_bytes: int) -> bool:
+    """Whether a request says that its body is smaller than this."""
+    said = request.headers.get("content-length", "")
+    return said.isascii() and said.isdecimal() and len(said) < MAX_DIGITS and int(said) < size_bytes
 
 
 async def texts_of(request: Request) -> dict[str, str]:

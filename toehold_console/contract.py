@@ -107,8 +107,8 @@ class Asked(NamedTuple):
     request: Message
 
 
-def asked(service: str, method: str, body: bytes) -> Asked:
-    """The call that a path and a body mean. Raises Refusal."""
+def method_of(service: str, method: str) -> MethodDescriptor:
+    """The RPC that a path means. Raises Refusal."""
     found = METHODS.get(f"{service}/{method}")
     if found is None:
         known = sorted({path.partition("/")[0] for path in METHODS})
@@ -119,6 +119,11 @@ def asked(service: str, method: str, body: bytes) -> Asked:
         if found.name == "AddSeeds":
             told += ", or AddSeedBatch"
         raise Refusal(grpc.StatusCode.UNIMPLEMENTED, told, "CLIENT_STREAM")
+    return found
+
+
+def asked(found: MethodDescriptor, body: bytes) -> Asked:
+    """The call of an RPC that a body means. Raises Refusal."""
     request = GetMessageClass(found.input_type)()
     try:
         json_format.Parse(_object_in(body), request, max_recursion_depth=30)

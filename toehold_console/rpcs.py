@@ -7,18 +7,20 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import grpc
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from grpc import aio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from toehold.access.roles import ROLES, all_of
 from toehold.addresses import parsed_address
 from toehold.frontier.v1.admin_pb2 import GetCallerRequest, GetCallerResponse, GetFrontierRequest
 from toehold.request_ids import REQUEST_ID_KEY, is_request_id
 from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
 
-from .bodies import body_of
-from .contract import METHODS, NODE_SERVICE, Asked, Refusal, asked, refusal_of, to_json
+from .bodies import announces_less, body_of
+from .contract import METHODS, NODE_SERVICE, Asked, Refusal, asked, method_of, refusal_of, to_json
 from .door import Door, Doors
 from .guard import Guard, unauthenticated
 from .settings import Settings
@@ -48,12 +50,18 @@ class Rpcs:
         """`POST /v1/{service}/{method}`, and GET for streams, whose request is the parameter `request`."""
         service, method = request.path_params["service"], request.path_params["method"]
         token = self._guard.token_of(request)
-        await self.check_token(token)  # first: a body takes memory, and JSON takes much more
+        # First: a body takes memory, and JSON takes much more.
+        await self.check_token(token)
+        found = method_of(service, method)
         if request.method != "POST":
             body = request.query_params.get("request", "").encode()
+        elif service == NODE_SERVICE:
+            body = await body_of(request, LARGE_BYTES)
         else:
+            if not announces_less(request, LARGE_BYTES):
+                await self._check_role(token, found)
             body = await body_of(request)
-        call = await self._read(service, method, body)
+        call = await self._read(found, body)
         if request.method != "POST" and not call.method.server_streaming:
             raise Refusal(
                 grpc.StatusCode.UNIMPLEMENTED,
@@ -78,11 +86,23 @@ class Rpcs:
                 text = await asyncio.to_thread(to_json, answer)
         return Response(text, media_type="application/json")
 
-    async def _read(self, service: str, method: str, body: bytes) -> Asked:
+    async def _read(self, found: MethodDescriptor, body: bytes) -> Asked:
         if len(body) < LARGE_BYTES:
-            return asked(service, method, body)
+            return asked(found, body)
         async with self._working:
-            return await asyncio.to_thread(asked, service, method, body)
+            return await asyncio.to_thread(asked, found, body)
+
+    async def _check_role(self, token: str, found: MethodDescriptor) -> None:
+        """Raise Refusal if the frontier would refuse each call of an RPC with this token."""
+        caller = await self.caller(token)
+        rpc = f"{found.containing_service.full_name}/{found.name}"
+        if caller.caller and rpc not in caller.rpcs:
+            raise Refusal(
+                grpc.StatusCode.PERMISSION_DENIED,
+                f"{found.name} is for callers with the role {all_of(ROLES[rpc])}; caller {caller.caller!r} "
+                f"has {', '.join(caller.roles)}",
+                "ROLE_MISSING",
+            )
 
     async def caller(self, token: str) -> GetCallerResponse:
         """The caller with a token, as the frontier knows it. Raises Refusal."""

@@ -123,6 +123,7 @@ class Views:
                 return JSONResponse(
                     await self._in_thread(lambda: settings_page.record(watch.crawl, watch.acts))
                 )
+        await self._rpcs.check_token(self._guard.token_of(request))  # a body takes memory
         said = await texts_of(request)
         name, text = said.get("name", ""), said.get("text", "")
         async with self._watch_of(request) as watch:

@@ -5,18 +5,20 @@ plain lists, and the sitemaps that robots.txt names.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from ..fetching.references import MAX_URI_BYTES, Base, absolute
 from .links import Hop, Outlink
-from .xml_reader import XmlReader, small
+from .xml_reader import NothingMore, XmlReader, small
 
 MAX_URIS = 50_000
-"""The most URIs taken from one sitemap; the protocol allows no more."""
+"""The most entries read of one sitemap, also those that add nothing; the protocol allows no more."""
 
 MAX_ROBOTS_SITEMAPS = 100
 """The most sitemaps taken from one robots.txt."""
 
 _ENTRIES = {"urlset": "url", "sitemapindex": "sitemap"}
+_LIST_LINE = re.compile(rb"^[ \t\r\v\f]*+(https?:[^\n]*+)", re.IGNORECASE | re.MULTILINE)
 _SITEMAP_LINE = re.compile(  # also misspelt, as Google's parser takes it, or without a colon
     rb"(?:[ \t]|\xef\xbb\xbf)*+site-?map[^\s:#]*+(?:[ \t]*+:|[ \t])[ \t]*+([^\r\n#]++)", re.IGNORECASE
 )
@@ -48,12 +50,10 @@ def links_of_xml(
 
 def links_of_list(base: Base, pieces: Iterable[bytes]) -> Iterator[Outlink]:
     """The URIs of a sitemap that is a plain text with one URI a line. Skips other lines."""
-    for line in _lines(pieces):
-        reference = line.strip()
-        if reference[:5].lower() in (b"http:", b"https"):
-            uri = base.resolve(reference.decode("utf-8", "replace"))
-            if uri is not None:
-                yield Outlink(uri, Hop.SITEMAP, "line")
+    for line in islice(_lines(pieces), MAX_URIS):
+        uri = base.resolve(line.strip().decode("utf-8", "replace"))
+        if uri is not None:
+            yield Outlink(uri, Hop.SITEMAP, "line")
 
 
 def sitemaps_of_robots(body: bytes) -> list[str]:
@@ -114,6 +114,7 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
         super().__init__()
         self._entry = self._location_name = self._lastmod_name = ""
         self._in_entry = False
+        self._entries = 0
         self._location: str | None = None
         self._lastmod = ""
 
@@ -128,6 +129,8 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
             self._lastmod_name = namespace + space + "lastmod"
         elif self.depth == 2:
             self._in_entry = name == self._entry
+            if self._in_entry:
+                self._count()
         return self.depth == 3 and self._in_entry and name in (self._location_name, self._lastmod_name)
 
     def closed(self, name: str, text: str | None) -> None:
@@ -138,7 +141,14 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
         elif text is not None:
             if self._location is not None:
                 self.ended()
+                self._count()
             self._location = text
+
+    def _count(self) -> None:
+        """Counts an entry, whether it has a location or not; another location within one begins one, too."""
+        self._entries += 1
+        if self._entries > MAX_URIS:
+            raise NothingMore
 
     def ended(self) -> None:
         if self._location is not None:
@@ -155,9 +165,11 @@ def _offset(zone: str | None) -> timedelta:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines that look like URIs. A search finds them, as there may be millions of others."""
     rest = b""
     for piece in small(pieces):
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from lines
+        lines, line_end, rest = (rest + piece).rpartition(b"\n")
+        if line_end:
+            yield from _LIST_LINE.findall(lines)
         rest = rest[: MAX_URI_BYTES + 1]  # a line that is too long stays so
-    yield rest
+    yield from _LIST_LINE.findall(rest)

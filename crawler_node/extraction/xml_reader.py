@@ -20,6 +20,10 @@ _MAX_TOKEN_BYTES = 256 * 1024
 MAX_BROKEN_TOKENS = 700_000
 """The most tags and texts that are read after a break: those of the longest sitemap with all its elements."""
 
+MAX_ELEMENTS = 1_500_000
+"""The most elements that are read of XML without a break: twice those of a sitemap of 50 000 entries that
+each name their page in ten languages."""
+
 _Namespaces: TypeAlias = dict[str, str]
 """By prefix; names without a prefix have an empty one."""
 
@@ -66,6 +70,7 @@ class XmlReader(ABC, Generic[Item]):
         self._elements: list[tuple[str, _Namespaces, bool]] = []
         self.depth = 0
         self._declared: _Namespaces = {}  # for the next element
+        self._left = MAX_ELEMENTS
         self._last_start_at = 0  # the position of the last start tag
         self._ends: int | None = None  # how many elements ended since; None before the first start tag
         self._text: list[str] | None = None  # of the current element, if its text is wanted
@@ -149,6 +154,9 @@ class XmlReader(ABC, Generic[Item]):
         return found
 
     def _start_well_formed(self, name: str, attributes: dict[str, str]) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise NothingMore
         if not self.depth and _local(name) not in self.roots:
             raise _Odd(f"begins with {_local(name)}")
         if self.is_entry(name) and not self._is_at_its_place():

@@ -18,6 +18,7 @@ _LENGTH = re.compile(rb"[0-9]+")
 _LENGTH_AND_MORE = re.compile(rb"\+?[0-9].*", re.DOTALL)
 _CHUNK_LINE = re.compile(rb"[ \t]*([0-9A-Fa-f]*)[ \t\r]*(?:;.*)?", re.DOTALL)
 _MAX_CHUNK_DIGITS = 16
+_SMALL_SIZES = {form % size: size for size in range(1, 256) for form in (b"%x", b"%X", b"%02x", b"%02X")}
 _UNASKED_CODINGS = frozenset({b"gzip", b"x-gzip", b"deflate", b"compress", b"x-compress", b"br", b"zstd"})
 _WITHOUT_BODY = frozenset({204, 304})
 
@@ -76,7 +77,11 @@ class UntilClose:
 
 
 class Chunked:
-    """A body in chunks (RFC 9112, 7.1). It ends with its last chunk; later bytes are left unread."""
+    """A body in chunks (RFC 9112, 7.1). It ends with its last chunk; later bytes are left unread.
+
+    The chunks in one piece of data come out as one piece: each piece costs its taker much more than a chunk
+    of a byte costs its sender.
+    """
 
     def __init__(self) -> None:
         self._line = b""  # its part that has come
@@ -86,14 +91,24 @@ class Chunked:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """See Body."""
+        pieces: list[bytes] = []
+        try:
+            self._take(data, pieces)
+        finally:
+            if pieces:
+                yield b"".join(pieces)
+
+    def _take(self, data: bytes, pieces: list[bytes]) -> None:
         at = 0
         while at < len(data) and not self.complete:
             if self._left:
                 piece = data[at : at + self._left]
                 at += len(piece)
                 self._left -= len(piece)
-                yield piece
+                pieces.append(piece)
                 continue
+            if not self._line and not self._is_behind_chunk:
+                at = self._take_plain(data, at, pieces)
             end = data.find(b"\n", at)
             line = self._line + (data[at:] if end < 0 else data[at:end])
             if len(line) > MAX_LINE_BYTES:
@@ -107,6 +122,18 @@ class Chunked:
             self._left = size
             self.complete = not size and not self._is_behind_chunk
             self._is_behind_chunk = size > 0
+
+    def _take_plain(self, data: bytes, at: int, pieces: list[bytes]) -> int:
+        """Takes the small chunks from a place on that are whole and have nothing unusual. Returns the place
+        behind them."""
+        while True:
+            line_end = data.find(b"\r\n", at, at + 4)
+            size = _SMALL_SIZES.get(data[at:line_end]) if line_end >= 0 else None
+            begin = line_end + 2
+            if size is None or data[begin + size : begin + size + 2] != b"\r\n":
+                return at
+            pieces.append(data[begin : begin + size])
+            at = begin + size + 2
 
     def may_end(self) -> bool:
         """See Body."""

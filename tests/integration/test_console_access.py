@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -170,6 +171,32 @@ def test_roles_decide_what_a_user_may_do(guarded: Guarded) -> None:
             assert reason(http.get(f"/console/crawls/{guarded.crawl}/{part}")) == "ROLE_MISSING", part
         assert reason(http.get(f"/console/crawls/{guarded.crawl}/files/logs/job.log")) == "ROLE_MISSING"
         assert reason(http.get("/console/nodes")) == "ROLE_MISSING"
+
+
+@pytest.mark.parametrize(
+    ("caller", "rpc", "status", "why"),
+    [
+        ("watch", "FrontierAdminService/CreateCrawl", 403, "ROLE_MISSING"),
+        ("fetch", "FrontierAdminService/NoteUris", 403, "ROLE_MISSING"),
+        ("operate", "FrontierService/Finished", 403, "ROLE_MISSING"),
+        ("", "FrontierService/Schedule", 401, "CREDENTIALS_MISSING"),
+        ("admin", "FrontierAdminService/Nothing", 404, "UNKNOWN_RPC"),
+        ("admin", "FrontierAdminService/AddSeeds", 501, "CLIENT_STREAM"),
+    ],
+)
+@pytest.mark.parametrize("framing", ["Content-Length: 16000000", "Transfer-Encoding: chunked"])
+def test_a_large_body_for_a_call_that_will_be_refused_is_not_waited_for(
+    guarded: Guarded, caller: str, rpc: str, status: int, why: str, framing: str
+) -> None:
+    token = f"Authorization: Bearer {guarded.tokens[caller]}\r\n" if caller else ""
+    head = f"POST /v1/{rpc} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{token}{framing}"
+    port = int(guarded.console.url.rpartition(":")[2].rstrip("/"))
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as asking:
+        asking.sendall(f"{head}\r\n\r\n".encode())  # and nothing of the body
+        answer = asking.recv(100_000)
+        while b"}" not in answer:
+            answer += asking.recv(100_000)
+    assert answer.startswith(b"HTTP/1.1 %d" % status) and why.encode() in answer
 
 
 def test_a_caller_who_is_bound_to_a_crawl_sees_that_crawl_alone(guarded: Guarded) -> None:

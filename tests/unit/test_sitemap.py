@@ -11,6 +11,7 @@ from crawler_node.extraction import xml_reader
 from crawler_node.extraction.links import Hop
 from crawler_node.extraction.sitemap import (
     MAX_ROBOTS_SITEMAPS,
+    MAX_URIS,
     last_modified_ms,
     links_of_list,
     links_of_xml,
@@ -20,6 +21,16 @@ from crawler_node.fetching.references import Base
 
 BASE = Base("http://a.example/sitemap.xml")
 SCHEMA = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+NOTHING_NEW = {
+    "the same page": b"<url><loc>http://a.example/same</loc></url>",
+    "no location": b"<url/>",
+    "an empty location": b"<url><loc/></url>",
+    "no URI": b"<url><loc>http:[</loc></url>",
+    "text": b"<url>x</url>",
+    "other elements": b"<url><a/></url>",
+    "broken": b"<url>&</url>",
+}
 
 MEASURABLE_S = 0.5
 """Less processor time than this says nothing about growth."""
@@ -393,3 +404,42 @@ def test_the_sitemaps_of_a_robots_txt_are_bounded() -> None:
 def test_no_robots_txt_is_an_error(body: bytes) -> None:
     sitemaps_of_robots(body)
     sitemaps_of_robots(b"Sitemap: http" + body)
+
+
+@pytest.mark.parametrize("entry", NOTHING_NEW.values(), ids=NOTHING_NEW)
+def test_entries_that_add_nothing_are_counted_like_others(entry: bytes) -> None:
+    """Otherwise 30 kB of gzip cost many seconds."""
+    last = b"<url><loc>http://a.example/last</loc></url></urlset>"
+    assert "http://a.example/last" in xml(b"<urlset>", entry * (MAX_URIS - 1), last)
+    assert "http://a.example/last" not in xml(b"<urlset>", entry * MAX_URIS, last)
+
+
+def test_locations_within_one_entry_are_counted_too() -> None:
+    body = (b"<urlset><url>", b"<loc>http://a.example/same</loc>" * (2 * MAX_URIS), b"</url></urlset>")
+    assert len(xml(*body)) <= MAX_URIS
+
+
+@pytest.mark.parametrize("around", [(b"", b""), (b"<url>", b"</url>")])
+def test_elements_that_are_no_entries_end_the_reading_at_last(
+    around: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xml_reader, "MAX_ELEMENTS", 100)
+    last = b"<url><loc>http://a.example/last</loc></url></urlset>"
+    for count, found in ((90, ["http://a.example/last"]), (100, [])):
+        assert xml(b"<urlset>", around[0], b"<a/>" * count, around[1], last) == found
+
+
+@pytest.mark.parametrize("line", [b"http:[\n", b"http://a.example/same\n", b"HTTPS:\n"])
+def test_lines_that_add_nothing_are_counted_like_others(line: bytes) -> None:
+    last = b"http://a.example/last\n"
+
+    def found(count: int) -> list[str]:
+        return [link.uri for link in links_of_list(BASE, [line * count, last])]
+
+    assert found(MAX_URIS - 1)[-1:] == ["http://a.example/last"]
+    assert "http://a.example/last" not in found(MAX_URIS)
+
+
+def test_lines_that_are_no_uris_do_not_count() -> None:
+    body = [b"# nothing\n" * (MAX_URIS + 1), b"\n" * (MAX_URIS + 1), b" \t http://a.example/last\r\n"]
+    assert [link.uri for link in links_of_list(BASE, body)] == ["http://a.example/last"]
