@@ -52,7 +52,7 @@ def change(crawl: CrawlController, name: str, text: str) -> list[dict[str, Any]]
         raise InvalidArgument(f"a value must have at most {MAX_TEXT} characters, got {len(text)}")
     wanted, paths = read_settings([f"{name}={text}"])
     stored = crawl.describe().spec
-    changed = spec_file.changes(stored, crawl.update(wanted, paths).spec)
+    changed = spec_file.changes(stored, crawl.frontier.update_crawl(crawl.crawl, wanted, paths).spec)
     return [{"name": each, "was": was, "is": now} for each, was, now in changed]
 
 

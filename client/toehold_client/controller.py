@@ -48,6 +48,7 @@ from toehold_client.rpc.listeners import Listeners
 from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.streams import EventStream
 from toehold_client.seeds import OnRefused, check_on_refused
+from toehold_client.shown import shown_crawl, shown_statistics, shown_status
 from toehold_client.spec.given import GivenSpec, spec_of
 from toehold_client.states import State
 
@@ -149,7 +150,7 @@ class CrawlController:
         """
         status = self.status()
         try:
-            return self.frontier.launch_crawl(self.crawl, checkpoint, checkpoint_crawl)
+            return shown_status(self.frontier.launch_crawl(self.crawl, checkpoint, checkpoint_crawl))
         except IllegalState:
             if status.state != NASCENT:
                 raise
@@ -165,7 +166,7 @@ class CrawlController:
         pausing or paused it only releases a hold, and keeps a crawl that trouble has paused from resuming by
         itself. IllegalState from any other state.
         """
-        return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_PAUSE)
+        return shown_status(self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_PAUSE))
 
     def resume(self) -> CrawlStatus:
         """From PAUSING or PAUSED, held or not: leases URIs again. Returns at once; RUNNING follows.
@@ -173,7 +174,7 @@ class CrawlController:
         On a running crawl it has no effect. DiskReserve while the frontier's disk is nearly full;
         IllegalState from any other state.
         """
-        return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_RUN)
+        return shown_status(self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_RUN))
 
     def hold(self) -> CrawlStatus:
         """From RUNNING, EMPTY, PAUSING or PAUSED: pauses the crawl, and then holds it. Returns at once.
@@ -182,7 +183,7 @@ class CrawlController:
         writes nothing about it, and refuses changes with CrawlHeld, until `resume`, `pause` or `stop`.
         IllegalState from any other state.
         """
-        return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_HOLD)
+        return shown_status(self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_HOLD))
 
     def stop(self) -> CrawlStatus:
         """From any state: ends the crawl for good. Returns at once: STOPPING, or FINISHED without leases.
@@ -191,7 +192,7 @@ class CrawlController:
         STOPPING crawl makes nodes interrupt their fetches, and FINISHED follows within 15 s. On a finished
         crawl it has no effect.
         """
-        return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_FINISH)
+        return shown_status(self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_FINISH))
 
     def teardown(self, timeout_s: float | None = TEARDOWN_S) -> bool:
         """From any state: stops the crawl if necessary, and removes it from the frontier's memory.
@@ -227,14 +228,16 @@ class CrawlController:
     # its settings
 
     def update(self, spec: GivenSpec, paths: Collection[str] = ()) -> Crawl:
-        """Changes settings, from the next decision on; the crawl's new description.
+        """Changes settings, from the next decision on; the crawl's new description, which prints what has
+        changed: `max_toes was 0, is 10`.
 
         From any state but FINISHED (CrawlFinished). `paths` names the settings to change, such as
         `limits.max_documents` or `politeness`: each gets its value in `spec`, or its default if `spec` has
         none. Without `paths`, the settings in `spec` change; if it is a dict, all that it names, also to an
         empty list. InvalidSpec tells every problem, and every fixed setting.
         """
-        return self.frontier.update_crawl(self.crawl, spec, paths)
+        before = self.frontier.get_crawl(self.crawl)
+        return shown_crawl(self.frontier.update_crawl(self.crawl, spec, paths), before.spec)
 
     def reopen(
         self, spec: GivenSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
@@ -246,14 +249,14 @@ class CrawlController:
         DiskReserve. If an answer is lost and the repeat is refused because the crawl has been reopened, that
         counts as a success.
         """
-        status = self.status()
+        before = self.frontier.get_crawl(self.crawl)
         try:
-            return self.frontier.reopen_crawl(self.crawl, spec, paths, pause=pause)
+            now = self.frontier.reopen_crawl(self.crawl, spec, paths, pause=pause)
         except IllegalState:
-            now = self.describe()
-            if status.state != FINISHED or now.status.state == FINISHED:
+            now = self.frontier.get_crawl(self.crawl)
+            if before.status.state != FINISHED or now.status.state == FINISHED:
                 raise
-            return now
+        return shown_crawl(now, before.spec)
 
     def set_pool_size(self, size: int | None) -> None:
         """Sets how many toe threads each node of the frontier has, for all its crawls: 0 to 10 000, or None
@@ -281,7 +284,7 @@ class CrawlController:
                 for message in stream:
                     status = awaited.reached(message)
                     if status is not None:
-                        return status
+                        return shown_status(status)
         except DeadlineExceeded as error:
             raise awaited.late(timeout_s, error) from None
         self.status()  # ClientClosed, if it is that which has ended the stream
@@ -325,7 +328,7 @@ class CrawlController:
 
     def statistics(self) -> GetStatisticsResponse:
         """The crawl's statistics, and its status at the same moment. From any state."""
-        return self.frontier.get_statistics(self.crawl)
+        return shown_statistics(self.frontier.get_statistics(self.crawl))
 
     def statistics_every(self, interval_s: float) -> Iterator[GetStatisticsResponse]:
         """The crawl's statistics now, and then every `interval_s` seconds, until it has finished: the last
@@ -373,12 +376,12 @@ class CrawlController:
 
     def describe(self) -> Crawl:
         """The crawl's spec with all defaults, its status, its times, and how many seeds it has."""
-        return self.frontier.get_crawl(self.crawl)
+        return shown_crawl(self.frontier.get_crawl(self.crawl))
 
     def status(self) -> CrawlStatus:
-        """The crawl's state, and more about it."""
-        described = self.describe()
-        return described.status
+        """The crawl's state, and more about it. It prints as a sentence, and its `state` as a name."""
+        described = self.frontier.get_crawl(self.crawl)
+        return shown_status(described.status)
 
     def _events(self, timeout_s: float | None) -> EventStream:
         reconnect_s = RECONNECT_S if timeout_s is None else timeout_s

@@ -27,6 +27,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     UrisLeft,
 )
 
+from .shown import shown_status
 from .spec.plain import seconds_of
 from .text import bytes_text, count_text, counted, duration_text, harmless, status_and_reason
 
@@ -89,7 +90,8 @@ class Event:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__") or name == "message":  # `copy` and `pickle` ask for such
                 raise AttributeError(name)
-            return getattr(self.message, name)
+            value = getattr(self.message, name)
+            return shown_status(value) if name == "status_changed" else value
 
     @property
     def kind(self) -> EventKind | None:

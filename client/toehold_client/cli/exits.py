@@ -60,7 +60,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
     ExitCode.NO_FRONTIER: "no frontier or node answered in time",
     ExitCode.CRAWL_FAILED: "crawl, run: no seed was fetched, or nothing but errors came",
-    ExitCode.REFUSED: "the state of the crawl, node or frontier does not allow it, such as a full disk",
+    ExitCode.REFUSED: "the state of the crawl, the node or the disk does not allow it",
     ExitCode.TIMED_OUT: "--wait ran out",
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
     ExitCode.ABORTED: "run: the crawl was stopped",

@@ -214,9 +214,14 @@ def test_seeds_are_added_to_a_crawl_that_runs(frontier: FakeFrontier, controller
 def test_settings_change_while_the_crawl_runs(
     frontier: FakeFrontier, controller: CrawlController, paths: tuple[str, ...]
 ) -> None:
-    changed = found(RUNNING).crawl
+    before, changed = found(RUNNING), found(RUNNING).crawl
+    changed.spec.max_toes = 3
+    changed.spec.limits.max_documents = 1_000
+    frontier.will("GetCrawl", before)
     frontier.will("UpdateCrawl", UpdateCrawlResponse(crawl=changed))
-    assert controller.update(CrawlSpec(max_toes=3), paths) == changed
+    updated = controller.update(CrawlSpec(max_toes=3), paths)
+    assert updated == changed
+    assert str(updated) == "limits.max_documents was 0, is 1000; max_toes was 0, is 3"
     (asked,) = frontier.asked["UpdateCrawl"]
     assert (asked.crawl, asked.spec, tuple(asked.update_mask.paths)) == ("c", CrawlSpec(max_toes=3), paths)
 
@@ -225,6 +230,7 @@ def test_what_cannot_be_changed_is_told_by_its_path(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
     problems = {"identity": "fixed when the crawl is created"}
+    frontier.will("GetCrawl", found(RUNNING))
     frontier.will("UpdateCrawl", Refusal(grpc.StatusCode.INVALID_ARGUMENT, "no", "INVALID_SPEC", problems))
     with pytest.raises(InvalidSpec) as caught:
         controller.update(CrawlSpec())

@@ -169,7 +169,7 @@ def test_the_command_waits_and_ends_with_the_crawl(
     first, *_, last = capsys.readouterr().out.splitlines()
     assert "UTC  PAUSED  0 pages" in first
     assert f"paused; waiting for it to go on in {directory}" in first
-    assert "UTC  FINISHED" in last
+    assert "UTC  Finished" in last
 
 
 def test_for_programs_a_crawl_that_stays_paused_is_told_once_an_interval(

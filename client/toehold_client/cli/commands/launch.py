@@ -64,7 +64,7 @@ def launch(
         asked.spec.pause_at_start |= paused
         seeds = create_crawl(crawl, asked, skip)
     elif paused:
-        crawl.update(CrawlSpec(pause_at_start=True))
+        crawl.frontier.update_crawl(crawl.crawl, CrawlSpec(pause_at_start=True))
     _tell(crawl, crawl.launch(checkpoint, checkpoint_crawl), seeds, as_json)
 
 

@@ -70,7 +70,11 @@ def update(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
 def _update(
     crawl: CrawlController, stored: CrawlSpec, wanted: CrawlSpec, paths: Sequence[str], as_json: bool
 ) -> None:
-    changes = spec_file.changes(stored, crawl.update(wanted, paths).spec) if paths else []
+    changes = (
+        spec_file.changes(stored, crawl.frontier.update_crawl(crawl.crawl, wanted, paths).spec)
+        if paths
+        else []
+    )
     if as_json:
         output.record({"crawl": crawl.crawl, "changes": changes_record(changes)})
         return

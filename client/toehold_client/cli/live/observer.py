@@ -262,7 +262,7 @@ class Observer:
             self._heard = event.sequence
             self.note(event)
             if kind == "status_changed":
-                self._status = event.status_changed
+                self._status = event.message.status_changed
             elif kind == "torn_down":
                 told = CrawlStatus()
                 told.CopyFrom(self._status)
