@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 GRACE_S = 3.0
 NO_THREAD = "can't start new thread"  # Python's message
-MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
+MAX_PENDING, MAX_PENDING_S = MAX_CALLS // 2, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
-MAX_CALLS_OF_CONNECTION = 1_000  # a client keeps further calls until others have ended
+MAX_CALLS_OF_CONNECTION = 640  # a client keeps further calls until others have ended
 ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
 EXPIRY_CHECK_S, SOON = 12 * 3600.0, timedelta(days=14)

@@ -128,6 +128,7 @@ LONGEST_FILES = (
     "test_pause_under_load.py",
     "test_server_restart.py",
     "test_descriptors.py",
+    "test_strangers.py",
     "test_warc.py",
     "test_nodes.py",
     "test_log_holes.py",
