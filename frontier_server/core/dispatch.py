@@ -27,12 +27,15 @@ from .passing import Wait, choose
 from .queue import QueueEvent, QueueState, WorkQueue
 from .ready import NO_PRECEDENCE
 from .records import PendingUri, SeenRow, decode, encode
+from .refusals import Noting, message
 from .rules.disposition import (
     BLOCKED_BY_QUOTA,
+    OUT_OF_SCOPE,
     ROBOTS_PRECLUDED,
     ROBOTS_PREREQUISITE_FAILURE,
     Disposition,
 )
+from .rules.outcome_words import MAX_REASON
 from .shard import Shard
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
@@ -51,8 +54,12 @@ FAR_WAKES_PER_CALL = 200
 _CLEARED = {
     Obstacle.FAILS_OVER_QUOTA: BLOCKED_BY_QUOTA,
     Obstacle.ROBOTS_FAILED: ROBOTS_PREREQUISITE_FAILURE,
+    Obstacle.OUT_OF_SCOPE: OUT_OF_SCOPE,
     Obstacle.FORBIDDEN: ROBOTS_PRECLUDED,
 }
+
+
+_UNWANTED = (ROBOTS_PRECLUDED, OUT_OF_SCOPE)
 
 
 class Want(NamedTuple):
@@ -293,9 +300,14 @@ class Dispatcher:
             _relocate(turn)
             return True
         op, queue, head = turn.op, turn.queue, turn.head
-        disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
+        disposition = Disposition.DISREGARDED if status in _UNWANTED else Disposition.FAILED
         annotations = (found.reason,) if found.reason else ()
-        reason = robots_failure(robots_standing(turn)[0]) if status == ROBOTS_PREREQUISITE_FAILURE else ""
+        reason = ""
+        if status == ROBOTS_PREREQUISITE_FAILURE:
+            reason = robots_failure(robots_standing(turn)[0])
+        elif status == OUT_OF_SCOPE:
+            Noting(op, turn.crawl).note(found.reason, head.candidate)
+            reason = message(turn.crawl, found.reason)[:MAX_REASON]
         final = Final(status, disposition, head.uri, head.candidate, annotations=annotations, reason=reason)
         op.touch(queue).robots_of = ""
         conclude(op, turn.crawl, queue, head.position, head.pending, final, head.settings)

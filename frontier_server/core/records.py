@@ -93,6 +93,7 @@ class StateRow(Record):
     # Whether a caller that may act on some crawls only has fetched for it: what such a caller says of hosts
     # counts for this crawl alone, in rows of its own.
     bound: bool = False
+    scope_changed: bool = False  # whether URIs may wait that another scope has let in
 
 
 class CountersRow(Record):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from .crawl import Crawl
 from .head import Head
 from .host import Group, Host, full, rest_of
+from .intake import refusing_rule
 from .operation import Operation, is_ineligible
 from .origin import Site
 from .passing import Wait
@@ -33,6 +34,7 @@ class Obstacle(Enum):
     BUDGET_OUT = "its leases out may spend the rest of its total budget"
     SESSION_SPENT = "it has spent its session budget"
     MISPLACED = "the head now belongs in another queue"
+    OUT_OF_SCOPE = "the scope refuses it by now"
     AWAITS_ROBOTS = "its robots.txt must be fetched first"
     ROBOTS_RESTS = "fetching its robots.txt failed, and is tried again later"
     ROBOTS_FAILED = "all tries to fetch its robots.txt have failed"
@@ -162,6 +164,15 @@ def misplaced(turn: Turn) -> Found | None:
     return None if turn.site.place.queue == turn.queue.queue else Found(Obstacle.MISPLACED)
 
 
+def out_of_scope(turn: Turn) -> Found | None:
+    """The scope may refuse a URI by now that it let in before."""
+    head, crawl = turn.head, turn.crawl
+    if not (crawl.state_row.scope_changed and crawl.settings.scope.recheck):
+        return None  # by the same rules, it would be let in again
+    rule = refusing_rule(turn.op, crawl, head.uri, head.candidate.path, head.candidate.seed)
+    return Found(Obstacle.OUT_OF_SCOPE, f"scope.{rule}") if rule else None
+
+
 def robots_txt(turn: Turn) -> Found | None:
     """The robots.txt of an authority is fetched before its pages, unless the crawl ignores it."""
     if turn.head.settings.robots.ignored:
@@ -211,6 +222,7 @@ QUEUE_RULES: tuple[Rule, ...] = (
     budget_out,
     session_spent,
     misplaced,
+    out_of_scope,
     robots_txt,
     forbidden,
 )

@@ -207,6 +207,7 @@ class ScopeDict(TypedDict, total=False):
     max_path_segments: int
     page_requisites: bool
     required_patterns: Sequence[str]
+    recheck: bool
 
 
 class SpecDict(TypedDict, total=False):

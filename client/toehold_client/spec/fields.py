@@ -210,6 +210,7 @@ class Scope(Table, frozen=True):
     max_path_segments: _Count = 20
     page_requisites: bool = False
     required_patterns: tuple[str, ...] = ()
+    recheck: bool = True
 
 
 class Spec(Table, frozen=True):

@@ -108,6 +108,8 @@ class Control:
         if checkpoint:
             settings_of = self._shard.registry.settings_of
             found = self._shard.checkpoint_of(checkpoint)
+            crawl.state_row.scope_changed = True  # the URIs may come from a crawl with another scope
+            op.put_state(crawl)
             restoring.begin(op, crawl, checkpoint, found, source or name, lambda spec: settings_of(spec, ()))
         life.request(op, crawl, Input.LAUNCH, "launch", by)
         _tell_if_ignoring(op, crawl)
@@ -219,9 +221,12 @@ class Control:
         known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
         for named in of_host.keys() - known:
             add_authority(op.tx, crawl.places, crawl.number, *of_host[named])
-        queues, ignored = crawl.settings.queues, crawl.settings.robots.ignored
+        queues, scope, ignored = crawl.settings.queues, crawl.settings.scope, crawl.settings.robots.ignored
         crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
         self._put_spec(op, crawl, crawl.spec)
+        if crawl.settings.scope != scope:
+            crawl.state_row.scope_changed = True
+            op.put_state(crawl)
         self._shard.hosts.disperse(crawl)
         op.counters(crawl)
         if not ignored and crawl.state is not CrawlState.NASCENT:

@@ -163,6 +163,9 @@ class Explanations:
             case Obstacle.SESSION_SPENT:
                 message = f"queue {queue.row.key} has spent its session budget, so waiting queues go first"
                 return Reason(Why.QUEUE_INACTIVE, message)
+            case Obstacle.OUT_OF_SCOPE:
+                refusal = _refusal(turn.crawl, head.uri, found.reason.removeprefix("scope."))
+                return Reason(Why.OUT_OF_SCOPE, f"{head.uri.uri} ends at its turn: {refusal}")
             case Obstacle.AWAITS_ROBOTS:
                 return Reason(Why.ROBOTS_PENDING, f"{_robots_uri(head.uri)} must be fetched first")
             case Obstacle.ROBOTS_RESTS:

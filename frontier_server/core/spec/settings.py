@@ -81,6 +81,7 @@ class ScopeSettings:
     max_path_segments: Annotated[int, Within(0, 10_000)] = 20
     page_requisites: bool = False
     required_patterns: _Patterns = ()
+    recheck: bool = True
 
 
 @dataclass(frozen=True, slots=True)

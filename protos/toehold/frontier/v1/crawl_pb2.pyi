@@ -838,6 +838,7 @@ class ScopeSpec(_message.Message):
     MAX_PATH_SEGMENTS_FIELD_NUMBER: _builtins.int
     PAGE_REQUISITES_FIELD_NUMBER: _builtins.int
     REQUIRED_PATTERNS_FIELD_NUMBER: _builtins.int
+    RECHECK_FIELD_NUMBER: _builtins.int
     max_link_hops: _builtins.int
     """Most links between a seed and a URI. 0 fetches the seeds and what they
     embed.
@@ -884,6 +885,16 @@ class ScopeSpec(_message.Message):
     TransclusionDecideRule.
 
     Default: false.
+    """
+    recheck: _builtins.bool
+    """Whether the scope judges a URI again when its turn comes, by the rules of that
+    moment. A URI that was taken in before it was excluded then ends as
+    OUT_OF_SCOPE (-5000), without a request to its host, and counts among the
+    refusals of its rule.
+
+    Heritrix: recheckScope of its CandidatesProcessor and Preselector, which is off.
+
+    Default: true.
     """
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -977,10 +988,11 @@ class ScopeSpec(_message.Message):
         max_path_segments: _builtins.int | None = ...,
         page_requisites: _builtins.bool | None = ...,
         required_patterns: _abc.Iterable[_builtins.str] | None = ...,
+        recheck: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "_recheck", b"_recheck", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "recheck", b"recheck"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "reject_patterns", b"reject_patterns", "required_patterns", b"required_patterns", "schemes", b"schemes", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "_recheck", b"_recheck", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "recheck", b"recheck", "reject_patterns", b"reject_patterns", "required_patterns", b"required_patterns", "schemes", b"schemes", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_embed_hops: _TypeAlias = _typing.Literal["max_embed_hops"]  # noqa: Y015
     _WhichOneofArgType__max_embed_hops: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops"]  # noqa: Y015
@@ -994,6 +1006,8 @@ class ScopeSpec(_message.Message):
     _WhichOneofArgType__max_redirect_hops: _TypeAlias = _typing.Literal["_max_redirect_hops", b"_max_redirect_hops"]  # noqa: Y015
     _WhichOneofReturnType__page_requisites: _TypeAlias = _typing.Literal["page_requisites"]  # noqa: Y015
     _WhichOneofArgType__page_requisites: _TypeAlias = _typing.Literal["_page_requisites", b"_page_requisites"]  # noqa: Y015
+    _WhichOneofReturnType__recheck: _TypeAlias = _typing.Literal["recheck"]  # noqa: Y015
+    _WhichOneofArgType__recheck: _TypeAlias = _typing.Literal["_recheck", b"_recheck"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_embed_hops) -> _WhichOneofReturnType__max_embed_hops | None: ...
     @_typing.overload
@@ -1006,6 +1020,8 @@ class ScopeSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_redirect_hops) -> _WhichOneofReturnType__max_redirect_hops | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_requisites) -> _WhichOneofReturnType__page_requisites | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__recheck) -> _WhichOneofReturnType__recheck | None: ...
 
 Global___ScopeSpec: _TypeAlias = ScopeSpec  # noqa: Y015
 
