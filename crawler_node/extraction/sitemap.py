@@ -18,7 +18,7 @@ MAX_ROBOTS_SITEMAPS = 100
 """The most sitemaps taken from one robots.txt."""
 
 _ENTRIES = {"urlset": "url", "sitemapindex": "sitemap"}
-_LIST_LINE = re.compile(rb"^[ \t\r\v\f]*+(https?:[^\n]*+)", re.IGNORECASE | re.MULTILINE)
+_LIST_LINE = re.compile(rb"^(?:[ \t\r\v\f]|\xef\xbb\xbf)*+(https?:[^\n]*+)", re.IGNORECASE | re.MULTILINE)
 _SITEMAP_LINE = re.compile(  # also misspelt, as Google's parser takes it, or without a colon
     rb"(?:[ \t]|\xef\xbb\xbf)*+site-?map[^\s:#]*+(?:[ \t]*+:|[ \t])[ \t]*+([^\r\n#]++)", re.IGNORECASE
 )

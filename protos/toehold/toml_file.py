@@ -13,7 +13,7 @@ class FileUnusable(Exception):
 def read_settings(path: Path) -> dict[str, Any]:
     """The content of a settings file. Raises FileUnusable."""
     try:
-        return tomli.loads(path.read_text(encoding="utf-8"))
+        return tomli.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as problem:
         raise FileUnusable(f"settings file {path}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:

@@ -366,6 +366,13 @@ def test_a_list_has_a_uri_on_each_line() -> None:
     assert lines(*(body[n : n + 1] for n in range(len(body)))) == expected
 
 
+def test_a_byte_order_mark_does_not_hide_a_line() -> None:
+    assert lines(b"\xef\xbb\xbfhttp://a.example/1\r\nhttp://a.example/2") == [
+        "http://a.example/1",
+        "http://a.example/2",
+    ]
+
+
 def test_a_line_without_end_is_dropped() -> None:
     assert lines(*([b"http://a.example/" + b"x" * 60_000] * 100), b"\nhttp://a.example/1") == [
         "http://a.example/1"

@@ -77,7 +77,7 @@ def text_of(path: Path) -> str:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise CallersInvalid(f"callers file {path} must have at most {MAX_FILE_BYTES} bytes")
-        return data.decode()
+        return data.decode("utf-8-sig")
     except OSError as problem:
         raise CallersInvalid(f"callers file {path}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:

@@ -1,6 +1,7 @@
 """Certificates and keys in files (PEM)."""
 
 import ssl
+from codecs import BOM_UTF8
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,9 +11,9 @@ class TlsUnusable(Exception):
 
 
 def read_pem(path: Path) -> bytes:
-    """The bytes of a file. Raises TlsUnusable."""
+    """The bytes of a file, without byte order mark. Raises TlsUnusable."""
     try:
-        return path.read_bytes()
+        return path.read_bytes().removeprefix(BOM_UTF8)
     except OSError as problem:
         raise TlsUnusable(f"{path}: {problem.strerror}") from problem
 
