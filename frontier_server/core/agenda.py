@@ -62,14 +62,48 @@ class Soonest:
             heappop(self._heap)
         return None
 
-    def take_due(self, now_ms: int) -> list[int]:
-        """Remove and return the numbers whose moments have come, in order."""
-        due = []
+    def take_due(self, now_ms: int, most: int = 0) -> list[int]:
+        """Remove and return the numbers whose moments have come, in order; at most `most`, if given."""
+        due: list[int] = []
         while (moment_ms := self.first_ms()) is not None and moment_ms <= now_ms:
+            if most and len(due) == most:
+                break
             _, number = heappop(self._heap)
             del self._at_ms[number]
             due.append(number)
         return due
+
+
+class Turns:
+    """Crawls in the order of their turns: the one with the fewest leases for its weight first."""
+
+    def __init__(self) -> None:
+        self._passed: dict[int, float] = {}  # crawl → its `passed`
+        self._heap: list[tuple[float, int]] = []  # includes void entries
+
+    def put(self, crawl: Crawl) -> None:
+        """Add a crawl, or move it to its present place."""
+        number = crawl.number
+        if self._passed.get(number) == crawl.passed:
+            return
+        self._passed[number] = crawl.passed
+        heappush(self._heap, (crawl.passed, number))
+        if len(self._heap) > ENTRIES_KEPT + 2 * len(self._passed):
+            self._heap = [(passed, each) for each, passed in self._passed.items()]
+            heapify(self._heap)
+
+    def discard(self, number: int) -> None:
+        """Remove a crawl, if it is there."""
+        self._passed.pop(number, None)  # its heap entry is void now
+
+    def first(self) -> tuple[float, int] | None:
+        """The first crawl: its `passed`, and its number."""
+        while self._heap:
+            passed, number = self._heap[0]
+            if self._passed.get(number) == passed:
+                return passed, number
+            heappop(self._heap)
+        return None
 
 
 class OfKind:
@@ -82,6 +116,8 @@ class OfKind:
         self.filled: dict[int, Crawl] = {}  # running ones with full document limits
         # Running ones that may have a URI to lease, for callers that ask for any crawl.
         self.shared: dict[int, Crawl] = {}
+        self.turns = Turns()  # of these, without those that have had their turn in this operation
+        self.due: dict[int, Crawl] = {}  # running ones whose chance has come, and that were not served since
 
 
 class Agenda:
@@ -102,14 +138,18 @@ class Agenda:
         number, runs = crawl.number, crawl.running
         self._due.put(number, crawl.next_due_ms() if crawl.state_row.running_since_ms else None)
         of_kind = self._note_kind(crawl)
-        of_kind.chances.put(number, crawl.next_chance_ms())
-        leasable = runs and crawl.offers and not crawl.limited
+        if not runs:
+            of_kind.due.pop(number, None)
+        due = number in of_kind.due  # its chance is not noted again until it was served
+        of_kind.chances.put(number, None if due else crawl.next_chance_ms())
+        leasable = runs and (due or crawl.offers) and not crawl.limited
+        shared = leasable and crawl.settings.weight > 0
         for crawls, belongs in (
             (self.running, runs),
             (of_kind.running, runs),
             (of_kind.filled, runs and crawl.documents_full),
             (self.leasable, leasable),
-            (of_kind.shared, leasable and crawl.settings.weight > 0),
+            (of_kind.shared, shared),
             (self.working, crawl.works),
             (self.unlogged, not crawl.logged),
             (self.troubled, bool(crawl.state_row.trouble)),
@@ -118,6 +158,10 @@ class Agenda:
                 crawls.pop(number, None)
             elif number not in crawls:
                 crawls[number] = crawl
+        if shared:
+            of_kind.turns.put(crawl)
+        else:
+            of_kind.turns.discard(number)
 
     def _note_kind(self, crawl: Crawl) -> OfKind:
         """The notes on crawls of a crawl's kind. It leaves those of its former kind."""
@@ -144,7 +188,8 @@ class Agenda:
         of_kind = self._of_kind[kind]
         of_kind.chances.put(number, None)
         of_kind.reasons[reason] -= 1
-        for crawls in (of_kind.running, of_kind.filled, of_kind.shared):
+        of_kind.turns.discard(number)
+        for crawls in (of_kind.running, of_kind.filled, of_kind.shared, of_kind.due):
             crawls.pop(number, None)
         if not of_kind.reasons.total():
             del self._of_kind[kind]
@@ -169,16 +214,42 @@ class Agenda:
         due = [of_kind.chances.first_ms() for of_kind in self.served(kinds)]
         return min([moment for moment in due if moment is not None], default=None)
 
-    def take_due(self, now_ms: int) -> list[int]:
-        """The numbers of the crawls due for a tick; the caller must note each again."""
-        return self._due.take_due(now_ms)
+    def take_due(self, now_ms: int, most: int) -> list[int]:
+        """The numbers of the first crawls due for a tick; the caller must note each again."""
+        return self._due.take_due(now_ms, most)
 
-    def take_chances(self, now_ms: int, kinds: Kinds = ()) -> list[int]:
-        """The numbers of the crawls of these kinds whose chance has come; the caller must note each again."""
-        due: list[int] = []
+    def come_due(self, now_ms: int, kinds: Kinds) -> None:
+        """Move the crawls of these kinds whose chance has come, once, to those that have turns."""
         for of_kind in self.served(kinds):
-            due += of_kind.chances.take_due(now_ms)
-        return due
+            for number in of_kind.chances.take_due(now_ms):
+                crawl = of_kind.running.get(number)  # others are noted again when their state changes
+                if crawl is None:
+                    continue
+                of_kind.due[number] = crawl
+                if not crawl.limited:
+                    self.leasable[number] = crawl
+                    if crawl.settings.weight > 0:
+                        of_kind.shared[number] = crawl
+                        of_kind.turns.put(crawl)
+
+    def served_now(self, crawl: Crawl) -> None:
+        """Note that a crawl gets its turn, and what was due in it is done; the caller must note it again."""
+        of_kind = self._of_kind.get(crawl.kind)
+        if of_kind is not None:
+            of_kind.due.pop(crawl.number, None)
+
+    def take_turn(self, kinds: Kinds) -> Crawl | None:
+        """Take out the crawl of these kinds whose turn is next; it has no other turn until it is noted."""
+        first: tuple[float, int] | None = None
+        its: OfKind | None = None
+        for of_kind in self.served(kinds):
+            found = of_kind.turns.first()
+            if found is not None and (first is None or found < first):
+                first, its = found, of_kind
+        if first is None or its is None:
+            return None
+        its.turns.discard(first[1])
+        return its.shared[first[1]]
 
     def next_at_work(self) -> Crawl:
         """The crawl that does the next slice; it then goes last."""

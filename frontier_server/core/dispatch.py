@@ -113,6 +113,7 @@ class Dispatcher:
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
         """Wake the queues that are due, and enqueue the future URIs that are due."""
         op.look_at(crawl)
+        self._shard.agenda.served_now(crawl)
         for _ in range(WAKES_PER_CALL):
             queue = crawl.next_wake()
             if queue is None or queue.wake_ms > op.now_ms:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from . import errors, life
 from .agenda import empty_reason
 from .attendance import reconcile_all
-from .crawl import Crawl
 from .dispatch import BYTES_PER_CALL, Dispatcher, Want, size_of
 from .fetch_policy import FetchPolicy
 from .granting import Asker
@@ -103,7 +102,15 @@ class Frontier:
             return NextAnswer([], self._none_runs(want.kinds))
         answer = NextAnswer([], None)
         again = False
-        for crawl in self._in_turn(op, want.kinds):
+        agenda = self._shard.agenda
+        for freed in (op.looked_at | {crawl.number: crawl for crawl in op.touched}).values():
+            if freed.number in self._shard.crawls:
+                agenda.note(freed)  # leases that this operation ended leave room
+        agenda.come_due(op.now_ms, want.kinds)
+        while (crawl := agenda.take_turn(want.kinds)) is not None:
+            op.look_at(crawl)  # so that it is noted again
+            # A crawl that had no URIs for a while catches up on at most MAX_BEHIND leases.
+            crawl.passed = max(crawl.passed, self._most_passed - MAX_BEHIND)
             left = want.most - len(answer.grants)
             queues = len({(grant.crawl, grant.queue_key) for grant in answer.grants})
             if want.most_queues and queues >= want.most_queues:
@@ -118,8 +125,8 @@ class Frontier:
                 break
         if answer.grants:
             return answer
-        for crawl in op.touched:  # leases that this operation ended leave room in limits
-            self._shard.agenda.note(crawl)
+        for touched in op.touched:  # leases that this operation ended leave room in limits
+            agenda.note(touched)
         served = self._shard.agenda.served(want.kinds)
         filled = all(len(of_kind.filled) == len(of_kind.running) for of_kind in served)
         return NextAnswer([], EmptyReason.LIMIT_REACHED if filled else EmptyReason.NOTHING_DUE, again)
@@ -131,27 +138,6 @@ class Frontier:
             if any(of_kind.reasons[reason] for of_kind in served):
                 return reason
         return EmptyReason.OTHER_FETCHER if self._shard.agenda.running else EmptyReason.NO_CRAWL
-
-    def _in_turn(self, op: Operation, kinds: Kinds) -> list[Crawl]:
-        """The crawls that may have URIs for a fetcher that offers these kinds, the one with the fewest leases
-        for its weight first.
-
-        A crawl that had no URIs for a while catches up on at most MAX_BEHIND leases.
-        """
-        found = dict(op.looked_at)  # the agenda lacks what this operation freed
-        for of_kind in self._shard.agenda.served(kinds):
-            found |= of_kind.shared
-        for number in self._shard.agenda.take_chances(op.now_ms, kinds):
-            found[number] = self._shard.crawls[number]
-            op.look_at(found[number])
-        crawls = [
-            crawl
-            for crawl in found.values()
-            if crawl.running and crawl.settings.weight and serves(kinds, crawl.kind)
-        ]
-        for crawl in crawls:
-            crawl.passed = max(crawl.passed, self._most_passed - MAX_BEHIND)
-        return sorted(crawls, key=lambda crawl: (crawl.passed, crawl.number))
 
     def finished(
         self,

@@ -21,6 +21,7 @@ from .store import Changes, Family
 from .work import unload_slice, work_slice
 
 LAPSES_PER_TICK = 200
+CRAWLS_PER_SLICE = 100  # of work that concerns all crawls: some milliseconds
 OUTCOMES_DROPPED_PER_CALL = 2000
 LOG_AHEAD = "log-ahead"
 
@@ -51,7 +52,7 @@ class Upkeep:
             self._reports.lapse(op, lease)
         if self._shard.leases.fall_silent(op.now_ms):
             reconcile_all(op, self._shard.crawls.values(), self._shard.leases)
-        for number in self._shard.agenda.take_due(op.now_ms):
+        for number in self._shard.agenda.take_due(op.now_ms, CRAWLS_PER_SLICE):
             crawl = self._shard.crawls[number]
             op.look_at(crawl)
             if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):

@@ -1,0 +1,134 @@
+"""Thousands of crawls: what an operation does for each of them, and what it leaves to the next."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from core_doubles.several_leases import settings
+from core_doubles.shell import Shell
+
+from frontier_server.core.crawl import Crawl
+from frontier_server.core.dispatch import Dispatcher, Want
+from frontier_server.core.machines.lifecycle import Input
+from frontier_server.core.model import EmptyReason, Grant, NextAnswer, Report
+from frontier_server.core.spec.settings import ScopeSettings
+from frontier_server.core.upkeep import CRAWLS_PER_SLICE
+
+SECOND = 1_000
+MANY = 400
+
+
+def resting(count: int = MANY, **more: Any) -> Shell:
+    """Running crawls, each with a host that has answered and rests, and with more of its URIs."""
+    shell = Shell(period_ms=600_000 * SECOND)
+    of = replace(settings(max_parallel=1, min_delay_ms=5 * SECOND), **more)
+    of = replace(of, scope=ScopeSettings(accept_patterns=(".*",)))
+    for number in range(count):
+        name = f"crawl-{number}"
+        shell.create(name, of)
+        shell.launch(name, f"http://host-{number}.example/")
+        shell.schedule(name, *(f"http://host-{number}.example/{page}" for page in range(4)))
+    given = 0
+    while given < count:
+        grants = one(shell, 100).grants
+        assert grants
+        given += len(grants)
+        shell.finish(*(Report(grant.token, fetch_status=200) for grant in grants))
+    assert one(shell).grants == []
+    return shell
+
+
+def one(shell: Shell, most: int = 1, name: str | None = None) -> NextAnswer:
+    """The answer of one operation."""
+    return shell.do(lambda core, now: core.frontier.next("node", "1", Want(most), name, now))
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the crawls that were looked at for leases, or for what is due."""
+    names: list[str] = []
+    wake_due = Dispatcher.wake_due
+
+    def noted(self: Dispatcher, op: Any, crawl: Any) -> None:
+        names.append(crawl.name)
+        wake_due(self, op, crawl)
+
+    monkeypatch.setattr(Dispatcher, "wake_due", noted)
+    return names
+
+
+# Next of any crawl.
+
+
+def test_next_of_any_crawl_looks_only_at_crawls_that_it_gets_leases_of(served: list[str]) -> None:
+    shell = resting()
+    shell.now_ms += 5 * SECOND  # all are due, and no tick has come
+    served.clear()
+    grants: list[Grant] = []
+    for _ in range(MANY):
+        grants += one(shell).grants
+    assert len(grants) == MANY and max(Counter(served).values()) == 1, "one turn each"
+    assert len({grant.crawl for grant in grants}) == MANY
+    assert one(shell).grants == []  # the turns that show that hosts are busy
+    served.clear()
+    answer = one(shell)
+    assert answer.grants == [] and answer.empty_reason is EmptyReason.NOTHING_DUE and served == []
+
+
+def test_what_is_due_is_noted_once_until_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = resting()
+    shell.now_ms += 5 * SECOND
+    agenda, notes = shell.core.shard.agenda, list[str]()
+    note = agenda.note
+
+    def noted(crawl: Crawl) -> None:
+        notes.append(crawl.name)
+        note(crawl)
+
+    monkeypatch.setattr(agenda, "note", noted)
+    for _ in range(10):
+        assert len(one(shell).grants) == 1
+    assert len(notes) < 50
+    assert shell.core.frontier.leasable()
+
+
+def test_a_crawl_that_came_due_and_was_paused_gives_nothing_and_goes_on_when_it_runs_again() -> None:
+    shell = resting(3)
+    shell.now_ms += 5 * SECOND
+    assert len(one(shell).grants) == 1
+    for number in range(3):
+        shell.request(f"crawl-{number}", Input.PAUSE)
+    assert one(shell).grants == []
+    for number in range(3):
+        shell.request(f"crawl-{number}", Input.RESUME)
+    assert len(one(shell, 100).grants) == 2
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (1, 3), (2, 5)])
+def test_crawls_have_leases_by_their_weights_whatever_came_due_when(weights: tuple[int, int]) -> None:
+    shell = Shell(period_ms=600_000 * SECOND)
+    for number, weight in enumerate(weights):
+        of = replace(settings(), weight=weight, scope=ScopeSettings(accept_patterns=(".*",)))
+        shell.create(f"crawl-{number}", of)
+        shell.launch(f"crawl-{number}", f"http://host-{number}.example/")
+        shell.schedule(f"crawl-{number}", *(f"http://host-{number}.example/{page}" for page in range(99)))
+    given = Counter(one(shell).grants[0].crawl for _ in range(10 * sum(weights)))
+    for number, weight in enumerate(weights):
+        assert abs(given[f"crawl-{number}"] - 10 * weight) <= 1
+
+
+# A tick.
+
+
+def test_a_tick_after_an_absence_looks_at_some_crawls_and_leaves_the_others_to_the_next(
+    served: list[str],
+) -> None:
+    shell = resting()
+    shell.now_ms += 3_600 * SECOND
+    looked: list[int] = []
+    while (due_ms := shell.core.upkeep.next_due_ms()) is not None and due_ms <= shell.now_ms:
+        served.clear()
+        shell.do(lambda core, now: core.upkeep.tick(now))
+        looked.append(len(served))
+    assert max(looked) <= CRAWLS_PER_SLICE and sum(looked) >= MANY
