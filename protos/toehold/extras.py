@@ -38,7 +38,7 @@ def packages_of(extra: str, program: str) -> Iterator[None]:
 
 def advice(extra: str, program: str) -> str:
     """How to install what a program lacks."""
-    return f'{program} needs further packages; install them with: pip install "{PROJECT}[{extra}]"'
+    return f'{program} needs further packages; in a checkout of its source: pip install ".[{extra}]"'
 
 
 def lacking(*extras: str) -> list[str]:

@@ -131,19 +131,20 @@ def test_an_extra_installs_what_its_program_needs(
         elif extra in ("client", "cli"):  # other extras have parts of what another program needs
             assert (help_.returncode, help_.stdout) == (1, "")
             assert (
-                f'{program} needs further packages; install them with: pip install "toehold' in help_.stderr
+                f'{program} needs further packages; in a checkout of its source: pip install ".'
+                in help_.stderr
             )
         soak.count(checked=1)
     if extra == "cli":
         crawl = run(there / "toehold", "crawl", "http://www.example.com/", folder=tmp_path)
-        assert crawl.returncode == 1 and 'pip install "toehold-crawler[all]"' in crawl.stderr
+        assert crawl.returncode == 1 and 'pip install ".[all]"' in crawl.stderr
         console = run(there / "toehold", "console", folder=tmp_path)
-        assert console.returncode == 1 and 'pip install "toehold-crawler[console]"' in console.stderr
+        assert console.returncode == 1 and 'pip install ".[console]"' in console.stderr
     if extra == "frontier":
         frontier = run(
             there / "toehold-frontier", "--data", "data", "--console", "127.0.0.1:0", folder=tmp_path
         )
-        assert frontier.returncode == 1 and 'pip install "toehold-crawler[console]"' in frontier.stderr
+        assert frontier.returncode == 1 and 'pip install ".[console]"' in frontier.stderr
 
 
 @pytest.mark.parametrize("extra", ["client", "all"])

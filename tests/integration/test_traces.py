@@ -240,5 +240,5 @@ def test_without_the_extra_the_option_says_how_to_get_it(program: str, tmp_path:
     name = "toehold-frontier" if program == "frontier_server" else "toehold-node"
     assert ended.returncode == 1
     assert ended.stderr.strip().splitlines()[-1] == (
-        f'{name} needs further packages; install them with: pip install "toehold-crawler[tracing]"'
+        f'{name} needs further packages; in a checkout of its source: pip install ".[tracing]"'
     )

@@ -195,6 +195,7 @@ def test_details_that_are_damaged_do_not_hide_the_failure(details: bytes) -> Non
         (errors.CrawlFinished("x"), ExitCode.REFUSED),
         (errors.CrawlTornDown("x"), ExitCode.REFUSED),
         (errors.CrawlHeld("x"), ExitCode.REFUSED),
+        (errors.DiskReserve("x"), ExitCode.REFUSED),
         (errors.IllegalState("x"), ExitCode.REFUSED),
         (errors.CrawlActive("x"), ExitCode.REFUSED),
         (errors.NoSeeds("x"), ExitCode.REFUSED),

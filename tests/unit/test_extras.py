@@ -113,7 +113,7 @@ def test_a_program_that_lacks_its_packages_says_how_to_install_them(
     module: str, program: str, extra: str
 ) -> None:
     done = run_with([], f"runpy.run_module({module!r}, run_name='__main__')")
-    advice = f'{program} needs further packages; install them with: pip install "toehold-crawler[{extra}]"\n'
+    advice = f'{program} needs further packages; in a checkout of its source: pip install ".[{extra}]"\n'
     assert (done.returncode, done.stdout, done.stderr) == (1, "", advice)
 
 
@@ -121,7 +121,7 @@ def test_a_node_says_so_too_if_it_lacks_only_what_fetches(tmp_path: Path) -> Non
     program = "del sys.argv[1]; runpy.run_module('crawler_node', run_name='__main__')"
     done = run_with(["frontier"], program, "--warc", str(tmp_path), "--listen", "127.0.0.1:0")
     assert done.returncode == 1
-    assert done.stderr.endswith('install them with: pip install "toehold-crawler[node]"\n')
+    assert done.stderr.endswith('in a checkout of its source: pip install ".[node]"\n')
 
 
 def test_a_crawl_in_one_command_needs_the_frontier_and_the_node() -> None:
@@ -138,7 +138,7 @@ runpy.run_module("toehold_client", run_name="__main__")
 """
     done = run_with(["all"], program, "crawl", "http://www.example.com/")
     assert done.returncode == 1
-    advice = 'toehold crawl needs further packages; install them with: pip install "toehold-crawler[all]"'
+    advice = 'toehold crawl needs further packages; in a checkout of its source: pip install ".[all]"'
     assert done.stderr == f"Error: {advice}\n"
     assert lacking("frontier", "node") == []
 

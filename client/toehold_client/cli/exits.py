@@ -12,6 +12,7 @@ from toehold_client.errors import (
     CrawlFinished,
     CrawlHeld,
     DeadlineExceeded,
+    DiskReserve,
     FrontierUnavailable,
     IllegalState,
     InvalidArgument,
@@ -21,7 +22,6 @@ from toehold_client.errors import (
     NoSeeds,
     PermissionDenied,
     ReadOnly,
-    RefusedForNow,
     ToeholdError,
     Unauthenticated,
     UnknownCheckpoint,
@@ -97,7 +97,7 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
     (CrawlActive, ExitCode.REFUSED),
     (NoSeeds, ExitCode.REFUSED),
     (NodeDraining, ExitCode.REFUSED),
-    (RefusedForNow, ExitCode.REFUSED),
+    (DiskReserve, ExitCode.REFUSED),
 )
 
 
