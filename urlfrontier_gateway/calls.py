@@ -183,15 +183,16 @@ class Calls:
             return served
 
         handlers: dict[str, Any] = {
-            name: _handler(serve, self._puts, MAX_PUTS) for name, serve in streams.items()
+            name: _handler(f"/{service}/{name}", serve, self._puts, MAX_PUTS)
+            for name, serve in streams.items()
         }
         for name, serve in others.items():
-            handlers[name] = _handler(one(serve), self._others, MAX_CALLS)
+            handlers[name] = _handler(f"/{service}/{name}", one(serve), self._others, MAX_CALLS)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         server.add_registered_method_handlers(service, handlers)
 
 
-def _handler(serve: Serve, room: set[Call], most: int) -> Any:
+def _handler(path: str, serve: Serve, room: set[Call], most: int) -> Any:
     """gRPC's handler of a call. To all of them requests are a stream, which on the wire looks the same as one
     message: so each is received in its own time."""
 
@@ -205,7 +206,7 @@ def _handler(serve: Serve, room: set[Call], most: int) -> Any:
         except (grpc.aio.AbortError, grpc.aio.InternalError, grpc.aio.UsageError):  # the client has left
             raise
         except Exception:
-            _log.exception("call_failed")
+            _log.exception("call_failed", path=path)
             await context.abort(StatusCode.UNKNOWN, "the gateway failed; its log has the reason")
 
     return grpc.stream_stream_rpc_method_handler(served)

@@ -6,6 +6,7 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from itertools import accumulate
@@ -23,6 +24,7 @@ from .metrics import Kind, Metric
 PATH = "/metrics"
 MAX_CONNECTIONS = 8
 IDLE_S = 10.0  # after so long a silent connection is closed
+MOST_S = 30.0  # and after so long any: its caller may send, or take, a byte now and then
 
 Family = CounterMetricFamily | GaugeMetricFamily
 
@@ -197,15 +199,24 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        patience = threading.Timer(MOST_S, _cut_off, (request,))
+        patience.daemon = True
+        patience.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            patience.cancel()
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print a defect. A caller that has left is none."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
+
+
+def _cut_off(connection: socket.socket) -> None:
+    with suppress(OSError):  # it has ended
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _handler(collector: Collector) -> type[MetricsHandler]:

@@ -27,6 +27,7 @@ from frontier_server.core.operators.measures import CrawlMeasures
 from frontier_server.core.queue import QueueState
 from frontier_server.metrics.crawls import add_crawls
 from frontier_server.metrics.definitions import OF_CRAWLS, OTHERS
+from toehold import metrics_page
 from toehold.addresses import Address
 from toehold.metrics import counter, status_label
 from toehold.metrics_page import MAX_CONNECTIONS, Counter, Families, MetricsPage, Unavailable
@@ -240,6 +241,25 @@ def test_a_defect_ends_the_scrape_and_is_printed(capfd: pytest.CaptureFixture[st
         with pytest.raises(RemoteDisconnected):
             urlopen(f"http://{address}/metrics", timeout=PATIENCE_S)
         eventually(lambda: "ValueError: a defect" in capfd.readouterr().err)
+
+
+def test_a_caller_that_sends_a_byte_now_and_then_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_page, "MOST_S", 0.2)
+    with page_of(CollectorRegistry()) as address:
+        host, _, port = address.rpartition(":")
+        with socket.create_connection((host, int(port)), PATIENCE_S) as slow:
+
+            def has_ended() -> bool:
+                try:
+                    slow.send(b"G")
+                    slow.setblocking(False)
+                    return slow.recv(100) == b""
+                except BlockingIOError:
+                    return False
+                except OSError:
+                    return True
+
+            eventually(has_ended, "the end of the connection")
 
 
 def test_silent_callers_take_a_few_places_and_no_more() -> None:
