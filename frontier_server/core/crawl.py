@@ -251,6 +251,13 @@ class Crawl:
         row = self.state_row
         return row.elapsed_ms + (now_ms - row.running_since_ms if row.running_since_ms else 0)
 
+    def leave_out(self, from_ms: int, until_ms: int) -> None:
+        """Do not count a time, the latest of those that have passed, in which no server ran."""
+        row = self.state_row
+        if row.running_since_ms:
+            row.elapsed_ms += max(from_ms - row.running_since_ms, 0)
+            row.running_since_ms = max(until_ms, row.running_since_ms)
+
     # URIs.
 
     def settings_for(self, uri: CanonicalUri) -> CrawlSettings:

@@ -112,6 +112,7 @@ class Rebuilding:
         self._suffixes = suffixes
         self._store_places = opening.places_of(None)
         self._now_ms = now_ms
+        self._ended_ms = now_ms  # when the last server wrote last
 
     def changes(self, secret: bytes) -> Iterator[Changes]:
         """All rows of the new store. `secret` replaces the server's if that is lost."""
@@ -119,6 +120,7 @@ class Rebuilding:
         of_server = found.pop(keys.SERVER, {})
         row = self._server_row(of_server.get(CrawlRow.SERVER)) or ServerRow(FORMAT, secret)
         row.format = FORMAT
+        self._ended_ms = row.time_ms
         row.time_ms = max(row.time_ms, self._now_ms)
         row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
         yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}
@@ -249,7 +251,11 @@ class Rebuilding:
     def _state(self, value: bytes | None) -> StateRow | None:
         if value is not None:
             try:
-                return read_state(value)
+                state = read_state(value)
+                if state.running_since_ms:  # its clock stands until a server runs again
+                    state.elapsed_ms += max(self._ended_ms - state.running_since_ms, 0)
+                    state.running_since_ms = self._now_ms
+                return state
             except (StoreCorrupt, ValueError):
                 self.left_out[Family.CRAWLS] += 1
         return None

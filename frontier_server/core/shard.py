@@ -68,6 +68,11 @@ class Shard:
         self.crawls = self.registry.crawls
         self.agenda = self.registry.agenda
         self.ledger = Ledger(self.leases, self.hosts, self.crawls)
+        # Their clocks, which stood while no server ran, are stored with the next changes.
+        self.clocks = {each.number: each for each in self.crawls.values() if each.state_row.running_since_ms}
+        for crawl in self.clocks.values():
+            crawl.leave_out(self.server.time_ms, self.now_ms)
+            self.agenda.note(crawl)
         # These crawls can now be held: the imports that they waited for ended with the last server.
         self.unsettled = [
             crawl for crawl in self.crawls.values() if crawl.target is Target.HOLD and not crawl.held
@@ -95,6 +100,11 @@ class Shard:
                 self.agenda.note(crawl)
         if op.told:
             self.news |= op.told
+        if op.tx.changes:
+            for number, crawl in self.clocks.items():
+                if number in self.crawls:
+                    op.put_state(crawl)
+            self.clocks.clear()
         if op.tx.changes and self.now_ms > self.server.time_ms:  # the server's time is never before a row's
             self.server.time_ms = self.now_ms
             opening.put_server_row(op.tx, self.server)

@@ -78,11 +78,16 @@ class Upkeep:
     def excuse(self, away_ms: int, now_ms: int) -> None:
         """Exclude the time in which this frontier could not answer: it was stopped, or its disk hung.
 
-        The deadlines of leases, nodes, pauses and stops move, so that nodes can first be heard again. The
-        excuse is not stored: a restart gives leases a fresh period anyway.
+        The deadlines of leases, nodes, pauses and stops move, so that nodes can first be heard again. That is
+        not stored: a restart gives leases a fresh period anyway. The clocks of crawls leave the time out.
         """
-        self._shard.leases.excuse(away_ms, max(now_ms, self._shard.now_ms))
+        until_ms = max(now_ms, self._shard.now_ms)
+        self._shard.leases.excuse(away_ms, until_ms)
         for crawl in self._shard.crawls.values():
+            if crawl.state_row.running_since_ms:
+                crawl.leave_out(until_ms - away_ms, until_ms)
+                self._shard.clocks[crawl.number] = crawl
+                self._shard.agenda.note(crawl)
             if crawl.leases_out:
                 crawl.excused_ms += away_ms
                 self._shard.agenda.note(crawl)

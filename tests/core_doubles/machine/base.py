@@ -22,7 +22,7 @@ from core_doubles.small_shares import small_shares
 from core_doubles.web import RobotsFile
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from frontier_server.core import errors
+from frontier_server.core import errors, opening
 from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl as LiveCrawl
 from frontier_server.core.dispatch import Want
@@ -107,7 +107,19 @@ class Base(RuleBasedStateMachine):
         """Memory was built anew."""
         self.model.now_ms = self.now_ms
         reporting.restarted(self.model)
+        self.leave_out_downtime()
         self.check_queues(After.RESTART)
+
+    def leave_out_downtime(self) -> None:
+        """Clocks of crawls stood from the last write on. An absence since then was left out, too."""
+        written_ms = opening.server_row(self.shell.store).time_ms
+        for crawl in self.model.crawls.values():
+            if crawl.running_since_ms is None:
+                continue
+            ran_ms = self.shell.core.shard.crawls[crawl.number].elapsed_ms(self.now_ms)
+            most_ms = crawl.elapsed_ms + max(written_ms - crawl.running_since_ms, 0)
+            assert ran_ms == most_ms or crawl.was_excused, "the clock counts time without a server"
+            crawl.elapsed_ms, crawl.running_since_ms = ran_ms, self.now_ms
 
     def refused(self, error: type[errors.FrontierError], operation: Operation[Any]) -> None:
         """Run an operation that must be refused; the audit shows that nothing was changed."""

@@ -209,6 +209,9 @@ def excused(model: Model, length_ms: int) -> None:
     for crawl in model.crawls.values():
         if model.leases_of(crawl):
             crawl.excused_ms += length_ms
+        if crawl.running_since_ms is not None:
+            crawl.elapsed_ms += max(model.now_ms - length_ms - crawl.running_since_ms, 0)
+            crawl.running_since_ms, crawl.was_excused = model.now_ms, True
 
 
 def lapse_due(model: Model) -> None:

@@ -292,6 +292,7 @@ class Crawl:
     excused_ms: int = 0  # since then: that the server was away
     running_since_ms: int | None = None
     elapsed_ms: int = 0  # until then
+    was_excused: bool = False  # its clock has left out an absence
     round: int = 0
     round_ms: int = 0
     passed: float = 0.0  # leases of nodes that asked for any crawl's, by its weight
