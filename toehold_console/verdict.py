@@ -12,7 +12,7 @@ from toehold_client.cli.live.trouble import LAPSED, absences, troubles
 from toehold_client.cli.text import bytes_text, counted, duration_text, rough_text
 from toehold_client.events import Event
 from toehold_client.spec.plain import seconds_of
-from toehold_client.text import urls_left
+from toehold_client.text import revisited_text, urls_left
 
 GOOD, WAITING, BAD, ENDED = "good", "waiting", "bad", "ended"
 """How urgent a verdict is."""
@@ -127,6 +127,8 @@ def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
     pages, time_taken = counted(statistics.succeeded_count, "page"), seconds_of(statistics.elapsed_duration)
     failed = f", {counted(statistics.failed_count, 'URI')} failed" if statistics.failed_count else ""
     told = f"{pages}{failed} in {duration_text(time_taken)}"
+    known = statistics.revisit_count
+    again = f"; revisited {revisited_text(statistics.revisited_count, known)}" if known else ""
     after = ", torn down" if status.torn_down else ""
     if status.failure:
         return Verdict(BAD, f"Failed{after}: {status.failure}")
@@ -137,10 +139,12 @@ def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
             "limits.max_bytes": f"{bytes_text(statistics.bytes_count)}, the limit, of {pages}{failed}",
             "limits.max_elapsed_seconds": f"{duration_text(time_taken)}, the limit; {pages}{failed}",
         }[_LIMITS[status.exit_status]]
-        return Verdict(ENDED, f"Finished{after}: {reached}; {left} left ({_LIMITS[status.exit_status]})")
+        return Verdict(
+            ENDED, f"Finished{after}: {reached}; {left} left ({_LIMITS[status.exit_status]}){again}"
+        )
     how = _ENDS.get(status.exit_status, "Ended")
     by = _by(look, acts, "stop") if status.exit_status == ExitStatus.EXIT_STATUS_ABORTED else ""
-    return Verdict(ENDED, f"{how}{by}{after}: {told}")
+    return Verdict(ENDED, f"{how}{by}{after}: {told}{again}")
 
 
 _ENDS: Mapping[int, str] = {

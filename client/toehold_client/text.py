@@ -19,6 +19,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count_text(count)} {noun}" if count == 1 else f"{count_text(count)} {noun}s"
 
 
+def revisited_text(revisited: int, known: int) -> str:
+    """How far a recrawl has come: `293 of 600 known pages`, and what became of the others."""
+    left = known - revisited
+    told = f"{count_text(revisited)} of {counted(known, 'known page')}"
+    return f"{told}; {count_text(left)} not fetched again" if left else told
+
+
 def bytes_text(count: int) -> str:
     """`12.3 MB`, in powers of 1000."""
     if count < 1000:

@@ -170,6 +170,8 @@ def _count(op: Operation, crawl: Crawl, final: Final, changed: bool) -> None:
             counters.disregarded += 1
         case _:
             counters.failed += 1
+    if crawl.revisits(final.candidate) and counters.revisited < counters.to_revisit:
+        counters.revisited += 1
     if final.candidate.seed:
         seeds = counters.seed_statuses
         seeds[final.fetch_status] = seeds.get(final.fetch_status, 0) + 1

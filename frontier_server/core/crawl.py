@@ -11,6 +11,7 @@ from .largest import Largest, time_of, uris_of
 from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
+from .model import Candidate, Directive
 from .origin import Origins
 from .overrides import Overrides
 from .pace import Pace
@@ -207,7 +208,17 @@ class Crawl:
     def documents_left(self) -> int | None:
         """How many documents the limit leaves, those being fetched included; None without a limit."""
         most = self.settings.limits.max_documents
-        return max(most - self.counters.succeeded, 0) if most else None
+        return max(most - self.documents, 0) if most else None
+
+    @property
+    def documents(self) -> int:
+        """How many documents count towards the limit: those since the launch, or since the last recrawl."""
+        return self.counters.succeeded - self.counters.succeeded_before
+
+    def revisits(self, candidate: Candidate) -> bool:
+        """Whether a candidate is a known page that the present recrawl fetches again."""
+        before_ms = candidate.refetch_before_ms or 0
+        return candidate.directive == Directive.HIGH and 0 < before_ms <= self.state_row.recrawl_ms
 
     @property
     def documents_full(self) -> bool:

@@ -272,12 +272,27 @@ class Limit(NamedTuple):
 
 
 def limit_reached(crawl: Crawl, limits: LimitSettings, now_ms: int) -> Limit | None:
-    """The first of these limits that a crawl has reached."""
-    counters, elapsed_ms = crawl.counters, crawl.elapsed_ms(now_ms)
+    """The first of these limits that a crawl has reached. A recrawl begins their counts anew."""
+    counters = crawl.counters
+    elapsed_ms = crawl.elapsed_ms(now_ms) - crawl.state_row.elapsed_before_ms
+    size, documents = counters.bytes - counters.bytes_before, crawl.documents
     if limits.max_elapsed_ms and elapsed_ms >= limits.max_elapsed_ms:
         return Limit("max_elapsed", Input.TIME_LIMIT, limits.max_elapsed_ms, elapsed_ms)
-    if limits.max_bytes and counters.bytes >= limits.max_bytes:
-        return Limit("max_bytes", Input.DATA_LIMIT, limits.max_bytes, counters.bytes)
-    if limits.max_documents and not crawl.pages_out and counters.succeeded >= limits.max_documents:
-        return Limit("max_documents", Input.DOCUMENT_LIMIT, limits.max_documents, counters.succeeded)
+    if limits.max_bytes and size >= limits.max_bytes:
+        return Limit("max_bytes", Input.DATA_LIMIT, limits.max_bytes, size)
+    if limits.max_documents and not crawl.pages_out and documents >= limits.max_documents:
+        return Limit("max_documents", Input.DOCUMENT_LIMIT, limits.max_documents, documents)
     return None
+
+
+def begin_recrawl(op: Operation, crawl: Crawl, before_ms: int) -> None:
+    """Count towards limits from now on, and the known pages that are fetched again.
+
+    Those that an earlier recrawl left waiting are among these.
+    """
+    row, counters = crawl.state_row, op.counters(crawl)
+    row.recrawl_ms = max(before_ms, row.recrawl_ms)
+    row.elapsed_before_ms = crawl.elapsed_ms(op.now_ms)
+    counters.succeeded_before, counters.bytes_before = counters.succeeded, counters.bytes
+    counters.to_revisit, counters.revisited = counters.to_revisit - counters.revisited, 0
+    op.put_state(crawl)

@@ -94,6 +94,8 @@ class StateRow(Record):
     # counts for this crawl alone, in rows of its own.
     bound: bool = False
     scope_changed: bool = False  # whether URIs may wait that another scope has let in
+    recrawl_ms: int = 0  # known pages fetched before are fetched again; 0: it was never crawled again
+    elapsed_before_ms: int = 0  # of earlier crawls, which limits do not count
 
 
 class CountersRow(Record):
@@ -139,6 +141,10 @@ class CountersRow(Record):
     refused: dict[str, int] = {}  # rule → candidates that it refused
     annotations: dict[str, int] = {}  # remark of a node → outcomes that have it
     seed_statuses: dict[int, int] = {}  # fetch status → final dispositions of seeds
+    succeeded_before: int = 0  # of earlier crawls, which limits do not count
+    bytes_before: int = 0  # likewise
+    to_revisit: int = 0  # known pages that the present recrawl fetches again
+    revisited: int = 0  # those of them that have their final disposition
 
 
 class QueueRow(Record):

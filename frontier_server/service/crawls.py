@@ -146,8 +146,12 @@ class CrawlRpcs(AdminRpcs):
     ) -> admin_pb2.ReopenCrawlResponse:
         self._runner.admit()
         amended, by = await self._amended(request), operator_of(context)
+        recrawls = request.HasField("recrawl_before_time")
+        recrawl_ms = max(wire.moment_ms(request.recrawl_before_time), 1) if recrawls else 0
         view = await self._runner.run(
-            lambda core, now_ms: core.control.reopen(request.crawl, amended, request.pause, now_ms, by)
+            lambda core, now_ms: core.control.reopen(
+                request.crawl, amended, request.pause, now_ms, by, recrawl_ms
+            )
         )
         return admin_pb2.ReopenCrawlResponse(crawl=wire.crawl(view))
 

@@ -90,6 +90,7 @@ def look(text: str = "", many: int = 1, **parts: Any) -> Look:
         queued_count=5_678,
         leased_count=3,
         succeeded_count=1_234,
+        limited_count=1_234,
         failed_count=6,
         disregarded_count=17,
         bytes_count=12_345_678,

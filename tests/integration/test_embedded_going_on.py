@@ -138,7 +138,7 @@ def test_a_recrawl_asks_for_each_page_once_more_and_gets_those_that_have_changed
     site.changed.add("/page/7")
     code, stdout, stderr = crawl("--mirror", "--recrawl").end()
     assert (code, stderr) == (0, "")
-    assert f"Fetching again: {PAGES + 1} pages." in stdout
+    assert f"Will fetch {PAGES + 1} pages again." in stdout
     assert {site.asked[path] for path in ALL_PATHS} == {2}
     assert site.answered == {200: PAGES + 2, 304: PAGES}
     assert (mirror / "page" / "7").read_text().startswith("<!DOCTYPE html><title>/page/7 new")
@@ -146,6 +146,37 @@ def test_a_recrawl_asks_for_each_page_once_more_and_gets_those_that_have_changed
     code, _, _ = crawl("--mirror", "--recrawl").end()
     assert code == 0
     assert {site.asked[path] for path in ALL_PATHS} == {3}
+
+
+def test_a_limit_counts_each_recrawl_and_known_pages_go_before_new_ones(
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
+) -> None:
+    """Month after month, also when the first crawl left URLs, and a recrawl was cut by its limit."""
+    known = PAGES + 1
+    assert crawl("--max-pages", str(known)).end()[0] == 0
+    site.links["/"] = "".join(f'<a href="/new/{n}">n</a>' for n in range(5)) + site.links["/"]
+    site.changed.add("/")
+    for month in (2, 3):
+        code, stdout, stderr = crawl("--max-pages", str(known), "--recrawl").end()
+        assert (code, stderr) == (0, "")
+        room = f"the limit leaves room for {known} fetches, new pages included"
+        assert f"Will fetch {known} pages again; {room}." in stdout
+        assert {site.asked[path] for path in ALL_PATHS} == {month}
+        assert f"{known} of {known} known pages" in stdout
+        report = report_in(tmp_path)
+        assert (report["fetches_of_limit"], report["revisited"]) == (known, known)
+    assert not any(site.asked[f"/new/{n}"] for n in range(5))
+    code, stdout, _ = crawl("--max-pages", "7", "--recrawl").end()
+    assert code == 0
+    assert f"7 of {known} known pages; {known - 7} not fetched again" in stdout
+    assert sum(site.asked[path] for path in ALL_PATHS) == 3 * known + 7
+    code, stdout, _ = toehold(tmp_path, "report", "--dir", "it")
+    assert f"7 of {known} known pages" in stdout
+    # A higher limit lets the same recrawl go on.
+    code, stdout, _ = crawl("--max-pages", str(known + 5)).end()
+    assert (code, report_in(tmp_path)["revisited"]) == (0, known)
+    assert {site.asked[path] for path in ALL_PATHS} == {4}
+    assert {site.asked[f"/new/{n}"] for n in range(5)} == {1}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +241,7 @@ def test_a_recrawl_that_is_killed_while_it_is_prepared_goes_on_without_being_ask
     file.write_text(json.dumps(content))
     code, stdout, _ = crawl().end()
     assert code == 0
-    assert f"Fetching again: {PAGES + 1} pages." in stdout
+    assert f"Will fetch {PAGES + 1} pages again." in stdout
     assert {site.asked[path] for path in ALL_PATHS} == {2}
     assert "recrawl_before" not in asked_for(tmp_path)
 

@@ -161,7 +161,7 @@ NOW = Timestamp(seconds=1_900_000_000)
 def test_a_crawl_log_may_be_fetched_again_as_it_was_found(path: Path) -> None:
     read = Read(path, LOG_TO_REPEAT, Format.CRAWL_LOG, refetch_before=NOW)
     via, source = "http://a.example/", "http://a.example/"
-    again = {"refetch_before_time": NOW}
+    again = {"refetch_before_time": NOW, "directive": DIRECTIVE_HIGH}
     assert read.entries == [
         wanted("http://a.example/tired", path="L", via=via, source=source, **again),
         wanted("http://a.example/", seed=True, source=source, **again),

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from functools import partial
 
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
@@ -327,20 +328,32 @@ class AsyncFrontierClient(AsyncOperators):
         return answer.crawl
 
     async def reopen_crawl(
-        self, crawl: str, spec: GivenSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
+        self,
+        crawl: str,
+        spec: GivenSpec | None = None,
+        paths: Collection[str] = (),
+        *,
+        pause: bool = False,
+        recrawl_before: Timestamp | None = None,
     ) -> Crawl:
         """Lets a crawl that has FINISHED run again, with what it left in its queues; its new description.
 
         First it changes settings, as `update_crawl` does: usually a limit that the crawl has reached. With
         `pause` the crawl is PAUSED then, and URIs can be added before it runs. UnknownCrawl, InvalidSpec;
-        IllegalState unless the crawl has FINISHED, and while a limit is still reached; DiskReserve.
+        IllegalState unless the crawl has FINISHED, and while a limit is still reached; DiskReserve. With
+        `recrawl_before` a recrawl begins: the limits count from now on, and what is imported to be fetched
+        again with this time and DIRECTIVE_HIGH counts as pages to visit again.
         """
         several(paths, "paths", "names of settings")
         settings, changing = (None, paths) if spec is None else change_of(spec, paths)
         answer = await self._call(
             lambda stubs: stubs.admin.ReopenCrawl,
             lambda: ReopenCrawlRequest(
-                crawl=crawl, spec=settings, update_mask=FieldMask(paths=changing), pause=pause
+                crawl=crawl,
+                spec=settings,
+                update_mask=FieldMask(paths=changing),
+                pause=pause,
+                recrawl_before_time=recrawl_before,
             ),
         )
         return answer.crawl

@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
     Crawl,
@@ -239,10 +241,17 @@ class AsyncCrawlController:
         return shown_crawl(await self.frontier.update_crawl(self.crawl, spec, paths), before.spec)
 
     async def reopen(
-        self, spec: GivenSpec | None = None, paths: Collection[str] = (), *, pause: bool = False
+        self,
+        spec: GivenSpec | None = None,
+        paths: Collection[str] = (),
+        *,
+        pause: bool = False,
+        recrawl_before: Timestamp | None = None,
     ) -> Crawl:
         """From FINISHED: changes settings as `update` does, and lets the crawl run again with what it left in
         its queues; its new description. With `pause` it is PAUSED, so that URIs can be added first.
+        With `recrawl_before` a recrawl begins, and the limits count from now on, as the client's
+        `reopen_crawl` explains.
 
         IllegalState from any other state, and while a limit of the crawl is still reached; InvalidSpec;
         DiskReserve. If an answer is lost and the repeat is refused because the crawl has been reopened, that
@@ -250,7 +259,9 @@ class AsyncCrawlController:
         """
         before = await self.frontier.get_crawl(self.crawl)
         try:
-            now = await self.frontier.reopen_crawl(self.crawl, spec, paths, pause=pause)
+            now = await self.frontier.reopen_crawl(
+                self.crawl, spec, paths, pause=pause, recrawl_before=recrawl_before
+            )
         except IllegalState:
             now = await self.frontier.get_crawl(self.crawl)
             if before.status.state != FINISHED or now.status.state == FINISHED:

@@ -20,7 +20,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.admin_pb2 import ImportEntry, SeenUri, WaitingUri
 from toehold.frontier.v1.crawl_pb2 import Disposition, FetchStatus
-from toehold.frontier.v1.frontier_pb2 import Candidate
+from toehold.frontier.v1.frontier_pb2 import DIRECTIVE_HIGH, Candidate
 from toehold_client.errors import InvalidArgument
 from toehold_client.spec.listed import normalise_seed, without_comment
 from toehold_client.spec.plain import from_plain
@@ -216,6 +216,7 @@ def _again(seen: SeenUri, line: str, refetch_before: Timestamp) -> ImportEntry |
         return None
     candidate = Candidate(uri=seen.uri, path=hops, via=via, seed=not hops and not via)
     candidate.refetch_before_time.CopyFrom(refetch_before)
+    candidate.directive = DIRECTIVE_HIGH  # before pages that are new, and before those that were left over
     if len(columns) > 11 and columns[10] != "-":  # Heritrix has no such column unless it is told to
         candidate.source = columns[10]
     return _candidate(candidate)

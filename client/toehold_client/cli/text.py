@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from toehold.frontier.v1.crawl_pb2 import FetchStatus
+from toehold.frontier.v1.crawl_pb2 import FetchStatus, Statistics
 from toehold_client.spec.plain import enum_word
 from toehold_client.text import bytes_text as bytes_text
 from toehold_client.text import count_text as count_text
 from toehold_client.text import counted as counted
 from toehold_client.text import duration_text as duration_text
+from toehold_client.text import revisited_text
 
 _NEARLY = 0.9  # of a unit counts as one
 
@@ -53,3 +54,9 @@ def _rounded(seconds: float, unit_s: float) -> int:
 def rule_text(rule: str, message: str) -> str:
     """`scope.hosts: its host is not in scope`: a rule, and why it refuses. A message may name its rule."""
     return message if message.startswith(rule) else ": ".join(filter(None, (rule, message)))
+
+
+def revisited_rows(statistics: Statistics) -> list[tuple[str, str]]:
+    """How far a recrawl has come, if there is one."""
+    known = statistics.revisit_count
+    return [("revisited", revisited_text(statistics.revisited_count, known))] if known else []

@@ -147,7 +147,7 @@ def _toes(m: Moment) -> str:
 
 
 def _filled(m: Moment) -> str:
-    most, pages = m.crawl.settings.limits.max_documents, some(m.crawl.counters.succeeded, "page")
+    most, pages = m.crawl.settings.limits.max_documents, some(m.crawl.documents, "page")
     left = m.remaining.left if m.remaining is not None else 0
     would = f"; {some(left, 'URL')} would be left" if left else ""
     return (

@@ -162,9 +162,11 @@ class Control:
         return views.crawl_view(crawl), changes
 
     def reopen(
-        self, name: str, amended: Amended, pause: bool, now_ms: int, by: str = ""
+        self, name: str, amended: Amended, pause: bool, now_ms: int, by: str = "", recrawl_ms: int = 0
     ) -> tuple[CrawlView, Changes]:
         """Change a finished crawl's spec as `update_crawl` does, and let it run again, or be paused.
+
+        With a time it begins to fetch its known pages again, and its limits count from now on.
 
         Raises InvalidSpec, IllegalState or CrawlTornDown before anything changes.
         """
@@ -177,7 +179,7 @@ class Control:
         restoring.check_whole(self._shard.store, crawl)
         spec, told, settings = self._amended(crawl, amended)
         limit = life.limit_reached(crawl, settings.limits, now_ms)
-        if limit is not None:
+        if limit is not None and not recrawl_ms:
             raise errors.IllegalState(
                 f"crawl {name!r} has reached limits.{limit.name} = {limit.value}; raise it above "
                 f"{limit.actual}",
@@ -186,6 +188,8 @@ class Control:
             )
         op = self._shard.begin(now_ms)
         self._change(op, crawl, spec, told, settings, by)
+        if recrawl_ms:
+            life.begin_recrawl(op, crawl, recrawl_ms)
         life.request(op, crawl, given, "reopen", by)
         if crawl.counters.announced_seeds < crawl.counters.next_seed - 1 and not self._seeding(crawl):
             job.start(op, crawl, job.Kind.SEED)

@@ -51,7 +51,7 @@ def life(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
             found.append(Reason(Why.LIMIT_REACHED, message))
         case _ if crawl.documents_full:
             most, out = crawl.settings.limits.max_documents, crawl.pages_out
-            message = f"{some(crawl.counters.succeeded, 'document')} fetched and {out} being fetched"
+            message = f"{some(crawl.documents, 'document')} fetched and {out} being fetched"
             found.append(Reason(Why.LIMIT_REACHED, f"{message} reach limits.max_documents = {most}"))
     for number in crawl.jobs:
         found.append(Reason(Why.JOB_RUNS, f"job {number} ({job.get(op.tx, crawl, number).kind}) runs"))
@@ -98,7 +98,7 @@ def _bound_ms(crawl: Crawl) -> int:
 def _end(crawl: Crawl) -> Reason:
     """Why a crawl has ended, or is about to."""
     limits, counters, status = crawl.settings.limits, crawl.counters, crawl.exit_status
-    documents, size = some(counters.succeeded, "document"), some(counters.bytes, "byte")
+    documents, size = some(crawl.documents, "document"), some(counters.bytes - counters.bytes_before, "byte")
     message = {
         _X.FINISHED: "no URI was left to fetch",
         _X.ABORTED: "it was stopped",

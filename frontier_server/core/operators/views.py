@@ -133,6 +133,9 @@ def counts_of(crawl: Crawl) -> dict[str, int]:
         "retired_uri_count": counters.retired_uris,
         "ineligible_uri_count": counters.ineligible_uris,
         "noted_count": counters.noted,
+        "limited_count": crawl.documents,
+        "revisit_count": counters.to_revisit,
+        "revisited_count": counters.revisited,
     }
 
 

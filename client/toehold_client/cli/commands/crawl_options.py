@@ -73,7 +73,12 @@ _OPTIONS = (
         metavar="N",
         help="Follow at most N links from a seed.  [default: 20]",
     ),
-    _end("--max-pages", type=Whole(1, LARGEST), metavar="N", help="End after N pages."),
+    _end(
+        "--max-pages",
+        type=Whole(1, LARGEST),
+        metavar="N",
+        help="End after N fetches: pages, images, redirects, errors such as 404. A recrawl counts anew.",
+    ),
     _end(
         "--max-time",
         type=Time(),

@@ -13,7 +13,14 @@ from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.cli import output
 from toehold_client.cli.live.look import time_left
 from toehold_client.cli.live.seeds import results_text
-from toehold_client.cli.text import bytes_text, count_text, counted, duration_text, fetch_status_text
+from toehold_client.cli.text import (
+    bytes_text,
+    count_text,
+    counted,
+    duration_text,
+    fetch_status_text,
+    revisited_rows,
+)
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import enum_word, seconds_of, to_plain
 
@@ -100,6 +107,7 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
                 ("seeds announced", seeds),
                 ("URIs processed", count_text(processed)),
                 ("succeeded", count_text(statistics.succeeded_count)),
+                *revisited_rows(statistics),
                 ("failed", count_text(statistics.failed_count)),
                 ("disregarded", count_text(statistics.disregarded_count)),
                 ("still queued", count_text(statistics.queued_count)),

@@ -12,7 +12,14 @@ from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
 from toehold_client.cli import output
 from toehold_client.cli.live.look import time_left
 from toehold_client.cli.live.seeds import MOST_SEEDS, Seeds, seeds_text
-from toehold_client.cli.text import bytes_text, count_text, counts_text, duration_text, fetch_status_text
+from toehold_client.cli.text import (
+    bytes_text,
+    count_text,
+    counts_text,
+    duration_text,
+    fetch_status_text,
+    revisited_rows,
+)
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import seconds_of, to_plain
 
@@ -58,6 +65,7 @@ def _facts(
             f"{count_text(statistics.queued_count)}, {count_text(statistics.leased_count)} being fetched",
         ),
         ("succeeded", f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}"),
+        *revisited_rows(statistics),
         ("failed", count_text(statistics.failed_count)),
         ("disregarded", count_text(statistics.disregarded_count)),
         ("deferred", count_text(statistics.deferred_count)),

@@ -93,15 +93,19 @@ class GoingOn:
                 "change nothing\n--recrawl fetches its pages again, with the new settings. --fresh moves it "
                 "aside and starts a new one."
             )
-        reopen = partial(self._crawl.reopen, self._plan.spec, self._changed, pause=True)
+        reopen = partial(
+            self._crawl.reopen,
+            self._plan.spec,
+            self._changed,
+            pause=True,
+            recrawl_before=self._asked.recrawl_before,
+        )
         with self._directory.reopening():
             try:
                 reopened = self._accepted(reopen)
             except IllegalState as problem:  # a limit is still reached
                 self._remember(replace(self._asked, recrawl_before=None))
                 advice = how_to_extend(status_names(found.status)[1])
-                if advice and self._plan.recrawl:
-                    advice += " A limit counts all runs together."
                 told = f"the crawl in {self._directory.path} cannot go on: {problem}\n{advice}"
                 raise DirectoryRefused(told.rstrip()) from problem
         self._tell_changes(found, reopened)
@@ -150,7 +154,16 @@ class GoingOn:
             self._raise_if_interrupted()
             job = self._crawl.frontier.get_job(self._crawl.crawl, job.job)
         self._remember(replace(self._asked, recrawl_before=None))
-        self._say(f"Fetching again: {counted(job.changed_count, 'page')}.")
+        self._say(self._told_again())
+
+    def _told_again(self) -> str:
+        """What a recrawl will fetch."""
+        pages = self._crawl.statistics().statistics.revisit_count
+        again, limit = f"Will fetch {counted(pages, 'page')} again", self._plan.spec.limits.max_documents
+        if not limit:
+            return f"{again}."
+        room = f"{count_text(limit)} fetch{'' if limit == 1 else 'es'}"
+        return f"{again}; the limit leaves room for {room}, new pages included."
 
     def _await_lines(self, log: Path) -> None:
         """Waits until a log has its last lines, which the frontier may still be writing after a kill."""

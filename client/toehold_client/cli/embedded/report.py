@@ -23,7 +23,7 @@ from toehold_client.cli.output import harmless, status_names
 from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text, rule_text
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import enum_word
-from toehold_client.text import state_text
+from toehold_client.text import revisited_text, state_text
 
 from .endings import how_to_extend, limit_of
 
@@ -81,6 +81,9 @@ def build(outcome: Outcome, directory: Path) -> dict[str, Any]:
             for seed in outcome.seeds
         ],
         "pages": statistics.succeeded_count,
+        "fetches_of_limit": statistics.limited_count,
+        "to_revisit": statistics.revisit_count,
+        "revisited": statistics.revisited_count,
         "bytes": statistics.bytes_count,
         "discovered": statistics.discovered_count,
         "queued": statistics.queued_count,
@@ -143,6 +146,8 @@ def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
         yield "limit", f"{limit} {how_to_extend(report['exit_status'])}".rstrip()
     yield "time", f"{duration_text(seconds)}{rate}"
     yield "pages", f"{count_text(pages)}, {bytes_text(report['bytes'])}"
+    if report["to_revisit"]:
+        yield "revisited", revisited_text(report["revisited"], report["to_revisit"])
     yield "seeds", _seeds_text(report["seeds"])
     yield "dispositions", _counts_text(report["dispositions"], str.lower)
     yield "fetch statuses", _counts_text(report["fetch_statuses"], fetch_status_text)

@@ -13,7 +13,14 @@ from rich.text import Text
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, FetchStatus, Statistics
 from toehold_client.cli import output
-from toehold_client.cli.text import bytes_text, count_text, counted, duration_text, fetch_status_text
+from toehold_client.cli.text import (
+    bytes_text,
+    count_text,
+    counted,
+    duration_text,
+    fetch_status_text,
+    revisited_rows,
+)
 from toehold_client.spec.plain import seconds_of
 
 from . import rows
@@ -180,6 +187,8 @@ def _statistics(look: Look, width: int, *, ascii_only: bool) -> Iterator[Item]:
     statistics = look.statistics
     pages = f"{count_text(statistics.succeeded_count)} succeeded, {bytes_text(statistics.bytes_count)}"
     yield row("pages", width, f"{pages}; {count_text(statistics.disregarded_count)} disregarded")
+    for name, value in revisited_rows(statistics):
+        yield row(name, width, value)
     yield row("rate", width, *_rate(look, width - LABEL_CELLS, ascii_only=ascii_only))
     queued, fetched = count_text(statistics.queued_count), count_text(statistics.leased_count)
     future = f", {count_text(statistics.future_count)} for later" if statistics.future_count else ""
@@ -234,7 +243,7 @@ def _limits(look: Look) -> Iterator[str]:
     statistics, spec = look.statistics, look.crawl.spec
     limits = spec.limits
     if limits.max_documents:
-        yield f"{count_text(statistics.succeeded_count)} of {count_text(limits.max_documents)} pages"
+        yield f"{count_text(statistics.limited_count)} of {count_text(limits.max_documents)} pages"
     if limits.max_bytes:
         yield f"{bytes_text(statistics.bytes_count)} of {bytes_text(limits.max_bytes)}"
     if limits.HasField("max_elapsed") and seconds_of(limits.max_elapsed):

@@ -628,6 +628,7 @@ class ReopenCrawlRequest(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
     PAUSE_FIELD_NUMBER: _builtins.int
+    RECRAWL_BEFORE_TIME_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
     pause: _builtins.bool
@@ -640,6 +641,14 @@ class ReopenCrawlRequest(_message.Message):
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """The fields to change, as in UpdateCrawl."""
 
+    @_builtins.property
+    def recrawl_before_time(self) -> _timestamp_pb2.Timestamp:
+        """A recrawl begins: LimitSpec.max_documents, max_bytes and max_elapsed count from
+        now on, and Statistics.revisit_count counts the candidates with
+        DIRECTIVE_HIGH and this `refetch_before_time` as pages to visit again. Unset: the
+        limits go on.
+        """
+
     def __init__(
         self,
         *,
@@ -647,10 +656,11 @@ class ReopenCrawlRequest(_message.Message):
         spec: _crawl_pb2.CrawlSpec | None = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
         pause: _builtins.bool = ...,
+        recrawl_before_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "update_mask", b"update_mask"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["recrawl_before_time", b"recrawl_before_time", "spec", b"spec", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "pause", b"pause", "spec", b"spec", "update_mask", b"update_mask"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "pause", b"pause", "recrawl_before_time", b"recrawl_before_time", "spec", b"spec", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2110,11 +2110,14 @@ class LimitSpec(_message.Message):
     SOURCE_QUOTA_FIELD_NUMBER: _builtins.int
     FAIL_OVER_QUOTA_FIELD_NUMBER: _builtins.int
     max_documents: _builtins.int
-    """Most URIs fetched with success.
+    """Most fetches with an answer: of pages, images and redirects, errors such as 404
+    included; robots.txt files do not count.
 
     The crawl never exceeds it: a lease is given only while successes and leases
     together are below it. The crawl ends with exit status
-    FINISHED_DOCUMENT_LIMIT.
+    FINISHED_DOCUMENT_LIMIT. A URI that is fetched twice counts twice. This limit,
+    `max_bytes` and `max_elapsed` count a recrawl by itself
+    (ReopenCrawlRequest.recrawl_before_time).
 
     Default: 0. Range: 0 to 2^62.
     """
@@ -2138,7 +2141,8 @@ class LimitSpec(_message.Message):
     """
     @_builtins.property
     def max_elapsed(self) -> _duration_pb2.Duration:
-        """Longest time since the launch, without pauses.
+        """Longest time since the launch, without pauses and without the time in which no
+        frontier server ran.
 
         Fetches under way then may still finish, within CrawlSpec.stop_timeout. The
         crawl ends with exit status FINISHED_TIME_LIMIT.
@@ -3476,6 +3480,9 @@ class Statistics(_message.Message):
     REMAINING_LIMIT_FIELD_NUMBER: _builtins.int
     REMAINING_URI_COUNT_FIELD_NUMBER: _builtins.int
     LIMITING_SETTING_FIELD_NUMBER: _builtins.int
+    LIMITED_COUNT_FIELD_NUMBER: _builtins.int
+    REVISIT_COUNT_FIELD_NUMBER: _builtins.int
+    REVISITED_COUNT_FIELD_NUMBER: _builtins.int
     discovered_count: _builtins.int
     """URIs taken in: queued now or before, or found forbidden by robots.txt."""
     queued_count: _builtins.int
@@ -3560,6 +3567,14 @@ class Statistics(_message.Message):
     lets most of the waiting hosts wait (`politeness.min_delay_seconds`); empty if
     none does.
     """
+    limited_count: _builtins.int
+    """The fetches that count towards LimitSpec.max_documents: `succeeded_count`, but
+    since the last recrawl if there was one (ReopenCrawlRequest.recrawl_before_time).
+    """
+    revisit_count: _builtins.int
+    """How many known pages the last recrawl fetches again. 0 without a recrawl."""
+    revisited_count: _builtins.int
+    """How many of these have their final disposition."""
     @_builtins.property
     def snapshot_time(self) -> _timestamp_pb2.Timestamp:
         """When they were taken, by the frontier's clock."""
@@ -3654,10 +3669,13 @@ class Statistics(_message.Message):
         remaining_limit: _builtins.str = ...,
         remaining_uri_count: _builtins.int = ...,
         limiting_setting: _builtins.str = ...,
+        limited_count: _builtins.int = ...,
+        revisit_count: _builtins.int = ...,
+        revisited_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "next_due_time", b"next_due_time", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "snapshot_time", b"snapshot_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotation_counts", b"annotation_counts", "average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "limiting_setting", b"limiting_setting", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "remaining_host", b"remaining_host", "remaining_limit", b"remaining_limit", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "remaining_uri_count", b"remaining_uri_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotation_counts", b"annotation_counts", "average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "limited_count", b"limited_count", "limiting_setting", b"limiting_setting", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "remaining_host", b"remaining_host", "remaining_limit", b"remaining_limit", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "remaining_uri_count", b"remaining_uri_count", "retired_uri_count", b"retired_uri_count", "revisit_count", b"revisit_count", "revisited_count", b"revisited_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
