@@ -29,7 +29,7 @@ from toehold_client.spec.plain import enum_word, seconds_of, to_plain
 from toehold_client.text import status_text
 
 from .course import Point, rates
-from .verdict import verdict
+from .verdict import limit_reached, next_step, verdict
 
 FEW = 8
 """How many queues and jobs the first page has."""
@@ -61,6 +61,10 @@ def look(seen: Look, acts: Sequence[Event]) -> dict[str, Any]:
         "status": status_text(seen.status, statistics),
         "actions": actions(seen.status),
         "verdict": {"tone": found.tone, "text": found.text, "setting": found.setting},
+        "next": next_step(seen),
+        "limit": limit_reached(seen),
+        "held": seen.status.held,
+        "torn_down": seen.status.torn_down,
         "away": bool(seen.away),
         "time_left": time_left(statistics),
         "elapsed_seconds": seconds_of(statistics.elapsed_duration),
@@ -96,7 +100,7 @@ def look(seen: Look, acts: Sequence[Event]) -> dict[str, Any]:
             name.removeprefix("QUEUE_STATE_"): count for name, count in statistics.queue_state_counts.items()
         },
         "slowest": [queue(each) for each in seen.slowest[:FEW]],
-        "largest": [queue(each) for each in seen.largest[:FEW]],
+        "largest": [queue(each) for each in seen.largest[:FEW] if each.queued_count],
         "jobs": [to_plain(job) for job in seen.jobs[:FEW]],
         "limits": to_plain(seen.crawl.spec.limits),
     }
@@ -116,7 +120,8 @@ def actions(status: CrawlStatus) -> list[str]:
 
 def problems(seen: Look) -> list[dict[str, str]]:
     """Whatever is wrong now; then problems that events told of and that last, the latest first."""
-    now = [{"text": each.text, "ago": ""} for each in (*troubles(seen), *absences(seen))]
+    missed = () if seen.ended else absences(seen)  # a crawl that has ended needs no node
+    now = [{"text": each.text, "ago": ""} for each in (*troubles(seen), *missed)]
     then = [
         {
             "text": str(each).removeprefix("problem: "),

@@ -147,6 +147,39 @@ def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
     return Verdict(ENDED, f"{how}{by}{after}: {told}{again}")
 
 
+def next_step(look: Look) -> str:
+    """What to do next with a crawl that has ended; empty for others."""
+    status, left = look.status, urls_left(look.statistics)
+    if look.away or status.state != CrawlState.CRAWL_STATE_FINISHED:
+        return ""
+    if status.torn_down or status.tearing_down:
+        return "It is torn down: it can be read, copied into another crawl, or deleted, but not reopened."
+    then = "Tear down takes it out of the frontier's memory for good."
+    if status.failure:
+        return f"Failures and Seeds say why. Once that is mended, make a new crawl. {then}"
+    if not left:
+        return f"Everything in its scope was fetched. Files has the report and the pages. {then}"
+    if status.exit_status in _LIMITS:
+        of = counted(left, "URL")
+        return f"Reopen fetches the {of} left, up to a higher {_LIMITS[status.exit_status]}. {then}"
+    return f"Reopen fetches the {counted(left, 'URL')} left. {then}"
+
+
+def limit_reached(look: Look) -> dict[str, str | float] | None:
+    """The limit at which a crawl has ended, for a page that offers to raise it: its names in a spec file and
+    in JSON, the unit of its values in JSON, and its value."""
+    name = _LIMITS.get(look.status.exit_status, "")
+    if not name or look.status.state != CrawlState.CRAWL_STATE_FINISHED:
+        return None
+    limits = look.crawl.spec.limits
+    field, unit, value = {
+        "limits.max_documents": ("maxDocuments", "", float(limits.max_documents)),
+        "limits.max_bytes": ("maxBytes", "", float(limits.max_bytes)),
+        "limits.max_elapsed_seconds": ("maxElapsed", "s", seconds_of(limits.max_elapsed)),
+    }[name]
+    return {"name": name, "field": field, "unit": unit, "reached": value}
+
+
 _ENDS: Mapping[int, str] = {
     ExitStatus.EXIT_STATUS_FINISHED: "Finished, nothing is left to fetch",
     ExitStatus.EXIT_STATUS_ABORTED: "Stopped",

@@ -82,8 +82,8 @@ def look_at(parts: Parts) -> Look:
 def draw_console(frontier: str, folder: Path) -> None:
     """The first page of the crawl in a browser."""
     windows: Sequence[tuple[str, str, int, int]] = (
-        ("console", "light", 1200, 1500),
-        ("console-dark", "dark", 1200, 900),
+        ("console", "light", 1280, 1600),
+        ("console-dark", "dark", 1280, 900),
         ("console-phone", "light", 390, 844),
     )
     with ConsoleProcess(frontier, folder) as console, chromium(folder) as browser:

@@ -66,6 +66,7 @@ export class CrawlButtons {
   }
 
   press(crawl, each) {
+    if (each === CRAWL_ACTIONS.reopen && this.look.limit) return reopenBeyond(crawl, this.look.limit);
     const title = `${each.label} ${crawl}`;
     return act(title, each.question ? each.question(this.look) : "", each.label, () => each.call(crawl), each.danger);
   }
@@ -76,6 +77,50 @@ export class CrawlButtons {
       notice(`Saved all crawls in checkpoint ${checkpoint.checkpoint}.`);
     });
   }
+}
+
+// Lets a crawl that ended at a limit go on, once the user has given a higher one.
+async function reopenBeyond(crawl, { name, field, unit, reached }) {
+  let problem = "";
+  for (let value = 2 * reached; ;) {
+    const said = await ask(`Reopen ${crawl}`, problem || `It has ended at ${name}. It goes on with what is left, up to a higher limit.`,
+      "Reopen", [{ name: "limit", label: `${name} (0: no limit)`, value, type: "number", min: 0 }]);
+    if (!said) return false;
+    value = said.limit;
+    try {
+      await admin("ReopenCrawl", { crawl, spec: { limits: { [field]: `${value || 0}${unit}` } }, update_mask: `limits.${field}` });
+      notice(`Reopen ${crawl}: accepted.`);
+      return true;
+    } catch (refused) {
+      problem = refused.message;
+    }
+  }
+}
+
+function help(title, texts) {
+  return el("details", {}, el("summary", {}, title),
+    el("dl.help", {}, texts.map(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]).flat()));
+}
+
+// What the buttons of a crawl do.
+export function crawlHelp() {
+  return help("What these buttons do", [
+    ["Pause", "Nothing new is fetched until Resume; pages being fetched are completed."],
+    ["Stop", "The crawl ends; what is left in its queues stays, and Reopen goes on with it."],
+    ["Tear down", "The crawl ends, if it has not, and leaves the frontier's memory for good. Its logs and files stay; it cannot be reopened."],
+    ["Checkpoint", "A copy of all crawls on the frontier's disk, to restore them from."],
+    ["Hold", "Not a button here, but `toehold hold`: the crawl stands still, and nothing of it is written until Resume."],
+  ]);
+}
+
+// What the buttons of queues do.
+export function queueHelp() {
+  return help("What the buttons of a queue do", [
+    ["Hold", "Its URIs wait until somebody releases it. Pages being fetched are completed."],
+    ["Retire", "It is taken out of the crawl: its URIs stay, but are not fetched and do not keep the crawl from ending, until it is unretired."],
+    ["Wake", "Its rest ends now, also one that politeness asks for."],
+    ["Budget", "Limits what is spent on it: a page costs 1, unless queues.cost says otherwise."],
+  ]);
 }
 
 // The buttons in a row of a queue.

@@ -15,6 +15,7 @@ export class Chart {
   constructor() {
     this.course = { at: [], rate: [], failed: [], queued: [] };
     this.place = null;
+    this.ended = false;
     this.panels = LINES.map((line) => new Panel(line));
     this.time = el("p.axis", {});
     this.reading = el("output.reading", { "aria-live": "polite" });
@@ -30,9 +31,9 @@ export class Chart {
 
   update(course) {
     this.course = course;
-    this.panels.forEach((panel) => panel.update(course));
+    this.panels.forEach((panel) => panel.update(course, this.ended));
     const last = course.at.length ? course.at[course.at.length - 1] : 0;
-    say(this.time, last ? `Launch to now, ${duration(last)}` : "No statistics yet.");
+    say(this.time, course.at.length ? `Launch to ${this.ended ? "end" : "now"}, ${duration(last)}` : "No statistics yet.");
     this.read(this.place);
   }
 
@@ -85,12 +86,12 @@ class Panel {
     this.element = el("figure", {}, el("figcaption", {}, el("span", {}, line.name), " ", this.now, this.most), this.picture);
   }
 
-  update(course) {
+  update(course, ended) {
     this.values = this.line.values(course);
     this.at = course.at;
     const most = Math.max(...this.values, 0), last = this.values[this.values.length - 1] ?? 0;
-    say(this.now, this.line.text(last));
-    say(this.most, most ? ` (at most ${this.line.text(most)})` : "");
+    say(this.now, ended && this.line.kind === "pages" ? "" : this.line.text(last));
+    say(this.most, most ? ` at most ${this.line.text(most)}` : "");
     this.picture.setAttribute("aria-label", `${this.line.name}: now ${this.line.text(last)}, at most ${this.line.text(most)}`);
     const points = this.values.map((value, place) => `${this.x(place)},${this.y(value, most)}`);
     this.path.setAttribute("d", points.length ? `M${points.join("L")}` : "");

@@ -50,13 +50,14 @@ export class Table {
     this.columns = columns;
     this.keyOf = keyOf;
     this.rows = new Map();
-    this.body = el("tbody");
+    this.body = el("tbody", { role: "rowgroup" });
     this.none = el("p.none", {}, empty);
-    this.grid = el("table", {}, el("caption.unseen", {}, caption),
-      el("thead", {}, el("tr", {}, columns.map((column) =>
-        el("th", { scope: "col", class: column.number ? "number" : null },
-          column.title || el("span.unseen", {}, column.label || "Actions"))))),
-      this.body);
+    this.heads = columns.map((column) =>
+      el("th", { scope: "col", role: "columnheader", class: classes(column) },
+        column.title || el("span.unseen", {}, column.label || "Actions")));
+    // On a phone a row is a block, and would no longer be a row for screen readers without its role.
+    this.grid = el(columns.length > 2 ? "table" : "table.short", { role: "table" }, el("caption.unseen", {}, caption),
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, this.heads)), this.body);
     this.scroll = el("div.scroll", { tabindex: "0", role: "region", "aria-label": `Table: ${caption}` }, this.grid);
     this.element = el("div", {}, this.scroll, this.none);
     this.update([]);
@@ -79,7 +80,26 @@ export class Table {
     }
     for (const [key, line] of this.rows) if (!kept.has(key)) line.element.remove();
     this.rows = kept;
+    this.hideEmpty();
   }
+
+  // A column in which no row has anything leaves its room to the others.
+  hideEmpty() {
+    this.columns.forEach((column, place) => {
+      const cells = [...this.rows.values()].map((line) => line.cells[place]);
+      const empty = cells.length > 0 && !cells.some(hasContent);
+      for (const cell of [this.heads[place], ...cells]) cell.classList.toggle("empty", empty);
+    });
+  }
+}
+
+function classes(column) {
+  return [column.number ? "number" : "", column.long ? "long" : "", column.name ? "name" : ""].filter(Boolean).join(" ") || null;
+}
+
+function hasContent(cell) {
+  const buttons = cell.querySelectorAll("button");
+  return buttons.length ? [...buttons].some((button) => !button.hidden) : cell.textContent !== "";
 }
 
 class Line {
@@ -87,9 +107,11 @@ class Line {
     this.columns = columns;
     this.cells = columns.map((column) => el(column.head ? "th" : "td", {
       scope: column.head ? "row" : null,
-      class: [column.number ? "number" : "", column.long ? "long" : ""].filter(Boolean).join(" ") || null,
+      role: column.head ? "rowheader" : "cell",
+      "data-label": column.head ? null : column.title || null,
+      class: classes(column),
     }));
-    this.element = el("tr", {}, this.cells);
+    this.element = el("tr", { role: "row" }, this.cells);
     this.made = columns.map(() => null);
   }
 

@@ -62,3 +62,22 @@ export function clipped(text) {
 export function word(name) {
   return name.toLowerCase().replaceAll("_", " ");
 }
+
+const CRAWL_STATES = { NASCENT: "Not launched", EMPTY: "Waiting" };
+const QUEUE_STATES = { READY: "ready", BUSY: "fetching", SNOOZED: "resting", INACTIVE: "waiting",
+  INELIGIBLE: "held back", RETIRED: "retired", EXHAUSTED: "empty" };
+
+// "Running", "Paused": the state of a crawl.
+export function stateOf(state) {
+  return CRAWL_STATES[state] || `${state.slice(0, 1)}${word(state.slice(1))}`;
+}
+
+// The state of a queue.
+export function queueState(state) {
+  return QUEUE_STATES[state] || word(state);
+}
+
+// "3 ready, 12 resting": how many queues are in each state.
+export function queueStates(counts) {
+  return Object.entries(counts).filter(([, number]) => number).map(([state, number]) => `${count(number)} ${queueState(state)}`).join(", ");
+}

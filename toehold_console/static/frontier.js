@@ -2,7 +2,7 @@
 
 import { admin, request, user } from "./api.js";
 import { Table, card, el, say, show } from "./dom.js";
-import { count, moment, word } from "./format.js";
+import { count, moment, stateOf } from "./format.js";
 import { nodeColumns } from "./overview.js";
 
 const POLL_MS = 3000, NODES_A_PAGE = 100;
@@ -18,7 +18,7 @@ export class CrawlsView {
           say(link, row.crawl);
         } };
       } },
-      { title: "State", cell: (row) => word((row.status?.state || "").replace("CRAWL_STATE_", "")) },
+      { title: "State", cell: (row) => stateOf((row.status?.state || "").replace("CRAWL_STATE_", "")) },
       { title: "Outcome", long: true, cell: (row) => row.status?.failure || row.status?.reason || "" },
       { title: "Seeds", number: true, cell: (row) => count(row.seedCount || 0) },
       { title: "Made", cell: (row) => moment(row.createTime) },

@@ -1,10 +1,10 @@
 // The first page of a crawl: how it is, and all that one may want to see or do next.
 
 import { may, of, request, user } from "./api.js";
-import { CrawlButtons, NodeButtons, QueueButtons, changeSetting } from "./actions.js";
+import { CrawlButtons, NodeButtons, QueueButtons, changeSetting, crawlHelp, queueHelp } from "./actions.js";
 import { Chart } from "./chart.js";
 import { Table, card, el, notice, say, sayLong, show } from "./dom.js";
-import { bytes, clipped, count, counted, duration, moment, rate, until, word } from "./format.js";
+import { bytes, clipped, count, counted, duration, moment, queueState, queueStates, rate, stateOf, until, word } from "./format.js";
 
 const FAILURES_MS = 5000, MOST_EVENTS = 60, MOST_FAILURES = 8, HTTP_ERROR = 400;
 
@@ -39,9 +39,9 @@ const queueName = (crawl) => () => {
 
 export function queueColumns(crawl, now, changed) {
   return [
-    { title: "Queue", head: true, long: true, element: queueName(crawl) },
-    { title: "State", cell: (row) => (row.paused ? "held" : word(row.state)) },
-    { title: "Waits", cell: (row) => [row.wake && `${until(row.wake, now())}`, row.reason].filter(Boolean).join(": ") },
+    { title: "Queue", head: true, name: true, element: queueName(crawl) },
+    { title: "State", cell: (row) => (row.paused ? "held" : queueState(row.state)) },
+    { title: "Waits", long: true, cell: (row) => [row.wake && `${until(row.wake, now())}`, row.reason].filter(Boolean).join(": ") },
     { title: "Queued", number: true, cell: (row) => count(row.queued) },
     { title: "Fetched", number: true, cell: (row) => count(row.succeeded) },
     { title: "Failed", number: true, cell: (row) => count(row.failed) },
@@ -51,10 +51,10 @@ export function queueColumns(crawl, now, changed) {
 
 export function nodeColumns(changed) {
   return [
-    { title: "Node", head: true, cell: (row) => row.node },
-    { title: "Status", cell: (row) => [row.draining && row.presence === "PRESENT" ? "drains" : row.absence || "present", row.warning].filter(Boolean).join("; ") },
+    { title: "Node", head: true, name: true, cell: (row) => row.node },
+    { title: "Status", long: true, cell: (row) => [row.draining && row.presence === "PRESENT" ? "drains" : row.absence || "present", row.warning].filter(Boolean).join("; ") },
     { title: "Heartbeat", cell: (row) => `${duration(row.heartbeat_age_seconds)} ago` },
-    { title: "Toes by step", cell: steps },
+    { title: "Toes by step", long: true, cell: steps },
     { title: "Leases", number: true, cell: (row) => count(row.leased) },
     { title: "", label: "Acts", element: () => new NodeButtons(changed) },
   ];
@@ -81,15 +81,19 @@ export class Banner {
     this.crawl = crawl;
     this.setting = "";
     this.state = el("span.state");
+    this.next = el("p.next", { hidden: true });
     this.text = el("p.verdict", { role: "status" }, "Looking at the crawl …");
     this.edit = el("button.small", { type: "button", hidden: true, onclick: () => this.change() });
     this.buttons = new CrawlButtons(crawl);
     this.element = el("section.banner", { "aria-label": "Verdict" },
-      el("h1", {}, crawl, " ", this.state), el("div.line", {}, this.text, this.edit), this.buttons.element);
+      el("h1", {}, el("span", {}, crawl), " ", this.state), el("div.line", {}, this.text, this.edit), this.next, this.buttons.element, crawlHelp());
   }
 
   update(look) {
-    say(this.state, look.status);
+    const { held, torn_down: tornDown } = look;
+    say(this.state, [stateOf(look.state), held && "held", tornDown && "torn down"].filter(Boolean).join(", "));
+    sayLong(this.next, look.next);
+    show(this.next, Boolean(look.next));
     this.element.dataset.tone = look.verdict.tone;
     sayLong(this.text, look.verdict.text);
     this.setting = look.verdict.setting;
@@ -117,6 +121,20 @@ export class Banner {
   }
 }
 
+// A number, large, and a remark on it, small.
+class Figure {
+  constructor() {
+    this.value = el("span.value");
+    this.remark = el("span.remark");
+    this.element = el("dd", {}, this.value, " ", this.remark);
+  }
+
+  say(value, remark = "") {
+    say(this.value, value);
+    say(this.remark, remark);
+  }
+}
+
 export class Overview {
   constructor(crawl) {
     this.crawl = crawl;
@@ -127,8 +145,8 @@ export class Overview {
     this.figures = {};
     for (const [key, title] of [["pages", "Pages"], ["rate", "Rate"], ["queued", "Queued"], ["failed", "Failed"],
       ["data", "Data"], ["elapsed", "Run time"], ["left", "Time left"]]) {
-      this.figures[key] = el("dd");
-      this.numbers.append(el("div", {}, el("dt", {}, title), this.figures[key]));
+      this.figures[key] = new Figure();
+      this.numbers.append(el("div", {}, el("dt", {}, title), this.figures[key].element));
     }
     this.chart = new Chart();
     this.problems = new Table("Problems", [
@@ -158,17 +176,20 @@ export class Overview {
     this.files = el("p", {}, "…");
     this.statuses = el("p");
     this.acts = [];
-    const queues = card("Queues", this.queueText, el("h3", {}, "Slowest"), this.slowest.element,
-      el("h3", {}, "Largest"), this.largest.element, more("queues", "All queues"));
-    queues.classList.add("wide");
+    this.slowestPart = el("div", {}, el("h3", {}, "Slowest"), this.slowest.element);
+    const queues = card("Queues", this.queueText, this.slowestPart,
+      el("h3", {}, "Largest"), this.largest.element, queueHelp(), more("queues", "All queues"));
+    wide(queues);
     this.element = el("div.cards", {},
-      card("Now", this.numbers), card("Course", this.chart.element), card("Problems", this.problems.element),
-      card("Seeds", this.seedText, this.seeds.element, more("seeds", "All seeds")),
-      card("Failures", this.statuses, this.failures.element, more("failures", "All failures")),
-      card("Nodes", this.nodeText, this.nodes.element, this.nodesHidden, el("p.more", {}, el("a", { href: "#/nodes" }, "All nodes"))),
-      queues, this.jobsCard, card("Events", this.events.element, more("events", "More events")),
-      card("Settings", this.changes.element, more("settings", "All settings")),
-      card("Files", this.files));
+      wide(card("Now", this.numbers)),
+      el("div.column", {}, card("Course", this.chart.element)),
+      el("div.column", {}, card("Problems", this.problems.element),
+        card("Seeds", this.seedText, this.seeds.element, more("seeds", "All seeds"))),
+      wide(card("Failures", this.statuses, this.failures.element, more("failures", "All failures"))),
+      wide(card("Nodes", this.nodeText, this.nodes.element, this.nodesHidden, el("p.more", {}, el("a", { href: "#/nodes" }, "All nodes")))),
+      queues, el("div.column", {}, this.jobsCard, card("Events", this.events.element, more("events", "More events"))),
+      el("div.column", {}, card("Settings", this.changes.element, more("settings", "All settings")),
+        card("Files", this.files)));
     this.timer = setInterval(() => this.loadFailures(), FAILURES_MS);
     this.loadFailures();
     this.loadFiles();
@@ -183,15 +204,18 @@ export class Overview {
     const { counts, rates } = look;
     const ended = look.state === "FINISHED", average = `on average ${rate(rates.average_pages)}`;
     const errors = look.statuses.filter((each) => each.code >= HTTP_ERROR).reduce((sum, each) => sum + each.uri_count, 0);
-    say(this.figures.pages, `${count(counts.succeeded)}${errors ? `, ${count(errors)} of them answered with an error` : ""}`);
+    const { pages, rate: speed, queued, failed, data, elapsed, left } = this.figures;
+    pages.say(count(counts.succeeded), errors ? `${count(errors)} answered with an error` : "");
     // The frontier's rate is a smoothed one, which falls for some minutes after the end.
-    say(this.figures.rate, ended ? average : `${rate(rates.pages)}, ${bytes(Math.round(rates.bytes))}/s; ${average}`);
-    say(this.figures.queued, `${count(counts.queued)}, ${count(counts.leased)} of them being fetched`);
-    say(this.figures.failed, count(counts.failed));
-    say(this.figures.data, bytes(counts.bytes));
-    say(this.figures.elapsed, duration(look.elapsed_seconds));
-    say(this.figures.left, look.time_left || "unknown");
-    show(this.figures.left.parentElement, !ended);
+    if (ended) speed.say(rate(rates.average_pages), "on average");
+    else speed.say(rate(rates.pages), `${bytes(Math.round(rates.bytes))}/s; ${average}`);
+    queued.say(count(counts.queued), counts.leased ? `${count(counts.leased)} being fetched` : "");
+    failed.say(count(counts.failed));
+    data.say(bytes(counts.bytes));
+    elapsed.say(duration(look.elapsed_seconds));
+    left.say(...timeLeft(look.time_left));
+    show(left.element.parentElement, !ended);
+    this.chart.ended = ended;
     this.problems.update(look.problems);
     say(this.seedText, look.seeds.text);
     this.seeds.update(look.seeds.troubled);
@@ -201,8 +225,9 @@ export class Overview {
     show(this.nodes.element, look.nodes !== null);
     say(this.nodeText, look.nodes ? look.nodes.text : "");
     this.nodes.update(look.nodes ? look.nodes.rows : []);
-    const states = Object.entries(look.queue_counts).filter(([, number]) => number);
-    say(this.queueText, states.map(([state, number]) => `${count(number)} ${word(state)}`).join(", "));
+    say(this.queueText, queueStates(look.queue_counts));
+    show(this.slowestPart, !ended);
+    say(this.largest.none, counts.queued ? "The frontier does not know the largest ones yet; see all queues." : "No queue has URIs.");
     this.slowest.update(look.slowest);
     this.largest.update(look.largest);
     show(this.jobsCard, look.jobs.length > 0);
@@ -246,6 +271,17 @@ export class Overview {
   }
 }
 
+function wide(element) {
+  element.classList.add("wide");
+  return element;
+}
+
+// "about 45 s to the page limit, which leaves 995 URLs": the time, and the rest of it.
+function timeLeft(text) {
+  const parts = /^((?:about )?[\d.]+(?: \w+)?(?: to [\d.]+)? (?:s|min|h|days))(?: left)? ?(.*)$/.exec(text);
+  return parts ? [parts[1], parts[2]] : [text || "–", text ? "" : "not known yet"];
+}
+
 export const changeColumns = [
   { title: "When", cell: (row) => moment(row.at) },
   { title: "Who", cell: (row) => row.operator },
@@ -256,7 +292,7 @@ export const failureKey = (row) => `${row.host} ${row.fetch_status} ${row.why}`;
 
 export function failureColumns(crawl) {
   return [
-    { title: "Host", head: true, long: true, element: found(crawl, (row) => row.host) },
+    { title: "Host", head: true, name: true, element: found(crawl, (row) => row.host) },
     { title: "Why", long: true, cell: (row) => row.why },
     { title: "URIs", number: true, cell: (row) => count(row.uri_count) },
     { title: "Examples", long: true, element: () => {

@@ -1,9 +1,9 @@
 // The further pages of a crawl: seeds, failures, queues, events, settings, files, and what a search finds.
 
 import { may, of, request } from "./api.js";
-import { QueueButtons, addSeeds, changeSetting } from "./actions.js";
+import { QueueButtons, addSeeds, changeSetting, queueHelp } from "./actions.js";
 import { Table, card, el, notice, say, show } from "./dom.js";
-import { bytes, clipped, count, counted, elapsed, moment, word } from "./format.js";
+import { bytes, clipped, count, counted, elapsed, moment, queueState, queueStates, word } from "./format.js";
 import { changeColumns, eventColumns, failureColumns, failureKey, found, queueColumns, uriLink } from "./overview.js";
 
 const STATES = ["READY", "BUSY", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETIRED", "EXHAUSTED"];
@@ -100,7 +100,7 @@ export class QueuesPage {
   constructor(crawl) {
     this.now = new Date().toISOString();
     this.state = el("select", { id: "queue-state", onchange: () => this.paged.restart() },
-      el("option", { value: "" }, "all"), STATES.map((state) => el("option", { value: state }, word(state))));
+      el("option", { value: "" }, "all"), STATES.map((state) => el("option", { value: state }, queueState(state))));
     this.paged = new Paged(crawl, "queues",
       new Table("Queues", queueColumns(crawl, () => this.now, () => this.paged.load()), { empty: "No such queue." }),
       () => (this.state.value ? { state: this.state.value } : {}));
@@ -108,14 +108,13 @@ export class QueuesPage {
     this.element = card("Queues", this.text,
       el("p", {}, el("label", { for: "queue-state" }, "State "), this.state, " ",
         el("button", { type: "button", onclick: () => this.paged.load() }, "Refresh")),
-      this.paged.element);
+      queueHelp(), this.paged.element);
     this.paged.load();
   }
 
   update(look) {
     this.now = look.at;
-    const states = Object.entries(look.queue_counts).filter(([, number]) => number);
-    say(this.text, states.map(([state, number]) => `${count(number)} ${word(state)}`).join(", "));
+    say(this.text, queueStates(look.queue_counts));
   }
 }
 
@@ -284,7 +283,7 @@ export class FindPage {
         const buttons = new QueueButtons(this.crawl, () => this.load());
         buttons.update(queue);
         return el("article.found", {}, el("h3", {}, clipped(queue.key)),
-          el("p", {}, `${word(queue.paused ? "held" : queue.state)}; ${count(queue.queued)} queued, ${count(queue.succeeded)} fetched, ` +
+          el("p", {}, `${queue.paused ? "held" : queueState(queue.state)}; ${count(queue.queued)} queued, ${count(queue.succeeded)} fetched, ` +
             `${count(queue.failed)} failed; spent ${count(queue.expenditure)}`),
           reasons(answer.reasons[queue.key] || []), buttons.element);
       }),
