@@ -244,15 +244,15 @@ def line(row: OutcomeRow) -> bytes:
     thread, start of the fetch and its duration, digest, source tag, annotations.
     """
     started = f"{digits(row.start_ms)}+{row.duration_ms}" if row.start_ms else "-"
-    annotations = [row.disposition.lower(), *row.annotations]
+    annotations = [row.disposition.lower(), *(_word(each).replace(",", "_") for each in row.annotations)]
     if row.node:
         annotations.append(f"node:{_word(row.node).replace(',', '_')}")
     columns = (
         iso(row.time_ms),
         f"{row.fetch_status:>5}",
         f"{row.body_bytes:>10}",
-        row.uri,
-        _shown_path(row.path),
+        _word(row.uri),
+        _shown_path(_word(row.path)),
         _word(row.via) or "-",
         _word(row.media_type) or "-",
         f"#{row.toe_number:03d}" if row.start_ms else "-",
@@ -265,8 +265,11 @@ def line(row: OutcomeRow) -> bytes:
 
 
 def _word(text: str) -> str:
-    """Text without white space, which would end a column or a line."""
-    return "".join(text.split())
+    """Text without white space, which would end a column or a line, and without control characters, which
+    would move a terminal's cursor or turn its text round."""
+    if text.isprintable() and " " not in text:
+        return text
+    return "".join(char for char in text if char.isprintable() and char != " ")
 
 
 def _shown_path(path: str) -> str:

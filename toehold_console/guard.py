@@ -4,7 +4,7 @@ A browser sends what other sites' pages tell it to send. So a request counts onl
 
 * its Host is an address, or a name of this console: another site's name may lead here, too (DNS rebinding).
   With HTTPS the browser has compared the name with the certificate, so any will do;
-* its Origin, if it has one, is this console's;
+* its Origin, if it has one, is this console's, scheme included;
 * a change that the session's cookie is to authorise repeats the secret that only our page can read.
 
 A token in the header Authorization, which scripts send, goes before the cookie.
@@ -50,7 +50,7 @@ class Guard:
                 "HOST_UNKNOWN",
             )
         origin = request.headers.get("origin")
-        if origin is not None and origin.partition("://")[2].lower() != host.lower():
+        if origin is not None and not self._is_our_page(origin, host):
             raise _denied(f"requests of pages of {origin[:200]!r} are refused", "ORIGIN_FOREIGN")
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_visit(request):
             raise _denied("requests of other sites' pages are refused", "ORIGIN_FOREIGN")
@@ -73,6 +73,11 @@ class Guard:
         if request.method not in _SAFE:
             check_csrf(request, session)
         return session.token
+
+    def _is_our_page(self, origin: str, host: str) -> bool:
+        """Whether an origin is this console's. Before a console without HTTPS a proxy may speak it."""
+        scheme, _, place = origin.lower().partition("://")
+        return place == host.lower() and (scheme == "https" or (scheme == "http" and not self._secure))
 
     def _is_ours(self, host: str) -> bool:
         found = _HOST.fullmatch(host)

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from toehold.access.roles import ROLES, all_of
-from toehold.addresses import parsed_address
 from toehold.frontier.v1.admin_pb2 import GetCallerRequest, GetCallerResponse, GetFrontierRequest
 from toehold.request_ids import REQUEST_ID_KEY, is_request_id
 from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
@@ -155,7 +154,7 @@ class Rpcs:
             told = "has no NodeService" if found is not None else "is unknown to the frontier"
             raise Refusal(grpc.StatusCode.NOT_FOUND, f"node {name[:140]!r} {told}", "UNKNOWN_NODE")
         if token and self._settings.credentials.tls_ca is None:
-            check_loopback(found.service_address, name)
+            raise _in_plain_text(found.service_address, name)
         async with self._doors.to_node(found.service_address, token) as node:
             return await ask(node, call, identity)
 
@@ -211,12 +210,11 @@ def refusal_of_client(problem: ToeholdError) -> Refusal:
     return Refusal(grpc.StatusCode.UNAVAILABLE, str(problem), problem.reason or "UNAVAILABLE")
 
 
-def check_loopback(address: str, name: str) -> None:
-    """Raise Refusal for a node beyond this machine, to which a token would go in plain text."""
-    if not parsed_address(address, "127.0.0.1:7708").is_loopback:
-        raise Refusal(
-            grpc.StatusCode.FAILED_PRECONDITION,
-            f"node {name[:140]!r} is at {address}, and without TLS a token can be read on the way; start the "
-            "console with --tls-ca",
-            "TLS_MISSING",
-        )
+def _in_plain_text(address: str, name: str) -> Refusal:
+    """The refusal to send a token without TLS to an address that a node announces, be it of this machine."""
+    return Refusal(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        f"node {name[:140]!r} announces {address}, and without TLS whoever listens there could read your "
+        "token; start frontier, nodes and console with TLS (--tls-ca)",
+        "TLS_MISSING",
+    )

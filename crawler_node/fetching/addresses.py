@@ -80,6 +80,10 @@ class AddressRule:
         allowed only if the rule has addresses of that kind.
         """
         labels = _key(host).split(".")
+        if _NUMBER.fullmatch(
+            labels[-1]
+        ):  # `127.1`, `2130706433` or `0x7f.1`: a resolver takes it for an address
+            return False
         theirs = _LOCAL_NAMES.get(labels[-1]) or _LOCAL_NAMES.get(".".join(labels[-2:]))
         if theirs is None:
             if len(labels) > 1:
@@ -106,6 +110,7 @@ class AddressRule:
 
 
 _PORT = re.compile(r"[0-9]{1,5}")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
@@ -263,9 +268,10 @@ _PRIVATE: tuple[Network, ...] = tuple(
         *("fc00::/7", "fe80::/10"),
     )
 )
+_HABITUAL = ("intranet", "internal", "private", "corp", "home", "lan")  # RFC 6762, appendix G
 _LOCAL_NAMES = {
     **dict.fromkeys(("localhost", "localdomain"), _LOOPBACK),
-    **dict.fromkeys(("local", "internal", "home.arpa"), _PRIVATE),
+    **dict.fromkeys(("local", *_HABITUAL, "home.arpa"), _PRIVATE),
 }
 """The addresses of names that nobody may register, by the names' last labels."""
 

@@ -51,6 +51,8 @@ class _Cookie:
         return len(self.name) + len(self.value) + len(self.path) + OVERHEAD_BYTES
 
 
+_OF_HTTPS, _OF_THIS_HOST = b"__secure-", b"__host-"
+
 _Key = tuple[bytes, str]  # name and path
 _Host = tuple[str, str]  # crawl and domain
 
@@ -97,7 +99,7 @@ class CookieJars:
         read = [found for line in lines if (found := _read(line, host, path, now_s)) is not None]
         with self._lock:
             for domain, cookie in read:
-                if https or not cookie.secure:
+                if (https or not cookie.secure) and _keeps_its_prefix(cookie, https):
                     self._keep((crawl, domain), cookie, now_s, https)
 
     def _keep(self, host: _Host, cookie: _Cookie, now_s: float, https: bool) -> None:
@@ -140,10 +142,20 @@ def _read(line: bytes, host: str, request_path: str, now_s: float) -> tuple[str,
     if domain is None:
         return None
     path = attributes.get("path", "")
+    if name[:7].lower() == _OF_THIS_HOST and (path != "/" or attributes.get("domain")):
+        return None
     if not path.startswith("/"):
         path = request_path.rpartition("/")[0] or "/"
     expires_s = _expires_s(attributes, now_s)
     return domain[0], _Cookie(name, value, path, domain[1], "secure" in attributes, expires_s)
+
+
+def _keeps_its_prefix(cookie: _Cookie, https: bool) -> bool:
+    """Whether a cookie is as its name promises (RFC 6265bis, 4.1.3); `_read` has looked at paths and
+    domains."""
+    named = cookie.name.lower()
+    promises = named.startswith((_OF_HTTPS, _OF_THIS_HOST))
+    return not promises or (cookie.secure and https)
 
 
 def _domain_of(named: str, host: str) -> tuple[str, bool] | None:

@@ -30,7 +30,8 @@ _ASIDE = "~"  # ends the name of a file whose place a directory has taken; no ot
 _MAX_NAME_BYTES = 240
 _MAX_PATH_BYTES = 2048
 _PIECE_BYTES = 64 * 1024
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f/\\%?\ud800-\udfff]|~+$|^\.{1,2}$")
+# What a file system, a server of files or a shell takes for something else: `.htaccess`, `a:b`, `x. `.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f/\\%?:*<>\"|\ud800-\udfff]|^[. ]|[. ]$|~+$")
 
 
 class MirrorWriter:
@@ -183,7 +184,7 @@ def _pieces(fetch: Fetch) -> Iterator[bytes]:
     yield from pieces
 
 
-_UNSAFE_IN_QUERY = re.compile(r"[\x00-\x1f\x7f/\\]|~+$")
+_UNSAFE_IN_QUERY = re.compile(r"[\x00-\x1f\x7f-\x9f/\\:*<>\"|]|[. ]$|~+$")
 
 
 def _decoded(segment: str) -> str:

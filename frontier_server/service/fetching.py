@@ -1,8 +1,10 @@
 """FrontierService: the RPCs of fetchers and feeders."""
 
+import re
 import time
 from collections.abc import AsyncIterator
 
+from toehold.addresses import parsed_address
 from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 
 from .. import wire
@@ -11,6 +13,7 @@ from ..core.core import Core
 from ..core.dispatch import Want
 from ..core.errors import InvalidRequest
 from ..core.kinds import offered
+from ..core.leases import MAX_ADDRESS_CHARACTERS
 from ..core.machines.lifecycle import Input
 from ..core.model import CrawlView, check_batch
 from ..exchange import Exchange
@@ -22,6 +25,9 @@ from .traces import LeaseTraces, Tries
 MAX_WAIT_S = 60.0
 MAX_TOKEN_BYTES = 128
 DEADLINE_MARGIN_S = 0.5
+
+NODE_EXAMPLE = "192.0.2.7:7708"
+_HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f:.]+(?:%[\w.-]+)?")  # a name or an address
 
 
 class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
@@ -117,6 +123,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                     f"tokens[{place}] must have at most {MAX_TOKEN_BYTES} bytes, got {len(token)}",
                     field="tokens",
                 )
+        _check_address(request.service_address)
         pool = wire.pool_statistics(request.pool) if request.HasField("pool") else None
         speaks_for = present_visit().speaks_for
         answer = await self._runner.run(
@@ -191,3 +198,19 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             event = wire.event(*found)
             cursor = event.cursor
             yield frontier_pb2.StateEventsResponse(event=event, cursor=cursor)
+
+
+def _check_address(address: str) -> None:
+    """Raise InvalidRequest for an address of a NodeService that operators' clients could not use, or that
+    would lead them to a socket in the file system."""
+    if not address or len(address) > MAX_ADDRESS_CHARACTERS:  # the core cuts it
+        return
+    try:
+        right = _HOST.fullmatch(parsed_address(address, NODE_EXAMPLE).host) is not None
+    except ValueError:
+        right = False
+    if not right:
+        raise InvalidRequest(
+            f"service_address must be HOST:PORT, such as {NODE_EXAMPLE}, got {address!r:.200}",
+            field="service_address",
+        )

@@ -117,6 +117,10 @@ def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> No
         ({"host": "a b"}, "HOST_UNKNOWN"),
         ({"origin": "http://evil.example"}, "ORIGIN_FOREIGN"),
         ({"origin": "null"}, "ORIGIN_FOREIGN"),
+        ({"origin": "ftp://HOST"}, "ORIGIN_FOREIGN"),
+        ({"origin": "chrome-extension://HOST"}, "ORIGIN_FOREIGN"),
+        ({"origin": "://HOST"}, "ORIGIN_FOREIGN"),
+        ({"origin": "HOST"}, "ORIGIN_FOREIGN"),
         ({"origin": "http://127.0.0.1:1"}, "ORIGIN_FOREIGN"),
         ({"sec-fetch-site": "cross-site"}, "ORIGIN_FOREIGN"),
         ({"sec-fetch-site": "same-site"}, "ORIGIN_FOREIGN"),
@@ -127,6 +131,8 @@ def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> No
 def test_requests_that_other_sites_pages_cause_are_refused(
     guarded: Guarded, path: str, headers: dict[str, str], why: str
 ) -> None:
+    place = guarded.console.url.rpartition("://")[2].rstrip("/")
+    headers = {name: value.replace("HOST", place) for name, value in headers.items()}
     answer = guarded.console.http.get(path, headers=headers)
     assert (answer.status_code, reason(answer)) == (403, why)
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -347,5 +353,8 @@ def test_beyond_loopback_it_speaks_https_and_serves_callers_alone(tmp_path: Path
         assert re.match(r"__Host-toehold-[0-9a-f]{12}=", cookie) and "Secure" in cookie
         host = {"host": "console.example.org"}  # browsers have compared it with the certificate
         assert http.get("/healthz", headers=host).status_code == 200
-        foreign = http.get("/healthz", headers=host | {"origin": "https://evil.example"})
-        assert reason(foreign) == "ORIGIN_FOREIGN"
+        for origin in ("https://evil.example", "http://console.example.org", "ws://console.example.org"):
+            foreign = http.get("/healthz", headers=host | {"origin": origin})
+            assert reason(foreign) == "ORIGIN_FOREIGN"
+        ours = http.get("/healthz", headers=host | {"origin": "https://Console.Example.org"})
+        assert ours.status_code == 200

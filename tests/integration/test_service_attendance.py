@@ -97,6 +97,35 @@ def test_what_a_node_tells_of_itself_is_listed(at: Hosted) -> None:
     assert (node.pool, node.service_address, node.draining) == (pool, "127.0.0.1:7708", False)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "unix:/run/x.sock:1",
+        "unix:/x",
+        "dns:///a.example:1",
+        "north",
+        "north:",
+        ":7708",
+        "a b:1",
+        "a:99999",
+        "a\x1b:1",
+    ],
+)
+def test_an_address_of_a_node_that_is_no_host_and_port_is_refused(at: Hosted, address: str) -> None:
+    """Operators' clients connect there."""
+    beat = frontier_pb2.HeartbeatRequest(node="n", session="1", service_address=address)
+    call = partial(at.stubs.frontier.Heartbeat, beat, timeout=TIMEOUT_S)
+    refused(
+        call, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE", "service_address must be HOST:PORT"
+    )
+
+
+@pytest.mark.parametrize("address", ["north.example:7708", "[::1]:7708", "[fe80::1%eth0]:1", "rack_7-a:0"])
+def test_an_address_of_a_node_is_a_name_or_an_address_with_a_port(at: Hosted, address: str) -> None:
+    beat = frontier_pb2.HeartbeatRequest(node="n", session="1", service_address=address)
+    at.stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
+
+
 def test_a_node_that_falls_silent_has_left_after_two_periods(short: Hosted) -> None:
     stubs = short.stubs
     stubs.launch("t", A)

@@ -126,6 +126,30 @@ def test_a_certificate_names_its_caller_until_it_expires_or_is_revoked(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("of_bob", "later", "reason"),
+    [
+        ("", timedelta(), ""),
+        ('revoked_certificates = ["SERIAL"]', timedelta(), "CERTIFICATE_REVOKED"),
+        ("revoked = 2026-01-01T00:00:00Z", timedelta(), "CALLER_REVOKED"),
+        ("", timedelta(days=2), "CERTIFICATE_EXPIRED"),
+    ],
+)
+def test_a_token_opens_no_connection_of_a_certificate_that_has_ended(
+    tmp_path: Path, of_bob: str, later: timedelta, reason: str
+) -> None:
+    """Somebody who has found both must not get in with both."""
+    made = Authority(tmp_path / "certs").issue("bob", (), 1, renew=False)
+    bob = f'[callers.bob]\nroles = ["watch"]\n{of_bob.replace("SERIAL", made.serial)}\n'
+    callers = Callers(file_of(tmp_path, row() + bob))
+    both = Shown(bearer(TOKEN), made.cert.read_bytes())
+    now = datetime.now(UTC) + later
+    if reason:
+        assert denial(callers, both, now).reason == reason
+    else:
+        assert callers.identified(both, now).name == "alice"
+
+
+@pytest.mark.parametrize(
     ("names", "words"),
     [
         (("alice\0.example",), r"is of 'alice\x00.example', who is not among the server's callers"),

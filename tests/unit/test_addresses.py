@@ -220,6 +220,13 @@ def test_resolve_options_that_make_no_sense_are_refused_by_name(option: str, nam
         (["loopback"], "localhost a.localhost www.a.example", "a.internal a.local intranet"),
         (["10.1.0.0/16"], "a.internal a.local intranet www.a.example", "localhost"),
         (["127.0.0.0/8", "fd00::/8"], "localhost a.internal", ""),
+        (
+            ["public"],
+            "lan.example 1.a.example 0xyz.example",
+            "wiki.corp nas.home. printer.lan a.intranet x.private",
+        ),
+        (["public"], "", "127.1 2130706433 0x7f.1 a.0x7f000001 127.0.0.1. 0177.0.0.01 1.2.3.256 0x"),
+        (["192.168.0.0/16"], "nas.home printer.lan", "127.1 2130706433"),
         (["192.0.2.0/24"], "www.a.example", "localhost a.internal intranet"),
     ],
 )

@@ -254,3 +254,31 @@ def test_many_threads_may_use_it_at_once(browser: Browser) -> None:
         thread.join()
     kept = [each for host in browser.jars._hosts.values() for each in host.values()]
     assert browser.jars._kept_bytes == sum(each.size_bytes for each in kept)
+
+
+@pytest.mark.parametrize(
+    ("line", "https", "is_kept"),
+    [
+        (b"__Secure-a=1; Secure", True, True),
+        (b"__Secure-a=1; Secure; Domain=example.com", True, True),
+        (b"__Secure-a=1", True, False),
+        (b"__Secure-a=1", False, False),
+        (b"__SECURE-a=1", True, False),
+        (b"__Host-a=1; Secure; Path=/", True, True),
+        (b"__Host-a=1; Secure", True, False),
+        (b"__Host-a=1; Path=/", True, False),
+        (b"__Host-a=1; Secure; Path=/x", True, False),
+        (b"__Host-a=1; Secure; Path=/; Domain=www.example.com", True, False),
+        (b"__Host-a=1; Secure; Path=/; Domain=example.com", True, False),
+        (b"__host-a=1; Path=/", True, False),
+        (b"__Host-a=1; Path=/", False, False),
+        (b"_Host-a=1", False, True),
+    ],
+)
+def test_a_cookie_whose_name_promises_more_than_it_has_is_dropped(
+    line: bytes, https: bool, is_kept: bool
+) -> None:
+    """RFC 6265bis, 4.1.3: or a host below, or somebody on the way, could set the cookie of another one."""
+    jars = CookieJars()
+    jars.take("crawl", "www.example.com", "/x/y", [line], https=https)
+    assert bool(jars.header("crawl", "www.example.com", "/x/y", https=https)) is is_kept

@@ -127,3 +127,18 @@ def test_every_line_is_one_line_of_twelve_columns(row: OutcomeRow) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found[0])
     assert int(found[1]) == row.fetch_status and int(found[2]) == row.body_bytes
     assert found[3] == row.uri
+
+
+CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0xAD, 0x202E, 0x2028, 0x2066, 0xFEFF)]
+"""Those of ASCII and Latin-1, and some that turn text round, end a line, or are not seen."""
+
+
+@pytest.mark.parametrize("field", ["uri", "path", "via", "media_type", "node", "digest", "source"])
+def test_what_callers_choose_has_no_control_characters(field: str) -> None:
+    text = line(outcome(**{field: "a" + "".join(CONTROLS) + "b"})).decode()
+    assert text.removesuffix("\n").isprintable() and "ab" in text
+
+
+def test_annotations_have_no_control_characters_and_make_no_others() -> None:
+    row = outcome(annotations=("a\x1b[2Jb", "c d", "x,node:other"), node="n,1")
+    assert columns(row)[-1] == "succeeded,a[2Jb,cd,x_node:other,node:n_1"

@@ -122,9 +122,12 @@ class Callers:
     def identified(self, shown: Shown, now: datetime) -> Caller:
         """The caller of a call. Raises Unauthenticated.
 
-        A token tells more than a certificate, so it decides if there are both.
+        A token tells more than a certificate, so it decides if there are both. A certificate that is revoked
+        or has expired lets nobody in, whatever comes with it.
         """
         if shown.authorization:
+            if shown.certificate:
+                self._table.check_certificate(shown.certificate, now)
             return self._table.of_token(token_in(shown.authorization), now)
         if shown.certificate:
             return self._table.of_certificate(shown.certificate, now)
@@ -172,30 +175,37 @@ class _Table:
         return self._present(name, now)
 
     def of_certificate(self, pem: bytes, now: datetime) -> Caller:
-        names, serial, until = _facts_of(pem)
+        names = _facts_of(pem)[0]
         if len(names) != 1:
             raise Unauthenticated(
                 "CALLER_UNKNOWN",
                 f"a client certificate must have one common name, the caller's, but has {_some(names)}",
             )
         (name,) = names
-        if now >= until:
-            raise Unauthenticated(
-                "CERTIFICATE_EXPIRED",
-                f"the client certificate of {name!r} expired at {_shown(until)}; renew it",
-                caller=name,
-            )
-        row = self._rows.get(name)
-        if row is None:
+        self.check_certificate(pem, now)
+        if name not in self._rows:
             raise Unauthenticated(
                 "CALLER_UNKNOWN",
                 f"the client certificate is of {name!r:.140}, who is not among the server's callers",
             )
-        if serial in self._revoked_serials.get(name, ()):
-            raise Unauthenticated(
-                "CERTIFICATE_REVOKED", f"client certificate {serial} of {name!r} is revoked", caller=name
-            )
         return self._present(name, now)
+
+    def check_certificate(self, pem: bytes, now: datetime) -> None:
+        """Raise Unauthenticated for a certificate that has expired or is revoked, or whose caller is."""
+        names, serial, until = _facts_of(pem)
+        for name in names:
+            if now >= until:
+                raise Unauthenticated(
+                    "CERTIFICATE_EXPIRED",
+                    f"the client certificate of {name!r} expired at {_shown(until)}; renew it",
+                    caller=name,
+                )
+            if serial in self._revoked_serials.get(name, ()):
+                raise Unauthenticated(
+                    "CERTIFICATE_REVOKED", f"client certificate {serial} of {name!r} is revoked", caller=name
+                )
+            if name in self._rows:
+                self._present(name, now)
 
     def _present(self, name: str, now: datetime) -> Caller:
         revoked = self._rows[name].revoked

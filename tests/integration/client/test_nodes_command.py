@@ -93,6 +93,18 @@ def rows(output: str) -> list[list[str]]:
     return [[cell for cell in line.split("  ") if cell] for line in output.splitlines()[1:]]
 
 
+def test_a_token_goes_in_plain_text_to_no_address_that_a_node_announces(
+    toehold_at: Toehold, frontier: FakeFrontier, node: FakeFrontier, at: str, tmp_path: Path
+) -> None:
+    """Be it of this machine: whoever has a port there could read it. One that a person names may have it."""
+    token = tmp_path / "token"
+    token.write_text("secret")
+    hears(frontier, listed("n1", at))
+    code, _, errors = toehold_at("nodes", "toes", "n1", "--token-file", str(token))
+    assert code != 0 and "could read your token" in " ".join(errors.split())
+    assert not node.asked
+
+
 # list
 
 

@@ -579,8 +579,9 @@ class HeartbeatRequest(_message.Message):
     it names here. All others of its session go back at once, unstarted.
     """
     service_address: _builtins.str
-    """Where its NodeService listens, `192.0.2.7:7708`; empty if it does not. Cut
-    after 256 characters.
+    """Where its NodeService listens, HOST:PORT, `192.0.2.7:7708`; empty if it does
+    not. Other texts are refused (INVALID_ARGUMENT), and one of more than 256
+    characters is cut.
     """
     trouble: _builtins.str
     """Why the node cannot continue to fetch, for people to read: `only 3 MiB are free`.
