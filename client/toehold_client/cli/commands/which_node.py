@@ -62,7 +62,7 @@ class WhichNode:
         assert self.frontier is not None, "it is named by `name`"
         node = self._listed(self.frontier)
         given = self.frontier.credentials
-        if (given.token or given.token_file) and given.tls_ca is None:
+        if given is not None and (given.token or given.token_file) and given.tls_ca is None:
             raise NodeUnavailable(
                 f"{node.node!r} announces {node.service_address}, and without TLS whoever listens there "
                 "could read your token; give the node's address with --at if you know it, or use --tls-ca"
