@@ -138,7 +138,7 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Refused
             return Refused(parsed, RULE_OF[parsed])
         uri = parsed
         text, origin, standing = uri.uri, crawl.origins.of(uri), crawl.origins.standing(uri)
-    rule = _refusing_rule(op, crawl, origin, standing, text, candidate.path, candidate.seed)
+    rule = _refusing_rule(op, crawl, origin, standing, text, candidate.path, candidate.seed, candidate.source)
     if rule:
         return Refused(Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE, f"scope.{rule}")
     if uri is None:
@@ -184,19 +184,28 @@ def _fault(candidate: Candidate) -> Verdict | None:
     return None if found is None else found[0]
 
 
-def refusing_rule(op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, seed: bool) -> str:
+def refusing_rule(
+    op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, seed: bool, source: str = ""
+) -> str:
     """The rule of the scope that refuses a URI; empty if none does.
 
     A seed, or a URI that a seed redirects to, brings its host into scope unless a rule refuses the URI.
     """
     origins = crawl.origins
-    return _refusing_rule(op, crawl, origins.of(uri), origins.standing(uri), uri.uri, path, seed)
+    return _refusing_rule(op, crawl, origins.of(uri), origins.standing(uri), uri.uri, path, seed, source)
 
 
 def _refusing_rule(
-    op: Operation, crawl: Crawl, origin: Origin, standing: ScopeStanding, text: str, path: str, seed: bool
+    op: Operation,
+    crawl: Crawl,
+    origin: Origin,
+    standing: ScopeStanding,
+    text: str,
+    path: str,
+    seed: bool,
+    source: str,
 ) -> str:
-    widens = seed or (path[:1] == "R" and seed_redirect(path))
+    widens = seed or (path[:1] == "R" and seed_redirect(path) and _stays(crawl, origin, source))
     # A crawl of a whole domain meets millions of hosts, so look up as few as possible.
     in_scope = (widens or standing.leaves_it_to_hosts) and _in_scope(op, crawl, origin)
     rule = crawl.scope_rules.judge_standing(standing, text, len(origin.name), path, seed, in_scope or widens)
@@ -204,6 +213,16 @@ def _refusing_rule(
         add_authority(op.tx, crawl.places, crawl.number, origin.host, origin.authority)
         _remember(crawl, origin.authority, True)
     return rule
+
+
+def _stays(crawl: Crawl, origin: Origin, source: str) -> bool:
+    """Whether a seed may bring an origin into scope by a redirect."""
+    if not crawl.settings.scope.seed_redirects_within_domain:
+        return True
+    seed, suffixes = parse(source), crawl.places.suffixes
+    return not isinstance(seed, Verdict) and (
+        suffixes.registered_domain(seed.host) == suffixes.registered_domain(origin.host)
+    )
 
 
 def _in_scope(op: Operation, crawl: Crawl, origin: Origin) -> bool:

@@ -169,7 +169,8 @@ def out_of_scope(turn: Turn) -> Found | None:
     head, crawl = turn.head, turn.crawl
     if not (crawl.state_row.scope_changed and crawl.settings.scope.recheck):
         return None  # by the same rules, it would be let in again
-    rule = refusing_rule(turn.op, crawl, head.uri, head.candidate.path, head.candidate.seed)
+    candidate = head.candidate
+    rule = refusing_rule(turn.op, crawl, head.uri, candidate.path, candidate.seed, candidate.source)
     return Found(Obstacle.OUT_OF_SCOPE, f"scope.{rule}") if rule else None
 
 

@@ -208,6 +208,7 @@ class ScopeDict(TypedDict, total=False):
     page_requisites: bool
     required_patterns: Sequence[str]
     recheck: bool
+    seed_redirects_within_domain: bool
 
 
 class SpecDict(TypedDict, total=False):

@@ -211,6 +211,7 @@ class Scope(Table, frozen=True):
     page_requisites: bool = False
     required_patterns: tuple[str, ...] = ()
     recheck: bool = True
+    seed_redirects_within_domain: bool = False
 
 
 class Spec(Table, frozen=True):

@@ -82,6 +82,7 @@ class ScopeSettings:
     page_requisites: bool = False
     required_patterns: _Patterns = ()
     recheck: bool = True
+    seed_redirects_within_domain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

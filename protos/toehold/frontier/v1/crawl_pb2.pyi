@@ -839,6 +839,7 @@ class ScopeSpec(_message.Message):
     PAGE_REQUISITES_FIELD_NUMBER: _builtins.int
     REQUIRED_PATTERNS_FIELD_NUMBER: _builtins.int
     RECHECK_FIELD_NUMBER: _builtins.int
+    SEED_REDIRECTS_WITHIN_DOMAIN_FIELD_NUMBER: _builtins.int
     max_link_hops: _builtins.int
     """Most links between a seed and a URI. 0 fetches the seeds and what they
     embed.
@@ -895,6 +896,15 @@ class ScopeSpec(_message.Message):
     Heritrix: recheckScope of its CandidatesProcessor and Preselector, which is off.
 
     Default: true.
+    """
+    seed_redirects_within_domain: _builtins.bool
+    """Whether a redirect of a seed brings the host that it leads to into scope only if
+    that has the seed's registered domain: `example.com` to `www.example.com`, and
+    not to `example.org`. Hosts that other rules have in scope stay there.
+
+    Heritrix: the opposite of seedsRedirectNewSeeds, for other domains only.
+
+    Default: false.
     """
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -989,10 +999,11 @@ class ScopeSpec(_message.Message):
         page_requisites: _builtins.bool | None = ...,
         required_patterns: _abc.Iterable[_builtins.str] | None = ...,
         recheck: _builtins.bool | None = ...,
+        seed_redirects_within_domain: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "_recheck", b"_recheck", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "recheck", b"recheck"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "_recheck", b"_recheck", "_seed_redirects_within_domain", b"_seed_redirects_within_domain", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "recheck", b"recheck", "seed_redirects_within_domain", b"seed_redirects_within_domain"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "_recheck", b"_recheck", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "recheck", b"recheck", "reject_patterns", b"reject_patterns", "required_patterns", b"required_patterns", "schemes", b"schemes", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "_page_requisites", b"_page_requisites", "_recheck", b"_recheck", "_seed_redirects_within_domain", b"_seed_redirects_within_domain", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "page_requisites", b"page_requisites", "recheck", b"recheck", "reject_patterns", b"reject_patterns", "required_patterns", b"required_patterns", "schemes", b"schemes", "seed_redirects_within_domain", b"seed_redirects_within_domain", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_embed_hops: _TypeAlias = _typing.Literal["max_embed_hops"]  # noqa: Y015
     _WhichOneofArgType__max_embed_hops: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops"]  # noqa: Y015
@@ -1008,6 +1019,8 @@ class ScopeSpec(_message.Message):
     _WhichOneofArgType__page_requisites: _TypeAlias = _typing.Literal["_page_requisites", b"_page_requisites"]  # noqa: Y015
     _WhichOneofReturnType__recheck: _TypeAlias = _typing.Literal["recheck"]  # noqa: Y015
     _WhichOneofArgType__recheck: _TypeAlias = _typing.Literal["_recheck", b"_recheck"]  # noqa: Y015
+    _WhichOneofReturnType__seed_redirects_within_domain: _TypeAlias = _typing.Literal["seed_redirects_within_domain"]  # noqa: Y015
+    _WhichOneofArgType__seed_redirects_within_domain: _TypeAlias = _typing.Literal["_seed_redirects_within_domain", b"_seed_redirects_within_domain"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_embed_hops) -> _WhichOneofReturnType__max_embed_hops | None: ...
     @_typing.overload
@@ -1022,6 +1035,8 @@ class ScopeSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_requisites) -> _WhichOneofReturnType__page_requisites | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__recheck) -> _WhichOneofReturnType__recheck | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seed_redirects_within_domain) -> _WhichOneofReturnType__seed_redirects_within_domain | None: ...
 
 Global___ScopeSpec: _TypeAlias = ScopeSpec  # noqa: Y015
 
