@@ -13,7 +13,8 @@ def open_files() -> int:
     return min(descriptor_limit() // 2, MAX_OPEN_FILES)
 
 
-def connections() -> int:
-    """How many connections the frontier takes at a time: what is left beside its files."""
+def connections(addresses: int = 1) -> int:
+    """How many connections the frontier takes at a time at each of its addresses: what is left beside its
+    files."""
     limit = descriptor_limit()
-    return min(limit - open_files() - min(OTHERS, limit // 4), MOST_CONNECTIONS)
+    return min(limit - open_files() - min(OTHERS, limit // 4), MOST_CONNECTIONS) // addresses

@@ -11,7 +11,7 @@ import structlog
 
 from toehold.access.callers import Callers
 from toehold.access.server_tls import ServerTls
-from toehold.connections import connection_options
+from toehold.connections import address_count, connection_options
 from toehold.open_services import add_open_services
 from toehold.service_manager import ServiceManager
 from toehold.tracing import tracer_of
@@ -101,7 +101,7 @@ async def _serve(
         read_only=config.read_only,
     )
     crawl_logs = CrawlLogs(runner, config.data)
-    server = _server()
+    server = _server(config)
     health = add_open_services(server, service_names(), refuse_openly)
     gate = Gate(callers)
     tracer = traces = None
@@ -187,11 +187,11 @@ async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "Fronti
         ) from problem
 
 
-def _server() -> grpc.aio.Server:
+def _server(config: Config) -> grpc.aio.Server:
     return grpc.aio.server(
         options=[
             ("grpc.so_reuseport", 0),  # so that a taken port is an error
-            *connection_options(connections(), MAX_CALLS_OF_CONNECTION),
+            *connection_options(connections(address_count(config.listen)), MAX_CALLS_OF_CONNECTION),
             ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
             ("grpc.max_send_message_length", MAX_SENT_BYTES),
             # Beyond these, gRPC would silently cancel calls that wait to be taken up.

@@ -230,9 +230,9 @@ def _place(call: Call, room: set[Call], most: int) -> Iterator[None]:
         room.discard(call)
 
 
-def new_server() -> grpc.aio.Server:
-    """A server with the bounds of a gateway."""
-    connections = min(descriptor_limit() - _DESCRIPTORS_KEPT, MOST_CONNECTIONS)
+def new_server(addresses: int = 1) -> grpc.aio.Server:
+    """A server with the bounds of a gateway, which listens on so many addresses."""
+    connections = min(descriptor_limit() - _DESCRIPTORS_KEPT, MOST_CONNECTIONS) // addresses
     return grpc.aio.server(
         options=[
             ("grpc.so_reuseport", 0),  # so that a taken port is an error

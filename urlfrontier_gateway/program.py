@@ -16,7 +16,7 @@ import structlog
 from toehold import logs
 from toehold.access.privacy import warn_if_open
 from toehold.addresses import Address, parsed_address
-from toehold.connections import raise_descriptor_limit
+from toehold.connections import address_count, raise_descriptor_limit
 from toehold.grpc_log import leave_out_callers_doings
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.open_services import add_open_services
@@ -158,7 +158,7 @@ async def _serve(address: str, credentials: Credentials, listen: Address, name: 
     async with Frontier(address, patience_s=PATIENCE_S, operator=name, credentials=credentials) as frontier:
         leases = Leases(frontier, name)
         bound = listen
-        server = new_server()
+        server = new_server(address_count(listen))
         health = add_open_services(server, (SERVICE.full_name,))
         register(server, URLFrontier(frontier, leases, lambda: str(bound)))
         stop = asyncio.Event()

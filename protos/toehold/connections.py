@@ -9,6 +9,9 @@ nothing leaves soon, so that others find room.
 from __future__ import annotations
 
 import resource
+import socket
+
+from .addresses import Address
 
 HANDSHAKE_S = 10.0
 """So long may take what comes before the first call: TLS, and the first frames of HTTP/2."""
@@ -41,6 +44,16 @@ def descriptor_limit() -> int:
     """How many descriptors the process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return NO_LIMIT if soft == resource.RLIM_INFINITY else soft
+
+
+def address_count(place: Address) -> int:
+    """How many addresses a place stands for, as localhost does for one of IPv4 and one of IPv6. gRPC counts
+    connections at each."""
+    try:
+        found = socket.getaddrinfo(*place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError:  # who listens there says why not
+        return 1
+    return max(1, len({address for *_, address in found}))
 
 
 def connection_options(most_connections: int, most_calls: int) -> list[tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from crawler_node.process import service_of
+from toehold.addresses import Address
+from toehold.connections import address_count
 from toehold.open_services import MAX_WATCHES_OF_CONNECTION
 from toehold.reflection import V1_SERVICE
 
@@ -190,3 +193,22 @@ def test_requests_that_are_never_finished_hold_up_no_question(program: Program, 
     with strangers.connections(program.address, 20, strangers.unfinished_calls(path, 30, data)):
         assert program.asked() == "SERVING"
     assert program.bytes - before < 64 * MIB
+
+
+def test_a_place_with_several_addresses_shares_its_connections_among_them(tmp_path: Path) -> None:
+    place = Address("localhost", 0)
+    with (
+        ServerProcess(
+            tmp_path / "data", listen=str(place), program=hasty("frontier_server.program")
+        ) as server,
+        ExitStack() as stack,
+    ):
+        program = Program("frontier", server.address, server.child)
+        before = program.descriptors
+        port = server.address.rpartition(":")[2]
+        found = {host[0] for *_, host in socket.getaddrinfo(*place, type=socket.SOCK_STREAM)}
+        for host in found:
+            shown = str(Address(str(host), int(port)))
+            stack.enter_context(strangers.connections(shown, STRANGERS // 2))
+        assert address_count(place) == len(found)
+        assert program.descriptors <= before + CONNECTIONS["frontier"]
