@@ -118,12 +118,12 @@ def test_a_crawl_of_which_nothing_was_fetched_ends_with_4_and_says_why(failed: F
 def test_its_report_in_a_pipe_has_no_blanks_at_the_end_of_lines(failed: Failed) -> None:
     lines = failed.piped.splitlines()
     assert [line for line in lines if line != line.rstrip()] == []
-    ended = next(line for line in lines if "UTC  FINISHED" in line)
+    ended = next(line for line in lines if "UTC  Finished" in line)
     assert "  1 page  " in ended and ended.endswith(WHY)
 
 
 def test_while_it_runs_the_display_tells_which_seeds_failed(failed: Failed) -> None:
-    shown = squeezed(plain(failed.shown).partition("FINISHED")[0])
+    shown = squeezed(plain(failed.shown).partition("Finished")[0])
     assert re.search(r"seeds 0 of 4 fetched, 1 answered with an error, \d failed, 1 not fetched yet", shown)
     assert "http://nowhere.invalid: robots.txt could not be fetched: name not found" in shown
     problems = [line.partition("problem: seed ")[2] for line in failed.piped.splitlines()]

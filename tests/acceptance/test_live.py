@@ -43,7 +43,7 @@ def check_it_tells_all(terminal: Terminal) -> None:
     """Asserts that a picture on 80 columns has all that somebody wants to know, and nothing that is cut."""
     for words in (
         r"^crawl    RUNNING  \S+, for .*left",
-        r"^why      \S.*min_delay_seconds = 1",
+        r"^why      Limited by politeness: .*waits? 1 s",
         r"^pages    \d+ succeeded",
         r"^rate     \d\S* pages/s, .* on average  [▁-█]+",
         r"^URIs     \d+ queued",
@@ -87,7 +87,7 @@ def test_a_watch_of_a_directory_tells_the_same_and_goes_on_with_a_crawl_that_was
     assert toehold("set", "--dir", str(directory), BRISK, "politeness.delay_factor=0").returncode == 0
     assert (watch.wait(), piped.wait()) == (0, 0)
     last = piped.said.splitlines()[-1]
-    assert "UTC  FINISHED" in last
+    assert "UTC  Finished" in last
     assert int(re.findall(r"([\d ]+) pages  ", last)[0].replace(" ", "")) > first
 
 

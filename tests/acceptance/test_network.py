@@ -156,7 +156,7 @@ def test_the_installation_of_the_page_crawls(places: Places, site: SmallSite) ->
 
     ran = as_alice(run)
     assert ran.returncode == 0, ran.stderr
-    assert "docs: FINISHED" in ran.stdout
+    assert "docs: Finished" in ran.stdout
     assert len(site.asked) == PAGES + 2
     told = as_alice(toes)
     assert told.returncode == 0, told.stderr

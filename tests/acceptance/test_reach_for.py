@@ -157,7 +157,10 @@ def test_adaptive_rests_longer_while_a_host_fails_and_says_so(programs: Programs
         directory = tmp_path / "crawl"
         crawl = ("crawl", site.url(), "--dir", str(directory), "--min-delay", "0.2", "--adaptive")
         terminal.toehold(*crawl)
-        until_told(lambda: plain(terminal.shown), r"why .*adaptive, \d+\.\d times the usual rest on 1 host")
+        until_told(
+            lambda: plain(terminal.shown),
+            r"why .*waits longer than usual \(adaptive, \d+\.\d times the usual rest\)",
+        )
         told = toehold("explain", "127.0.0.1", "--dir", str(directory)).stdout
         assert re.search(r"rests: politeness, adaptive, \d+\.\d times the usual rest", told), told
 

@@ -279,7 +279,7 @@ def test_several_may_ask_at_once(folder: Path) -> None:
     ]
     answers = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert all(b"FINISHED" in answer for answer in answers)
+    assert all(b"Finished" in answer for answer in answers)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
@@ -309,7 +309,7 @@ def test_a_file_of_a_frontier_that_was_killed_does_not_mislead(folder: Path, tmp
     found = {"address": "127.0.0.1:1", "pid": os.getpid(), "crawl": "crawl"}
     (copy / "frontier.json").write_text(json.dumps(found))
     code, stdout, _ = toehold(tmp_path, "status", "--dir", "copy")
-    assert (code, "FINISHED" in stdout) == (0, True)
+    assert (code, "Finished" in stdout) == (0, True)
 
 
 def test_a_frontier_that_is_starting_or_ending_is_waited_for(folder: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_it_crawls_to_the_end_reports_leaves_no_program_and_starts_anew_only_if_
     code, stdout, _ = crawl("--fresh").end()
     assert code == 0
     assert f"Moved the old crawl to {tmp_path / 'it.1'}" in stdout
-    assert "FINISHED" in stdout and "\x1b" not in stdout, "plain lines, as nobody looks"
+    assert "Finished" in stdout and "\x1b" not in stdout, "plain lines, as nobody looks"
     assert json.loads((tmp_path / "it.1" / "report.json").read_text()) == report
     assert set(site.asked.values()) == {2}
 
@@ -364,7 +364,7 @@ def test_other_shells_see_and_steer_it(crawl: Callable[..., Run], site: SmallSit
     code, stdout, _ = run.end()
     assert code == 0
     code, stdout, _ = toehold(tmp_path, "status", "--dir", "it")
-    assert code == 0 and "FINISHED" in stdout
+    assert code == 0 and "Finished" in stdout
     once_each(site)
 
 
