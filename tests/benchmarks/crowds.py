@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.calibration import loop_ms
@@ -24,6 +24,7 @@ from frontier_server.core.spec.settings import (
     GroupSettings,
     PolitenessSettings,
     QueueSettings,
+    RobotsSettings,
     ScopeSettings,
 )
 from frontier_server.stores.rocks import RocksStore
@@ -36,6 +37,7 @@ ROUNDS = 7
 IDLE_CRAWLS = 200
 GROUP_HOSTS, GROUP_SLOTS = 10_000, 4
 POPS = 100_000
+FEW_URIS, MANY_URIS, SMALL_HOSTS = 2_000, 80_000, 2
 STREAMS = 10_000
 PAUSES = 7
 QUIET_S, LOOK_S = 1.0, 0.1
@@ -44,10 +46,13 @@ ANSWER_S = 600.0
 
 
 def crowds(folder: Path) -> Iterator[Figure]:
-    """Idle crawls, a large group of hosts, a queue after many pops, and many readers of events."""
+    """Idle crawls, a large group of hosts, a queue after many pops, a large host that rests in a shared
+    queue, and many readers of events."""
     yield _idle_crawls(folder)
     yield _host_group(folder)
     yield _popped_queue(folder)
+    for assignment in ("registered-domain", "buckets"):
+        yield _resting_host(folder, assignment)
     yield _readers(folder)
 
 
@@ -186,15 +191,62 @@ class _Mixed:
         return 2 * count
 
 
+# A queue that hosts share, of which one has many URIs and rests most of the time: likewise.
+
+
+def _resting_host(folder: Path, assignment: str) -> Figure:
+    with ExitStack() as opened:
+        cases = []
+        for uris in (FEW_URIS, MANY_URIS):
+            hosts = ["large.www.example", *(f"small-{number}.www.example" for number in range(SMALL_HOSTS))]
+            settings = _settings(hosts)
+            settings = replace(
+                settings,
+                queues=replace(
+                    settings.queues, partition="registered-domain", assignment=assignment, buckets=1
+                ),
+                politeness=PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000),
+                robots=RobotsSettings(policy="ignore"),
+            )
+            core = opened.enter_context(_core(folder / f"{assignment}-{uris}", settings, robots=False))
+            for start in range(0, uris, 1_000):
+                core.schedule("bench", *(f"https://{hosts[0]}/{start + n}" for n in range(1_000)))
+            for host in hosts[1:]:
+                core.schedule("bench", *(f"https://{host}/{n}" for n in range(1_000)))
+            cases.append(Case(_Seconds(core).work, time.process_time))
+        few, many = cases
+        return _compared(f"Next+Finished, {MANY_URIS} URIs of a host that rests, by {assignment}", few, many)
+
+
+class _Seconds:
+    """Each host of a shared queue may be asked once a second, and is."""
+
+    def __init__(self, core: Shell) -> None:
+        self._core = core
+
+    def work(self, seconds: int = 20) -> int:
+        """Fetch all that may be fetched in so many seconds."""
+        pages = 0
+        for _ in range(seconds):
+            self._core.now_ms += 1_000
+            while (answer := self._core.next("bench", 1)).grants or answer.again:
+                for grant in answer.grants:
+                    self._core.finish(Report(grant.token, fetch_status=200, body_bytes=1_000))
+                    pages += 1
+        if pages != seconds * (1 + SMALL_HOSTS):
+            raise RuntimeError(f"{pages} pages were given out in {seconds} s")
+        return pages
+
+
 @contextmanager
-def _core(path: Path, settings: CrawlSettings) -> Iterator[Shell]:
-    """A core with a crawl that runs, and its first robots.txt fetched."""
+def _core(path: Path, settings: CrawlSettings, robots: bool = True) -> Iterator[Shell]:
+    """A core with a crawl that runs, and its seed fetched, with its robots.txt if it heeds that."""
     store = RocksStore(path)
     try:
         core = Shell(store)
         core.create("bench", settings)
         core.launch("bench", f"https://{settings.scope.hosts[0]}/")
-        for _ in range(2):
+        for _ in range(1 + robots):
             _report(core, *core.grants("bench", 1))
         yield core
     finally:
