@@ -74,6 +74,7 @@ class Crawl:
         self.refused: dict[str, OrderedDict[str, int]] = {}
         self.inactive_heads: dict[int, bytes] = {}  # precedence → lower bound of its inactive queues' keys
         self.far_head = b""  # lower bound of the far snoozes' keys
+        self.job_head = b""  # lower bound of its jobs' keys
         self.future_head = b""  # lower bound of the future URIs' keys
         self.first_far_ms: int | None = 0  # no far snooze is due earlier; None: there is none
         self.first_future_ms: int | None = 0

@@ -86,6 +86,9 @@ class Frontier:
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
         if crawl is not None:
+            if crawl.running and self._shard.trouble is not None:
+                op.counters(crawl)  # it is paused as this operation ends
+                return NextAnswer([], EmptyReason.PAUSED), self._shard.end(op)
             if not crawl.running:
                 return NextAnswer([], empty_reason(crawl)), self._shard.end(op)
             crawl.asked.note(node, want.kinds, op.now_ms)
@@ -100,6 +103,8 @@ class Frontier:
         self._shard.registry.asked_of_any.note(asker.node, want.kinds, op.now_ms)
         if not any(of_kind.running for of_kind in self._shard.agenda.served(want.kinds)):
             return NextAnswer([], self._none_runs(want.kinds))
+        if self._shard.trouble is not None:
+            return NextAnswer([], EmptyReason.PAUSED)  # all are about to pause
         answer = NextAnswer([], None)
         again = False
         agenda = self._shard.agenda

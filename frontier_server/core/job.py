@@ -84,10 +84,14 @@ def check_room(crawl: Crawl) -> None:
 def _forget_one(op: Operation, crawl: Crawl) -> None:
     """Forget the oldest job that has ended."""
     prefix = keys.crawl_prefix(crawl.number)
-    for key, value in op.tx.scan(Family.JOBS, prefix, prefix):
+    first = b""
+    # Start past the deleted keys of those that were forgotten before.
+    for key, value in op.tx.scan(Family.JOBS, max(prefix, crawl.job_head), prefix):
+        first = first or key
         if decode(JobRow, value).state in ENDED:
             op.tx.delete(Family.JOBS, key)
-            return
+            break
+    crawl.job_head = first
 
 
 def get(store: Store | Transaction, crawl: Crawl, number: int) -> JobRow:

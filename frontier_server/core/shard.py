@@ -73,11 +73,16 @@ class Shard:
         for crawl in self.clocks.values():
             crawl.leave_out(self.server.time_ms, self.now_ms)
             self.agenda.note(crawl)
-        # These crawls can now be held: the imports that they waited for ended with the last server.
-        self.unsettled = [
-            crawl for crawl in self.crawls.values() if crawl.target is Target.HOLD and not crawl.held
-        ]
-        self.trouble: tuple[str, str] | None = None  # pauses every crawl: kind and message
+        # Crawls that ticks settle, some at a time. At first those that can now be held: the imports that they
+        # waited for ended with the last server.
+        self.unsettled = {
+            number: crawl
+            for number, crawl in self.crawls.items()
+            if crawl.target is Target.HOLD and not crawl.held
+        }
+        # Pauses every crawl: kind and message. Until a crawl is paused, it gives no leases.
+        self.trouble: tuple[str, str] | None = None
+        self.relieved: dict[int, str] = {}  # crawls that ticks let go on → the kind of trouble that is over
         self.suspect: dict[int, tuple[str, str]] = {}  # crawls to pause after seeding: kind and message
         self.news: dict[int, Crawl] = {}  # crawls with events since the last `take_news`
 

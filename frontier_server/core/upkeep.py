@@ -4,6 +4,7 @@ Every operation returns *(answer, changes)*.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 
 from . import keys, life
 from .attendance import reconcile_all
@@ -41,10 +42,7 @@ class Upkeep:
     def tick(self, now_ms: int) -> tuple[None, Changes]:
         """Do what is due: end expired leases, wake queues, enforce the bounds of pauses and stops."""
         op = self._shard.begin(now_ms)
-        unsettled, self._shard.unsettled = self._shard.unsettled, []
-        for crawl in unsettled:
-            if crawl.number in self._shard.crawls and not crawl.held:
-                op.counters(crawl)
+        self._settle_some(op)
         for _ in range(LAPSES_PER_TICK):
             lease = self._shard.leases.lapsed(op.now_ms)
             if lease is None:
@@ -63,6 +61,18 @@ class Upkeep:
             if bound is not None and bound[0] <= op.now_ms:
                 self._cancel(op, crawl, bound[1])
         return None, self._shard.end(op)
+
+    def _settle_some(self, op: Operation) -> None:
+        """Settle some of the crawls that wait for it, and let some go on whose trouble is over."""
+        unsettled, relieved = self._shard.unsettled, self._shard.relieved
+        for number in list(islice(unsettled, CRAWLS_PER_SLICE)):
+            crawl = unsettled.pop(number)
+            if number in self._shard.crawls and not crawl.held:
+                op.counters(crawl)
+        for number in list(islice(relieved, CRAWLS_PER_SLICE)):
+            kind = relieved.pop(number)
+            if number in self._shard.crawls:
+                life.go_on_after(op, self._shard.crawls[number], kind)
 
     def _cancel(self, op: Operation, crawl: Crawl, bound: str) -> None:
         """End some of the leases that a pause or a stop has waited for too long."""
@@ -99,7 +109,7 @@ class Upkeep:
             self._shard.leases.next_silence_ms(),
             self._shard.agenda.next_due_ms(),
         ]
-        if self._shard.unsettled:
+        if self._shard.unsettled or self._shard.relieved:
             due.append(self._shard.now_ms)
         return min((moment for moment in due if moment is not None), default=None)
 
@@ -136,15 +146,20 @@ class Upkeep:
         """Note trouble (kind and message) that keeps all crawls from running; None: the trouble is over.
 
         Trouble pauses the running crawls, and each crawl that would start to run meanwhile. When the trouble
-        is over, crawls resume if their specs say so.
+        is over, crawls resume if their specs say so. Some do at once, the others with the next ticks: until
+        then no crawl that is to pause gives leases.
         """
         op = self._shard.begin(now_ms)
         over, self._shard.trouble = self._shard.trouble, trouble
-        for crawl in self._shard.crawls.values():
-            if trouble is not None and crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
-                op.counters(crawl)
-            elif trouble is None:
-                life.go_on_after(op, crawl, over[0] if over is not None else life.DISK_RESERVE)
+        if trouble is None:
+            kind = over[0] if over is not None else life.DISK_RESERVE
+            self._shard.relieved = dict.fromkeys(self._shard.agenda.troubled, kind)
+        else:
+            self._shard.relieved.clear()
+            for number, crawl in self._shard.crawls.items():
+                if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+                    self._shard.unsettled[number] = crawl
+        self._settle_some(op)
         return None, self._shard.end(op)
 
     def note_lost(self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD) -> tuple[None, Changes]:

@@ -1,5 +1,6 @@
 """Thousands of crawls: what an operation does for each of them, and what it leaves to the next."""
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,8 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.crawl import Crawl
 from frontier_server.core.dispatch import Dispatcher, Want
-from frontier_server.core.machines.lifecycle import Input
+from frontier_server.core.job import JOBS_KEPT, Kind
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import EmptyReason, Grant, NextAnswer, Report
 from frontier_server.core.spec.settings import ScopeSettings
 from frontier_server.core.upkeep import CRAWLS_PER_SLICE
@@ -132,3 +134,65 @@ def test_a_tick_after_an_absence_looks_at_some_crawls_and_leaves_the_others_to_t
         shell.do(lambda core, now: core.upkeep.tick(now))
         looked.append(len(served))
     assert max(looked) <= CRAWLS_PER_SLICE and sum(looked) >= MANY
+
+
+# Trouble of all crawls.
+
+
+def test_trouble_pauses_crawls_some_at_a_time_and_none_gives_a_lease_meanwhile() -> None:
+    shell = resting(resume_after_trouble=True)
+    shell.now_ms += 5 * SECOND
+
+    def noted(trouble: tuple[str, str] | None) -> list[int]:
+        """How many crawls are paused after each operation."""
+        shell.do(lambda core, now: core.upkeep.note_trouble(trouble, now))
+        found = [paused(shell)]
+        while (due_ms := shell.core.upkeep.next_due_ms()) is not None and due_ms <= shell.now_ms:
+            for name in (None, "crawl-399"):
+                answer = one(shell, 100, name)
+                if trouble is not None:
+                    assert (answer.grants, answer.empty_reason) == ([], EmptyReason.PAUSED)
+            shell.do(lambda core, now: core.upkeep.tick(now))
+            found.append(paused(shell))
+        return found
+
+    down = noted(("disk-reserve", "no room"))
+    steps = [after - before for before, after in itertools.pairwise([0, *down])]
+    assert down[-1] == MANY and max(steps) <= CRAWLS_PER_SLICE + 1
+    up = noted(None)
+    steps = [before - after for before, after in itertools.pairwise([MANY, *up])]
+    assert up[-1] == 0 and max(steps) <= CRAWLS_PER_SLICE
+    assert len(one(shell, 100).grants) > 0
+
+
+def paused(shell: Shell) -> int:
+    return sum(crawl.state is CrawlState.PAUSED for crawl in shell.core.shard.crawls.values())
+
+
+def test_trouble_that_is_over_before_all_crawls_are_paused_leaves_the_others_running() -> None:
+    shell = resting(resume_after_trouble=True)
+    for _ in range(2):
+        shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+        shell.do(lambda core, now: core.upkeep.note_trouble(None, now))
+    while (due_ms := shell.core.upkeep.next_due_ms()) is not None and due_ms <= shell.now_ms:
+        shell.do(lambda core, now: core.upkeep.tick(now))
+    assert paused(shell) == 0
+    shell.now_ms += 5 * SECOND
+    assert len(one(shell, 100).grants) == 100
+
+
+# Jobs.
+
+
+def test_a_start_of_a_job_looks_at_no_jobs_that_were_forgotten_before() -> None:
+    shell = resting(1)
+    everything = {"queue_pattern": "nothing"}
+    starts: list[bytes] = []
+    for _ in range(JOBS_KEPT + 20):
+        shell.do(
+            lambda core, now: core.administration.start_job("crawl-0", Kind.WAKE_QUEUES, everything, now)
+        )
+        shell.work()
+        starts.append(shell.core.shard.registry.named("crawl-0").job_head)
+    assert starts[-1] > starts[-2] > starts[JOBS_KEPT + 2]
+    assert len(shell.core.administration.jobs("crawl-0")) == JOBS_KEPT
