@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -22,7 +23,7 @@ from toehold.frontier.v1.crawl_pb2 import (
 from toehold_client import events
 from toehold_client.cli.live.look import Look
 from toehold_client.cli.live.seeds import Seeds
-from toehold_console.verdict import verdict
+from toehold_console.verdict import limit_reached, next_step, verdict
 
 NOW = Timestamp(seconds=10_000)
 NORTH = Node(node="north", presence=NodePresence.NODE_PRESENCE_PRESENT, last_seen_time=NOW)
@@ -252,3 +253,51 @@ def test_a_pause_for_a_reason_says_what_it_waits_for() -> None:
     why = "the crawl is pausing: no room; 2 URIs were fetched, and the frontier refuses the links"
     made = verdict(seen("PAUSING", reason="no room", why=why), ACTS)
     assert (made.tone, made.text) == ("bad", why.replace("the crawl is pausing", "Pausing"))
+
+
+def ended(exit_status: str = "FINISHED", left: int = 0, **more: Any) -> Look:
+    """A crawl that has ended, with URLs left."""
+    look = seen("FINISHED", exit_status, **more)
+    look.statistics.queued_count = left
+    return look
+
+
+@pytest.mark.parametrize(
+    ("look", "begins"),
+    [
+        (ended(), "Everything in its scope was fetched. "),
+        (ended("ABORTED", 934), "Reopen fetches the 934 URLs left. "),
+        (
+            ended("FINISHED_DOCUMENT_LIMIT", 934),
+            "Reopen fetches the 934 URLs left, up to a higher limits.max_documents. ",
+        ),
+        (ended(failure="no page was fetched"), "Failures and Seeds say why. "),
+        (ended("ABORTED", 934, torn_down=True), "It is torn down: "),
+        (seen("RUNNING"), ""),
+        (seen("PAUSED"), ""),
+        (replace(ended(), away="no frontier answers"), ""),
+    ],
+)
+def test_a_crawl_that_has_ended_says_what_to_do_next(look: Look, begins: str) -> None:
+    assert next_step(look).startswith(begins) and bool(next_step(look)) is bool(begins)
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "limit"),
+    [
+        ("FINISHED_DOCUMENT_LIMIT", ("limits.max_documents", "maxDocuments", "", 400)),
+        ("FINISHED_DATA_LIMIT", ("limits.max_bytes", "maxBytes", "", 9_000)),
+        ("FINISHED_TIME_LIMIT", ("limits.max_elapsed_seconds", "maxElapsed", "s", 90)),
+        ("FINISHED", None),
+        ("ABORTED", None),
+    ],
+)
+def test_the_limit_that_ended_a_crawl_can_be_raised(
+    exit_status: str, limit: tuple[str, str, str, float] | None
+) -> None:
+    look = ended(exit_status)
+    limits = look.crawl.spec.limits
+    limits.max_documents, limits.max_bytes, limits.max_elapsed.seconds = 400, 9_000, 90
+    found = limit_reached(look)
+    assert (tuple(found.values()) if found else None) == limit
+    assert limit_reached(seen("RUNNING", exit_status)) is None
