@@ -22,6 +22,7 @@ from toehold.access.pem import TlsUnusable, check_not_expired, check_pair
 from toehold_client.errors import InvalidArgument
 
 from .app import console
+from .heads import PromptProtocol
 from .settings import Settings
 
 GRACE_S = 3
@@ -86,6 +87,7 @@ async def _serve(place: Place, listening: socket.socket, until_stdin_ends: bool,
         timeout_graceful_shutdown=GRACE_S,
         ssl_certfile=settings.https_cert,
         ssl_keyfile=settings.https_key,
+        http=PromptProtocol,
         h11_max_incomplete_event_size=64 * 1024,
         limit_concurrency=MOST_CONNECTIONS,
     )

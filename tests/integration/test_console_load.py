@@ -246,3 +246,12 @@ def test_what_is_no_request_and_a_look_at_the_head_of_a_stream_leave_nothing_beh
     assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
     assert lone.http.get("/healthz").status_code == 200
     assert "Invalid HTTP request" not in lone.errors.read_text()
+
+
+def test_half_sent_heads_keep_nobody_out(lone: ConsoleProcess) -> None:
+    port = int(lone.url.rpartition(":")[2].rstrip("/"))
+    with ExitStack() as stack:
+        for _ in range(900):  # more than the console has connections
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+            half.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
+        assert lone.http.get("/healthz").status_code == 200
