@@ -167,6 +167,9 @@ class Audit:
         }
         for name in ("succeeded", "failed", "disregarded", "deferred", "lapsed", "noted"):
             expected_counts[f"{name}_count"] = statistics[name]
+        # Nothing is crawled again here.
+        expected_counts |= {"revisit_count": 0, "revisited_count": 0}
+        expected_counts["limited_count"] = expected_counts["succeeded_count"]
         wrong = {
             name: (count, expected_counts[name])
             for name, count in answer.counts.items()
