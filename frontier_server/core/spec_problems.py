@@ -214,7 +214,11 @@ def _fetch(found: _Problems, path: str, fetch: FetchSettings) -> None:
     except ValueError:
         good = False
     if fetch.proxy and (
-        not good or not _PRINTABLE.fullmatch(fetch.proxy) or parts.path not in ("", "/") or parts.query
+        not good
+        or not _PRINTABLE.fullmatch(fetch.proxy)
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.fragment
     ):
         # The error must not show the proxy's password.
         told = fetch.proxy.rpartition("@")[2][:MAX_SHOWN]

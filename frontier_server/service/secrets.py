@@ -1,8 +1,12 @@
-"""Secrets in specs: passwords that only admins may read. Others see HIDDEN instead, and may replace them."""
+"""Secrets in specs: passwords that only admins may read. Others see HIDDEN instead, and may replace them.
+
+A name without a password is a token, as many sites and proxies take it, so it is a secret, too. Of a proxy
+all before the host is one: some take a token as the name, and parameters as the password.
+"""
 
 from collections.abc import Iterator, MutableSequence
 from functools import cache
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -20,8 +24,11 @@ def hide_secrets(message: Message) -> None:
         for credential in fetch.credentials:
             if credential.password:
                 credential.password = HIDDEN
-        if (parts := _proxy_password(fetch.proxy)) is not None:
-            fetch.proxy = parts[0] + HIDDEN + parts[2]
+            else:
+                credential.user = HIDDEN
+        before, secret, after = _proxy_parts(fetch.proxy)
+        if secret:
+            fetch.proxy = f"{before}{HIDDEN}{after}"
 
 
 def restore_secrets(message: Message, kept: FetchSpec) -> None:
@@ -31,42 +38,51 @@ def restore_secrets(message: Message, kept: FetchSpec) -> None:
     """
     for fetch in _fetch_specs(message):
         for place, credential in enumerate(fetch.credentials):
-            if credential.password == HIDDEN:
-                credential.password = _kept_password(credential, kept.credentials, place)
-        parts = _proxy_password(fetch.proxy)
-        if parts is not None and parts[1] == HIDDEN:
-            known = _proxy_password(kept.proxy)
-            if known is None or (known[0], known[2]) != (parts[0], parts[2]):
+            if HIDDEN in (credential.user, credential.password):
+                credential.CopyFrom(_kept_credential(credential, kept.credentials, place))
+        if HIDDEN in unquote(_proxy_parts(fetch.proxy)[1]):
+            if fetch.proxy not in _hidden_forms(kept.proxy):
                 raise InvalidRequest(
-                    "fetch.proxy must have its password, because the crawl has no such proxy whose password"
-                    " could be kept",
+                    "fetch.proxy must have its name and password, because the crawl has no proxy at this"
+                    " address whose name and password could be kept",
                     field="spec.fetch.proxy",
                 )
             fetch.proxy = kept.proxy
 
 
-def _kept_password(asked: CredentialSpec, kept: MutableSequence[CredentialSpec], place: int) -> str:
+def _kept_credential(
+    asked: CredentialSpec, kept: MutableSequence[CredentialSpec], place: int
+) -> CredentialSpec:
     for each in kept:
-        if (each.surt_prefix, each.user) == (asked.surt_prefix, asked.user):
-            return each.password
+        shown = (HIDDEN, "") if not each.password else (each.user, HIDDEN)
+        if (asked.surt_prefix, asked.user, asked.password) == (each.surt_prefix, *shown):
+            return each
+    if asked.user == HIDDEN:
+        name, same = "user", "surt_prefix without a password whose user"
+    else:
+        name, same = "password", "surt_prefix and user whose password"
     raise InvalidRequest(
-        f"fetch.credentials[{place}].password must be given, because the crawl has no credential of this"
-        " surt_prefix and user whose password could be kept",
-        field=f"spec.fetch.credentials[{place}].password",
+        f"fetch.credentials[{place}].{name} must be given, because the crawl has no credential of this {same}"
+        " could be kept",
+        field=f"spec.fetch.credentials[{place}].{name}",
     )
 
 
-def _proxy_password(proxy: str) -> tuple[str, str, str] | None:
-    """A proxy's address before its password, the password, and the address after it; None without one."""
-    try:
-        password = urlsplit(proxy).password
-    except ValueError:
-        return None
-    if not password:
-        return None
-    before, _, after = proxy.rpartition("@")
-    start = len(before) - len(password)
-    return before[:start], password, f"@{after}"
+def _hidden_forms(proxy: str) -> tuple[str, ...]:
+    """How a proxy with a secret may be sent back: all of it hidden, or its password alone."""
+    before, secret, after = _proxy_parts(proxy)
+    if not secret:
+        return ()
+    name = secret.partition(":")[0]
+    return f"{before}{HIDDEN}{after}", f"{before}{name}:{HIDDEN}{after}"
+
+
+def _proxy_parts(proxy: str) -> tuple[str, str, str]:
+    """A proxy's text before its name and password, these, and the text after them."""
+    scheme, slashes, rest = proxy.partition("://")
+    end = min((rest.index(mark) for mark in "/?#" if mark in rest), default=len(rest))
+    secret, at, host = rest[:end].rpartition("@")
+    return scheme + slashes, secret, at + host + rest[end:]
 
 
 def _fetch_specs(message: Message) -> Iterator[FetchSpec]:

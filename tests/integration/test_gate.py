@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ CRAWL, URI = "crawl", "http://a.example/"
 SECRET = "open sesame"
 DENIED, UNKNOWN = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+BAD_VALUE = (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE")
 
 
 class Guarded:
@@ -258,7 +259,7 @@ def test_only_an_admin_reads_the_passwords_in_a_spec(guarded: Guarded) -> None:
         ):
             fetch = crawl.spec.fetch
             assert (fetch.credentials[0].user, fetch.credentials[0].password) == ("me", "(hidden)")
-            assert fetch.proxy == "http://me:(hidden)@192.0.2.1:3128"
+            assert fetch.proxy == "http://(hidden)@192.0.2.1:3128"
 
 
 def test_a_hidden_password_that_is_sent_back_stays_and_another_replaces_it(guarded: Guarded) -> None:
@@ -291,11 +292,62 @@ def test_the_passwords_in_an_override_are_hidden_too(guarded: Guarded) -> None:
     put = operate.ask("PutOverride", CRAWL, override={"surt_prefix": "a.example", "settings": settings})
     (seen,) = operate.ask("ListOverrides", CRAWL).overrides
     assert put.override == seen
-    assert seen.settings.fetch.proxy == "http://me:(hidden)@192.0.2.9:1"
+    assert seen.settings.fetch.proxy == "http://(hidden)@192.0.2.9:1"
     seen.settings.fetch.max_bytes = 7
     operate.ask("PutOverride", CRAWL, override=seen)
     (kept,) = admin.ask("ListOverrides", CRAWL).overrides
     assert (kept.settings.fetch.proxy, kept.settings.fetch.max_bytes) == ("http://me:open@192.0.2.9:1", 7)
+
+
+DOORS: Mapping[str, Callable[[Stubs, crawl_pb2.FetchSpec], object]] = {
+    "update by a path": lambda stubs, fetch: stubs.update(CRAWL, "fetch", fetch=fetch),
+    "update by the proxy's path": lambda stubs, fetch: stubs.update(CRAWL, "fetch.proxy", fetch=fetch),
+    "update without paths": lambda stubs, fetch: stubs.update(CRAWL, fetch=fetch),
+    "reopen": lambda stubs, fetch: stubs.ask("ReopenCrawl", "ended", spec={"fetch": fetch}),
+    "create": lambda stubs, fetch: stubs.create("copy", spec(fetch=fetch)),
+    "override": lambda stubs, fetch: stubs.ask(
+        "PutOverride", CRAWL, override={"surt_prefix": "a.example", "settings": {"fetch": fetch}}
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_hidden_password_goes_to_no_other_proxy_or_site(guarded: Guarded, door: str) -> None:
+    operate, admin = guarded.of["operate"], guarded.of["admin"]
+    if door == "reopen":
+        admin.create("ended", admin.describe(CRAWL).spec)
+        admin.ask("TearDownCrawl", "ended")
+    before = [crawl.spec for crawl in admin.admin.ListCrawls(admin_pb2.ListCrawlsRequest()).crawls]
+    seen = operate.describe(CRAWL).spec.fetch
+    for proxy in (
+        "http://(hidden)@192.0.2.2:3128",
+        "http://(hidden)@192.0.2.1:3129",
+        "http://me:(hidden)@b:1",
+    ):
+        moved = crawl_pb2.FetchSpec(proxy=proxy)
+        refused(partial(DOORS[door], operate, moved), *BAD_VALUE, "fetch.proxy must have its name")
+    for credential in (
+        crawl_pb2.CredentialSpec(surt_prefix="http://b.example/", user="me", password="(hidden)"),
+        crawl_pb2.CredentialSpec(surt_prefix=URI, user="you", password="(hidden)"),
+        crawl_pb2.CredentialSpec(surt_prefix="http://b.example/", user="(hidden)"),
+    ):
+        moved = crawl_pb2.FetchSpec(credentials=[credential])
+        refused(partial(DOORS[door], operate, moved), *BAD_VALUE, "must be given")
+    assert seen == operate.describe(CRAWL).spec.fetch
+    after = [crawl.spec for crawl in admin.admin.ListCrawls(admin_pb2.ListCrawlsRequest()).crawls]
+    assert before == after
+
+
+def test_a_name_without_a_password_is_a_token_that_is_hidden(guarded: Guarded) -> None:
+    operate, admin = guarded.of["operate"], guarded.of["admin"]
+    kept = crawl_pb2.FetchSpec(proxy=f"http://{SECRET[:4]}:@192.0.2.1:3128")
+    kept.credentials.add(surt_prefix=URI, user=SECRET)
+    admin.create("tokens", spec(fetch=kept))
+    seen = operate.describe("tokens").spec.fetch
+    assert (seen.proxy, seen.credentials[0].user) == ("http://(hidden)@192.0.2.1:3128", "(hidden)")
+    operate.update("tokens", "fetch", fetch=seen)
+    assert admin.describe("tokens").spec.fetch.credentials == kept.credentials
+    assert admin.describe("tokens").spec.fetch.proxy == kept.proxy
 
 
 def test_a_node_gets_the_passwords_that_it_fetches_with(guarded: Guarded) -> None:

@@ -561,6 +561,13 @@ def test_what_nodes_are_told_of_fetches_and_links_is_checked() -> None:
         "extract.max_links",
     }
     assert "pass" not in found["fetch.proxy"]
+    for more in ("/a", "?a@b", "#a@b"):
+        assert (
+            "pass"
+            not in problems(replace(GOOD, fetch=FetchSettings(proxy=f"http://u:pass@a:1{more}")))[
+                "fetch.proxy"
+            ]
+        )
     assert problems(replace(GOOD, fetch=FetchSettings(proxy="http://user:pass@127.0.0.1:3128"))) == {}
 
 

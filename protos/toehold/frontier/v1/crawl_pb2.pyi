@@ -1874,8 +1874,10 @@ class FetchSpec(_message.Message):
     """
     proxy: _builtins.str
     """The proxy for all fetches: `http://192.0.2.7:3128`, or
-    `http://user:password@192.0.2.7:3128`. An empty text means no proxy. The
-    password is shown and kept as that of CredentialSpec.
+    `http://user:password@192.0.2.7:3128`. An empty text means no proxy. If the
+    frontier knows its callers, those without the role `admin` see `(hidden)`
+    before the `@`. That text, sent back for the same address, keeps name and
+    password as they are; another address needs them again.
 
     The proxy itself may have any address. It looks up the names of hosts, so
     `allowed_addresses` only applies to hosts that are written as addresses, and
@@ -2007,7 +2009,8 @@ class CredentialSpec(_message.Message):
     """The password: at most 256 characters, without control characters. If the
     frontier knows its callers, it shows the password to those with the role
     `admin` alone; others see `(hidden)`. That text, sent back for the same
-    `surt_prefix` and `user`, keeps the password as it is.
+    `surt_prefix` and `user`, keeps the password as it is. Without a password,
+    `user` is hidden and kept so, because many sites take a token as the name.
 
     Default: empty.
     """
