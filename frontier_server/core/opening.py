@@ -39,17 +39,14 @@ WAY_BACK = "Use that version or a later one, or put a checkpoint from before the
 
 
 def read_server_row(store: Store | Transaction) -> ServerRow | None:
-    """The server's row, or None in a new store. Raises OtherFormat."""
+    """The server's row, or None in a new store. Raises OtherFormat, StoreCorrupt."""
     value = store.get(Family.CRAWLS, _SERVER_KEY)
     return None if value is None else decoded_server_row(value)
 
 
 def decoded_server_row(value: bytes) -> ServerRow:
-    """The server's row from bytes. Raises OtherFormat."""
-    try:
-        row = decode(ServerRow, value)
-    except OtherFormat as problem:
-        raise OtherFormat(f"a later version of Toehold wrote the store: {problem}. {WAY_BACK}") from problem
+    """The server's row from bytes. Raises OtherFormat, StoreCorrupt."""
+    row = decode(ServerRow, value)
     known = str(FORMAT) if OLDEST_FORMAT == FORMAT else f"{OLDEST_FORMAT} to {FORMAT}"
     wrong = f"the store must have format {known} for this version of Toehold, got {row.format}"
     if row.format > FORMAT:

@@ -6,7 +6,8 @@ Any other change takes a new version byte, and a `decode` that knows both.
 FORMAT is that of the whole store. A release that changes any record, or adds a family, raises
 it: an older server would drop the new fields when it writes their rows again. A server opens
 stores since OLDEST_FORMAT, and marks them with its own. Every version must be able to read
-the first field of the server's row.
+the first field of the server's row, and reads it first: an unknown version byte in any row is
+damage.
 """
 
 import struct
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .errors import OtherFormat, StoreCorrupt
+from .errors import StoreCorrupt
 from .keys import level_of, level_position, ordinal_of
 from .sums import MAX_SUM
 
@@ -386,7 +387,7 @@ def decode(kind: type[R], value: bytes) -> R:
     if decoder is None:
         decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
     if value[:1] != _VERSION:
-        raise OtherFormat(f"a {kind.__name__} must have version {_VERSION!r}, got {value[:1]!r}")
+        raise StoreCorrupt(f"a {kind.__name__} must have version {_VERSION!r}, got {value[:1]!r}")
     try:
         record: R = decoder.decode(memoryview(value)[1:])
     except msgspec.DecodeError as problem:
@@ -435,6 +436,6 @@ def decode_pending(value: bytes) -> PendingUri:
     elif version == 3 and len(value) >= _FILED.size:
         layout, deferrals, lane = _FILED, value[_PENDING.size], value[_DEFERRED.size : _FILED.size]
     elif version != 1:
-        raise OtherFormat(f"a pending URI must have version 1 to 3, got {version} with {len(value)} bytes")
+        raise StoreCorrupt(f"a pending URI must have version 1 to 3, got {version} with {len(value)} bytes")
     candidate = value[layout.size :]
     return PendingUri(attempts, lapses, cost, precedence, visited, fingerprint, candidate, deferrals, lane)

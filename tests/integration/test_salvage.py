@@ -17,13 +17,15 @@ from frontier_harness.process import ServerProcess, run_to_end
 
 from frontier_server import program
 from frontier_server.checkpoints import Checkpoints
-from frontier_server.core.store import Family, StoreDamaged, StoreFailed
+from frontier_server.core import keys
+from frontier_server.core.store import Changes, Family, StoreDamaged, StoreFailed
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable
 from frontier_server.stores.wreck import Wreck
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 DATA, DAMAGED = 4, 6
 """Its documented exit codes."""
+SERVER_ROW = keys.crawl_key(keys.SERVER, keys.CrawlRow.SERVER)
 CREATE = admin_pb2.CreateCheckpointRequest()
 PAGES, HOSTS = 40, 6
 PAUSED, FINISHED = crawl_pb2.CRAWL_STATE_PAUSED, crawl_pb2.CRAWL_STATE_FINISHED
@@ -350,20 +352,34 @@ def test_rows_that_contradict_each_other_end_the_server_with_the_same_code(tmp_p
         assert server.stubs.describe("t").crawl == "t"
 
 
-def test_a_crawl_whose_rows_make_no_sense_locks_out_no_other_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(lambda value: b"\x01\xc1noise", id="noise"),
+        pytest.param(lambda value: b"\x02" + value[1:], id="an unknown version byte"),
+        pytest.param(lambda value: b"", id="nothing"),
+    ],
+)
+def test_a_crawl_whose_rows_make_no_sense_locks_out_no_other_one(
+    tmp_path: Path, damaged: Callable[[bytes], bytes]
+) -> None:
     data = tmp_path / "data"
     with ServerProcess(data) as server:
         for crawl in ("lost", "kept"):
             server.stubs.launch(crawl, f"http://{crawl}.example/")
         server.stop()
     store = RocksStore(data / "store")
-    found = [(Family.CRAWLS, key) for key, value in store.scan(Family.CRAWLS, b"", b"") if b"lost" in value]
-    assert len(found) == 1, "its spec"
-    found += [(Family.QUEUES, key) for key, value in store.scan(Family.QUEUES, b"", b"") if b"kept" in value]
-    assert len(found) == 2
-    store.write(dict.fromkeys(found, b"\x01\xc1noise"))
+    found: Changes = {
+        (family, key): damaged(value)
+        for family, crawl in ((Family.CRAWLS, b"lost"), (Family.QUEUES, b"kept"))
+        for key, value in store.scan(family, b"", b"")
+        if crawl in value
+    }
+    assert [family for family, _ in found] == [Family.CRAWLS, Family.QUEUES], "a spec and a queue"
+    store.write(found)
     store.close()
-    assert run_to_end("--data", str(data)).returncode == DAMAGED
+    ended = run_to_end("--data", str(data))
+    assert ended.returncode == DAMAGED and "--salvage" in ended.stderr
     told = salvaged(data)
     assert "crawl number 1 is lost" in told and "known losses: 1 unreadable row of queues" in told
     assert re.search(r"crawls: .*, 1 row left out", told) and re.search(r"queues: .*, 1 row left out", told)
@@ -372,6 +388,24 @@ def test_a_crawl_whose_rows_make_no_sense_locks_out_no_other_one(tmp_path: Path)
         server.stubs.request("kept", RUN)
         (lease,) = server.stubs.pages("kept", 1)
         assert lease.uri == "http://kept.example/"
+
+
+def test_a_server_row_with_an_unknown_version_byte_is_damage(tmp_path: Path) -> None:
+    """Each version writes that row as all can read it, and tells its own in the row."""
+    data = tmp_path / "data"
+    with ServerProcess(data) as server:
+        server.stubs.launch("t", "http://a.example/")
+        server.stop()
+    store = RocksStore(data / "store")
+    row = store.get(Family.CRAWLS, SERVER_ROW)
+    assert row is not None
+    store.write({(Family.CRAWLS, SERVER_ROW): b"\x02" + row[1:]})
+    store.close()
+    ended = run_to_end("--data", str(data))
+    assert ended.returncode == DAMAGED and "--salvage" in ended.stderr
+    assert "the server's own row is lost" in salvaged(data)
+    with ServerProcess(data) as server:
+        server.stubs.until("t", PAUSED)
 
 
 def test_events_that_are_counted_and_not_there_are_told_at_the_start(tmp_path: Path) -> None:
