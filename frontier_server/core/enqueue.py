@@ -92,6 +92,8 @@ def put_in(
         if by_time:
             ordinal = _by_time(op, queue_key, level, due_ms or op.now_ms, ordinal)
         position = keys.level_position(level, ordinal)
+        if level in queue.lasts or level not in row.heads:
+            queue.lasts[level] = max(queue.lasts.get(level, 0), ordinal)
         first = queue.firsts.get(level, 0)
         if first is None:
             row.heads[level] = queue.firsts[level] = ordinal
@@ -182,7 +184,11 @@ def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, b
     levels = [each for each in sorted(queue.row.heads) if queue.firsts.get(each, 0) is not None]
     for level in levels:
         most = queue.row.count if level == levels[-1] else 1
-        start = keys.level_position(level, queue.firsts.get(level) or queue.row.heads[level])
+        first = queue.firsts.get(level) or queue.row.heads[level]
+        if first > queue.lasts.get(level, first):
+            queue.firsts[level] = None
+            continue
+        start = keys.level_position(level, first)
         rows = op.tx.scan(Family.PENDING, queue_key + start, queue_key + start[:2])
         queue.ahead.read(rows, len(queue_key), most)
         if queue.ahead.first is not None:
@@ -192,19 +198,29 @@ def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, b
 
 
 def first_free(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri] | None:
-    """The position and row of a queue's first URI that is not out; None if all are."""
+    """The position and row of a queue's first URI that is not out; None if all are.
+
+    A look never goes past the last URI of a level: behind it RocksDB walks all deleted rows of the next one.
+    """
     if not queue.out:
         return first_uri(op, crawl, queue)
     if len(queue.out) >= queue.row.count:
         return None
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
     for level, head in sorted(queue.row.heads.items()):  # level by level, as in `_read_ahead`
-        start = max(keys.level_position(level, head), queue.free_from)
+        start, last = max(keys.level_position(level, head), queue.free_from), queue.lasts.get(level)
+        if keys.level_of(start) != level or (last is not None and keys.ordinal_of(start) > last):
+            continue
+        latest = keys.ordinal_of(start) - 1
         for key, value in op.tx.scan(Family.PENDING, queue_key + start, queue_key + level.to_bytes(2, "big")):
             position = key[len(queue_key) :]
             if position not in queue.out:
                 queue.free_from = position
                 return position, decode_pending(value)
+            latest = keys.ordinal_of(position)
+            if latest == last:
+                break
+        queue.lasts[level] = max(latest, 0)
     raise StoreCorrupt(
         f"queue {queue.row.key!r} must have {queue.row.count} stored URIs, {len(queue.out)} of them out"
     )

@@ -282,6 +282,7 @@ class WorkQueue:
         "firsts",
         "free_from",
         "interval_ms",
+        "lasts",
         "leases_out",
         "line",
         "nap_ms",
@@ -313,6 +314,7 @@ class WorkQueue:
         self.line: object = None  # the host or group whose line it is in, while READY or BUSY
         # Level → the ordinal of its first URI, None if it is empty. Other levels are unknown.
         self.firsts: dict[int, int | None] = {}
+        self.lasts: dict[int, int] = {}  # level → no URI of it has a higher ordinal; likewise
         self.passing: Passing | None = None  # if some of its URIs must wait and others pass
         self.interval_ms = 0  # the least time from one of its fetches to the next, as of the last; 0: unknown
         self.wake_ms = 0  # while SNOOZED

@@ -16,6 +16,7 @@ class WornStore(MemoryStore):
         super().__init__()
         self._deleted: dict[Family, list[bytes]] = {family: [] for family in Family}
         self.walked: Counter[Family] = Counter()
+        self.goes_on = False  # count what lies behind a prefix, too
 
     def write(self, changes: Changes) -> None:
         """Apply a change list, and remember what it deletes."""
@@ -37,4 +38,8 @@ class WornStore(MemoryStore):
             yield key, value
             place = key
         behind = prefix + b"\xff" * 32
+        if self.goes_on:  # to the next row, whatever its prefix
+            keys = self._keys[family]
+            following = bisect_left(keys, behind)
+            behind = keys[following] if following < len(keys) else b"\xff" * 64
         self.walked[family] += bisect_left(deleted, behind) - bisect_left(deleted, place)

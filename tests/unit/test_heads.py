@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from core_doubles.codec import candidate
@@ -45,6 +46,7 @@ def fetch(shell: Shell) -> list[str]:
 def test_a_uri_that_comes_late_but_is_urgent_lets_nobody_walk_what_was_given_out(urgent: Directive) -> None:
     """S2.12, 2.3: each directive and precedence has a head of its own."""
     shell, store = crawl()
+    store.goes_on = True
     shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(300)))
     fetch(shell), fetch(shell)
     for number in range(150):
@@ -53,6 +55,28 @@ def test_a_uri_that_comes_late_but_is_urgent_lets_nobody_walk_what_was_given_out
         assert fetch(shell) == [f"{HOST}/urgent/{number}"]
         assert fetch(shell) == [f"{HOST}/{number}"]
         assert store.walked[Family.PENDING] <= 4, number
+
+
+@pytest.mark.parametrize("urgent", [{"directive": Directive.HIGH}, {"precedence": 0}])
+def test_an_urgent_uri_beside_others_that_are_out_lets_nobody_walk_what_was_given_out(urgent: Any) -> None:
+    """S2.12: the queue has several leases out, and each time one of them ends, something urgent comes."""
+    several = replace(SETTINGS, queues=QueueSettings(max_leases_per_queue=4))
+    several = replace(several, politeness=replace(QUICK, max_parallel=4))
+    shell, store = crawl(several)
+    store.goes_on = True
+    shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(900)))
+    fetch(shell), fetch(shell)
+    out = shell.grants("crawl", 3)
+    for number in range(250):
+        shell.schedule("crawl", candidate(f"{HOST}/urgent/{number}", **urgent))
+        store.walked.clear()
+        out += shell.grants("crawl", 2)
+        assert len(out) == 4 and out[-1].uri == f"{HOST}/urgent/{number}", number
+        while len(out) > 3:
+            shell.finish(Report(out.pop().token, fetch_status=200))
+        shell.finish(Report(out.pop(0).token, fetch_status=200))
+        out += shell.grants("crawl", 1)
+        assert store.walked[Family.PENDING] <= 16, number
 
 
 def test_after_a_restart_the_heads_are_where_they_were() -> None:
@@ -220,3 +244,18 @@ def test_nobody_looks_behind_a_uri_that_may_be_the_last_of_its_level_or_queue() 
     assert store.went_on == 0, "another level may be all that follows"
     assert [fetch(shell) for _ in range(READ_AHEAD)] == [[f"{HOST}/more/{n}"] for n in range(READ_AHEAD)]
     assert store.went_on == READ_AHEAD - 1, "as many as the queue has"
+
+
+def test_an_urgent_uri_that_comes_back_is_given_out_again_though_others_were_looked_for_behind_it() -> None:
+    several = replace(SETTINGS, queues=QueueSettings(max_leases_per_queue=4))
+    shell, _ = crawl(replace(several, politeness=replace(QUICK, max_parallel=4)))
+    shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(9)))
+    fetch(shell), fetch(shell)
+    shell.schedule("crawl", candidate(f"{HOST}/urgent", directive=Directive.HIGH))
+    shell.restart()  # memory does not know where the levels end
+    out = shell.grants("crawl", 4)
+    assert [grant.uri for grant in out] == [f"{HOST}/urgent", *(f"{HOST}/{number}" for number in range(3))]
+    shell.finish(Report(out[1].token, fetch_status=200))
+    (another,) = shell.grants("crawl", 1)
+    shell.finish(Report(out[0].token, released=True), Report(another.token, fetch_status=200))
+    assert [grant.uri for grant in shell.grants("crawl", 2)] == [f"{HOST}/urgent", f"{HOST}/4"]
