@@ -17,7 +17,7 @@ from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from frontier_server.core import opening
-from frontier_server.core.records import FORMAT
+from frontier_server.core.records import FORMAT, OLDEST_FORMAT
 from frontier_server.stores.rocks import RocksStore
 from toehold_client.cli.embedded.asking import frontier_in, how_to_continue
 from toehold_client.cli.main import run
@@ -353,5 +353,6 @@ def test_a_crawl_of_another_version_is_told(folder: Path, tmp_path: Path) -> Non
     store.write(opening.server_changes(row))
     store.close()
     code, _, stderr = toehold(tmp_path, "status", "--dir", "copy")
-    told = f"the store must have format {FORMAT} for this version of Toehold, got {FORMAT + 1}, "
+    known = f"format {OLDEST_FORMAT} to {FORMAT} for this version of Toehold"
+    told = f"the store must have {known}, got {FORMAT + 1}, "
     assert code == 2 and stderr.startswith(f"Error: copy/frontier: {told}"), stderr

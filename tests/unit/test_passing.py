@@ -9,6 +9,7 @@ from core_doubles.shell import Shell
 from msgspec import structs
 
 from frontier_server.core import keys
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.keys import IndexSet
 from frontier_server.core.model import Candidate, Directive, Grant, Report
@@ -236,3 +237,20 @@ def test_explain_tells_of_the_host_that_rests_and_that_others_pass() -> None:
     rest = "retry after fetch status -2: connection failed"
     words = f"{A} rests: {rest}; other hosts of queue site.example go first"
     assert told == [(words, 15 * MINUTE)]
+
+
+def test_a_verification_mends_lanes_that_disagree_with_their_queue() -> None:
+    shell = crawl()
+    shell.launch("crawl", *(f"{host}/{number}" for number in range(3) for host in (A, B)))
+    (found,) = shell.core.shard.crawls.values()
+    prefix = keys.set_prefix(found.number, IndexSet.LANE)
+    rows = [key for key, _ in shell.store.scan(Family.INDEX, prefix, prefix)]
+    gone = next(key for key in rows if not key.endswith(keys.LAST_POSITION))
+    stale = gone[:-8] + keys.level_position(1, 7)
+    shell.store.write({(Family.INDEX, gone): None, (Family.INDEX, stale): b"\x01"})
+    start = {"repair": "true"}
+    for differences in (2, 0):
+        job = shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, start, now))
+        shell.work()
+        assert shell.core.administration.job("crawl", job.number).changed == differences
+    Recount(shell, found).run()

@@ -208,6 +208,8 @@ class Verification:
             self.row.done += 1
             if key[4] == IndexSet.FUTURE:
                 self.row.counts["future"] += 1
+            if key[4] == IndexSet.LANE and not key.endswith(keys.LAST_POSITION):
+                self._lane(key[5:21], key[21:29], key[29:])
             if key[4] in _QUEUE_SETS:
                 queue = self.op.queue(self.crawl, key[-16:])
                 if queue is None or key not in expected_index(queue):
@@ -217,6 +219,14 @@ class Verification:
                     if self.repair:
                         self.op.tx.delete(Family.INDEX, key)
         return read[-1][0][4:] + b"\0" if len(read) == ROWS_PER_SLICE else None
+
+    def _lane(self, queue_id: bytes, lane: bytes, position: bytes) -> None:
+        """Compare a URI of a lane with those of its queue."""
+        if self.op.tx.get(Family.PENDING, keys.pending_key(self.crawl.number, queue_id, position)) is None:
+            self._wrong(f"a lane of queue {queue_id.hex()} has URI {position.hex()}, which the queue lacks")
+            queue = self.op.queue(self.crawl, queue_id) if self.repair else None
+            if queue is not None:
+                lanes.leave(self.op, self.crawl, queue, lane, position)
 
     # The seen-set.
 

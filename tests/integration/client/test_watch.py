@@ -261,7 +261,7 @@ def test_once_tells_all_that_there_is_with_the_problems_so_far(frontier: FakeFro
     see(frontier, RUNNING)
     problem = Event(
         sequence=1,
-        problem=Problem(kind="disk-reserve", detail="\x1b[2Jfull"),
+        problem=Problem(kind="clock", detail="\x1b[2Jfull"),
         event_time=Timestamp(seconds=NOW_S - 90),
     )
     only_present: list[Answer] = [StateEventsResponse(present=RUNNING, cursor="1"), SILENCE]
@@ -270,7 +270,7 @@ def test_once_tells_all_that_there_is_with_the_problems_so_far(frontier: FakeFro
     assert (code, errors) == (0, "")
     assert lines[0].startswith("crawl    RUNNING  c, for ")
     assert lines[1] == f"why      {WHY}"
-    assert "problems 2 min ago: \\x1b[2Jfull (disk-reserve)" in lines
+    assert "problems 2 min ago: \\x1b[2Jfull (clock)" in lines
 
 
 def test_once_as_json_is_one_object(frontier: FakeFrontier, watch: Watch) -> None:
