@@ -255,7 +255,7 @@ class Dispatcher:
         if queue.row.filed != keys.LAST_POSITION:
             crawl.ready.put(queue)
             return None
-        passing, wait, looked = choose(op, crawl, queue, read, wait_of, call.clearings)
+        passing, wait, looked = choose(op, crawl, queue, read, wait_of, shard.hosts.known_as, call.clearings)
         call.clearings -= looked
         if queue.state is QueueState.BUSY:
             if wait is None and passing is None:

@@ -51,6 +51,7 @@ class Hosts:
         self._places = places
         self._hosts: dict[str, Host] = {}
         self._let_go_at = MAX_IDLE_IN_MEMORY
+        self._ends = 0
 
     def get(self, tx: Transaction, name: str) -> Host:
         """A host or a group. A new one may get a request at once."""
@@ -60,6 +61,15 @@ class Hosts:
             value = tx.get(*place)
             host = self._hosts[name] = Host(name, decode(HostRow, value) if value else HostRow(), place)
         return host
+
+    def known_as(self, name: str) -> Host | None:
+        """A host or a group that memory has."""
+        return self._hosts.get(name)
+
+    def note_end(self, host: Host) -> None:
+        """Note that a request of a host or a group has ended: queues that wait for it may go on."""
+        self._ends += 1
+        host.ended = self._ends
 
     def of(self, tx: Transaction, crawl: Crawl, name: str) -> Host:
         """A host as a crawl treats it: shared, or with rests of its own."""

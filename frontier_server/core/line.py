@@ -15,10 +15,11 @@ from .queue import QueueState, WorkQueue
 class Awaited:
     """A host or a group of hosts that queues may wait for."""
 
-    __slots__ = ("lines", "name", "sleepers")
+    __slots__ = ("ended", "lines", "name", "sleepers")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.ended = 0  # when a request of it ended last, in the order of all ends
         self.lines: dict[int, deque[WorkQueue]] = {}  # crawl → its queues in line
         self.sleepers: dict[int, WorkQueue] = {}  # crawl → the last queue snoozed until it has rested
 

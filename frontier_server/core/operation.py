@@ -169,6 +169,7 @@ class Operation:
         else:
             counters.active_queues -= 1
             queue.ahead.forget()
+            queue.passing = None  # what waits may be another when it is active again
             del crawl.queues[queue.queue]
             self.tx.delete(Family.INDEX, key)
 

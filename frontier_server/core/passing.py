@@ -17,7 +17,7 @@ from .operation import Operation
 from .queue import Held, Passing, WorkQueue
 from .records import PendingUri
 
-MAX_HELD = 1_000  # waiting authorities; with so many, the whole queue waits
+MAX_HELD = 10_000  # waiting authorities; with so many, the whole queue waits
 
 
 class Wait(NamedTuple):
@@ -34,17 +34,24 @@ def choose(
     queue: WorkQueue,
     read: Callable[[bytes, PendingUri], Head],
     wait_of: Callable[[Head], Wait | None],
+    known_as: Callable[[str], Awaited | None],
     most: int,
 ) -> tuple[Head | None, Wait | None, int]:
     """Find the first URI that need not wait. Returns it, the wait if all wait, and how many were looked at.
 
-    Both are None if `most` URIs were looked at without result: the next call goes on from there.
+    Both are None if `most` URIs were looked at without result: the next call goes on from there. `known_as`
+    finds what lanes wait for by its name: they are looked at again only once a request of it has ended.
     """
+
+    def ended_of(name: str) -> int:
+        awaited = known_as(name)
+        return -1 if awaited is None else awaited.ended
+
     passing = queue.passing
     if passing is None:
         passing = queue.passing = Passing(queue.row.start)
-    passing.end_waits(op.now_ms)
-    looked, busy = 0, None
+    passing.end_waits(op.now_ms, ended_of)
+    looked = 0
     while looked < most and len(passing.held) < MAX_HELD:
         _meet_lanes(op, crawl, queue, passing)
         first = passing.first
@@ -66,12 +73,14 @@ def choose(
             if not passing.held:
                 queue.passing = None
             return head, None, looked
-        passing.hold(lane, Held(wait.until_ms, wait.reason, position))
-        busy = busy or wait.busy
+        if wait.busy is None:
+            passing.hold(lane, Held(wait.until_ms, wait.reason, position))
+        else:
+            passing.hold(lane, Held(0, wait.reason, position, wait.busy.name), wait.busy.ended)
     else:
         if looked == most:
             return None, None, looked
-    wake = passing.next_wake
+    wake, busy = passing.next_wake, known_as(passing.busy)
     return None, Wait(0, "", busy) if wake is None else Wait(wake.until_ms, wake.reason, busy), looked
 
 

@@ -6,9 +6,9 @@ many are snoozed, the others wait on disk: `WorkQueue.far`.)
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from .records import QueueRow
@@ -108,9 +108,10 @@ MAX_KNOWN_LANES = 1_000
 class Held(NamedTuple):
     """The lane of an authority that must wait: until when, why, and its first URI in the queue."""
 
-    until_ms: int  # 0: until the queue's next turn
+    until_ms: int  # 0: until `busy` may have room
     reason: str
     position: bytes
+    busy: str = ""  # the name of the host, group or robots.txt that it waits for
 
 
 class Passing:
@@ -128,7 +129,8 @@ class Passing:
         self._out: set[bytes] = set()  # lanes whose URIs are all out
         self._turns: list[tuple[bytes, bytes]] = []  # heap of these, and of entries that no longer hold
         self._wakes: list[tuple[int, bytes]] = []  # heap: until when lanes are held; likewise
-        self._busy: list[bytes] = []  # lanes that are held until the queue's next turn
+        # Host, group or robots.txt → when a request of it had ended last, and the lanes that wait for it.
+        self._busy: dict[str, tuple[int, list[bytes]]] = {}
 
     def __contains__(self, lane: bytes) -> bool:
         return lane in self.held or lane in self._may_go or lane in self._out
@@ -156,15 +158,18 @@ class Passing:
         self._out.discard(lane)
         self._may_go[lane] = position
         heappush(self._turns, (position, lane))
+        if len(self._turns) > MAX_KNOWN_LANES + 4 * len(self._may_go):
+            self._turns = [(first, each) for each, first in self._may_go.items()]
+            heapify(self._turns)
 
-    def hold(self, lane: bytes, held: Held) -> None:
-        """Let a lane wait."""
+    def hold(self, lane: bytes, held: Held, ended: int = 0) -> None:
+        """Let a lane wait. `ended` says when a request of what it waits for had ended last."""
         self._may_go.pop(lane, None)
         self.held[lane] = held
-        if held.until_ms:
-            heappush(self._wakes, (held.until_ms, lane))
+        if held.busy:
+            self._busy.setdefault(held.busy, (ended, []))[1].append(lane)
         else:
-            self._busy.append(lane)
+            heappush(self._wakes, (held.until_ms, lane))
 
     def all_out(self, lane: bytes) -> None:
         """Note that a lane has no free URI."""
@@ -177,16 +182,28 @@ class Passing:
         self._may_go.pop(lane, None)
         self._out.discard(lane)
 
-    def end_waits(self, now_ms: int) -> None:
-        """Let the lanes go that need no longer wait."""
-        due = self._busy
-        self._busy = []
+    def end_waits(self, now_ms: int, ended_of: Callable[[str], int]) -> None:
+        """Let the lanes go that need no longer wait, by the time and by when requests have ended."""
+        due: list[bytes] = []
+        for name in [name for name, (ended, _) in self._busy.items() if ended_of(name) != ended]:
+            due += self._busy.pop(name)[1]
         while self._wakes and self._wakes[0][0] <= now_ms:
             due.append(heappop(self._wakes)[1])
         for lane in due:
             held = self.held.get(lane)
-            if held is not None and held.until_ms <= now_ms:
+            if held is not None and held.until_ms <= now_ms and held.busy not in self._busy:
                 self.let_go(lane, held.position)
+
+    @property
+    def busy(self) -> str:
+        """The host, group or robots.txt that lanes have waited for longest; empty if there is none."""
+        for name, (_, lanes) in list(self._busy.items()):
+            for lane in lanes:
+                held = self.held.get(lane)
+                if held is not None and held.busy == name:
+                    return name
+            del self._busy[name]
+        return ""
 
     @property
     def first(self) -> tuple[bytes, bytes] | None:
