@@ -27,9 +27,14 @@ from toehold_client.rpc.batches import MAX_MESSAGE_BYTES
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """JSON takes more room than the messages, which have at most 8 MiB."""
 
+MAX_VALUES = 100_000
+"""A body has at most so many: each takes some hundred bytes of memory, however short it is."""
+
 NODE_SERVICE = "NodeService"
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_TO_COMMA = re.compile(rb'(?:[^",]++|"(?:[^"\\]++|\\.)*+"?+)*+,', re.DOTALL)
+"""The bytes of JSON to the next comma outside of texts."""
 
 METHODS: Mapping[str, MethodDescriptor] = {
     f"{service.name}/{method.name}": method
@@ -142,12 +147,25 @@ def asked(found: MethodDescriptor, body: bytes) -> Asked:
 
 def _object_in(body: bytes) -> str:
     """The text of a JSON object. Raises ValueError for what protobuf would stumble over."""
+    if body.count(b",") >= MAX_VALUES and _has_commas(body, MAX_VALUES):
+        raise ValueError(f"it must have at most {MAX_VALUES} values")
     text = body.decode() or "{}"
     if not text.lstrip().startswith("{"):
         raise ValueError("it must be a JSON object")
     if _HALF.search(text):
         json.dumps(json.loads(text), ensure_ascii=False).encode()  # half a character is none
     return text
+
+
+def _has_commas(body: bytes, count: int) -> bool:
+    """Whether JSON has so many commas outside of texts."""
+    place = 0
+    for _ in range(count):
+        found = _TO_COMMA.match(body, place)
+        if found is None:
+            return False
+        place = found.end()
+    return True
 
 
 def to_json(message: Message) -> str:

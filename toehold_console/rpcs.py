@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -31,6 +32,10 @@ _GET_FRONTIER = METHODS["FrontierAdminService/GetFrontier"]
 LARGE_BYTES = 256 * 1024
 """From this size on, messages are read and written in a thread, so that others need not wait."""
 MOST_LARGE = 2
+MOST_LARGE_BODIES = 4
+"""So many large bodies arrive at once: whoever may make a call could otherwise fill the memory with them."""
+LARGE_BODY_S = 30.0
+"""For so long a large body waits for its turn."""
 
 
 class Rpcs:
@@ -42,6 +47,7 @@ class Rpcs:
         self._doors = doors
         self._ending = ending
         self._working = asyncio.Semaphore(MOST_LARGE)
+        self._receiving = asyncio.Semaphore(MOST_LARGE_BODIES)
         self._known_s: dict[str, float] = {}
         """When the frontier knew the caller with a token, if that is not long ago."""
 
@@ -52,15 +58,7 @@ class Rpcs:
         # First: a body takes memory, and JSON takes much more.
         await self.check_token(token)
         found = method_of(service, method)
-        if request.method != "POST":
-            body = request.query_params.get("request", "").encode()
-        elif service == NODE_SERVICE:
-            body = await body_of(request, LARGE_BYTES)
-        else:
-            if not announces_less(request, LARGE_BYTES):
-                await self._check_role(token, found)
-            body = await body_of(request)
-        call = await self._read(found, body)
+        call = await self._received(request, token, found)
         if request.method != "POST" and not call.method.server_streaming:
             raise Refusal(
                 grpc.StatusCode.UNIMPLEMENTED,
@@ -85,11 +83,33 @@ class Rpcs:
                 text = await asyncio.to_thread(to_json, answer)
         return Response(text, media_type="application/json")
 
-    async def _read(self, found: MethodDescriptor, body: bytes) -> Asked:
-        if len(body) < LARGE_BYTES:
-            return asked(found, body)
-        async with self._working:
-            return await asyncio.to_thread(asked, found, body)
+    async def _received(self, request: Request, token: str, found: MethodDescriptor) -> Asked:
+        """The call that a request asks for. Raises Refusal."""
+        if request.method != "POST":
+            return asked(found, request.query_params.get("request", "").encode())
+        if found.containing_service.name == NODE_SERVICE or announces_less(request, LARGE_BYTES):
+            return asked(found, await body_of(request, LARGE_BYTES))
+        await self._check_role(token, found)
+        async with self._turn():
+            body = await body_of(request)
+            async with self._working:
+                return await asyncio.to_thread(asked, found, body)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """The turn of a large body, which waits unread until then. Raises Refusal."""
+        try:
+            await asyncio.wait_for(self._receiving.acquire(), LARGE_BODY_S)
+        except TimeoutError:
+            raise Refusal(
+                grpc.StatusCode.UNAVAILABLE,
+                f"other large bodies have been arriving for {LARGE_BODY_S:g} s; try again",
+                "LARGE_BODIES",
+            ) from None
+        try:
+            yield
+        finally:
+            self._receiving.release()
 
     async def _check_role(self, token: str, found: MethodDescriptor) -> None:
         """Raise Refusal if the frontier would refuse each call of an RPC with this token."""

@@ -180,6 +180,34 @@ def test_a_login_has_no_room_for_a_large_body(lone: ConsoleProcess) -> None:
     assert lone.http.post("/console/session", content=body, headers=JSON).status_code == 413
 
 
+def test_large_bodies_arrive_four_at_a_time_and_small_ones_go_past_them(tmp_path: Path) -> None:
+    """So they fill no memory, whoever sends them."""
+    head = f"POST {ADMIN}/AddSeedBatch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += "Content-Length: 300000\r\n\r\n"
+    with (
+        ExitStack() as stack,
+        ServerProcess(tmp_path / "data") as server,
+        ConsoleProcess(server.address, tmp_path) as console,
+    ):
+        place = ("127.0.0.1", int(console.url.rpartition(":")[2].rstrip("/")))
+
+        def sent(text: str) -> socket.socket:
+            made = stack.enter_context(socket.create_connection(place, PATIENCE_S))
+            made.sendall(text.encode())
+            return made
+
+        slow = [sent(f"{head}{{") for _ in range(4)]
+        for number in range(10):
+            assert console.http.post(f"{ADMIN}/GetFrontier", json={}).status_code == 200, number
+        last = sent(head + "{}" + " " * 299_998)
+        last.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            last.recv(1)
+        slow[2].close()
+        last.settimeout(PATIENCE_S)
+        assert last.recv(100).startswith(b"HTTP/1.1 4")
+
+
 def test_a_client_that_leaves_before_the_end_of_its_request_leaves_no_traceback(lone: ConsoleProcess) -> None:
     head = "POST /console/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with socket.create_connection(("127.0.0.1", int(lone.url.rpartition(":")[2]))) as leaving:

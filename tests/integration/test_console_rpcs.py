@@ -21,8 +21,9 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_status import rpc_status
 from openapi_spec_validator import validate
 
-from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node
-from toehold_console.contract import HTTP_STATUS, METHODS
+from toehold.frontier.v1.admin_pb2 import AddSeedBatchResponse, GetCallerResponse, GetFrontierResponse, Node
+from toehold_console.contract import HTTP_STATUS, MAX_VALUES, METHODS
+from toehold_console.rpcs import LARGE_BYTES
 
 UNARY = sorted(
     path for path, method in METHODS.items() if not (method.client_streaming or method.server_streaming)
@@ -48,6 +49,8 @@ class Served:
         return self.node
 
     def post(self, path: str, body: str) -> Any:
+        if len(body) >= LARGE_BYTES:
+            self.frontier.will("GetCaller", GetCallerResponse())  # it knows no callers
         query = "?node=north" if path.startswith("NodeService/") else ""
         return self.http.post(
             f"/v1/{path}{query}", content=body, headers={"content-type": "application/json"}
@@ -169,6 +172,27 @@ def test_a_request_that_is_none_is_refused_with_a_sentence(
     assert error["details"][0]["reason"]
 
 
+@pytest.mark.parametrize("value", ['""', '"\\","', "1", "{}", "[]", '{"a":"b"}'])
+def test_a_body_of_too_many_values_is_refused_unread(served: Served, value: str) -> None:
+    body = f'{{"crawl": "x", "uris": [{",".join([value] * (MAX_VALUES + 1))}]}}'.ljust(LARGE_BYTES)
+    response = served.post("FrontierAdminService/AddSeedBatch", body)
+    assert response.status_code == 400
+    assert f"it must have at most {MAX_VALUES} values" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("start", ['"', '{"crawl": "', '{"crawl": "x", "uris": ["\\"'])
+def test_a_text_of_commas_that_does_not_end_is_refused(served: Served, start: str) -> None:
+    response = served.post("FrontierAdminService/AddSeedBatch", start + "," * 3 * MAX_VALUES)
+    assert response.status_code == 400
+    assert "must have at most" not in response.json()["error"]["message"]
+
+
+def test_commas_in_texts_are_no_values(served: Served) -> None:
+    served.frontier.will("AddSeedBatch", AddSeedBatchResponse())
+    body = json.dumps({"crawl": "x", "uris": ["http://a.example/?" + '",\\' * 100_000]})
+    assert served.post("FrontierAdminService/AddSeedBatch", body).status_code == 200
+
+
 def test_a_message_that_is_too_large_is_refused_as_the_frontier_refuses_it(served: Served) -> None:
     body = json.dumps({"crawl": "x", "uris": ["http://a.example/" + "a" * 8000] * 1_100})
     response = served.post("FrontierAdminService/AddSeedBatch", body)
@@ -196,6 +220,7 @@ def test_other_requests_are_refused_with_a_sentence(served: Served) -> None:
     form = served.http.post(path, content="crawl=x", headers={"content-type": "text/plain"})
     assert form.status_code == 415
     assert "must be application/json, got 'text/plain'" in form.json()["error"]["message"]
+    served.frontier.will("GetCaller", GetCallerResponse())
     large = served.http.post(path, content=b" " * 17_000_000, headers={"content-type": "application/json"})
     assert large.status_code == 413
     assert "at most 16777216 bytes" in large.json()["error"]["message"]
