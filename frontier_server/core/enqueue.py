@@ -84,8 +84,6 @@ def put_in(
     positions: list[bytes] = []
     precedences = row.uri_precedences
     by_time, shared = settings.queues.uri_order == DUE_TIME, lanes.shares(queue, settings)
-    if arriving and not shared:
-        row.filed = b""
     for uri, directive, origin, due_ms in arriving:
         ordinal, level = row.next_ordinal, directive << 8 | uri.precedence
         row.next_ordinal = ordinal + 1
@@ -108,6 +106,8 @@ def put_in(
             uri = structs.replace(uri, lane=lane)
         if lane:
             lanes.enter(op, crawl, queue, lane, position)
+        elif row.filed >= position:
+            row.filed = keys.before(position)
         row.last_cost = uri.cost
         row.total_cost = added(row.total_cost, uri.cost)
         precedences[uri.precedence] = precedences.get(uri.precedence, 0) + 1

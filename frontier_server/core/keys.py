@@ -82,6 +82,11 @@ def level_position(level: int, ordinal: int) -> bytes:
     return level.to_bytes(2, "big") + ordinal.to_bytes(6, "big")
 
 
+def before(position: bytes) -> bytes:
+    """The last position before one. No URI has the very first."""
+    return (int.from_bytes(position, "big") - 1).to_bytes(POSITION_BYTES, "big")
+
+
 def level_of(position: bytes) -> int:
     """The level of a position."""
     return int.from_bytes(position[:2], "big")

@@ -17,7 +17,7 @@ from msgspec import structs
 from . import keys
 from .crawl import Crawl
 from .errors import StoreCorrupt
-from .keys import LAST_POSITION, POSITION_BYTES
+from .keys import LAST_POSITION, POSITION_BYTES, IndexSet
 from .operation import PRESENT, Operation
 from .queue import WorkQueue
 from .records import PendingUri, decode_pending
@@ -64,8 +64,34 @@ def has(op: Operation, crawl: Crawl, queue: WorkQueue, lane: bytes, position: by
     head = op.tx.get(Family.INDEX, prefix + LAST_POSITION)
     if head is None or head > position or op.tx.get(Family.INDEX, prefix + position) is None:
         return False
-    in_order = keys.lane_head_prefix(crawl.number, queue.queue) + head + lane
-    return op.tx.get(Family.INDEX, in_order) is not None
+    heads = keys.lane_head_prefix(crawl.number, queue.queue)
+    rows = op.tx.get_many(Family.INDEX, (heads + head + lane, heads + LAST_POSITION))
+    return None not in rows
+
+
+def mend(op: Operation, crawl: Crawl, queue: WorkQueue, lane: bytes, position: bytes) -> None:
+    """Put a URI into its lane, and the lane into the order, whichever rows of these are lost."""
+    own = keys.lane_prefix(crawl.number, queue.queue, lane) + LAST_POSITION
+    head = op.tx.get(Family.INDEX, own)
+    enter(op, crawl, queue, lane, position)
+    if head is not None and head <= position:
+        op.tx.delete(Family.INDEX, own)
+        _set_head(op, crawl, queue, lane, None, head)
+
+
+def is_explained(op: Operation, crawl: Crawl, key: bytes) -> bool:
+    """Whether a row of a lane, or of the order of lanes, follows from a URI that waits."""
+    queue, rest = key[5:21], key[21:]
+    if key[4] == IndexSet.LANE_HEAD:
+        position, lane = rest[:POSITION_BYTES], rest[POSITION_BYTES:]
+        own = keys.lane_prefix(crawl.number, queue, lane) + LAST_POSITION
+        return position == LAST_POSITION or op.tx.get(Family.INDEX, own) == position
+    lane, position = rest[:-POSITION_BYTES], rest[-POSITION_BYTES:]
+    if position == LAST_POSITION:
+        first = op.tx.get(Family.INDEX, key)
+        return first is not None and op.tx.get(Family.INDEX, key[:-POSITION_BYTES] + first) is not None
+    value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue, position))
+    return value is not None and decode_pending(value).lane == lane
 
 
 def positions(op: Operation, crawl: Crawl, queue: WorkQueue, lane: bytes, start: bytes) -> Iterator[bytes]:

@@ -27,6 +27,7 @@ _AFTER = {_QUEUES: _URIS, _URIS: _INDEX, _INDEX: _SEEN}
 _QUEUE_SETS = frozenset(
     (IndexSet.ACTIVE, IndexSet.INACTIVE, IndexSet.RETIRED, IndexSet.INELIGIBLE, IndexSet.FAR)
 )
+_LANES = (IndexSet.LANE, IndexSet.LANE_HEAD)
 
 
 class Verification:
@@ -169,7 +170,7 @@ class Verification:
                 f"queue {queue.row.key} has URI {position.hex()}, which the lane of its authority lacks"
             )
             if self.repair:
-                lanes.enter(self.op, self.crawl, queue, uri.lane, position)
+                lanes.mend(self.op, self.crawl, queue, uri.lane, position)
         key = keys.seen_key(self.crawl.number, queue.partition, uri.fingerprint)
         found = self.op.tx.get(Family.SEEN, key)
         seen = SeenRow(b"") if found is None else decode(SeenRow, found)
@@ -208,8 +209,8 @@ class Verification:
             self.row.done += 1
             if key[4] == IndexSet.FUTURE:
                 self.row.counts["future"] += 1
-            if key[4] == IndexSet.LANE and not key.endswith(keys.LAST_POSITION):
-                self._lane(key[5:21], key[21:29], key[29:])
+            if key[4] in _LANES:
+                self._lane(key)
             if key[4] in _QUEUE_SETS:
                 queue = self.op.queue(self.crawl, key[-16:])
                 if queue is None or key not in expected_index(queue):
@@ -220,13 +221,20 @@ class Verification:
                         self.op.tx.delete(Family.INDEX, key)
         return read[-1][0][4:] + b"\0" if len(read) == ROWS_PER_SLICE else None
 
-    def _lane(self, queue_id: bytes, lane: bytes, position: bytes) -> None:
-        """Compare a URI of a lane with those of its queue."""
-        if self.op.tx.get(Family.PENDING, keys.pending_key(self.crawl.number, queue_id, position)) is None:
-            self._wrong(f"a lane of queue {queue_id.hex()} has URI {position.hex()}, which the queue lacks")
-            queue = self.op.queue(self.crawl, queue_id) if self.repair else None
-            if queue is not None:
-                lanes.leave(self.op, self.crawl, queue, lane, position)
+    def _lane(self, key: bytes) -> None:
+        """Compare a row of a lane, or of the order of lanes, with the URIs of its queue."""
+        if lanes.is_explained(self.op, self.crawl, key):
+            return
+        self._wrong(f"a lane of queue {key[5:21].hex()} has row {key[21:].hex()}, which the queue lacks")
+        if not self.repair:
+            return
+        queue = self.op.queue(self.crawl, key[5:21])
+        if queue is not None:
+            queue.passing = None
+        if queue is not None and key[4] == IndexSet.LANE:
+            lanes.leave(self.op, self.crawl, queue, key[21:29], key[29:])
+        else:
+            self.op.tx.delete(Family.INDEX, key)
 
     # The seen-set.
 
