@@ -1938,7 +1938,8 @@ class FetchSpec(_message.Message):
 
         If several match a URI, the one with the longest prefix counts. A page that
         answers 401 is requested once more with the credential, in the same fetch.
-        Everybody who may read the crawl's settings sees the credentials in them.
+        Without a list of callers, everybody who may read the crawl's settings sees
+        the passwords in them.
 
         Default: empty. At most 100 credentials.
         """
