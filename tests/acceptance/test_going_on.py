@@ -129,7 +129,7 @@ def test_one_with_nothing_left_says_what_can_be_done(story: Story) -> None:
 
 def test_a_recrawl_asks_with_validators_and_counts_what_has_not_changed(story: Story) -> None:
     assert story.codes["recrawled"] == 0
-    assert f"Fetching again: {PAGES + 1} pages." in story.said["recrawled"]
+    assert f"Will fetch {PAGES + 1} pages again; the limit leaves room for" in story.said["recrawled"]
     assert story.site.answered[304] == PAGES
     assert f"304: {PAGES}" in story.report("recrawled")
 

@@ -35,6 +35,7 @@ MOST = 2.0
 
 ROUNDS = 7
 IDLE_CRAWLS = 200
+FEW_CRAWLS, MANY_CRAWLS, PAGES_OF_A_CRAWL = 100, 5_000, 15
 GROUP_HOSTS, GROUP_SLOTS = 10_000, 4
 POPS = 100_000
 FEW_URIS, MANY_URIS, SMALL_HOSTS = 2_000, 80_000, 2
@@ -46,11 +47,13 @@ ANSWER_S = 600.0
 
 
 def crowds(folder: Path) -> Iterator[Figure]:
-    """Idle crawls, a large group of hosts, a queue after many pops, a large host that rests in a shared
-    queue, and many readers of events."""
+    """Idle and due crawls, a large group of hosts, a queue after many pops, a large host that rests in a
+    shared queue, and many readers of events."""
     yield _idle_crawls(folder)
+    yield _due_crawls(folder)
     yield _host_group(folder)
-    yield _popped_queue(folder)
+    for leases in (1, 4):
+        yield _popped_queue(folder, leases)
     for assignment in ("registered-domain", "buckets"):
         yield _resting_host(folder, assignment)
     yield _readers(folder)
@@ -114,7 +117,38 @@ def _busy_crawl(data: Path, idle: int) -> Iterator[Case]:
         yield Case(fetch_together([Fetcher(load, 1)], 150), server.cpu_s)
 
 
-# A group of hosts: the core over a store on disk.
+# Crawls that all have something to give: the core over a store on disk.
+
+
+def _due_crawls(folder: Path) -> Figure:
+    with ExitStack() as opened:
+        cases = []
+        for crawls in (FEW_CRAWLS, MANY_CRAWLS):
+            core = opened.enter_context(_store_of(folder / f"due-{crawls}"))
+            for number in range(crawls):
+                host = f"{number}.example"
+                core.create(host, replace(_settings([host]), robots=RobotsSettings(policy="ignore")))
+                core.launch(host, *(f"https://{host}/{page}" for page in range(PAGES_OF_A_CRAWL)))
+            cases.append(Case(_AnyCrawl(core).work, time.process_time))
+        few, many = cases
+        return _compared(f"Next of any crawl and Finished, {MANY_CRAWLS} crawls that are due", few, many)
+
+
+class _AnyCrawl:
+    """A lease of any crawl, one after the other."""
+
+    def __init__(self, core: Shell) -> None:
+        self._core = core
+
+    def work(self, count: int = 100) -> int:
+        """So many leases and reports."""
+        for _ in range(count):
+            (grant,) = self._core.grants(most=1)
+            _report(self._core, grant)
+        return count
+
+
+# A group of hosts: likewise.
 
 
 def _host_group(folder: Path) -> Figure:
@@ -155,17 +189,26 @@ class _Slots:
 # A queue that much has been popped from: likewise.
 
 
-def _popped_queue(folder: Path) -> Figure:
+def _popped_queue(folder: Path, leases: int) -> Figure:
+    settings = _settings(["www.example"])
+    settings = replace(
+        settings,
+        queues=replace(settings.queues, max_leases_per_queue=leases),
+        politeness=replace(settings.politeness, max_parallel=leases),
+    )
     with ExitStack() as opened:
-        fresh = opened.enter_context(_core(folder / "fresh", _settings(["www.example"])))
-        popped = opened.enter_context(_core(folder / "popped", _settings(["www.example"])))
+        fresh = opened.enter_context(_core(folder / f"fresh-{leases}", settings))
+        popped = opened.enter_context(_core(folder / f"popped-{leases}", settings))
         for core, pops in ((fresh, 0), (popped, POPS)):
             for start in range(0, pops + 10_000, 1_000):
                 core.schedule("bench", *(f"https://www.example/{start + n}" for n in range(1_000)))
             for _ in range(pops):
                 _report(core, *core.grants("bench", 1))
+        for core in (fresh, popped):
+            if leases > 1:
+                core.grants("bench", leases - 1)  # they stay out
         return _compared(
-            f"Next and Finished, with more urgent URIs between, after {POPS} pops",
+            f"Next and Finished, urgent URIs between, after {POPS} pops, {leases - 1} others out",
             Case(_Mixed(fresh).work, time.process_time),
             Case(_Mixed(popped).work, time.process_time),
         )
@@ -241,14 +284,20 @@ class _Seconds:
 @contextmanager
 def _core(path: Path, settings: CrawlSettings, robots: bool = True) -> Iterator[Shell]:
     """A core with a crawl that runs, and its seed fetched, with its robots.txt if it heeds that."""
-    store = RocksStore(path)
-    try:
-        core = Shell(store)
+    with _store_of(path) as core:
         core.create("bench", settings)
         core.launch("bench", f"https://{settings.scope.hosts[0]}/")
         for _ in range(1 + robots):
             _report(core, *core.grants("bench", 1))
         yield core
+
+
+@contextmanager
+def _store_of(path: Path) -> Iterator[Shell]:
+    """A core over a new store on disk."""
+    store = RocksStore(path)
+    try:
+        yield Shell(store)
     finally:
         store.close()
 

@@ -254,7 +254,10 @@ def test_what_the_options_of_the_spec_do(crawl: Callable[..., Run], site: SmallS
         *("--seeds-file", "seeds.txt", "--skip-bad-seeds"),
     ).end()
     assert (code, stderr) == (0, "")
-    assert "Skipped: 'htp://127.0.0.1/' is not a URL; did you mean http://127.0.0.1/?" in stdout
+    assert (
+        "Skipped: seeds.txt, line 4: 'htp://127.0.0.1/' is not a URL; did you mean http://127.0.0.1/?"
+        in stdout
+    )
     excluded = {path for path in ALL_PATHS if path.startswith("/page/1")}
     assert {path for path in site.asked if site.asked[path]} == ALL_PATHS - excluded | {
         "/robots.txt",
