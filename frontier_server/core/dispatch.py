@@ -262,13 +262,13 @@ class Dispatcher:
                 crawl.ready.put(queue)
             if wait is not None and wait.until_ms:
                 crawl.ready.nap(queue, wait.until_ms)
-            if wait is not None and wait.busy is not None:
-                _wait_for(crawl, queue, wait.busy, awaited)
+            for busy in () if wait is None else wait.busy:
+                _wait_for(crawl, queue, busy, awaited)
         elif wait is not None:
             if wait.until_ms:
                 op.move(crawl, queue, QueueEvent.RESTED, wait.until_ms, wait.reason)
-            if wait.busy is not None:  # it may also be snoozed for its other hosts
-                _wait_for(crawl, queue, wait.busy, awaited)
+            for busy in wait.busy:  # it may also be snoozed for its other hosts
+                _wait_for(crawl, queue, busy, awaited)
         elif passing is None:
             crawl.ready.put(queue)
         return None if passing is None else Turn(shard, op, crawl, queue, passing)

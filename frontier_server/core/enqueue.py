@@ -153,7 +153,7 @@ def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     """Give a queue whose hosts all wait a turn: the new URI may be of another host."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
-    elif queue.line is not None:
+    elif queue.lines:
         crawl.ready.let_in(queue)
         op.look_at(crawl)
 

@@ -150,7 +150,7 @@ class Hosts:
         for host in self._hosts.values():
             host.sleepers.pop(crawl.number, None)
             for queue in host.lines.pop(crawl.number, ()):
-                if queue.line is host:
+                if host in queue.lines:
                     crawl.ready.let_in(queue)
         crawl.lines.clear()
         for queue in crawl.queues.values():
@@ -196,7 +196,7 @@ class Hosts:
 
 def _is_awaited(host: Host) -> bool:
     """Whether a host has requests in flight, or a queue waits for it."""
-    in_line = any(queue.line is host for line in host.lines.values() for queue in line)
+    in_line = any(host in queue.lines for line in host.lines.values() for queue in line)
     asleep = any(queue.state is QueueState.SNOOZED for queue in host.sleepers.values())
     return bool(host.in_flight) or in_line or asleep
 

@@ -3,10 +3,11 @@
 Each crawl has its own line at each host or group, first come first served. A line opens when
 there may be room (a request has ended, or the rest is over). The dispatcher takes one queue at
 a time from open lines, and closes a line if its first queue must wait again. Thus one free
-place costs one turn, however many queues wait for it.
+place costs one turn, however many queues wait for it. A queue that several hosts share may be in several
+lines; it leaves them all for its turn.
 """
 
-from collections import deque
+from collections import OrderedDict
 from heapq import heappop, heappush
 
 from .queue import QueueState, WorkQueue
@@ -20,7 +21,7 @@ class Awaited:
     def __init__(self, name: str) -> None:
         self.name = name
         self.ended = 0  # when a request of it ended last, in the order of all ends
-        self.lines: dict[int, deque[WorkQueue]] = {}  # crawl → its queues in line
+        self.lines: dict[int, OrderedDict[WorkQueue, None]] = {}  # crawl → its queues in line
         self.sleepers: dict[int, WorkQueue] = {}  # crawl → the last queue snoozed until it has rested
 
     def has_line(self, crawl: int) -> bool:
@@ -47,14 +48,13 @@ class Lines:
 
     def join(self, awaited: Awaited, queue: WorkQueue, first: bool = False) -> None:
         """Put a queue last in line, or first again. One that is in line already keeps its place."""
-        if queue.line is awaited:
+        if awaited in queue.lines:
             return
-        line = awaited.lines.setdefault(self._crawl, deque())
-        queue.line = awaited
+        line = awaited.lines.setdefault(self._crawl, OrderedDict())
+        queue.lines = (*queue.lines, awaited)
+        line[queue] = None
         if first:
-            line.appendleft(queue)
-        else:
-            line.append(queue)
+            line.move_to_end(queue, last=False)
 
     def take(self) -> tuple[WorkQueue, Awaited] | None:
         """Take the first queue from an open line. Returns the queue and the host or group."""
@@ -62,9 +62,9 @@ class Lines:
             awaited = next(iter(self._open.values()))
             line = awaited.lines.get(self._crawl)
             while line:
-                queue = line.popleft()
-                if queue.line is awaited:  # else it has left this line
-                    queue.line = None
+                queue, _ = line.popitem(last=False)
+                if awaited in queue.lines:  # else it has left this line
+                    queue.lines = ()
                     return queue, awaited
             awaited.lines.pop(self._crawl, None)
             del self._open[awaited.name]

@@ -125,7 +125,7 @@ class Operation:
             crawl.active_counts[before] -= 1
         else:
             self._leave(crawl, queue)
-        queue.state, queue.line = state, None
+        queue.state, queue.lines = state, ()
         if state is not QueueState.READY and state is not QueueState.BUSY:
             crawl.ready.leave(queue)
         queue.wake_ms, queue.rest_reason = wake_ms, reason

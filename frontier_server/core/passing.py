@@ -19,13 +19,18 @@ from .records import PendingUri
 
 MAX_HELD = 10_000  # waiting authorities; with so many, the whole queue waits
 
+MAX_LINES = 100  # that a queue waits in at once
+
 
 class Wait(NamedTuple):
-    """The wait of an authority: until a time, or for a busy host, group or robots.txt."""
+    """The wait of an authority: until a time, or for a busy host, group or robots.txt.
+
+    The wait of a queue is for the first of all these.
+    """
 
     until_ms: int  # 0 if only `busy` counts
     reason: str = ""
-    busy: Awaited | None = None
+    busy: tuple[Awaited, ...] = ()
 
 
 def choose(
@@ -73,14 +78,15 @@ def choose(
             if not passing.held:
                 queue.passing = None
             return head, None, looked
-        if wait.busy is None:
-            passing.hold(lane, Held(wait.until_ms, wait.reason, position))
+        if wait.busy:
+            passing.hold(lane, Held(0, wait.reason, position, wait.busy[0].name), wait.busy[0].ended)
         else:
-            passing.hold(lane, Held(0, wait.reason, position, wait.busy.name), wait.busy.ended)
+            passing.hold(lane, Held(wait.until_ms, wait.reason, position))
     else:
         if looked == most:
             return None, None, looked
-    wake, busy = passing.next_wake, known_as(passing.busy)
+    wake = passing.next_wake
+    busy = tuple([each for name in passing.busy(MAX_LINES) if (each := known_as(name)) is not None])
     return None, Wait(0, "", busy) if wake is None else Wait(wake.until_ms, wake.reason, busy), looked
 
 

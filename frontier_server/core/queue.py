@@ -194,16 +194,18 @@ class Passing:
             if held is not None and held.until_ms <= now_ms and held.busy not in self._busy:
                 self.let_go(lane, held.position)
 
-    @property
-    def busy(self) -> str:
-        """The host, group or robots.txt that lanes have waited for longest; empty if there is none."""
+    def busy(self, most: int) -> list[str]:
+        """The hosts, groups and robots.txt files that lanes have waited for longest, `most` at most."""
+        found: list[str] = []
         for name, (_, lanes) in list(self._busy.items()):
-            for lane in lanes:
-                held = self.held.get(lane)
-                if held is not None and held.busy == name:
-                    return name
-            del self._busy[name]
-        return ""
+            if len(found) == most:
+                break
+            waiting = [lane for lane in lanes if lane in self.held and self.held[lane].busy == name]
+            if waiting:
+                found.append(name)
+            else:
+                del self._busy[name]
+        return found
 
     @property
     def first(self) -> tuple[bytes, bytes] | None:
@@ -301,7 +303,7 @@ class WorkQueue:
         "interval_ms",
         "lasts",
         "leases_out",
-        "line",
+        "lines",
         "nap_ms",
         "out",
         "passing",
@@ -328,7 +330,7 @@ class WorkQueue:
         self.free_from = b""  # while URIs are out: no other URI stands before it
         self.nap_ms = 0  # when it was last to be offered again while BUSY
         self.ahead = Ahead()
-        self.line: object = None  # the host or group whose line it is in, while READY or BUSY
+        self.lines: tuple[object, ...] = ()  # the hosts and groups whose lines it is in
         # Level → the ordinal of its first URI, None if it is empty. Other levels are unknown.
         self.firsts: dict[int, int | None] = {}
         self.lasts: dict[int, int] = {}  # level → no URI of it has a higher ordinal; likewise

@@ -91,7 +91,7 @@ class ReadyQueues:
 
     def let_in(self, queue: WorkQueue) -> None:
         """Put a queue that was in line for a host among those whose turn may come."""
-        queue.line = None
+        queue.lines = ()
         self.put(queue)
 
     def clear(self) -> None:

@@ -84,8 +84,8 @@ class Turn:
         URIs of other authorities pass a head that waits.
         """
         busy = host_busy(self)
-        if busy is not None:
-            return Wait(0, busy=busy.host)
+        if busy is not None and busy.host is not None:
+            return Wait(0, busy=(busy.host,))
         uri, hosts = self.head.uri, self.shard.hosts
         rest = rest_of(self.queue, self.host, self.groups)
         longest = Wait(rest.until_ms, rest.reason)
@@ -101,7 +101,7 @@ class Turn:
         if robots.obstacle is Obstacle.ROBOTS_RESTS:
             return Wait(robots.until_ms, robots.reason)
         if robots.obstacle is Obstacle.AWAITS_ROBOTS and self.awaits_robots:
-            return Wait(0, busy=hosts.robots_of(self.crawl, uri.scheme, uri.authority))
+            return Wait(0, busy=(hosts.robots_of(self.crawl, uri.scheme, uri.authority),))
         return None
 
 

@@ -193,9 +193,9 @@ class Recount:
             for host in hosts
             for line in host.lines.values()
             for queue in line
-            if queue.line is host
+            if host in queue.lines
         }
-        at_hosts = Counter(queue for queue, _ in in_line)
+        at_hosts = Counter({queue for queue, _ in in_line})  # one may be in the lines of several
         states: Counter[QueueState] = Counter()
         for queue in crawl.queues.values():
             states[queue.state] += 1

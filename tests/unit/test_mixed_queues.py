@@ -70,6 +70,22 @@ def test_a_host_that_another_crawls_queue_has_out_is_not_leased_again() -> None:
     assert [grant.uri for grant in shell.grants("wide")] == [f"{B}/1"]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_queue_whose_hosts_are_all_busy_goes_on_with_the_first_that_is_not(first: int) -> None:
+    """It waited for the one that it had looked at first, however long that took."""
+    shell = Shell()
+    for name, site in (("a", A), ("b", B)):
+        shell.create(name, settings(QueueSettings()))
+        shell.launch(name, f"{site}/1")
+        fetch(shell, *shell.grants(name))
+    out = [shell.grants(name)[0] for name in ("a", "b")]
+    shell.create("wide", settings(WIDE))
+    shell.launch("wide", f"{A}/2", f"{B}/2")
+    assert shell.grants("wide") == []
+    fetch(shell, out.pop(first))
+    assert [grant.uri for grant in shell.grants("wide")] == [f"{(A, B)[first]}/2"]
+
+
 def test_a_host_that_rests_is_not_leased_from_a_queue_that_another_host_began() -> None:
     shell = Shell()
     shell.create("wide", settings(WIDE))

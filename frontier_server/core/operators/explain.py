@@ -107,7 +107,7 @@ class Explanations:
         turn = Turn(self._shard, op, crawl, queue, first_of(op, crawl, self._shard.codec, queue))
         # If several hosts share a queue, other URIs pass its head until all hosts wait.
         passes = (
-            shares(queue, turn.head.settings) and queue.state is not QueueState.SNOOZED and queue.line is None
+            shares(queue, turn.head.settings) and queue.state is not QueueState.SNOOZED and not queue.lines
         )
         if not passes:
             found = [self._told(turn, each) for rule in HOST_RULES if (each := rule(turn)) is not None]

@@ -142,7 +142,7 @@ def _wait(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> tupl
                 return row.far_ms or queue.wake_ms, queue.rest_reason or rest.reason
             busy = full(host, crawl.settings.politeness.max_parallel, groups)
             if busy is None:
-                return (rest.until_ms, rest.reason) if queue.line is rest.host else (0, "")
+                return (rest.until_ms, rest.reason) if rest.host in queue.lines else (0, "")
             named = [group.message for group in groups if group.host is busy]
             message = (
                 f"{named[0]}: busy with other queues" if named else "its host is busy with another queue"
