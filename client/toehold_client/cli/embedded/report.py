@@ -139,6 +139,8 @@ def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
     pages, seconds = report["pages"], report["duration_seconds"]
     rate = f", {pages / seconds:.1f} pages/s" if seconds > 0 else ""
     yield "crawl", state_text(report["state"], report["exit_status"], report["queued"])
+    if report["queued"] and report["state"] != "FINISHED":  # else the line above says so
+        yield "still queued", count_text(report["queued"])
     if report["failure"]:
         yield "failed", report["failure"]
     if report["limit"]:
