@@ -28,7 +28,7 @@ class PlainCodec:
             directive,
             precedence,
             seed,
-            refetch_before_ms,
+            None if refetch_before_ms is None else int(refetch_before_ms),
             annotations,
             cost=cost,
             not_before_ms=not_before_ms,
@@ -40,7 +40,7 @@ class PlainCodec:
     def refetched(self, offered: Candidate, before_ms: int) -> Candidate:
         """A candidate that is fetched again if its URI was last fetched before a time."""
         fields = msgspec.msgpack.decode(offered.record)
-        fields[11] = max(before_ms, offered.refetch_before_ms or 0)
+        fields[11] = str(max(before_ms, offered.refetch_before_ms or 0))
         return self.decode(msgspec.msgpack.encode(fields))
 
     def seed(self, uri: str) -> Candidate:
@@ -67,7 +67,8 @@ def candidate(
     """A candidate with its record."""
     urgency = int(directive), precedence
     fields = (uri, via, path, *urgency, seed, annotations, cost, not_before_ms, source, queue_key)
-    again = refetch_before_ms, redirects
+    # In words: a time of the contract may have more than 64 bits of milliseconds.
+    again = None if refetch_before_ms is None else str(refetch_before_ms), redirects
     return PlainCodec().decode(msgspec.msgpack.encode((*fields, *again)))
 
 
