@@ -440,14 +440,13 @@ def test_a_long_poll_ends_with_the_right_to_it(guarded: Guarded) -> None:
 
     def poll() -> None:
         try:
-            poller.next("mine", wait_s=30, node="poller")
+            poller.next("polled", wait_s=30, node="poller")
         except grpc.RpcError as error:
             failures.append(Refusal.of(error))
 
-    guarded.of["operate"].seed("mine", URI)
-    guarded.of["operate"].launch_seeded("mine")
+    guarded.of["operate"].launch("polled", "http://polled.example/")
     eventually(lambda: "TOKEN_UNKNOWN" not in str(outcome(poller, "Next")), "the caller")
-    eventually(lambda: not poller.next("mine", node="poller").leases, "nothing left to fetch")
+    eventually(lambda: not poller.next("polled", node="poller").leases, "nothing left to fetch")
     waiting = threading.Thread(target=poll)
     waiting.start()
     installation.registry.set_caller("poller", {"roles": ["watch"]})
