@@ -19,7 +19,7 @@ from practice_web.practice import PracticeWeb
 
 TAKEN, HIDDEN = "\x1b[?1049h", "\x1b[?25l"
 GIVEN_BACK, SHOWN = "\x1b[?1049l", "\x1b[?25h"
-NOBODY = "no node has asked for leases since the server started"
+NOBODY = "No node has asked for leases since the server started"
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_a_page_sees_a_crawl_change_and_hears_who_changed_it(
         server.stubs.ask("AddSeedBatch", crawl, uris=[seed_of(crawl)])
         server.stubs.ask("LaunchCrawl", crawl)
         look = first(events, lambda look: look["state"] == "RUNNING")
-        assert look["verdict"]["text"].startswith("Starting: no node has asked for leases")
+        assert look["verdict"]["text"].startswith("Starting: No node has asked for leases")
         script = {"toehold-operator": "unheard"}
         answer = page.http.post(
             "/v1/FrontierService/RequestState",
