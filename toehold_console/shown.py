@@ -140,7 +140,7 @@ def statuses(seen: Look) -> list[dict[str, Any]]:
 
 
 def course(points: Sequence[Point]) -> dict[str, Any]:
-    """The points of a chart: seconds since the launch, pages a second, and the counts."""
+    """The points of a chart: seconds since the launch, pages a second, failures and waiting URIs so far."""
     start_s = points[0].at_s if points else 0.0
     return {
         "start": start_s,

@@ -63,7 +63,7 @@ def test_a_page_sees_a_crawl_change_and_hears_who_changed_it(
         actions = [each["action"] for each in known.content if each["kind"] == "operator_acted"]
         assert actions == ["create", "add-seeds", "launch", "pause"]
         course = next(event for event in events if event.kind == "course").content
-        assert len({len(course[line]) for line in ("at", "succeeded", "failed", "queued")}) == 1
+        assert len({len(course[line]) for line in ("at", "rate", "failed", "queued")}) == 1
 
 
 def test_a_setting_is_changed_as_a_spec_file_has_it(console: tuple[ServerProcess, ConsoleProcess]) -> None:

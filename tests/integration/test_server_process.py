@@ -163,7 +163,7 @@ def newer_format(data: Path) -> bytes:
     return encode(ServerRow(FORMAT + 1, b"s" * 16, version="9.8.7"))
 
 
-def newer_row(data: Path) -> bytes:
+def row_of_unknown_version(data: Path) -> bytes:
     """A server row whose very encoding is of a later version."""
     return b"\x02" + encode(ServerRow(FORMAT, b"s" * 16))[1:]
 
@@ -180,7 +180,7 @@ WAY_BACK = "Use that version or a later one, or put a checkpoint from before the
     ("row", "code", "told"),
     [
         (newer_format, DATA, f"got {FORMAT + 1}, which version 9.8.7 wrote. {WAY_BACK}"),
-        (newer_row, DATA, "a later version of Toehold wrote the store"),
+        (row_of_unknown_version, DAMAGED, "a ServerRow must have version"),
         (damaged_row, DAMAGED, "the store is damaged"),
     ],
 )
