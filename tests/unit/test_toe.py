@@ -232,7 +232,7 @@ def test_a_page_that_breaks_its_extraction_is_stored_and_reported_with_its_redir
     work.answer = lambda uri: page(uri, 302, b"http://h/1", redirect_target="http://h/2")
     done = work.on(lease("http://h/"))
     assert (done.report.fetch_status, done.stored_in, len(work.stored)) == (302, 3, 1)
-    assert list(done.report.annotations) == ["extractorFailed"] and not done.report.reason
+    assert (list(done.report.annotations), done.report.reason) == (["extractorFailed"], "/2")
     assert uris(done) == [("R", "http://h/2")]
     assert "ZeroDivisionError: by zero" in (tmp_path / RUNTIME_ERRORS).read_text()
 
