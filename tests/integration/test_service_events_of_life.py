@@ -231,7 +231,7 @@ def test_everything_that_an_operator_does_is_told_with_what_it_was_done_to(at: H
     stubs.finish(released(lease))
     assert [(acted.action, acted.detail) for acted in told(stubs, "operator_acted")] == [
         *(("create", ""), ("add-seeds", ""), ("launch", "")),
-        *(("update", "weight"), ("change-queue", "example,a,")),
+        *(("update", "weight = 2 (was 1)"), ("change-queue", "example,a,")),
         *(("put-override", "http://(example,a,"), ("delete-override", "http://(example,a,")),
         *(("note-uris", "http://a.example/noted"), ("forget-uris", A)),
         *(("import", ""), ("start-job", "verify"), ("add-seeds", "")),
