@@ -141,8 +141,8 @@ MUTATIONS = (
     Mutation(
         "Seeds are announced again past the seen-set (S3.17)",
         "jobs/seeding",
-        "robots, anew=True)",
-        "robots)",
+        "leases, anew=True)",
+        "leases)",
         ("jobs._check_changes",),
     ),
     Mutation(
@@ -176,8 +176,8 @@ MUTATIONS = (
     Mutation(
         "Documents never exceed their limit (2.19)",
         "crawl",
-        "self.counters.succeeded + self.pages_out >= most",
-        "self.counters.succeeded >= most",
+        "left is not None and self.pages_out >= left",
+        "left == 0",
         ("beyond the document limit",),
     ),
     Mutation(
@@ -207,8 +207,8 @@ MUTATIONS = (
     Mutation(
         "URIs that are still out fail at the bound of an end; a pause puts them back",
         "reports",
-        "if spent or why is Lapse.STOP:",
-        "if spent or why is Lapse.PAUSE:",
+        "ends = spent or why is Lapse.STOP",
+        "ends = spent or why is Lapse.PAUSE",
         ("missing", "came from nowhere"),
     ),
     Mutation(

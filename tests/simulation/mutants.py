@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     Mutation(
         "Crawls of another product token read a robots.txt for themselves",
-        "robotstxt/robots_table",
+        "uri/assign",
         "settings.fetch.product_token.lower())",
         '"toehold")',
         ("before its robots.txt is known", "though robots.txt forbids it"),
