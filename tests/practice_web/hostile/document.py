@@ -56,6 +56,8 @@ def _outcome(row: Nastiness) -> str:
     shown = ends if len(ends) <= _MOST_ENDS else [*ends[: _MOST_ENDS - 1], f"… {len(ends)} in all"]
     if row.notes:
         shown.append(" or ".join(f"`{note}`" for note in row.notes))
+    if row.times > 1:
+        shown.append(f"{'each ' if len(row.ends) > 1 else ''}{row.times} times")
     if row.more:
         shown.append(f"and up to {row.more} more")
     return ", ".join(shown)

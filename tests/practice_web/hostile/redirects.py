@@ -7,6 +7,8 @@ from practice_web.hostile.nastiness import LEAF, Nastiness, Visit, answers, head
 UNFETCHABLE = -7
 MAX_REDIRECTS = 10
 """Most redirects in a row that a crawl follows, by default."""
+TIMES_IN_LOOP = 2
+"""How often a URI comes in a chain of redirects, if the crawl keeps cookies."""
 
 
 def _nowhere(name: str, does: str, location: str) -> Nastiness:
@@ -41,7 +43,13 @@ REDIRECTS = (
     _nowhere("javascript", "a script", "javascript:alert(1)"),
     _nowhere("data", "a page inside the redirect", "data:text/html,<a href=/x>on</a>"),
     _nowhere("garbage", "text that is not a URI", "http://[::bad/"),
-    _nowhere("nothing", "an empty Location", ""),
+    Nastiness(
+        "to-nothing",
+        "redirects to an empty Location: to itself",
+        {"/": 302},
+        {"/": redirect("")},
+        times=TIMES_IN_LOOP,
+    ),
     _nowhere("long", "a URI of 50 KB", "/" + "x" * 50_000),
     _nowhere("port-0", "a port beyond all ports", "http://to-port-0.hostile.example:99999/"),
     _private("loopback", "the crawler's own machine", "127.0.0.1"),
@@ -65,12 +73,14 @@ REDIRECTS = (
         "redirects to itself forever",
         {"/": 302},
         {"/": redirect("/")},
+        times=TIMES_IN_LOOP,
     ),
     Nastiness(
         "loop-of-two",
         "redirects back and forth forever",
         {"/": 302, "/there": 302},
         {"/": redirect("/there"), "/there": redirect("/")},
+        times=TIMES_IN_LOOP,
     ),
     Nastiness(
         "chain-of-50",
