@@ -174,7 +174,7 @@ def test_in_a_pipe_it_tells_lines_until_the_crawl_has_finished(parts: Parts, pro
     parts.node("north")
     assert (piped.wait(), objects.wait()) == (0, 0)
     states = [line.split("  ")[1] for line in piped.said.splitlines()]
-    assert states[-1] == "FINISHED" and set(states[:-1]) <= {"PREPARING", "RUNNING", "EMPTY", "STOPPING"}
+    assert states[-1] == "Finished" and set(states[:-1]) <= {"PREPARING", "RUNNING", "EMPTY", "STOPPING"}
     assert all(line.isprintable() for line in piped.said.splitlines())
     assert '"state": "FINISHED"' in objects.said.splitlines()[-1]
 
