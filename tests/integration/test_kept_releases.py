@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from frontier_harness.calls import TIMEOUT_S
+from frontier_harness.calls import TIMEOUT_S, report
 from frontier_harness.process import ServerProcess
 from kept_releases.answers import Answers, answers, differences
 from kept_releases.history import IMPORTED, end
@@ -102,3 +103,38 @@ def test_its_crawls_go_on_to_their_ends(opened: Opened) -> None:
         waited = {each["candidate"]["uri"] for each in told if "dueTime" not in each}
         assert waited <= fetched, name
         assert not stubs.statistics(name).queued_count, name
+
+
+def test_a_store_of_an_earlier_release_is_crawled_on_checkpointed_and_opened_again(
+    release: Path, tmp_path: Path
+) -> None:
+    """The version that opened it marks it as its own, and lays rows of its own beside the old ones."""
+    data, again = unpack(release, tmp_path), tmp_path / "again"
+    told = json.loads((release / MANIFEST).read_text())
+    with ServerProcess(data) as server:
+        stubs = server.stubs
+        for job in stubs.ask("ListJobs", "importing").jobs:
+            stubs.ended("importing", job.job)
+        for name in ("importing", "running"):
+            leases = stubs.next(name, session="another", wait_s=TIMEOUT_S).leases
+            stubs.finish(*map(report, leases), session="another")
+            stubs.schedule(name, *(f"http://{name}.example/since/{number}" for number in range(50)))
+        known = {name: answers(stubs, name) for name in told}
+        kept = stubs.admin.CreateCheckpoint(admin_pb2.CreateCheckpointRequest(), timeout=TIMEOUT_S)
+        assert server.stop()[0] == 0
+    again.mkdir()
+    shutil.copytree(kept.checkpoint.path, again / "store")
+    for opened in (data, again):
+        with ServerProcess(opened) as server:
+            found = {name: answers(server.stubs, name) for name in told}
+            assert list(differences(known, found)) == []
+            for name in told.keys() - {"held", "torn-down"}:
+                assert list(server.stubs.job(name, verify={}).findings) == [], name
+            crawls = told.keys() - {"ended", "torn-down", "not-launched"}
+            for name, fetched in end(server.stubs, crawls).items():
+                waited = {
+                    each["candidate"]["uri"] for each in known[name]["ExportUris"] if "dueTime" not in each
+                }
+                assert waited <= fetched, name
+            assert server.stop()[0] == 0
+            assert "error" not in server.errors.read_text()

@@ -33,6 +33,8 @@ _PASSING = {
     "congestionRatio",
     "wakeTime",
     "expireTime",
+    # It is of the queues that have changed since the server started.
+    "deepestQueueCount",
     # They are for people.
     "message",
     "outcome",
