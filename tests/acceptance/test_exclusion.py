@@ -30,7 +30,7 @@ def site() -> Iterator[Site]:
     served.close()
 
 
-def test_urls_that_wait_when_they_are_excluded_are_not_fetched(
+def test_an_exclusion_keeps_waiting_urls_from_being_fetched(
     site: Site, programs: Programs, tmp_path: Path
 ) -> None:
     frontier = programs.frontier(tmp_path / "data")

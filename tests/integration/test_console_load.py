@@ -276,7 +276,7 @@ def test_what_is_no_request_and_a_look_at_the_head_of_a_stream_leave_nothing_beh
     assert "Invalid HTTP request" not in lone.errors.read_text()
 
 
-def test_half_sent_heads_keep_nobody_out(lone: ConsoleProcess) -> None:
+def test_half_sent_request_heads_keep_no_other_client_out(lone: ConsoleProcess) -> None:
     port = int(lone.url.rpartition(":")[2].rstrip("/"))
     with ExitStack() as stack:
         for _ in range(900):  # more than the console has connections

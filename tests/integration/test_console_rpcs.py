@@ -173,7 +173,7 @@ def test_a_request_that_is_none_is_refused_with_a_sentence(
 
 
 @pytest.mark.parametrize("value", ['""', '"\\","', "1", "{}", "[]", '{"a":"b"}'])
-def test_a_body_of_too_many_values_is_refused_unread(served: Served, value: str) -> None:
+def test_a_body_with_too_many_values_is_refused_before_it_is_parsed(served: Served, value: str) -> None:
     body = f'{{"crawl": "x", "uris": [{",".join([value] * (MAX_VALUES + 1))}]}}'.ljust(LARGE_BYTES)
     response = served.post("FrontierAdminService/AddSeedBatch", body)
     assert response.status_code == 400
@@ -181,13 +181,13 @@ def test_a_body_of_too_many_values_is_refused_unread(served: Served, value: str)
 
 
 @pytest.mark.parametrize("start", ['"', '{"crawl": "', '{"crawl": "x", "uris": ["\\"'])
-def test_a_text_of_commas_that_does_not_end_is_refused(served: Served, start: str) -> None:
+def test_an_unterminated_string_of_commas_is_refused(served: Served, start: str) -> None:
     response = served.post("FrontierAdminService/AddSeedBatch", start + "," * 3 * MAX_VALUES)
     assert response.status_code == 400
     assert "must have at most" not in response.json()["error"]["message"]
 
 
-def test_commas_in_texts_are_no_values(served: Served) -> None:
+def test_commas_within_strings_do_not_count_as_values(served: Served) -> None:
     served.frontier.will("AddSeedBatch", AddSeedBatchResponse())
     body = json.dumps({"crawl": "x", "uris": ["http://a.example/?" + '",\\' * 100_000]})
     assert served.post("FrontierAdminService/AddSeedBatch", body).status_code == 200

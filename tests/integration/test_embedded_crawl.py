@@ -38,7 +38,7 @@ from toehold_client.client import FrontierClient
 site, crawl = embedded.site, embedded.crawl  # fixtures
 
 
-def test_its_node_is_of_the_kind_of_fetchers_that_its_spec_is_for(
+def test_the_node_of_toehold_crawl_offers_the_fetcher_kind_of_its_spec(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     (tmp_path / "spec.toml").write_text('fetcher = "browser"\n')

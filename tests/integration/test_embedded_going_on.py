@@ -148,7 +148,7 @@ def test_a_recrawl_asks_for_each_page_once_more_and_gets_those_that_have_changed
     assert {site.asked[path] for path in ALL_PATHS} == {3}
 
 
-def test_a_limit_counts_each_recrawl_and_known_pages_go_before_new_ones(
+def test_a_limit_counts_each_recrawl_by_itself_and_known_pages_go_first(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     """Month after month, also when the first crawl left URLs, and a recrawl was cut by its limit."""

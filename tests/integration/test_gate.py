@@ -312,7 +312,7 @@ DOORS: Mapping[str, Callable[[Stubs, crawl_pb2.FetchSpec], object]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_hidden_password_goes_to_no_other_proxy_or_site(guarded: Guarded, door: str) -> None:
+def test_a_hidden_password_cannot_be_moved_to_another_proxy_or_site(guarded: Guarded, door: str) -> None:
     operate, admin = guarded.of["operate"], guarded.of["admin"]
     if door == "reopen":
         admin.create("ended", admin.describe(CRAWL).spec)
@@ -338,7 +338,7 @@ def test_a_hidden_password_goes_to_no_other_proxy_or_site(guarded: Guarded, door
     assert before == after
 
 
-def test_a_name_without_a_password_is_a_token_that_is_hidden(guarded: Guarded) -> None:
+def test_a_proxy_name_without_a_password_is_hidden_as_a_token(guarded: Guarded) -> None:
     operate, admin = guarded.of["operate"], guarded.of["admin"]
     kept = crawl_pb2.FetchSpec(proxy=f"http://{SECRET[:4]}:@192.0.2.1:3128")
     kept.credentials.add(surt_prefix=URI, user=SECRET)

@@ -20,7 +20,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_data_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_new_data_directory_is_open_to_its_owner_alone(tmp_path: Path) -> None:
     data = tmp_path / "above" / "data"
     before = os.umask(0)
     try:
@@ -33,7 +33,7 @@ def test_the_data_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777, 0o751, 0o704])
-def test_in_a_directory_that_is_open_to_others_nothing_is_and_the_log_warns(
+def test_a_server_in_a_directory_open_to_others_warns_and_closes_all_files_to_them(
     tmp_path: Path, mode: int
 ) -> None:
     data = tmp_path / "data"
@@ -50,7 +50,9 @@ def test_in_a_directory_that_is_open_to_others_nothing_is_and_the_log_warns(
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o2770])
-def test_a_directory_that_is_closed_to_others_is_no_matter(tmp_path: Path, mode: int) -> None:
+def test_a_server_accepts_a_directory_that_is_closed_to_others_without_a_warning(
+    tmp_path: Path, mode: int
+) -> None:
     """As systemd makes it (StateDirectoryMode), or Kubernetes (fsGroup)."""
     data = tmp_path / "data"
     data.mkdir()
@@ -60,7 +62,7 @@ def test_a_directory_that_is_closed_to_others_is_no_matter(tmp_path: Path, mode:
     assert mode_of(data) == mode
 
 
-def test_the_log_warns_of_files_with_secrets_that_others_may_read(tmp_path: Path) -> None:
+def test_the_log_warns_of_keys_and_callers_files_that_others_may_read(tmp_path: Path) -> None:
     installation = Installation(tmp_path)
     _, key = installation.cert("frontier", "localhost")
     installation.caller("alice", "admin")
@@ -73,7 +75,7 @@ def test_the_log_warns_of_files_with_secrets_that_others_may_read(tmp_path: Path
             assert (f'"path": "{file}"' in told) is is_told
 
 
-def test_what_a_crawl_was_asked_to_be_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_crawl_file_of_a_crawl_directory_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     """Its spec may have passwords. The file of a former version is replaced, too."""
     store(tmp_path, Asked("crawl", CrawlSpec(), ()))
     (tmp_path / "crawl.json").chmod(0o644)

@@ -21,7 +21,7 @@ def spec(tmp_path: Path, text: str) -> tuple[str, ...]:
     return "--spec", "spec.toml"
 
 
-def test_all_pages_of_a_site_are_fetched_that_redirects_to_its_www(
+def test_crawl_fetches_all_pages_of_a_site_that_redirects_to_its_www_host(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     site.redirects = {site.url(BARE, f"/{name}"): site.url(WWW, f"/{name}") for name in NAMES}
@@ -48,7 +48,7 @@ def test_a_page_that_redirects_to_itself_is_fetched_again_only_with_the_cookie_t
 
 
 @pytest.mark.parametrize("length", [2, 4])
-def test_a_round_fetches_what_its_seed_redirects_to(
+def test_a_round_of_reseeding_fetches_the_target_of_its_seed(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path, length: int
 ) -> None:
     chain = ["/", *(f"/hop/{number}" for number in range(1, length))]
@@ -60,7 +60,7 @@ def test_a_round_fetches_what_its_seed_redirects_to(
     assert {path: site.asked[path] for path in [*chain, "/page"]} == {**dict.fromkeys(chain, 3), "/page": 1}
 
 
-def test_a_recrawl_fetches_a_new_target_of_a_redirect_and_an_old_one_once(
+def test_a_recrawl_fetches_new_and_old_targets_of_redirects_once_each(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     """Also one that was not in the log as the target was another page then."""

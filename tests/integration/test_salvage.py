@@ -360,7 +360,7 @@ def test_rows_that_contradict_each_other_end_the_server_with_the_same_code(tmp_p
         pytest.param(lambda value: b"", id="nothing"),
     ],
 )
-def test_a_crawl_whose_rows_make_no_sense_locks_out_no_other_one(
+def test_salvage_opens_the_other_crawls_when_rows_of_one_cannot_be_decoded(
     tmp_path: Path, damaged: Callable[[bytes], bytes]
 ) -> None:
     data = tmp_path / "data"

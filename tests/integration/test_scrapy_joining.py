@@ -136,7 +136,7 @@ def created(server: ServerProcess, name: str, *, launched: bool, fetcher: str = 
     return crawl
 
 
-def test_a_crawl_that_nobody_has_fetched_for_becomes_the_spiders_own(
+def test_a_spider_sets_its_kind_on_a_crawl_that_nobody_has_fetched_for(
     server: ServerProcess, name: str
 ) -> None:
     crawl = created(server, name, launched=False)
@@ -144,7 +144,7 @@ def test_a_crawl_that_nobody_has_fetched_for_becomes_the_spiders_own(
     assert crawl.describe().spec.fetcher == "scrapy"
 
 
-def test_a_crawl_that_was_launched_for_any_fetcher_stays_so_and_the_spider_says_what_to_do(
+def test_a_spider_leaves_a_launched_crawl_open_to_any_fetcher_and_names_the_remedy(
     server: ServerProcess, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     crawl = created(server, name, launched=True)
@@ -157,7 +157,7 @@ def test_a_crawl_that_was_launched_for_any_fetcher_stays_so_and_the_spider_says_
 
 
 @pytest.mark.parametrize("launched", [False, True])
-def test_a_crawl_for_other_fetchers_cannot_be_joined(
+def test_a_spider_refuses_to_join_a_crawl_for_another_kind_of_fetcher(
     server: ServerProcess, name: str, launched: bool
 ) -> None:
     crawl = created(server, name, launched=launched, fetcher="own")
@@ -166,7 +166,7 @@ def test_a_crawl_for_other_fetchers_cannot_be_joined(
     assert crawl.describe().spec.fetcher == "own"
 
 
-def test_a_spider_whose_caller_may_change_nothing_joins_all_the_same(
+def test_a_spider_joins_although_its_caller_may_not_update_the_crawl(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     installation = Installation(tmp_path)

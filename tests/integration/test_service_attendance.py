@@ -111,7 +111,7 @@ def test_what_a_node_tells_of_itself_is_listed(at: Hosted) -> None:
         "a\x1b:1",
     ],
 )
-def test_an_address_of_a_node_that_is_no_host_and_port_is_refused(at: Hosted, address: str) -> None:
+def test_a_service_address_without_host_and_port_is_refused(at: Hosted, address: str) -> None:
     """Operators' clients connect there."""
     beat = frontier_pb2.HeartbeatRequest(node="n", session="1", service_address=address)
     call = partial(at.stubs.frontier.Heartbeat, beat, timeout=TIMEOUT_S)
@@ -121,7 +121,7 @@ def test_an_address_of_a_node_that_is_no_host_and_port_is_refused(at: Hosted, ad
 
 
 @pytest.mark.parametrize("address", ["north.example:7708", "[::1]:7708", "[fe80::1%eth0]:1", "rack_7-a:0"])
-def test_an_address_of_a_node_is_a_name_or_an_address_with_a_port(at: Hosted, address: str) -> None:
+def test_a_service_address_of_name_or_ip_address_with_port_is_accepted(at: Hosted, address: str) -> None:
     beat = frontier_pb2.HeartbeatRequest(node="n", session="1", service_address=address)
     at.stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
 

@@ -362,7 +362,7 @@ async def test_a_node_that_waits_for_some_queues_does_not_ask_without_rest_while
         assert await operations_while_waiting(served, monkeypatch, want) <= 12
 
 
-async def test_a_call_that_waits_for_crawls_of_other_kinds_waits_and_hears_of_one_for_it(
+async def test_next_waits_while_all_crawls_are_of_other_kinds_and_returns_a_lease_of_its_own_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:

@@ -119,7 +119,7 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Program]
 
 
 @pytest.mark.parametrize("said", strangers.KINDS.values(), ids=strangers.KINDS.keys())
-def test_more_silent_connections_than_descriptors_keep_nobody_out_for_long(
+def test_more_silent_connections_than_descriptors_are_closed_and_others_get_in(
     program: Program, said: bytes
 ) -> None:
     with ExitStack() as stack:
@@ -140,7 +140,9 @@ def test_more_silent_connections_than_descriptors_keep_nobody_out_for_long(
 
 
 @pytest.mark.parametrize("kind", ["resets", "pings", "settings", "windows"])
-def test_a_flood_of_frames_takes_little_memory_and_holds_up_nobody(program: Program, kind: str) -> None:
+def test_a_flood_of_frames_takes_little_memory_and_delays_no_other_client(
+    program: Program, kind: str
+) -> None:
     before = program.bytes
     with ThreadPoolExecutor(4) as threads:
         floods = [threads.submit(strangers.flood, program.address, WATCH, FLOOD_S, kind) for _ in range(4)]
@@ -150,7 +152,7 @@ def test_a_flood_of_frames_takes_little_memory_and_holds_up_nobody(program: Prog
     assert program.bytes - before < 128 * MIB
 
 
-def test_watches_of_the_health_beyond_the_most_are_refused_or_give_way(program: Program) -> None:
+def test_health_watches_beyond_the_bound_are_refused_or_end_the_oldest(program: Program) -> None:
     """By a connection with more than its share, and by more connections than have room together."""
     most, each = hasty_program.WATCHES, MAX_WATCHES_OF_CONNECTION
     with ExitStack() as stack:
@@ -178,7 +180,7 @@ def test_watches_of_the_health_beyond_the_most_are_refused_or_give_way(program: 
         assert others[-1].is_active() and program.asked() == "SERVING"
 
 
-def test_a_watcher_that_reads_nothing_does_not_keep_the_program_from_its_end(program: Program) -> None:
+def test_a_program_ends_although_a_health_watcher_reads_nothing(program: Program) -> None:
     said = strangers.SETTLED + frame(Kind.SETTINGS, 0, 0, setting(SettingCodes.INITIAL_WINDOW_SIZE, 0))
     said += strangers.unfinished_calls(WATCH, 1, framed(b"")).removeprefix(strangers.SETTLED)
     with strangers.connections(program.address, 1, said):
@@ -188,7 +190,7 @@ def test_a_watcher_that_reads_nothing_does_not_keep_the_program_from_its_end(pro
 
 
 @pytest.mark.parametrize(("path", "part"), [(CHECK, 0), (WATCH, 1_000), (REFLECTION, 0)])
-def test_requests_that_are_never_finished_hold_up_no_question(program: Program, path: str, part: int) -> None:
+def test_unfinished_requests_delay_no_health_check_of_others(program: Program, path: str, part: int) -> None:
     data = framed(bytes(8 * MIB))[: part + 5] if part else b""
     before = program.bytes
     with strangers.connections(program.address, 20, strangers.unfinished_calls(path, 30, data)):
@@ -196,7 +198,7 @@ def test_requests_that_are_never_finished_hold_up_no_question(program: Program, 
     assert program.bytes - before < 64 * MIB
 
 
-def test_a_place_with_several_addresses_shares_its_connections_among_them(tmp_path: Path) -> None:
+def test_the_addresses_of_one_host_name_share_the_bound_on_connections(tmp_path: Path) -> None:
     place = Address("localhost", 0)
     with (
         ServerProcess(

@@ -52,7 +52,9 @@ def forget_the_list(data: Path) -> None:
 
 
 @pytest.mark.parametrize("other_first", [False, True])
-def test_another_list_fetches_no_page_again_and_stops_no_server(tmp_path: Path, other_first: bool) -> None:
+def test_a_server_with_another_suffix_list_starts_and_fetches_no_page_again(
+    tmp_path: Path, other_first: bool
+) -> None:
     other = with_one_suffix_more(tmp_path)
     environments = ({}, other, {}) if not other_first else (other, {}, other)
     fetched: list[str] = []
@@ -72,7 +74,7 @@ def test_another_list_fetches_no_page_again_and_stops_no_server(tmp_path: Path, 
     assert sorted(fetched) == URIS
 
 
-def test_a_store_from_before_it_kept_a_list_keeps_the_one_of_its_first_start_since(tmp_path: Path) -> None:
+def test_a_store_of_format_2_keeps_the_suffix_list_of_its_first_start(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with ServerProcess(data) as server:
         server.stop()
@@ -88,7 +90,7 @@ def test_a_store_from_before_it_kept_a_list_keeps_the_one_of_its_first_start_sin
             store.close()
 
 
-def test_a_crawl_is_launched_from_no_checkpoint_that_places_uris_by_another_list(tmp_path: Path) -> None:
+def test_launch_from_a_checkpoint_with_another_suffix_list_is_refused(tmp_path: Path) -> None:
     kept = ""
     for folder, environment in (("one", with_one_suffix_more(tmp_path)), ("two", {})):
         with (
@@ -107,7 +109,7 @@ def test_a_crawl_is_launched_from_no_checkpoint_that_places_uris_by_another_list
                 client.launch_crawl("second", checkpoint=own.name, checkpoint_crawl="first")
 
 
-def test_a_store_that_lost_its_list_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_a_store_without_its_suffix_list_is_refused_with_the_remedy(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with ServerProcess(data) as server:
         server.stop()

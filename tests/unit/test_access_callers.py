@@ -134,7 +134,7 @@ def test_a_certificate_names_its_caller_until_it_expires_or_is_revoked(tmp_path:
         ("", timedelta(days=2), "CERTIFICATE_EXPIRED"),
     ],
 )
-def test_a_token_opens_no_connection_of_a_certificate_that_has_ended(
+def test_a_valid_token_does_not_admit_a_revoked_certificate(
     tmp_path: Path, of_bob: str, later: timedelta, reason: str
 ) -> None:
     """Somebody who has found both must not get in with both."""

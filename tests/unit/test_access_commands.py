@@ -134,13 +134,13 @@ def test_comments_in_the_file_stay_and_a_faulty_file_is_left_alone(shell: Shell)
     assert path.read_text() == "[callers"
 
 
-def test_a_new_file_is_for_its_owner_alone(shell: Shell) -> None:
+def test_a_new_callers_file_is_readable_by_its_owner_alone(shell: Shell) -> None:
     shell.done("callers", "set", "alice", "--role", "admin")
     assert stat.S_IMODE((shell.folder / "callers.toml").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o644, 0o400])
-def test_the_file_keeps_its_permissions(shell: Shell, mode: int) -> None:
+def test_a_changed_callers_file_keeps_its_permissions(shell: Shell, mode: int) -> None:
     """Or a server that runs as another user could not read it any more."""
     shell.done("callers", "set", "alice", "--role", "admin")
     path = shell.folder / "callers.toml"

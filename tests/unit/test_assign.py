@@ -272,7 +272,7 @@ def slot(where: Place) -> int:
     st.sampled_from(sorted(ASSIGNMENTS)),
     st.sampled_from([(), GROUPS, (GroupSettings("g", ("ex.com", "www.co.uk", "a.github.io")),)]),
 )
-def test_uris_that_belong_together_are_in_one_slot(
+def test_uris_with_a_host_queue_or_identity_in_common_share_a_slot(
     one: str,
     other: str,
     rules: list[str],
@@ -298,7 +298,7 @@ def test_uris_that_belong_together_are_in_one_slot(
 @pytest.mark.parametrize("path", ["/", "/a"])
 @pytest.mark.parametrize("rule", ["strip-www", "heritrix"])
 @pytest.mark.parametrize("host", ["www.example.com", "www.co.uk", "www.github.io", "www.com"])
-def test_a_home_page_is_in_the_slot_of_its_hosts_other_pages(host: str, rule: str, path: str) -> None:
+def test_a_home_page_shares_the_slot_of_the_other_pages_of_its_host(host: str, rule: str, path: str) -> None:
     settings = CrawlSettings(identity=IdentitySettings((rule,)))
     page = placed(f"https://{host}/page", settings)
     assert slot(placed(f"https://{host}{path}", settings)) == slot(page)

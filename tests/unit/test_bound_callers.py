@@ -92,7 +92,7 @@ def waits_ms(shell: Shell, crawl: str) -> int:
         (-2, b""),
     ],
 )
-def test_its_answer_of_a_robots_txt_counts_for_its_crawl_alone(
+def test_a_robots_txt_that_a_bound_caller_reports_decides_for_its_crawl_alone(
     status: int, body: bytes, restart: bool
 ) -> None:
     shell = frontier()
@@ -103,7 +103,7 @@ def test_its_answer_of_a_robots_txt_counts_for_its_crawl_alone(
     assert page(shell, "other").uri == f"{HOST}/other"
 
 
-def test_its_crawl_obeys_its_answer_and_links_to_it_are_judged_by_that() -> None:
+def test_the_crawl_of_a_bound_caller_judges_urls_and_links_by_its_robots_txt() -> None:
     shell = frontier()
     answers(shell, "bound", 200, b"User-agent: *\nDisallow: /bound\n")
     assert not lease(shell, "bound")
@@ -118,7 +118,7 @@ def test_its_crawl_obeys_its_answer_and_links_to_it_are_judged_by_that() -> None
         assert any("forbidden by robots.txt" in each.message for each in told) is is_forbidden, told
 
 
-def test_an_answer_that_others_report_counts_for_its_crawl_too_and_a_later_one_again() -> None:
+def test_a_robots_txt_that_others_report_decides_for_the_crawl_of_a_bound_caller_too() -> None:
     shell = frontier()
     answers(shell, "other", 200, b"User-agent: *\nDisallow: /bound/2\n")
     grant = page(shell, "bound")
@@ -132,14 +132,14 @@ def test_an_answer_that_others_report_counts_for_its_crawl_too_and_a_later_one_a
     assert page(shell, "other").uri == f"{HOST}/other/2"
 
 
-def test_an_answer_to_a_node_that_others_run_for_its_crawl_counts_for_all() -> None:
+def test_a_robots_txt_that_an_unbound_node_reports_for_a_bound_callers_crawl_decides_for_all() -> None:
     shell = frontier()
     answers(shell, "bound", 503, wait_ms=HOUR_MS)
     answers(shell, "bound", 404, bound=False)
     assert not page(shell, "other").robots
 
 
-def test_a_bound_caller_that_reports_for_a_lease_of_others_decides_for_its_crawl_alone() -> None:
+def test_a_bound_caller_that_reports_for_the_lease_of_others_decides_for_its_crawl_alone() -> None:
     shell = frontier()
     (grant,) = lease(shell, "bound", bound=False)
     finish(shell, "bound", Report(grant.token, fetch_status=404))
@@ -147,7 +147,7 @@ def test_a_bound_caller_that_reports_for_a_lease_of_others_decides_for_its_crawl
     answers(shell, "other", 404)
 
 
-def test_failed_tries_and_leases_that_lapse_do_not_use_up_the_patience_of_others() -> None:
+def test_robots_attempts_of_a_bound_caller_do_not_count_as_attempts_of_other_crawls() -> None:
     shell = frontier()
     for _ in range(2):
         assert lease(shell, "bound")
@@ -165,7 +165,7 @@ def test_failed_tries_and_leases_that_lapse_do_not_use_up_the_patience_of_others
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("status", [429, 503])
-def test_its_retry_after_lets_the_host_rest_for_its_crawl_alone_beyond_our_own_rest(
+def test_retry_after_from_a_bound_caller_exceeds_the_usual_rest_for_its_crawl_alone(
     status: int, restart: bool
 ) -> None:
     shell = frontier()
@@ -179,7 +179,7 @@ def test_its_retry_after_lets_the_host_rest_for_its_crawl_alone_beyond_our_own_r
     assert waits_ms(shell, "bound") == HOUR_MS - 30_000
 
 
-def test_overloads_in_a_row_count_for_all() -> None:
+def test_overloads_in_a_row_that_a_bound_caller_reports_count_for_all_crawls() -> None:
     shell = frontier()
     answers(shell, "bound", 404)
     for _ in range(2):
@@ -188,7 +188,7 @@ def test_overloads_in_a_row_count_for_all() -> None:
     assert waits_ms(shell, "other") == 30_000, "the second rest is twice as long"
 
 
-def test_retry_after_that_others_report_counts_for_all() -> None:
+def test_retry_after_from_an_unbound_caller_counts_for_all_crawls() -> None:
     shell = frontier()
     answers(shell, "other", 404)
     finish(shell, "other", Report(page(shell, "other").token, fetch_status=503, retry_after_ms=HOUR_MS))
@@ -197,7 +197,7 @@ def test_retry_after_that_others_report_counts_for_all() -> None:
 
 
 @pytest.mark.parametrize("max_parallel", [1, 2])
-def test_the_crawl_delay_of_its_answer_counts_for_its_crawl_alone(max_parallel: int) -> None:
+def test_a_crawl_delay_that_a_bound_caller_reports_counts_for_its_crawl_alone(max_parallel: int) -> None:
     shell = frontier(replace(SETTINGS, politeness=replace(POLITE, max_parallel=max_parallel)))
     answers(shell, "bound", 200, b"User-agent: *\nCrawl-delay: 100\n", wait_ms=0)
     assert waits_ms(shell, "other") == 2_000
@@ -208,14 +208,14 @@ def test_the_crawl_delay_of_its_answer_counts_for_its_crawl_alone(max_parallel: 
     assert waits_ms(shell, "bound") == 98_000
 
 
-def test_the_crawl_delay_that_others_know_counts_after_its_fetches_too() -> None:
+def test_a_crawl_delay_that_others_reported_counts_after_fetches_of_a_bound_caller() -> None:
     shell = frontier()
     answers(shell, "other", 200, b"User-agent: *\nCrawl-delay: 100\n", wait_ms=100_000)
     finish(shell, "bound", Report(page(shell, "bound").token, fetch_status=200))
     assert waits_ms(shell, "other") == 100_000
 
 
-def test_its_requests_in_flight_and_its_usual_rests_count_for_all() -> None:
+def test_requests_and_usual_rests_of_a_bound_caller_keep_all_crawls_off_the_host() -> None:
     shell = frontier()
     answers(shell, "bound", 404)
     grant = page(shell, "bound")
@@ -224,7 +224,7 @@ def test_its_requests_in_flight_and_its_usual_rests_count_for_all() -> None:
     assert waits_ms(shell, "other") == 2_000
 
 
-def test_a_crawl_that_shares_no_hosts_has_all_rests_for_itself_anyway() -> None:
+def test_a_crawl_without_across_crawls_keeps_every_rest_to_itself() -> None:
     shell = frontier(replace(SETTINGS, politeness=replace(POLITE, across_crawls=False)))
     answers(shell, "bound", 200, b"User-agent: *\nCrawl-delay: 100\n", wait_ms=100_000)
     finish(shell, "bound", Report(page(shell, "bound").token, fetch_status=503, retry_after_ms=HOUR_MS))
@@ -232,7 +232,7 @@ def test_a_crawl_that_shares_no_hosts_has_all_rests_for_itself_anyway() -> None:
     answers(shell, "other", 404)
 
 
-def test_explain_names_the_rest_for_its_crawl_alone() -> None:
+def test_explain_names_the_rest_that_a_bound_caller_caused() -> None:
     shell = frontier()
     answers(shell, "bound", 404)
     finish(shell, "bound", Report(page(shell, "bound").token, fetch_status=503, retry_after_ms=HOUR_MS))
@@ -240,7 +240,7 @@ def test_explain_names_the_rest_for_its_crawl_alone() -> None:
     assert any("fetch status 503" in each.message and each.until_ms for each in told), told
 
 
-def test_its_rows_go_when_nobody_needs_them() -> None:
+def test_rows_of_a_bound_caller_are_deleted_with_its_crawl() -> None:
     shell = frontier()
     answers(shell, "bound", 200, b"User-agent: *\nCrawl-delay: 100\n", wait_ms=100_000)
     finish(shell, "bound", Report(page(shell, "bound").token, fetch_status=503, retry_after_ms=HOUR_MS))

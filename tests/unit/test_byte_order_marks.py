@@ -54,7 +54,7 @@ FILES: list[tuple[str, bytes, Callable[[Path], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "content", "read"), FILES, ids=[name for name, _, _ in FILES])
-def test_a_byte_order_mark_changes_nothing(
+def test_a_file_reads_the_same_with_a_byte_order_mark(
     tmp_path: Path, name: str, content: bytes, read: Callable[[Path], object]
 ) -> None:
     file = tmp_path / name
@@ -65,13 +65,13 @@ def test_a_byte_order_mark_changes_nothing(
     assert read(file) == without
 
 
-def test_a_byte_order_mark_in_a_gzip_stream_changes_nothing(tmp_path: Path) -> None:
+def test_a_gzip_list_reads_the_same_with_a_byte_order_mark(tmp_path: Path) -> None:
     file = tmp_path / "list.gz"
     file.write_bytes(gzip.compress(BOM_UTF8 + _LIST))
     assert [each.candidate.uri for each in ImportFile(file, Format.LIST).entries()] == ["http://a.example/"]
 
 
-def test_commands_change_a_file_of_callers_with_a_byte_order_mark(tmp_path: Path) -> None:
+def test_commands_can_change_a_callers_file_that_begins_with_a_byte_order_mark(tmp_path: Path) -> None:
     file = tmp_path / "callers.toml"
     file.write_bytes(BOM_UTF8 + _CALLERS)
     assert Registry(file).set_caller("other", {"roles": ["watch"]})

@@ -39,7 +39,7 @@ def test_a_state_that_this_version_does_not_know_prints_its_number() -> None:
     assert str(shown_status(CrawlStatus(state=99)).state) == "99"  # type: ignore[arg-type]
 
 
-def test_a_change_prints_what_has_changed() -> None:
+def test_an_updated_crawl_prints_old_and_new_values() -> None:
     before, after = CrawlSpec(max_toes=1, description="a"), CrawlSpec(max_toes=2, description="b\n")
     told = str(shown_crawl(Crawl(spec=after), before))
     assert told == 'max_toes was 1, is 2; description was "a", is "b\\n"'
@@ -47,5 +47,5 @@ def test_a_change_prints_what_has_changed() -> None:
     assert str(shown_crawl(Crawl(crawl="c", status=RUNNING))) == "c: RUNNING: because"
 
 
-def test_it_can_be_copied() -> None:
+def test_a_status_can_be_copied() -> None:
     assert copy.copy(shown_status(RUNNING)) == RUNNING

@@ -68,7 +68,7 @@ def test_looks_tell_what_no_event_has_told_yet_and_begin_at_the_launch() -> None
     assert course.points == [Point(100, 0, 0, 0), Point(110, 4, 0, 0), Point(115, 9, 0, 0)]
 
 
-def test_the_launch_is_the_events_or_the_run_time_s_as_long_as_nothing_better_is_known() -> None:
+def test_the_course_begins_at_the_launch_event_or_else_as_the_elapsed_time_says() -> None:
     course = Course()
     seen(course, 110, 4, crawl=Crawl(), elapsed_s=6)
     assert course.points[0] == Point(104, 0, 0, 0)
@@ -90,7 +90,7 @@ def test_events_that_come_after_a_look_take_their_places_in_time() -> None:
 
 @pytest.mark.parametrize("launch_known", [True, False])
 @pytest.mark.parametrize("looks_first", [True, False])
-def test_nothing_falls_to_zero_after_a_pause(launch_known: bool, looks_first: bool) -> None:
+def test_the_course_does_not_fall_to_zero_after_a_pause(launch_known: bool, looks_first: bool) -> None:
     # It ran for 40 s, was paused for 1000 s, and has run for 25 s since.
     course = Course()
     told = [interval(120, 10, 1, 50), interval(140, 10, 0, 40), interval(1160, 10, 0, 30)]
@@ -111,14 +111,14 @@ def test_nothing_falls_to_zero_after_a_pause(launch_known: bool, looks_first: bo
     ]
 
 
-def test_intervals_without_a_page_keep_the_queue() -> None:
+def test_the_course_keeps_the_queue_length_in_intervals_without_a_page() -> None:
     course = Course()
     for end_s, queued in ((120, 500), (140, 900), (160, 901)):
         course.note_event(interval(end_s, 0, queued=queued))
     assert [point.queued for point in course.points] == [0, 500, 900, 901]
 
 
-def test_a_page_that_opens_late_finds_the_pages_whose_events_are_no_longer_kept() -> None:
+def test_the_course_opened_late_counts_fetches_whose_events_are_no_longer_kept() -> None:
     course = Course()
     seen(course, 5_010, 1_012)
     course.note_event(interval(4_980, 10, number=70))
@@ -130,7 +130,7 @@ def test_a_page_that_opens_late_finds_the_pages_whose_events_are_no_longer_kept(
     assert counts[0] == 0 and counts[1] > 900
 
 
-def test_a_crawl_that_has_ended_has_no_points_after_its_end() -> None:
+def test_the_course_of_an_ended_crawl_has_no_points_after_its_end() -> None:
     course = Course()
     course.note_event(interval(120, 10))
     ended = CrawlStatus(state=CrawlState.CRAWL_STATE_FINISHED, reach_time=Timestamp(seconds=120))
@@ -139,7 +139,7 @@ def test_a_crawl_that_has_ended_has_no_points_after_its_end() -> None:
     assert [point.at_s for point in course.points] == [100, 120]
 
 
-def test_rates_are_those_of_some_seconds_so_that_a_moment_between_two_pages_is_not_zero() -> None:
+def test_rates_are_averages_of_some_seconds_and_not_zero_between_two_pages() -> None:
     course = Course()
     for at_s in range(105, 200, 5):
         seen(course, at_s, (at_s - 100) // 10)  # a page every 10 s
@@ -157,7 +157,7 @@ def test_rates_are_those_of_some_seconds_so_that_a_moment_between_two_pages_is_n
     ),
     st.integers(0, 40),
 )
-def test_counts_never_fall_whatever_the_pauses_and_whenever_the_page_opens(
+def test_counts_of_the_course_never_fall_over_any_pauses_and_openings(
     steps: list[tuple[int, int, int, bool]], opened: int
 ) -> None:
     """Steps are the length of an interval, its pages, a pause after it, and whether somebody looks then."""

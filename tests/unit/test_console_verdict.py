@@ -249,7 +249,7 @@ def test_the_setting_that_limits_a_crawl_is_that_of_the_frontier() -> None:
     assert verdict(look).setting == "politeness.min_delay_seconds"
 
 
-def test_a_pause_for_a_reason_says_what_it_waits_for() -> None:
+def test_the_verdict_on_a_pause_says_what_the_crawl_waits_for() -> None:
     why = "the crawl is pausing: no room; 2 URIs were fetched, and the frontier refuses the links"
     made = verdict(seen("PAUSING", reason="no room", why=why), ACTS)
     assert (made.tone, made.text) == ("bad", why.replace("the crawl is pausing", "Pausing"))

@@ -275,7 +275,7 @@ def test_many_threads_may_use_it_at_once(browser: Browser) -> None:
         (b"_Host-a=1", False, True),
     ],
 )
-def test_a_cookie_whose_name_promises_more_than_it_has_is_dropped(
+def test_a_cookie_without_the_attributes_that_its_name_prefix_requires_is_dropped(
     line: bytes, https: bool, is_kept: bool
 ) -> None:
     """RFC 6265bis, 4.1.3: or a host below, or somebody on the way, could set the cookie of another one."""

@@ -134,11 +134,11 @@ CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0xAD, 0x202
 
 
 @pytest.mark.parametrize("field", ["uri", "path", "via", "media_type", "node", "digest", "source"])
-def test_what_callers_choose_has_no_control_characters(field: str) -> None:
+def test_a_crawl_log_line_drops_control_characters_from_every_field_of_callers(field: str) -> None:
     text = line(outcome(**{field: "a" + "".join(CONTROLS) + "b"})).decode()
     assert text.removesuffix("\n").isprintable() and "ab" in text
 
 
-def test_annotations_have_no_control_characters_and_make_no_others() -> None:
+def test_an_annotation_loses_control_characters_blanks_and_commas() -> None:
     row = outcome(annotations=("a\x1b[2Jb", "c d", "x,node:other"), node="n,1")
     assert columns(row)[-1] == "succeeded,a[2Jb,cd,x_node:other,node:n_1"

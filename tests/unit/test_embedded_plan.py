@@ -65,7 +65,7 @@ def test_a_bad_seed_refuses_the_plan_and_says_how_to_skip_it(bad: str, told: str
     assert (seeds.good, seeds.bad) == (("https://a.example",), (f"{bad!r} {told}",))
 
 
-def test_a_bad_seed_of_a_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_bad_seed_in_a_file_is_refused_with_its_line_number(tmp_path: Path) -> None:
     file = tmp_path / "seeds.txt"
     file.write_text("a.example # ours\n\nftp://b.example/\nc.example d\n")
     seeds = sort_out(lines(file), skip_bad=True)

@@ -71,7 +71,7 @@ def test_a_caller_gets_uris_of_the_kinds_that_it_offers_and_of_crawls_without_a_
     assert not answer.again
 
 
-def test_the_reason_tells_a_caller_that_all_crawls_that_run_are_for_others() -> None:
+def test_the_empty_reason_says_that_all_running_crawls_are_for_other_fetchers() -> None:
     shell = frontier(spiders="scrapy")
     assert ask(shell).empty_reason is EmptyReason.OTHER_FETCHER
     shell.request("spiders", Input.PAUSE)
@@ -86,7 +86,7 @@ def test_the_reason_tells_a_caller_that_all_crawls_that_run_are_for_others() -> 
     assert ask(shell).empty_reason is EmptyReason.NOTHING_DUE
 
 
-def test_a_limit_counts_for_those_that_the_crawl_serves() -> None:
+def test_a_reached_limit_is_the_reason_only_for_fetchers_that_the_crawl_serves() -> None:
     shell = Shell()
     for name, kind in (("any", ""), ("spiders", "scrapy")):
         limits = replace(PLAIN.limits, max_documents=1)
@@ -100,7 +100,7 @@ def test_a_limit_counts_for_those_that_the_crawl_serves() -> None:
     assert ask(shell, "scrapy").empty_reason is EmptyReason.NOTHING_DUE
 
 
-def test_only_those_who_wait_for_a_crawl_that_serves_them_are_woken() -> None:
+def test_a_new_uri_wakes_only_callers_that_its_crawl_serves() -> None:
     shell = frontier(spiders="scrapy")
     leasable = shell.core.frontier.leasable
     assert leasable(None, ("scrapy",)) and leasable("spiders", ("scrapy",))
@@ -112,7 +112,7 @@ def test_only_those_who_wait_for_a_crawl_that_serves_them_are_woken() -> None:
     assert not leasable() and not leasable(None, ("scrapy",)) and leasable("spiders", ("own",))
 
 
-def test_time_alone_brings_a_lease_only_to_those_that_the_crawl_serves() -> None:
+def test_retry_times_follow_only_crawls_that_serve_the_caller() -> None:
     shell = frontier(spiders="scrapy", any="")
     for grant in ask(shell, "scrapy").grants:
         shell.finish(Report(grant.token, fetch_status=503), node="n")
@@ -127,7 +127,7 @@ def test_time_alone_brings_a_lease_only_to_those_that_the_crawl_serves() -> None
     assert given(shell, "scrapy") == ["spiders"], "the one that could not have it has not taken its turn"
 
 
-def test_a_change_counts_from_the_next_lease_and_leases_out_end_as_they_began() -> None:
+def test_a_new_kind_counts_from_the_next_lease_and_leases_out_can_still_be_reported() -> None:
     shell = frontier(docs="")
     (grant,) = ask(shell).grants
     set_kind(shell, "docs", "scrapy")
@@ -136,7 +136,7 @@ def test_a_change_counts_from_the_next_lease_and_leases_out_end_as_they_began() 
     assert given(shell, "scrapy") == ["docs"]
 
 
-def test_a_crawl_keeps_its_kind_over_a_restart_and_goes_with_it() -> None:
+def test_a_crawl_keeps_its_kind_over_a_restart_and_its_deletion_removes_the_kind() -> None:
     shell = frontier(spiders="scrapy")
     shell.restart()
     assert given(shell) == [] and given(shell, "scrapy") == ["spiders"]
@@ -164,7 +164,7 @@ def test_a_crawl_keeps_its_kind_over_a_restart_and_goes_with_it() -> None:
         (tuple(f"k{number}" for number in range(17)), "fetcher_kinds must have at most 16 kinds, got 17"),
     ],
 )
-def test_kinds_that_no_crawl_can_have_are_refused(kinds: Kinds, problem: str) -> None:
+def test_next_refuses_fetcher_kinds_that_no_crawl_can_have(kinds: Kinds, problem: str) -> None:
     shell = frontier(any="")
     with pytest.raises(errors.InvalidRequest) as refusal:
         ask(shell, *kinds)
@@ -172,7 +172,7 @@ def test_kinds_that_no_crawl_can_have_are_refused(kinds: Kinds, problem: str) ->
 
 
 @pytest.mark.parametrize("crawl", [None, "spiders"])
-def test_explain_and_the_line_on_speed_name_the_kind_that_is_missing(crawl: str | None) -> None:
+def test_explain_and_limited_by_name_the_missing_kind_of_fetcher(crawl: str | None) -> None:
     shell = frontier(spiders="scrapy")
     missing = "No fetcher of kind scrapy has asked for leases since the server started"
     ask(shell, crawl=crawl)  # a node asks in vain
@@ -188,7 +188,7 @@ def test_explain_and_the_line_on_speed_name_the_kind_that_is_missing(crawl: str 
     ]
 
 
-def test_a_crawl_that_is_opened_to_all_counts_those_that_asked_in_vain() -> None:
+def test_a_crawl_opened_to_any_fetcher_counts_nodes_that_asked_before() -> None:
     shell = frontier(spiders="scrapy")
     ask(shell, crawl="spiders")
     shell.do(lambda core, now: core.frontier.heartbeat("n", "1", [], [], now))

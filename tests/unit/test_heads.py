@@ -58,7 +58,7 @@ def test_a_uri_that_comes_late_but_is_urgent_lets_nobody_walk_what_was_given_out
 
 
 @pytest.mark.parametrize("urgent", [{"directive": Directive.HIGH}, {"precedence": 0}])
-def test_an_urgent_uri_beside_others_that_are_out_lets_nobody_walk_what_was_given_out(urgent: Any) -> None:
+def test_an_urgent_uri_beside_leases_costs_no_walk_over_popped_rows(urgent: Any) -> None:
     """S2.12: the queue has several leases out, and each time one of them ends, something urgent comes."""
     several = replace(SETTINGS, queues=QueueSettings(max_leases_per_queue=4))
     several = replace(several, politeness=replace(QUICK, max_parallel=4))
@@ -246,7 +246,7 @@ def test_nobody_looks_behind_a_uri_that_may_be_the_last_of_its_level_or_queue() 
     assert store.went_on == READ_AHEAD - 1, "as many as the queue has"
 
 
-def test_an_urgent_uri_that_comes_back_is_given_out_again_though_others_were_looked_for_behind_it() -> None:
+def test_an_urgent_uri_handed_back_is_leased_again_before_others() -> None:
     several = replace(SETTINGS, queues=QueueSettings(max_leases_per_queue=4))
     shell, _ = crawl(replace(several, politeness=replace(QUICK, max_parallel=4)))
     shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(9)))

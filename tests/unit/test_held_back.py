@@ -89,7 +89,7 @@ def first_in_line(shell: Shell, host: str) -> None:
 @pytest.mark.parametrize("name", ["crawl", None])
 @pytest.mark.parametrize("per_queue", [0, 5])
 @pytest.mark.parametrize("count", [99, 101, 102, 103, MANY])
-def test_busy_queues_give_way_to_one_of_lower_precedence_however_many_they_are(
+def test_any_number_of_busy_queues_give_way_to_a_queue_of_lower_precedence(
     count: int, per_queue: int, name: str | None
 ) -> None:
     shell = busy_crawl(count, max_leases_per_queue=2)
@@ -99,7 +99,7 @@ def test_busy_queues_give_way_to_one_of_lower_precedence_however_many_they_are(
 
 
 @pytest.mark.parametrize("session_budget", [1, 2])
-def test_busy_queues_whose_session_budget_is_spent_let_inactive_ones_go_first(session_budget: int) -> None:
+def test_busy_queues_with_a_spent_session_budget_let_inactive_queues_go_first(session_budget: int) -> None:
     """300 queues at the default precedences; reports spend the session of those that have leases out."""
     shell = crawl(of=spec(max_leases_per_queue=4, session_budget=session_budget))
     for host in range(MANY):
@@ -119,7 +119,7 @@ def test_busy_queues_whose_session_budget_is_spent_let_inactive_ones_go_first(se
         pytest.fail("some queues never got a turn")
 
 
-def test_a_request_gives_each_of_the_queues_that_give_way_one_turn_at_most(turns: list[str]) -> None:
+def test_a_queue_that_gave_way_gets_no_turn_while_others_still_go_first(turns: list[str]) -> None:
     shell = busy_crawl(max_leases_per_queue=2)
     hosts = [f"urgent-{number}" for number in range(5)]
     for host in hosts:
@@ -130,7 +130,7 @@ def test_a_request_gives_each_of_the_queues_that_give_way_one_turn_at_most(turns
     assert len(turns) == 1, "a queue that gave way before gets no turn while others still go first"
 
 
-def test_a_queue_that_gives_way_goes_on_when_its_precedence_falls() -> None:
+def test_a_queue_that_gave_way_gives_leases_again_when_its_precedence_falls() -> None:
     shell = busy_crawl(2, max_leases_per_queue=2)
     first_in_line(shell, "first")
     shell.do(
@@ -147,7 +147,7 @@ def test_a_queue_that_gives_way_goes_on_when_its_precedence_falls() -> None:
 
 
 @pytest.mark.parametrize("name", ["crawl", None])
-def test_a_request_that_wants_no_more_of_any_queue_gives_none_a_turn(
+def test_a_request_with_a_limit_per_queue_gives_no_turn_to_queues_at_that_limit(
     name: str | None, turns: list[str]
 ) -> None:
     shell = busy_crawl(max_leases_per_queue=10, each=9)
@@ -161,7 +161,7 @@ def test_a_request_that_wants_no_more_of_any_queue_gives_none_a_turn(
     assert len(turns) == 50, "as many as gave something"
 
 
-def test_a_request_that_wants_more_begins_with_queues_that_have_fewer_leases_out() -> None:
+def test_a_request_with_a_higher_limit_begins_with_queues_that_have_fewer_leases_out() -> None:
     shell = busy_crawl(3, each=9, max_leases_per_queue=10)
     assert len(ask(shell, per_queue=2)) == 3
     shell.schedule("crawl", *(page(7, number) for number in range(9)))
@@ -189,7 +189,7 @@ class _Endless:
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.7])
-def test_a_request_ends_with_its_wait_although_there_would_be_more_to_look_at(wait_s: float) -> None:
+def test_next_returns_when_its_wait_is_over_although_the_core_has_more_to_look_at(wait_s: float) -> None:
     runner = _Endless()
 
     async def ask_once() -> NextAnswer:
@@ -203,7 +203,7 @@ def test_a_request_ends_with_its_wait_although_there_would_be_more_to_look_at(wa
     assert time.monotonic() - start_s >= wait_s
 
 
-def test_a_request_that_was_not_done_when_its_wait_was_over_may_come_again_at_once() -> None:
+def test_an_answer_that_was_cut_by_its_wait_asks_the_caller_to_retry_at_once() -> None:
     shell = crawl()
     answer = NextAnswer([], EmptyReason.NOTHING_DUE, again=True)
     retries_ms = {
@@ -218,7 +218,7 @@ def test_a_request_that_was_not_done_when_its_wait_was_over_may_come_again_at_on
 
 @examples(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_requests_with_hundreds_of_busy_queues_come_to_an_end_and_each_uri_is_given_once(
+def test_requests_end_and_lease_each_uri_once_with_hundreds_of_busy_queues(
     data: st.DataObject,
 ) -> None:
     draw = data.draw
@@ -269,7 +269,7 @@ def test_requests_with_hundreds_of_busy_queues_come_to_an_end_and_each_uri_is_gi
 )
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("per_queue", [0, 50])
-def test_leases_out_count_for_a_total_budget(
+def test_leases_out_count_towards_the_total_budget(
     queues: dict[str, Any], fetched: int, restarts: bool, per_queue: int
 ) -> None:
     shell = crawl(of=spec(max_leases_per_queue=50, **queues))
@@ -296,7 +296,7 @@ def test_leases_out_count_for_a_total_budget(
     ],
     ids=str,
 )
-def test_a_lease_that_ends_without_cost_leaves_its_share_of_a_total_budget(
+def test_a_lease_that_ends_without_cost_returns_its_share_of_the_total_budget(
     ending: dict[str, Any], more: int
 ) -> None:
     shell = crawl(of=spec(max_leases_per_queue=50, total_budget=5))
@@ -308,7 +308,7 @@ def test_a_lease_that_ends_without_cost_leaves_its_share_of_a_total_budget(
     assert len(ask(shell)) == more
 
 
-def test_explain_says_that_a_total_budget_may_be_spent_by_what_is_out() -> None:
+def test_explain_says_that_leases_out_may_spend_the_total_budget() -> None:
     shell = crawl(of=spec(max_leases_per_queue=50, total_budget=2))
     shell.schedule("crawl", *(page(1, number) for number in range(9)))
     assert len(ask(shell)) == 2

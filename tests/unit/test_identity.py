@@ -100,14 +100,14 @@ def test_rewrites_come_after_the_rules_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("rule", ["fix-query", "heritrix"])
 @pytest.mark.parametrize("field", ["utm=1&b=c", "b=c&utm=1", "utm=1&b=c&utm=2"])
-def test_what_rewrites_leave_of_a_query_is_fixed(rule: str, field: str) -> None:
+def test_fix_query_removes_the_separators_that_rewrites_leave(rule: str, field: str) -> None:
     without_utm = (Rewrite("utm=[0-9]", ""),)
     assert identity(f"http://ex.com/a?{field}", rule, rewrites=without_utm) == "http://ex.com/a?b=c"
     assert identity("http://ex.com/a?utm=1", rule, rewrites=without_utm) == "http://ex.com/a"
     assert identity("http://ex.com/a?utm=1&b", "lower-case", rewrites=without_utm) == "http://ex.com/a?&b"
 
 
-def test_what_rewrites_put_into_a_uri_gets_one_form() -> None:
+def test_percent_encoding_normalizes_escapes_that_rewrites_insert() -> None:
     rewrites = (Rewrite("^(.*)/joe/", r"\1/%7ejoe/"),)
     assert identity("http://ex.com/joe/", "percent-encoding", rewrites=rewrites) == "http://ex.com/~joe/"
 

@@ -64,7 +64,7 @@ def test_a_list_has_a_uri_a_line(path: Path) -> None:
     assert (read.tally.scheduled, read.tally.seen, read.tally.left_out, read.tally.malformed) == (3, 0, 1, 0)
 
 
-def test_a_byte_order_mark_belongs_to_no_line(path: Path) -> None:
+def test_an_import_file_drops_a_byte_order_mark_before_its_first_line(path: Path) -> None:
     mark = b"\xef\xbb\xbf"
     uri = wanted("http://a.example/")
     for content in (b"http://a.example/\n", b"# ours\nhttp://a.example/"):

@@ -52,7 +52,7 @@ def verify(shell: Shell, repair: bool) -> int:
         *((IndexSet.LANE_HEAD, number) for number in range(3)),
     ],
 )
-def test_a_verification_repairs_a_row_of_a_lane_that_is_lost(index: IndexSet, number: int) -> None:
+def test_verification_restores_a_lost_row_of_a_lane(index: IndexSet, number: int) -> None:
     shell = crawl()
     lost = rows_of(shell, index)
     shell.store.write({(Family.INDEX, lost[number]): None})
@@ -63,7 +63,7 @@ def test_a_verification_repairs_a_row_of_a_lane_that_is_lost(index: IndexSet, nu
 
 
 @pytest.mark.parametrize("index", [IndexSet.LANE, IndexSet.LANE_HEAD])
-def test_a_verification_removes_a_row_of_a_lane_that_nothing_explains(index: IndexSet) -> None:
+def test_verification_removes_a_row_of_a_lane_without_a_uri(index: IndexSet) -> None:
     """It would stop the whole queue: it names a URI that is not stored."""
     shell = crawl()
     known = rows_of(shell, index)[0]
@@ -78,7 +78,7 @@ def test_a_verification_removes_a_row_of_a_lane_that_nothing_explains(index: Ind
     Recount(shell, shell.core.shard.registry.named("crawl")).run()
 
 
-def test_a_queue_that_only_some_uris_share_is_not_filed_again_for_each_of_the_others(
+def test_a_queue_shared_in_part_files_its_other_uris_only_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """QueueSpec.queue_key: an override may lead URIs into the queue of a host that shares nothing itself."""

@@ -47,7 +47,7 @@ def test_the_largest_queues_are_the_same_after_a_restart(ends: tuple[Input, ...]
     assert largest(shell)[:4] == before
 
 
-def test_the_queues_of_a_crawl_that_was_torn_down_are_still_told() -> None:
+def test_the_largest_queues_of_a_crawl_that_was_torn_down_are_still_listed() -> None:
     shell = filled(3)
     shell.do(lambda core, now: core.control.tear_down(NAME, now))
     assert shell.state(NAME) is CrawlState.FINISHED
@@ -55,7 +55,7 @@ def test_the_queues_of_a_crawl_that_was_torn_down_are_still_told() -> None:
     assert largest(shell)[:2] == [("example,h02,", 3), ("example,h01,", 2)]
 
 
-def test_many_queues_are_learned_some_at_each_question() -> None:
+def test_largest_queues_reads_many_queues_over_several_calls() -> None:
     shell = filled(2 * ROWS_PER_READ + 10)
     shell.schedule(NAME, *(f"http://h07.example/more/{page}" for page in range(12)))
     shell.restart()
@@ -64,7 +64,7 @@ def test_many_queues_are_learned_some_at_each_question() -> None:
     assert {count for _, count in seen[-1][1:]} == {9}
 
 
-def test_queues_that_are_emptied_after_a_question_are_no_longer_large() -> None:
+def test_largest_queues_leaves_out_queues_that_were_emptied_since_the_last_call() -> None:
     shell = filled(4)
     shell.restart()
     assert ("example,h03,", 4) in largest(shell)

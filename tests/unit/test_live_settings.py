@@ -375,7 +375,7 @@ def test_hops_patterns_and_prefixes_count_from_then_on() -> None:
     assert shell.schedule(NAME, deep, pdf, abroad) == [Verdict.QUEUED] * 3
 
 
-def test_a_pattern_that_an_older_server_let_pass_stands_in_no_other_changes_way(
+def test_a_useless_pattern_of_an_older_server_does_not_block_other_updates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     glob = ScopeSettings(reject_patterns=("http://a.example/docs/*",))

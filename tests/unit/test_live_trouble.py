@@ -96,7 +96,7 @@ def test_seeds_that_failed_or_were_answered_with_an_error_are_trouble() -> None:
     assert seeds_text(seeds) == "1 of 4 fetched, 1 answered with an error, 1 failed, 1 not fetched yet"
 
 
-def test_seeds_that_are_tried_in_vain_are_trouble_though_they_are_pending() -> None:
+def test_watch_lists_pending_seeds_that_were_tried_in_vain_as_trouble() -> None:
     refused = seed("https://a.example/", "PENDING", "not fetched yet: tried 1 time, in vain")
     refused.tried_in_vain = True
     seeds = Seeds.of([refused, seed("https://b.example/", "PENDING", "not fetched yet")])
@@ -146,7 +146,7 @@ LASTING: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("event", "then", "lasts"), LASTING)
-def test_a_problem_that_was_told_of_lasts_until_it_is_mended(
+def test_watch_shows_a_problem_until_it_is_mended(
     event: dict[str, Any], then: dict[str, Any], lasts: bool
 ) -> None:
     spec = CrawlSpec(limits=LimitSpec(max_bytes=then.get("max_bytes", 0)))

@@ -63,7 +63,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # Next of any crawl.
 
 
-def test_next_of_any_crawl_looks_only_at_crawls_that_it_gets_leases_of(served: list[str]) -> None:
+def test_next_of_any_crawl_looks_only_at_crawls_that_give_it_leases(served: list[str]) -> None:
     shell = resting()
     shell.now_ms += 5 * SECOND  # all are due, and no tick has come
     served.clear()
@@ -78,7 +78,7 @@ def test_next_of_any_crawl_looks_only_at_crawls_that_it_gets_leases_of(served: l
     assert answer.grants == [] and answer.empty_reason is EmptyReason.NOTHING_DUE and served == []
 
 
-def test_what_is_due_is_noted_once_until_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_notes_each_due_crawl_once_and_not_again_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     shell = resting()
     shell.now_ms += 5 * SECOND
     agenda, notes = shell.core.shard.agenda, list[str]()
@@ -95,7 +95,7 @@ def test_what_is_due_is_noted_once_until_it_is_served(monkeypatch: pytest.Monkey
     assert shell.core.frontier.leasable()
 
 
-def test_a_crawl_that_came_due_and_was_paused_gives_nothing_and_goes_on_when_it_runs_again() -> None:
+def test_due_crawls_give_no_lease_while_paused_and_give_leases_after_resume() -> None:
     shell = resting(3)
     shell.now_ms += 5 * SECOND
     assert len(one(shell).grants) == 1
@@ -108,7 +108,7 @@ def test_a_crawl_that_came_due_and_was_paused_gives_nothing_and_goes_on_when_it_
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (1, 3), (2, 5)])
-def test_crawls_have_leases_by_their_weights_whatever_came_due_when(weights: tuple[int, int]) -> None:
+def test_crawls_get_leases_in_proportion_to_their_weights(weights: tuple[int, int]) -> None:
     shell = Shell(period_ms=600_000 * SECOND)
     for number, weight in enumerate(weights):
         of = replace(settings(), weight=weight, scope=ScopeSettings(accept_patterns=(".*",)))
@@ -123,7 +123,7 @@ def test_crawls_have_leases_by_their_weights_whatever_came_due_when(weights: tup
 # A tick.
 
 
-def test_a_tick_after_an_absence_looks_at_some_crawls_and_leaves_the_others_to_the_next(
+def test_ticks_after_an_absence_look_at_a_bounded_number_of_crawls_each(
     served: list[str],
 ) -> None:
     shell = resting()
@@ -139,7 +139,7 @@ def test_a_tick_after_an_absence_looks_at_some_crawls_and_leaves_the_others_to_t
 # Trouble of all crawls.
 
 
-def test_trouble_pauses_crawls_some_at_a_time_and_none_gives_a_lease_meanwhile() -> None:
+def test_trouble_pauses_crawls_in_slices_and_no_crawl_gives_a_lease_meanwhile() -> None:
     shell = resting(resume_after_trouble=True)
     shell.now_ms += 5 * SECOND
 
@@ -169,7 +169,7 @@ def paused(shell: Shell) -> int:
     return sum(crawl.state is CrawlState.PAUSED for crawl in shell.core.shard.crawls.values())
 
 
-def test_trouble_that_is_over_before_all_crawls_are_paused_leaves_the_others_running() -> None:
+def test_trouble_that_passes_before_all_crawls_are_paused_leaves_all_crawls_running() -> None:
     shell = resting(resume_after_trouble=True)
     for _ in range(2):
         shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
@@ -184,7 +184,7 @@ def test_trouble_that_is_over_before_all_crawls_are_paused_leaves_the_others_run
 # Jobs.
 
 
-def test_a_start_of_a_job_looks_at_no_jobs_that_were_forgotten_before() -> None:
+def test_the_scan_for_a_new_jobs_number_starts_after_forgotten_jobs() -> None:
     shell = resting(1)
     everything = {"queue_pattern": "nothing"}
     starts: list[bytes] = []

@@ -243,7 +243,9 @@ def test_a_defect_ends_the_scrape_and_is_printed(capfd: pytest.CaptureFixture[st
         eventually(lambda: "ValueError: a defect" in capfd.readouterr().err)
 
 
-def test_a_caller_that_sends_a_byte_now_and_then_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metrics_page_closes_a_connection_that_sends_its_request_byte_by_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(metrics_page, "MOST_S", 0.2)
     with page_of(CollectorRegistry()) as address:
         host, _, port = address.rpartition(":")

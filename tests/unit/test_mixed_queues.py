@@ -71,7 +71,7 @@ def test_a_host_that_another_crawls_queue_has_out_is_not_leased_again() -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_queue_whose_hosts_are_all_busy_goes_on_with_the_first_that_is_not(first: int) -> None:
+def test_a_queue_of_busy_hosts_goes_on_with_the_first_host_that_becomes_free(first: int) -> None:
     """It waited for the one that it had looked at first, however long that took."""
     shell = Shell()
     for name, site in (("a", A), ("b", B)):

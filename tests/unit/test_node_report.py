@@ -48,7 +48,7 @@ def test_a_report_says_what_was_fetched_when_and_how_long_it_took() -> None:
         ("http://h.example/", "http://h.example/"),
     ],
 )
-def test_a_redirect_tells_where_it_leads(target: str | None, told: str) -> None:
+def test_the_report_of_a_redirect_names_its_target(target: str | None, told: str) -> None:
     """Without the origin if that is the same."""
     assert fetched(lease("http://h/"), page("http://h/", 302, redirect_target=target), 1).reason == told
 

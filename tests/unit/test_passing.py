@@ -183,7 +183,7 @@ def test_a_store_without_lanes_gives_out_a_hosts_uris_in_the_same_order(kind: st
     assert len(done[0][B]) == 4
 
 
-def test_a_queue_that_is_shared_only_later_lets_others_pass() -> None:
+def test_a_queue_that_becomes_shared_later_lets_uris_of_other_hosts_pass() -> None:
     """A caller may choose the key of a queue that is there already."""
     shell = crawl(QueueSettings(partition="registered-domain"))
     key = "example,site,dead,"
@@ -195,7 +195,7 @@ def test_a_queue_that_is_shared_only_later_lets_others_pass() -> None:
 
 
 @pytest.mark.parametrize("rests", [1, 500])
-def test_hosts_that_rest_cost_a_fetch_nothing_however_many_uris_they_have(
+def test_a_fetch_costs_the_same_however_many_uris_of_resting_hosts_wait(
     monkeypatch: pytest.MonkeyPatch, rests: int
 ) -> None:
     looks: Counter[str] = Counter()

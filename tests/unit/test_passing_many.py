@@ -39,7 +39,7 @@ def given(shell: Shell, most: int = 100) -> list[Grant]:
     raise AssertionError(f"{len(out)} leases, and asked for more without end")
 
 
-def test_each_of_300_hosts_of_a_queue_gets_its_request_at_once() -> None:
+def test_a_queue_shared_by_300_hosts_leases_a_uri_of_each_at_once() -> None:
     """QueueSpec.max_leases_per_queue: 200 hosts that were busy hid all behind them."""
     queues = QueueSettings(partition="registered-domain", queue_key="all", max_leases_per_queue=500)
     shell = crawl(queues)
@@ -47,7 +47,7 @@ def test_each_of_300_hosts_of_a_queue_gets_its_request_at_once() -> None:
     assert Counter(grant.uri for grant in given(shell)) == Counter(f"{host}1" for host in HOSTS[:300])
 
 
-def test_hosts_whose_group_is_busy_are_not_looked_at_without_end() -> None:
+def test_next_comes_to_an_end_when_the_group_of_all_hosts_is_busy() -> None:
     """GroupSpec.max_parallel: a queue of 250 such hosts got turn after turn, each in vain."""
     names = tuple(host[7:-1] for host in HOSTS)
     groups = (GroupSettings("all", names, 1, 0),)
@@ -58,7 +58,7 @@ def test_hosts_whose_group_is_busy_are_not_looked_at_without_end() -> None:
     assert len(given(shell)) == 1
 
 
-def test_hosts_that_are_busy_cost_a_lease_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_reads_no_heads_of_busy_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: Counter[str] = Counter()
     decode = PlainCodec.decode
 

@@ -63,6 +63,6 @@ def test_a_pattern_that_matches_no_canonical_uri_is_named(pattern: str, told: st
         (r".*/+a*", "http://a.example//a"),
     ],
 )
-def test_a_pattern_that_matches_a_canonical_uri_is_let_pass(pattern: str, url: str) -> None:
+def test_a_pattern_that_matches_a_canonical_uri_is_accepted(pattern: str, url: str) -> None:
     assert slip(pattern) == ""
     assert re2.fullmatch(pattern, canonical(url).uri)

@@ -162,7 +162,7 @@ def garbled(row: Row, chance: random.Random) -> Row:
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from([0.01, 0.1, 0.5]))
-def test_whatever_rows_make_no_sense_the_others_are_kept_and_can_be_opened(seed: int, share: float) -> None:
+def test_salvage_keeps_and_opens_all_rows_beside_any_undecodable_ones(seed: int, share: float) -> None:
     """What a row says may be wrong now, so counts may be; but no row keeps the others from being read."""
     chance = random.Random(seed)
     server = keys.crawl_key(keys.SERVER, CrawlRow.SERVER)  # one of a later version may not be salvaged
@@ -180,7 +180,7 @@ NOISE = b"\xc1\xff\x00noise"
 
 @pytest.mark.parametrize("value", [NOISE, b"", b"\x01", b"\x02" + NOISE], ids=repr)
 @pytest.mark.parametrize("row", [CrawlRow.SPEC, CrawlRow.STATE, CrawlRow.COUNTERS], ids=lambda row: row.name)
-def test_a_row_of_one_crawl_that_makes_no_sense_locks_out_no_other_crawl(row: CrawlRow, value: bytes) -> None:
+def test_an_undecodable_row_of_one_crawl_leaves_the_other_crawls_open(row: CrawlRow, value: bytes) -> None:
     shell, rebuilding = rebuilt(replaced(Family.CRAWLS, keys.crawl_key(1, row), value))
     assert {"two", "three"} <= {found.name for found in rebuilding.crawls if not found.lost}
     assert rebuilding.left_out[Family.CRAWLS] == 1
@@ -196,14 +196,14 @@ def test_a_row_of_one_crawl_that_makes_no_sense_locks_out_no_other_crawl(row: Cr
     assert shell.grants("one")
 
 
-def test_a_crawl_whose_spec_alone_cannot_be_read_is_named() -> None:
+def test_salvage_names_a_crawl_whose_spec_alone_cannot_be_read() -> None:
     spec = encode(SpecRow("one", NOISE, 1))
     _, rebuilding = rebuilt(replaced(Family.CRAWLS, keys.crawl_key(1, CrawlRow.SPEC), spec))
     assert rebuilding.lost == ["crawl number 1 (one) is lost: its spec cannot be read"]
 
 
 @pytest.mark.parametrize("value", [NOISE, b"", b"\x02\x90"], ids=repr)
-def test_a_server_row_that_makes_no_sense_is_replaced(value: bytes) -> None:
+def test_salvage_replaces_an_undecodable_server_row(value: bytes) -> None:
     shell, rebuilding = rebuilt(replaced(Family.CRAWLS, keys.crawl_key(0, CrawlRow.SERVER), value))
     agrees(shell)
     assert "the server's own row is lost" in rebuilding.lost[0]
@@ -249,7 +249,7 @@ CRAWLED = sorted(
 
 @pytest.mark.parametrize("value", [NOISE, b"", b"\x01", b"\x02\x90", b"\x01\x90"], ids=repr)
 @pytest.mark.parametrize("family", CRAWLED, ids=lambda family: family.value)
-def test_a_row_that_makes_no_sense_is_left_out_alone_and_told(family: Family, value: bytes) -> None:
+def test_salvage_leaves_out_an_undecodable_row_alone_and_counts_it(family: Family, value: bytes) -> None:
     """Some rows of each family, one at a time."""
     for place in [place for place, row in enumerate(FULL) if row[0] is family][-4:]:
         changed = list(FULL)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from frontier_harness.waiting import PATIENCE_S, soon
+from frontier_harness.waiting import PATIENCE_S, soon, turns
 
 from toehold.receiving import Places
 
@@ -34,7 +34,7 @@ class Senders:
         await self._tasks[name]
 
 
-async def test_connections_take_turns() -> None:
+async def test_places_go_to_connections_in_turn() -> None:
     senders = Senders(Places(1, PATIENCE_S))
     for name in ("a1", "a2", "a3", "a4", "b1", "c1"):
         senders.send(name)
@@ -45,10 +45,10 @@ async def test_connections_take_turns() -> None:
     assert senders.got == ["a1", "a2", "b1", "c1", "a3", "a4"]
 
 
-async def test_a_message_that_does_not_come_is_hurried_only_while_others_wait() -> None:
+async def test_a_slow_message_is_cut_off_only_while_others_wait() -> None:
     senders = Senders(Places(1, 0.0))
     first = senders.send("a1")
-    await asyncio.sleep(0.01)
+    await turns()
     assert not first.done()
     senders.send("b1")
     with pytest.raises(TimeoutError):
@@ -57,7 +57,7 @@ async def test_a_message_that_does_not_come_is_hurried_only_while_others_wait() 
     await senders.arrive("b1")
 
 
-async def test_who_leaves_while_it_waits_gives_its_turn_to_the_next() -> None:
+async def test_a_call_cancelled_while_it_waits_leaves_its_turn_to_the_next_call() -> None:
     places = Places(1, PATIENCE_S)
     senders = Senders(places)
     for name in ("a1", "a2", "b1"):
@@ -72,7 +72,7 @@ async def test_who_leaves_while_it_waits_gives_its_turn_to_the_next() -> None:
     assert not places.all_taken
 
 
-async def test_who_leaves_just_as_it_gets_a_place_gives_it_on() -> None:
+async def test_a_call_cancelled_as_it_gets_a_place_passes_the_place_on() -> None:
     places = Places(1, PATIENCE_S)
     senders = Senders(places)
     waiting = [senders.send(name) for name in ("a1", "a2", "b1")]
@@ -85,7 +85,7 @@ async def test_who_leaves_just_as_it_gets_a_place_gives_it_on() -> None:
     assert not places.all_taken
 
 
-async def test_a_place_comes_too_late() -> None:
+async def test_a_call_that_gets_no_place_in_time_raises_timeout_error() -> None:
     places = Places(1, PATIENCE_S)
     async with places.one(lambda: "a", PATIENCE_S):
         with pytest.raises(TimeoutError):

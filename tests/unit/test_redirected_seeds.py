@@ -28,7 +28,7 @@ def crawl(within: bool, **scope: object) -> Shell:
 
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize(("target", "same"), TARGETS.items())
-def test_a_redirect_to_another_domain_is_out_of_scope_if_the_crawl_says_so(
+def test_seed_redirects_within_domain_keeps_redirects_to_other_domains_out_of_scope(
     target: str, same: bool, within: bool
 ) -> None:
     for hops in ("R", "RRR"):
@@ -40,7 +40,7 @@ def test_a_redirect_to_another_domain_is_out_of_scope_if_the_crawl_says_so(
         assert shell.schedule("crawl", link) == [Verdict.QUEUED if is_in else Verdict.OUT_OF_SCOPE]
 
 
-def test_a_host_that_other_rules_have_in_scope_stays_there() -> None:
+def test_seed_redirects_within_domain_leaves_hosts_that_other_rules_accept_in_scope() -> None:
     shell = crawl(True, hosts=("example.com",), accept_patterns=("http://127[.]0[.]0[.]7/.*",))
     for target in ("http://example.com/", "http://127.0.0.7/"):
         offered = candidate(target, via=SEED, path="R", source=SEED)
@@ -48,6 +48,6 @@ def test_a_host_that_other_rules_have_in_scope_stays_there() -> None:
 
 
 @pytest.mark.parametrize("source", ["", "no URL"])
-def test_a_redirect_of_no_known_seed_widens_nothing(source: str) -> None:
+def test_a_redirect_without_a_known_seed_does_not_widen_the_scope(source: str) -> None:
     offered = candidate("http://example.com/", via=SEED, path="R", source=source)
     assert crawl(True).schedule("crawl", offered) == [Verdict.OUT_OF_SCOPE]

@@ -158,7 +158,7 @@ def test_a_page_that_redirects_to_a_spelling_of_itself_is_fetched(
     assert web.shell.state("crawl") is CrawlState.FINISHED
 
 
-def test_a_whole_site_that_redirects_to_its_www_is_fetched() -> None:
+def test_all_pages_of_a_site_that_redirects_to_its_www_host_are_fetched() -> None:
     names = ("", "about", "news", "contact")
     web = Web(
         {f"{SITE}/{name}": f"{WWW}/{name}" for name in names},
@@ -190,7 +190,7 @@ def test_a_loop_of_redirects_ends(
     assert web.shell.count("crawl", "queued_count") == 0
 
 
-def test_a_page_that_wants_its_cookie_back_is_fetched_with_it() -> None:
+def test_a_page_that_redirects_to_itself_until_its_cookie_returns_is_fetched() -> None:
     """By a redirect to itself, or over a session in its path, as Java's servlets do."""
     assert Web({A: A}, once=frozenset({A})).crawl(settings(cookies=True), A) == [A, A]
     session = f"{A};jsessionid={'0' * 32}"
@@ -198,13 +198,13 @@ def test_a_page_that_wants_its_cookie_back_is_fetched_with_it() -> None:
     assert web.crawl(settings(("strip-session-ids",), cookies=True), A) == [A, session, A]
 
 
-def test_the_hops_of_redirects_bound_a_chain_of_spellings() -> None:
+def test_max_redirect_hops_bounds_a_chain_of_spellings() -> None:
     spelled = [f"http://www{number}.site.example/a" for number in range(9)]
     web = Web(dict(pairwise(spelled)))
     assert web.crawl(settings(("strip-www",), redirect_hops=4), spelled[0]) == spelled[:5]
 
 
-def test_a_redirect_to_another_page_that_was_seen_fetches_nothing() -> None:
+def test_a_page_that_many_others_redirect_to_is_fetched_once() -> None:
     pages = {f"{SITE}/{number}": f"{SITE}/login" for number in range(5)}
     web = Web(pages)
     fetched = web.crawl(settings(("strip-www",)), *pages)
@@ -220,12 +220,12 @@ def test_a_redirect_to_another_page_that_was_seen_fetches_nothing() -> None:
     ],
     ids=["http to https", "of 4", "of 6"],
 )
-def test_a_round_fetches_what_its_seeds_redirect_to(chain: list[str]) -> None:
+def test_a_round_of_reseeding_fetches_the_targets_of_its_seeds(chain: list[str]) -> None:
     web = Web(dict(pairwise(chain)), {chain[-1]: (f"{SITE}/page",)})
     assert web.crawl(settings(rounds=2), chain[0]) == [*chain, f"{SITE}/page", *chain, *chain]
 
 
-def test_a_round_finds_the_new_links_of_a_page_that_its_seed_redirects_to() -> None:
+def test_a_round_of_reseeding_finds_new_links_on_the_target_of_its_seed() -> None:
     web = Web({f"{SITE}/": f"{SAFE}/"}, {f"{SAFE}/": (f"{SITE}/old",)})
     chosen = settings(rounds=1, round_interval_ms=60_000)
     assert web.crawl(chosen, f"{SITE}/") == [f"{SITE}/", f"{SAFE}/", f"{SITE}/old"]
@@ -235,18 +235,18 @@ def test_a_round_finds_the_new_links_of_a_page_that_its_seed_redirects_to() -> N
 
 
 @pytest.mark.parametrize("seeds", [(A, C, f"{SITE}/t"), (f"{SITE}/t", C, A)])
-def test_a_round_fetches_a_target_of_several_seeds_once(seeds: tuple[str, ...]) -> None:
+def test_a_round_of_reseeding_fetches_a_target_of_several_seeds_once(seeds: tuple[str, ...]) -> None:
     web = Web({A: f"{SITE}/t", C: f"{SITE}/t"})
     assert Counter(web.crawl(settings(rounds=2), *seeds)) == dict.fromkeys(seeds, 3)
 
 
-def test_a_round_goes_through_spellings_too() -> None:
+def test_a_round_of_reseeding_follows_redirects_between_spellings() -> None:
     web = Web({A: B, B: C})
     assert web.crawl(settings(("strip-www",), rounds=1), A) == [A, B, C, A, B, C]
 
 
 @pytest.mark.parametrize("length", [2, 3, 5])
-def test_a_forced_refetch_fetches_what_its_uri_redirects_to_once(length: int) -> None:
+def test_a_forced_refetch_fetches_the_targets_of_its_uri_once(length: int) -> None:
     chain = [f"{SITE}/{number}" for number in range(length)]
     web = Web(dict(pairwise(chain)))
     web.crawl(settings(rounds=-1, round_interval_ms=10_000_000), chain[0])
@@ -258,7 +258,7 @@ def test_a_forced_refetch_fetches_what_its_uri_redirects_to_once(length: int) ->
     assert web.go_on() == []
 
 
-def test_a_time_ahead_of_the_clock_refetches_a_target_once() -> None:
+def test_a_refetch_time_ahead_of_the_clock_refetches_a_shared_target_once() -> None:
     pages = {f"{SITE}/{number}": f"{SITE}/t" for number in range(4)}
     web = Web(pages)
     web.crawl(settings(rounds=-1, round_interval_ms=10_000_000), *pages)
@@ -269,7 +269,7 @@ def test_a_time_ahead_of_the_clock_refetches_a_target_once() -> None:
     assert Counter(web.go_on())[f"{SITE}/t"] == 1
 
 
-def test_a_forced_import_fetches_what_its_uris_redirect_to() -> None:
+def test_a_forced_import_fetches_the_targets_of_its_uris() -> None:
     web = Web({A: f"{SITE}/d"}, {f"{SITE}/d": (C,)})
     web.crawl(settings(rounds=-1, round_interval_ms=10_000_000), A)
     web.shell.now_ms += 1000
@@ -290,7 +290,7 @@ def waiting(chosen: CrawlSettings, uri: str = A) -> tuple[Shell, Grant]:
     return shell, grant
 
 
-def test_a_lease_has_one_uri_of_its_identity_fetched_however_often_it_is_told() -> None:
+def test_a_lease_has_one_other_spelling_fetched_however_many_are_offered() -> None:
     """Before the report, after it, and after the target's own."""
     shell, grant = waiting(settings(("strip-www",), rounds=-1, round_interval_ms=10_000_000))
     first, other = offer(grant, B), offer(grant, "http://www2.site.example/a")
@@ -306,7 +306,7 @@ def test_a_lease_has_one_uri_of_its_identity_fetched_however_often_it_is_told() 
     assert shell.grants() == []
 
 
-def test_a_target_may_be_offered_after_the_report_of_its_source() -> None:
+def test_a_target_offered_after_the_report_of_its_source_is_queued() -> None:
     shell, grant = waiting(settings(("strip-www",), rounds=-1, round_interval_ms=10_000_000))
     shell.finish(report(grant, 301))
     assert shell.schedule("crawl", offer(grant, B), offer(grant, B)) == [
@@ -317,7 +317,9 @@ def test_a_target_may_be_offered_after_the_report_of_its_source() -> None:
 
 
 @pytest.mark.parametrize("ending", ["released", "deferred"])
-def test_a_target_does_not_outlive_a_lease_that_ends_without_a_final_disposition(ending: str) -> None:
+def test_a_target_is_dropped_when_the_lease_of_its_source_ends_without_a_final_disposition(
+    ending: str,
+) -> None:
     """The next lease of its source offers it again."""
     shell, grant = waiting(settings(("strip-www",)))
     shell.schedule("crawl", offer(grant, B))
@@ -353,7 +355,7 @@ def test_a_chain_that_the_frontier_did_not_make_has_no_effect(forge: Callable[[b
     assert shell.schedule("crawl", forged) == [Verdict.ALREADY_SEEN]
 
 
-def test_only_the_target_of_a_redirect_has_use_for_a_chain() -> None:
+def test_a_link_that_carries_a_chain_is_already_seen() -> None:
     shell, grant = waiting(settings(("strip-www",)))
     linked = candidate(B, via=A, path="L", redirects=grant.redirects)
     assert shell.schedule("crawl", linked) == [Verdict.ALREADY_SEEN]
@@ -373,7 +375,7 @@ chains = st.builds(
 
 
 @given(chains, st.integers(1, 2**32 - 1), links, st.integers(0, 2**48))
-def test_a_chain_travels_unchanged_and_within_its_bounds(
+def test_a_chain_survives_encoding_and_never_exceeds_its_bounds(
     chain: Chain, crawl: int, link: Link, before_ms: int
 ) -> None:
     assert decode_chain(encode_chain(chain, crawl, SECRET), crawl, SECRET) == chain
@@ -384,11 +386,11 @@ def test_a_chain_travels_unchanged_and_within_its_bounds(
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_chain_are_an_empty_one(data: bytes) -> None:
+def test_bytes_that_are_not_a_chain_decode_to_an_empty_chain(data: bytes) -> None:
     assert decode_chain(data, 1, SECRET) == NO_CHAIN
 
 
-def test_leases_of_a_crawl_are_in_order_whatever_the_servers_start() -> None:
+def test_lease_serials_are_ordered_across_starts_of_the_server() -> None:
     assert count_of(0xFFFF_FFFF_0000_0001) < count_of(0x0000_0001_0000_0002)
 
 
@@ -398,7 +400,7 @@ def pages(count: int) -> st.SearchStrategy[dict[str, str]]:
 
 
 @given(pages(3), st.booleans(), st.booleans(), st.integers(0, 2))
-def test_whatever_redirects_where_each_crawl_ends_and_agrees_with_its_counts(
+def test_a_crawl_of_any_redirects_ends_and_agrees_with_its_counts(
     redirects: dict[str, str], cookies: bool, restarts: bool, rounds: int
 ) -> None:
     web = Web(redirects, restarts=restarts)

@@ -123,12 +123,12 @@ def why(shell: Shell) -> str:
     return shell.core.views.statistics(NAME, shell.now_ms).limited_by
 
 
-def test_hosts_are_counted_by_what_they_wait_for() -> None:
+def test_limited_by_counts_hosts_by_what_they_wait_for() -> None:
     told = "Limited by politeness: 2 hosts wait 0.3 s, 127.0.11.3 waits its Crawl-delay of 5 s. "
     assert why(mixed(30)).startswith(told)
 
 
-def test_a_host_that_needs_longer_than_all_others_decides_and_is_named() -> None:
+def test_the_slowest_host_decides_the_time_left_and_is_named() -> None:
     """264 pages at 5 s each are 22 min, though the others are done in a minute."""
     shell = mixed(180)
     found = remaining(shell)
@@ -138,20 +138,20 @@ def test_a_host_that_needs_longer_than_all_others_decides_and_is_named() -> None
     assert why(shell).endswith(f"About 22 min for {left} URLs, 127.0.11.3 last")
 
 
-def test_it_is_named_from_the_beginning() -> None:
+def test_the_slowest_host_is_named_from_the_beginning_of_a_crawl() -> None:
     """When the crawl's rate alone would say that a minute or two are left."""
     found = remaining(mixed(20))
     assert found is not None and found.last == SLOW
     assert found.least_ms >= 296 * 5_000
 
 
-def test_no_host_is_named_if_hosts_are_alike_or_there_is_one() -> None:
+def test_the_time_left_names_no_host_if_hosts_are_alike_or_there_is_one() -> None:
     for hosts in (FAST, (SLOW,)):
         found = remaining(mixed(60, hosts=hosts))
         assert found is not None and found.last == ""
 
 
-def test_a_host_that_rests_for_long_decides() -> None:
+def test_a_host_that_rests_for_an_hour_decides_the_time_left() -> None:
     """It has asked for an hour's rest (Retry-After)."""
     shell = mixed(20, hosts=(*FAST, "c.example"))
     shell.now_ms += 1_000
@@ -172,7 +172,7 @@ def test_a_host_that_rests_for_long_decides() -> None:
         ({"max_elapsed_ms": 5_000}, "limits.max_elapsed_seconds", 5, "Time limit in about"),
     ],
 )
-def test_near_a_limit_its_time_is_told_and_how_many_uris_it_leaves(
+def test_the_time_left_near_a_limit_is_the_limits_and_counts_the_uris_it_leaves(
     limits: dict[str, int], limit: str, most_s: int, words: str
 ) -> None:
     """33 pages, or as much as they take, are left to the limit, of 600 and more URIs."""
@@ -193,7 +193,7 @@ def test_near_a_limit_its_time_is_told_and_how_many_uris_it_leaves(
     assert f". {words} " in why(limited) and why(limited).endswith(f"; {found.left} URLs would be left")
 
 
-def test_a_limit_that_only_the_slow_host_reaches_has_its_time() -> None:
+def test_a_limit_that_only_the_slow_host_reaches_takes_that_hosts_time() -> None:
     """Both fast hosts are done with 20 pages each; the page limit takes 10 more of the slow one."""
     shell = mixed(40, pages=20, limits=LimitSettings(max_documents=40 + 9 + 10))
     found = remaining(shell)
@@ -201,7 +201,7 @@ def test_a_limit_that_only_the_slow_host_reaches_has_its_time() -> None:
     assert 45_000 <= found.least_ms <= 56_000 and found.left == 1
 
 
-def test_of_many_resting_hosts_a_part_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimate_samples_a_bounded_number_of_resting_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look costs no more than so many queues, however many rest. The others are estimated."""
     monkeypatch.setattr(resting, "MOST_LOOKED_AT", 10)
     shell = mixed(1, pages=20, hosts=tuple(f"h{each}.example" for each in range(35)))

@@ -188,7 +188,7 @@ def test_a_link_that_the_frontier_has_is_not_offered_again(rig: Rig) -> None:
     assert [uris for what, uris in rig.client.told if what == "schedule"] == [["2", "1"], ["2", "3"]]
 
 
-def test_the_target_of_a_redirect_gets_what_its_source_was_fetched_for_and_links_do_not(rig: Rig) -> None:
+def test_the_reporter_gives_the_chain_of_redirects_to_targets_and_not_to_links(rig: Rig) -> None:
     """From each source: a target may be fetched for the sake of one, and not of another."""
     page, other = rig.page("http://h/a"), rig.page("http://h/b")
     page.held.lease.redirects, other.held.lease.redirects = b"of a", b"of b"

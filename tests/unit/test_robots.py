@@ -155,7 +155,7 @@ def test_a_misspelt_user_agent_line_begins_a_group(line: str) -> None:
         "Disallow all: /a",
     ],
 )
-def test_a_misspelt_disallow_line_is_one(line: str) -> None:
+def test_a_misspelt_disallow_line_forbids(line: str) -> None:
     """As for Google's parser."""
     assert not allows(f"User-agent: *\n{line}\n", "/a:b")
 
@@ -361,7 +361,7 @@ def spelt(character: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 @pytest.mark.parametrize("character", CHARACTERS, ids=lambda character: f"{ord(character):#x}")
-def test_every_character_is_the_same_raw_and_escaped_in_rules_and_urls(character: str) -> None:
+def test_rules_match_every_character_alike_raw_and_escaped(character: str) -> None:
     """RFC 9309, 2.2.2. But a raw `*` is no character, nor is a raw `/` or `?` of a path."""
     differ = []
     for pattern, target, in_rule, in_url in spelt(character):

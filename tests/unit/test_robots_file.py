@@ -77,7 +77,7 @@ def test_of_a_file_that_breaks_off_counts_what_came_and_nothing_that_a_cut_permi
     assert said(sent, coding, Truncation.DISCONNECT) == RobotsFile(200, kept)
 
 
-def test_a_file_that_is_longer_than_is_read_breaks_off() -> None:
+def test_a_robots_txt_beyond_the_size_limit_is_cut() -> None:
     rest = b"\nAllow: /open"
     body = b"#" * (MAX_ROBOTS_BYTES - len(rest)) + rest + b"-house"
     assert said(body[:MAX_ROBOTS_BYTES], truncation=Truncation.LENGTH).body.endswith(b"\n#Allow: /open")

@@ -31,7 +31,7 @@ def elapsed_ms(shell: Shell) -> int:
 
 
 @pytest.mark.parametrize("kills", [1, 2, 5])
-def test_time_without_a_server_does_not_count_however_often_it_was_killed(kills: int) -> None:
+def test_time_without_a_server_does_not_count_towards_max_elapsed(kills: int) -> None:
     shell = crawl()
     for _ in range(kills):
         work_for(shell, 1)
@@ -45,7 +45,7 @@ def test_time_without_a_server_does_not_count_however_often_it_was_killed(kills:
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_a_clock_is_stored_with_the_first_changes_of_a_new_server(crash: bool) -> None:
+def test_a_new_server_stores_the_clocks_of_crawls_with_its_first_changes(crash: bool) -> None:
     shell = crawl()
     work_for(shell, 2)
     shell.now_ms += DAY
@@ -58,7 +58,7 @@ def test_a_clock_is_stored_with_the_first_changes_of_a_new_server(crash: bool) -
     assert elapsed_ms(shell) == 3 * MINUTE
 
 
-def test_the_end_by_time_falls_due_after_the_time_that_is_left() -> None:
+def test_the_time_limit_falls_due_when_the_remaining_running_time_is_over() -> None:
     shell = crawl()
     work_for(shell, 4)
     shell.now_ms += DAY
@@ -69,7 +69,7 @@ def test_the_end_by_time_falls_due_after_the_time_that_is_left() -> None:
     assert shell.state("crawl") is CrawlState.RUNNING
 
 
-def test_the_clock_of_a_paused_crawl_stands_over_a_restart() -> None:
+def test_a_restart_adds_no_time_to_the_clock_of_a_paused_crawl() -> None:
     shell = crawl()
     work_for(shell, 3)
     shell.request("crawl", Input.PAUSE)
@@ -81,7 +81,7 @@ def test_the_clock_of_a_paused_crawl_stands_over_a_restart() -> None:
     assert elapsed_ms(shell) == 5 * MINUTE
 
 
-def test_time_in_which_the_server_was_stopped_does_not_count() -> None:
+def test_time_in_which_the_server_was_suspended_does_not_count() -> None:
     """As by SIGSTOP, or while its machine was paused."""
     shell = crawl()
     work_for(shell, 3)

@@ -80,7 +80,7 @@ CALENDAR = r"https?://[^/]+/calendar/.*"
     ],
 )
 @pytest.mark.parametrize("restart", [False, True])
-def test_what_is_excluded_ends_at_its_turn_under_its_rule(
+def test_a_waiting_uri_that_is_excluded_ends_at_its_turn_and_names_the_rule(
     scope: dict[str, Any], left: list[str], rule: str, restart: bool
 ) -> None:
     shell = crawl()
@@ -99,13 +99,13 @@ def test_what_is_excluded_ends_at_its_turn_under_its_rule(
         assert story.fetch_status == -5000
 
 
-def test_without_recheck_it_is_fetched_as_before() -> None:
+def test_an_excluded_uri_is_fetched_all_the_same_without_recheck() -> None:
     shell = crawl(recheck=False)
     change(shell, recheck=False, reject_patterns=(CALENDAR,))
     assert fetched(shell) == ALL
 
 
-def test_a_page_that_is_due_again_is_judged_too() -> None:
+def test_a_forced_refetch_of_a_page_excluded_meanwhile_ends_as_out_of_scope() -> None:
     shell = crawl()
     assert fetched(shell) == ALL
     change(shell, reject_patterns=(CALENDAR,))
@@ -115,14 +115,14 @@ def test_a_page_that_is_due_again_is_judged_too() -> None:
     assert fetched(shell) == []
 
 
-def test_a_crawl_whose_scope_stays_the_same_is_not_judged_again() -> None:
+def test_a_crawl_whose_scope_never_changed_judges_no_uri_again() -> None:
     shell = crawl()
     assert not shell.core.shard.crawls[1].state_row.scope_changed, "so it costs nothing"
     change(shell, max_link_hops=20, recheck=True)
     assert not shell.core.shard.crawls[1].state_row.scope_changed, "nothing changed"
 
 
-def test_explain_says_that_it_will_end() -> None:
+def test_explain_says_that_an_excluded_uri_will_end_at_its_turn() -> None:
     shell = crawl()
     change(shell, reject_patterns=(CALENDAR,))
     uri = f"{HOST}/calendar/1"

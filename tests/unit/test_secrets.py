@@ -34,7 +34,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("kept", "shown"), SHOWN)
-def test_secrets_are_hidden_and_kept_when_they_come_back(kept: FetchSpec, shown: FetchSpec) -> None:
+def test_hidden_secrets_are_restored_when_a_spec_is_sent_back(kept: FetchSpec, shown: FetchSpec) -> None:
     for kind in (CrawlSpec, OverrideSettings):
         seen = kind(fetch=kept)
         hide_secrets(seen)
@@ -44,7 +44,7 @@ def test_secrets_are_hidden_and_kept_when_they_come_back(kept: FetchSpec, shown:
         assert seen == kind(fetch=kept)
 
 
-def test_a_proxy_whose_password_alone_was_hidden_is_kept() -> None:
+def test_a_proxy_with_only_its_password_hidden_is_restored() -> None:
     """As former versions showed it."""
     asked = of_proxy("http://me:(hidden)@a.example:1")
     restore_secrets(asked, of_proxy("http://me:s3cret@a.example:1"))
@@ -103,7 +103,9 @@ MOVED = [
 
 
 @pytest.mark.parametrize(("kept", "asked", "words"), MOVED)
-def test_a_hidden_secret_is_refused_in_any_other_place(kept: FetchSpec, asked: FetchSpec, words: str) -> None:
+def test_a_hidden_secret_sent_for_another_proxy_or_site_is_refused(
+    kept: FetchSpec, asked: FetchSpec, words: str
+) -> None:
     for whole in (CrawlSpec(fetch=asked), OverrideSettings(fetch=asked)):
         with pytest.raises(InvalidRequest) as refused:
             restore_secrets(whole, kept)

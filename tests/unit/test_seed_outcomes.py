@@ -159,9 +159,7 @@ def in_vain(shell: Shell) -> list[tuple[str, bool]]:
     ("status", "words"),
     [(-1, "name not found"), (-2, "connection failed: refused"), (-3, "connection lost")],
 )
-def test_a_seed_that_is_tried_in_vain_is_one_through_its_rests_and_further_tries(
-    status: int, words: str
-) -> None:
+def test_a_seed_tried_in_vain_stays_so_through_rests_and_further_tries(status: int, words: str) -> None:
     shell = launched(f"{HOST}/", robots=IGNORED)
     assert in_vain(shell) == [("not fetched yet", False)]
     (grant,) = shell.grants(NAME)

@@ -427,7 +427,7 @@ def test_locations_within_one_entry_are_counted_too() -> None:
 
 
 @pytest.mark.parametrize("around", [(b"", b""), (b"<url>", b"</url>")])
-def test_elements_that_are_no_entries_end_the_reading_at_last(
+def test_a_sitemap_of_endless_other_elements_stops_being_read(
     around: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(xml_reader, "MAX_ELEMENTS", 100)

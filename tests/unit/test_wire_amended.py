@@ -285,7 +285,7 @@ def test_every_field_of_a_spec_can_be_named() -> None:
         ),
     ],
 )
-def test_what_differs_is_told_with_both_values_and_without_passwords(
+def test_differences_name_old_and_new_values_without_passwords(
     change: crawl_pb2.CrawlSpec, told: list[str]
 ) -> None:
     before = stored().SerializeToString()

@@ -93,7 +93,7 @@ def rows(output: str) -> list[list[str]]:
     return [[cell for cell in line.split("  ") if cell] for line in output.splitlines()[1:]]
 
 
-def test_a_token_goes_in_plain_text_to_no_address_that_a_node_announces(
+def test_nodes_command_sends_no_token_in_plain_text_to_an_announced_address(
     toehold_at: Toehold, frontier: FakeFrontier, node: FakeFrontier, at: str, tmp_path: Path
 ) -> None:
     """Be it of this machine: whoever has a port there could read it. One that a person names may have it."""

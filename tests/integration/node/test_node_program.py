@@ -119,7 +119,7 @@ def start(frontier: FakeFrontier, tmp_path: Path) -> Iterator[Start]:
             stream.close()
 
 
-def test_it_offers_the_kinds_of_fetchers_that_it_is(start: Start, frontier: FakeFrontier) -> None:
+def test_a_node_offers_the_fetcher_kinds_of_its_options(start: Start, frontier: FakeFrontier) -> None:
     program = start("--fetcher-kind", "browser", "--fetcher-kind", "own").ready()
     eventually(lambda: frontier.asked)
     assert list(frontier.asked[0].fetcher_kinds) == ["browser", "own"]
