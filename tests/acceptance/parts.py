@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +68,14 @@ class Parts:
         eventually(lambda: follow.said, "the crawl's first event")
         self._followed = follow
 
-    def node(self, name: str, *options: str, frontier: str = "") -> Program:
-        """A node that runs; a node of that name may have run before. `frontier` is another way there."""
+    def node(self, name: str, *options: str, frontier: str = "", command: Sequence[str] = ()) -> Program:
+        """A node that runs; a node of that name may have run before. `frontier` is another way there, and
+        `command` another way to run the program.
+        """
         self._nodes.add(name)
         address = frontier or self.address
-        return self._programs.node(name, address, self.warcs(name), *node_options(self.web), *options)
+        told = *node_options(self.web), *options
+        return self._programs.node(name, address, self.warcs(name), *told, command=command)
 
     def warcs(self, name: str) -> Path:
         """Where a node writes."""

@@ -138,10 +138,12 @@ class Programs:
         command = (script("toehold-frontier"), "--data", str(data), "--listen", listen, *options)
         return Frontier(self.start("frontier", *command))
 
-    def node(self, name: str, frontier: str, warcs: Path, *options: str) -> Program:
-        """A crawler node that fetches for the frontier at this address."""
+    def node(
+        self, name: str, frontier: str, warcs: Path, *options: str, command: Sequence[str] = ()
+    ) -> Program:
+        """A crawler node that fetches for the frontier at this address; `command` runs it in another way."""
         node = self.start(
-            *(name, script("toehold-node"), "--name", name),
+            *(name, *(command or (script("toehold-node"),)), "--name", name),
             *("--frontier", frontier, "--warc", str(warcs), *options),
         )
         assert node.wait_ready().startswith(f"toehold-node {name} fetching for {frontier}")

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import tempfile
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MIB = 1024 * 1024
-MARGIN_MIB = 256
-"""More than others take of the disk, or give back, while a test runs. Tests that fill it do not run together,
-see `filling`."""
+from faults import own_disk_program
+
+MIB = own_disk_program.MIB
+CAPACITY_MIB, RESERVE_MIB = 4096, 1024
+"""Of the disk, and of that what a program keeps free: the rest is far more than a test writes."""
 
 
-def free_mib(folder: Path) -> int:
-    """How much room there is."""
-    space = os.statvfs(folder)
-    return space.f_bavail * space.f_frsize // MIB
+class Disk:
+    """A disk of the programs that are told to have it."""
 
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        """Where its files are."""
 
-def reserve_mib(folder: Path) -> int:
-    """A reserve that there is room for until the disk is `filled`."""
-    found = free_mib(folder) - MARGIN_MIB
-    assert found > 2 * MARGIN_MIB, f"the disk of {folder} is too full for this test"
-    return found
+    def program(self, module: str) -> tuple[str, ...]:
+        """How Python is told to run the program of a module on this disk."""
+        return own_disk_program.__file__, module, str(self.folder), str(CAPACITY_MIB)
 
+    def command(self, module: str) -> tuple[str, ...]:
+        """The same as a whole command."""
+        return sys.executable, *self.program(module)
 
-@contextmanager
-def filled(folder: Path) -> Iterator[None]:
-    """There is less room than that reserve until the block ends."""
-    filler = folder / "filler"
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, 2 * MARGIN_MIB * MIB)
-    try:
-        yield
-    finally:
-        filler.unlink()
+    @property
+    def free_mib(self) -> int:
+        """How much room there is."""
+        return CAPACITY_MIB - own_disk_program.used_bytes(str(self.folder)) // MIB
 
-
-@contextmanager
-def filling() -> Iterator[None]:
-    """No other test fills the disk meanwhile, be it of this run or of one beside it."""
-    lock = os.open(tempfile.gettempdir(), os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
+    @contextmanager
+    def filled(self) -> Iterator[None]:
+        """There is less room than RESERVE_MIB until the block ends."""
+        filler = self.folder / "filler"
+        with filler.open("wb") as file:
+            os.truncate(file.fileno(), (CAPACITY_MIB - RESERVE_MIB // 2) * MIB)
+        try:
+            yield
+        finally:
+            filler.unlink()

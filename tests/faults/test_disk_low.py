@@ -1,4 +1,4 @@
-"""A disk that fills up while crawls run, and gets room again: a large file stands in for what fills it."""
+"""A frontier's disk that fills up, and gets room again: a large file stands in for what fills it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from faults.load import EMPTY, PAUSED, PAUSING, RUNNING, told
-from faults.room import filled, free_mib, reserve_mib
+from faults.room import RESERVE_MIB, Disk
 from frontier_harness.calls import TIMEOUT_S, report, seed_of, spec
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
@@ -17,12 +17,13 @@ from toehold_client.errors import DiskReserve
 
 
 def test_crawls_pause_when_the_disk_is_nearly_full_and_go_on_when_asked_once_there_is_room(
-    disk_to_fill: Path,
+    tmp_path: Path,
 ) -> None:
-    reserve = reserve_mib(disk_to_fill)
-    flags = ("--disk-reserve-mib", str(reserve))
+    disk = Disk(tmp_path / "disk")
+    flags = ("--disk-reserve-mib", str(RESERVE_MIB))
+    program = disk.program("frontier_server.program")
     with (
-        ServerProcess(disk_to_fill / "data", *flags) as server,
+        ServerProcess(disk.folder / "data", *flags, program=program) as server,
         FrontierClient(server.address) as client,
     ):
         busy, empty, paused, nascent = (CrawlController(client, name) for name in ("b", "e", "p", "n"))
@@ -37,9 +38,9 @@ def test_crawls_pause_when_the_disk_is_nearly_full_and_go_on_when_asked_once_the
         empty.wait_for({EMPTY}, TIMEOUT_S)
         events_of_paused = list(paused.events())
 
-        with filled(disk_to_fill):
-            assert free_mib(disk_to_fill) < reserve
-            reason = f"less than {reserve} MiB is free on the frontier's disk; make room, then resume"
+        with disk.filled():
+            assert disk.free_mib < RESERVE_MIB
+            reason = f"less than {RESERVE_MIB} MiB is free on the frontier's disk; make room, then resume"
             empty.wait_for({PAUSED}, TIMEOUT_S)
             busy.wait_for({PAUSING}, TIMEOUT_S)
             assert server.stubs.finish(report(lease)) == [("SUCCEEDED", False)]

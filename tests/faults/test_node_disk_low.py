@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from acceptance.judging import BRISK, ONE, slow_spec
 from acceptance.parts import Parts
 from acceptance.programs import toehold
-from faults.room import filled, reserve_mib
+from faults.room import RESERVE_MIB, Disk
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2
@@ -18,14 +17,15 @@ from toehold_client import FrontierClient
 
 @pytest.mark.parametrize("by_itself", [False, True], ids=["resumed", "by itself"])
 def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_is_lost(
-    disk_to_fill: Path, parts: Parts, by_itself: bool
+    parts: Parts, by_itself: bool
 ) -> None:
-    reserve = reserve_mib(disk_to_fill)
-    node = parts.node("narrow", "--disk-reserve-mib", str(reserve))
+    disk = Disk(parts.warcs("narrow").parent)
+    reserve = ("--disk-reserve-mib", str(RESERVE_MIB))
+    node = parts.node("narrow", *reserve, command=disk.command("crawler_node.program"))
     by_whom = f"resume_after_trouble = {'true' if by_itself else 'false'}\n"
     parts.launch(ONE, by_whom + slow_spec())  # lest it come to its end before the disk is full
     parts.until_asked(3)
-    with filled(disk_to_fill):
+    with disk.filled():
         eventually(lambda: parts.status()["status"]["state"] == "PAUSED", "the crawl to be paused")
         said = re.fullmatch(
             rf"node narrow: only (\d+) MiB (?:is|are) free in {re.escape(str(parts.warcs('narrow')))}; "
@@ -34,7 +34,7 @@ def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_
         )
         assert said is not None, parts.status()["status"]["reason"]
         free_mib, needed_mib = map(int, said.groups())
-        assert free_mib < reserve <= needed_mib
+        assert free_mib < RESERVE_MIB <= needed_mib
         assert '"disk_low"' in node.complaints
         assert node.runs and attendance(parts) == "NODE_PRESENCE_PRESENT"
         parts.set(BRISK)

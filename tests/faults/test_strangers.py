@@ -147,7 +147,7 @@ ATTACKS: dict[str, tuple[Callable[[str], Any], float]] = {
 
 @pytest.mark.soak("overload")
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_frontier_under_attack_serves_on_and_lets_others_in_again(
+def test_a_frontier_under_attack_serves_its_node_and_lets_new_clients_in(
     tmp_path: Path, soak: Soak, attack: str
 ) -> None:
     attacking, back_s = ATTACKS[attack]
