@@ -25,6 +25,7 @@ from .machines.target import Reached, Target
 from .model import CandidateCodec
 from .operation import Operation
 from .queue import QueueEvent, QueueState
+from .reading import authorities
 from .records import (
     FORMAT,
     CountersRow,
@@ -223,6 +224,8 @@ class Rebuilding:
             again = job.get(op.tx, crawl, restores)
             again.cursor, again.done, again.changed = b"", 0, 0
             job.put(op, crawl, restores, again)
+        for host, authority in authorities(crawl.settings.scope.hosts).values():
+            add_authority(op.tx, crawl.places, number, host, authority)
         yield _closed(op)
         if not restores:
             yield from self._places(crawl)
@@ -433,6 +436,7 @@ def _paused(now_ms: int) -> StateRow:
     row.target, row.reached = Target.PAUSE.value, Reached.PAUSE.value
     row.request = row.answered = 1
     row.launch_ms = now_ms
+    row.scope_changed = True  # it may have: nothing says which URIs wait from before a change
     return row
 
 

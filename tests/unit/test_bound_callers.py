@@ -251,3 +251,10 @@ def test_rows_of_a_bound_caller_are_deleted_with_its_crawl() -> None:
     shell.tick()
     shell.work()
     assert not list(shell.store.scan(Family.ROBOTS, b"", b""))
+
+
+def test_a_seed_tells_of_the_tries_that_count_for_its_crawl() -> None:
+    shell = frontier()
+    answers(shell, "bound", 503)
+    told = [shell.core.administration.seeds(name, 10, 0, shell.now_ms)[0][0] for name in ("bound", "other")]
+    assert [each.tried_in_vain for each in told] == [True, False], told

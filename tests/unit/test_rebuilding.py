@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from core_doubles.codec import PlainCodec, candidate, override_of, settings_of
+from core_doubles.codec import PlainCodec, candidate, override_of, settings_of, spec_of
 from core_doubles.lives import fetch, quick
 from core_doubles.memory_store import MemoryStore
 from core_doubles.placing import SUFFIXES
@@ -24,7 +24,7 @@ from frontier_server.core.model import Report
 from frontier_server.core.rebuilding import Rebuilding
 from frontier_server.core.records import LeaseRow, QueueRow, ServerRow, SpecRow, decode, encode
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.spec.settings import IdentitySettings, QueueSettings
+from frontier_server.core.spec.settings import IdentitySettings, QueueSettings, ScopeSettings
 from frontier_server.core.store import Family, Store
 
 S = CrawlState
@@ -393,3 +393,24 @@ def test_uris_that_a_crawl_keeps_are_kept() -> None:
     shell, _ = rebuilt(rows_of(before.store))
     stories, _ = shell.core.administration.seen_uris("one", SeenFilter(), 10, b"", shell.now_ms)
     assert {story.uri for story in stories} == {"http://a.example/", "http://a.example/1"}
+
+
+def test_the_scope_of_a_crawl_is_whole_although_its_rows_are_lost() -> None:
+    """Without its state nobody knows what its scope excludes by now; its hosts follow from its spec."""
+    scope = ScopeSettings(hosts=("b.example",))
+    shell = Shell()
+    shell.create("c", replace(quick(), scope=scope))
+    shell.launch("c", "http://a.example/")
+    links = [f"http://{host}.example/{path}" for host in "ab" for path in ("kept", "trap")]
+    shell.schedule("c", *(candidate(uri, path="L", via="http://a.example/") for uri in links))
+    spec = spec_of(replace(quick(), scope=replace(scope, reject_patterns=(".*/trap",))))
+    shell.do(lambda core, now: core.control.update_crawl("c", lambda _: (spec, ["scope"]), now))
+    lost = keys.crawl_key(1, CrawlRow.STATE), keys.set_prefix(1, IndexSet.SCOPE)
+    again, _ = rebuilt([row for row in rows_of(shell.store) if not row[1].startswith(lost)])
+    agrees(again)
+    again.request("c", Input.RESUME)
+    found = []
+    while grants := again.grants("c"):
+        found += [grant.uri for grant in grants if not grant.robots]
+        fetch(again, *grants)
+    assert sorted(found) == ["http://a.example/", "http://a.example/kept", "http://b.example/kept"]

@@ -7,7 +7,7 @@ import pytest
 from core_doubles.codec import candidate, spec_of
 from core_doubles.shell import Shell
 
-from frontier_server.core.model import Report
+from frontier_server.core.model import Report, Verdict
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import (
     CrawlSettings,
@@ -131,3 +131,42 @@ def test_explain_says_that_an_excluded_uri_will_end_at_its_turn() -> None:
         shell.finish(Report(grant.token, fetch_status=200))
     told = [each.message for each in shell.core.administration.explain("c", "", uri, shell.now_ms)]
     assert f"{uri} ends at its turn: scope.reject_patterns[0] refuses it: {CALENDAR}" in told
+
+
+def test_explain_says_of_any_uri_that_waits_that_it_will_end() -> None:
+    shell = crawl()
+    change(shell, reject_patterns=(CALENDAR,))
+    uri = f"{HOST}/calendar/2"
+    told = [each.message for each in shell.core.administration.explain("c", "", uri, shell.now_ms)]
+    assert told[0] == f"{uri} ends at its turn: scope.reject_patterns[0] refuses it: {CALENDAR}", told
+    assert sum(uri in each for each in told) == 1
+    assert len(shell.core.administration.explain("c", "", f"{HOST}/a", shell.now_ms)) < len(told)
+
+
+def test_a_question_brings_no_host_into_scope() -> None:
+    shell, there = Shell(), "http://beta.example/"
+    scope = ScopeSettings(seed_redirects_within_domain=True, accept_patterns=("http://beta.*/",))
+    shell.create("c", replace(SETTINGS, scope=scope))
+    shell.launch("c", f"{HOST}/")
+    redirected = candidate(there, path="R", via=f"{HOST}/", source=f"{HOST}/")
+    assert shell.schedule("c", redirected) == [Verdict.QUEUED]
+    change(shell)  # from now on the redirect of a seed widens the scope
+    shell.core.administration.explain("c", "", there, shell.now_ms)
+    offered = candidate(f"{there}x", path="L", via=f"{HOST}/", source=f"{HOST}/")
+    assert shell.schedule("c", offered) == [Verdict.OUT_OF_SCOPE]
+    assert fetched(shell) == ["/", there]
+    again = candidate(f"{there}y", path="L", via=f"{HOST}/", source=f"{HOST}/")
+    assert shell.schedule("c", again) == [Verdict.QUEUED], "its turn has widened the scope"
+
+
+def test_a_lifted_exclusion_lets_in_what_is_new_and_what_is_forgotten() -> None:
+    shell = crawl()
+    change(shell, reject_patterns=(CALENDAR,))
+    assert fetched(shell) == ["/", "/a", "http://beta.example/"]
+    change(shell)
+    ended, new = f"{HOST}/calendar/1", f"{HOST}/calendar/3"
+    links = [candidate(uri, path="L", via=f"{HOST}/", source=f"{HOST}/") for uri in (ended, new)]
+    assert shell.schedule("c", *links) == [Verdict.ALREADY_SEEN, Verdict.QUEUED]
+    shell.do(lambda core, now: core.administration.forget_seen("c", [ended], now))
+    assert shell.schedule("c", links[0]) == [Verdict.QUEUED]
+    assert fetched(shell) == ["/calendar/1", "/calendar/3"]

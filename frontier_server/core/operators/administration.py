@@ -349,11 +349,15 @@ class Administration:
         crawl = self._shard.registry.named(name)
         op = Operation(self._shard.store, now_ms)
         if uri:
-            return self._explanations.uri(op, crawl, _parsed(uri))
-        if key:
+            reasons = self._explanations.uri(op, crawl, _parsed(uri))
+        elif key:
             found = self._queues_of(op, crawl, key)
-            return [reason for queue in found for reason in self._explanations.queue(op, crawl, queue)]
-        return self._explanations.crawl(op, crawl)
+            reasons = [reason for queue in found for reason in self._explanations.queue(op, crawl, queue)]
+        else:
+            reasons = self._explanations.crawl(op, crawl)
+        if op.tx.changes:  # a URI's turn may bring its host into scope, but an answer is not written
+            crawl.scope_cache.clear()
+        return reasons
 
 
 def some_uris(uris: Sequence[str]) -> str:

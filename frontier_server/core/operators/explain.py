@@ -22,7 +22,16 @@ from ..rules.outcome_words import words
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..store import Family
-from ..turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, robots_failure, robots_standing
+from ..turn import (
+    HOST_RULES,
+    QUEUE_RULES,
+    Found,
+    Obstacle,
+    Turn,
+    out_of_scope,
+    robots_failure,
+    robots_standing,
+)
 from ..uri.canonical import CanonicalUri
 from . import idle
 from .idle import some, span
@@ -233,9 +242,11 @@ class Explanations:
         assert told.queue is not None
         found = self._queue(op, crawl, told.queue)
         head = head_at(op, crawl, self._shard.codec, told.queue, told.position)
-        if shares(told.queue, head.settings) and (
-            wait := Turn(self._shard, op, crawl, told.queue, head).wait()
-        ):
+        turn = Turn(self._shard, op, crawl, told.queue, head)
+        excluded = out_of_scope(turn)
+        if excluded is not None and (reason := self._told(turn, excluded)) not in found:
+            found.insert(0, reason)
+        if shares(told.queue, head.settings) and (wait := turn.wait()):
             authority = head.uri.origin
             if wait.until_ms:
                 key = told.queue.row.key
@@ -248,10 +259,14 @@ class Explanations:
 
     def _forbidden(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
         settings = crawl.settings_for(uri)
-        shared = crawl.origins.site(uri, settings).robots_key
-        key = self._shard.robots.key_for(op.tx, shared, crawl.number, crawl.state_row.bound)
+        key = self._robots_key(op, crawl, uri, settings)
         rules = self._shard.robots.valid_rules(op.tx, key, settings, op.now_ms)
         return [_forbids(uri)] if rules is not None and not rules.allows(uri.target) else []
+
+    def _robots_key(self, op: Operation, crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> bytes:
+        """The key of the row of a URI's robots.txt that counts for a crawl."""
+        shared = crawl.origins.site(uri, settings).robots_key
+        return self._shard.robots.key_for(op.tx, shared, crawl.number, crawl.state_row.bound)
 
     def seed(self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri, announced: bool) -> SeedView:
         """A seed's story, and its outcome so far in words."""
@@ -291,8 +306,7 @@ class Explanations:
         """The tries in vain of a seed, or of its host's robots.txt; empty if there was none."""
         settings = crawl.settings_for(uri)
         if not settings.robots.ignored:
-            key = crawl.origins.site(uri, settings).robots_key
-            row = self._shard.robots.row(op.tx, key)
+            row = self._shard.robots.row(op.tx, self._robots_key(op, crawl, uri, settings))
             its = standing(row, op.now_ms, settings.robots)
             if row is not None and its.gate is not Gate.OPEN and its.tries:
                 return _not_had(uri, its.tries, row)
