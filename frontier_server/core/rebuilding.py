@@ -41,7 +41,7 @@ from .records import (
 )
 from .soundness import is_sound, read_job, read_state
 from .store import Changes, Family, Store
-from .uri.assign import hash64
+from .uri.assign import Place, hash64
 from .uri.canonical import canonical
 from .uri.scope import add_authority
 from .uri.suffixes import Suffixes
@@ -120,12 +120,13 @@ class Rebuilding:
         found = self._crawl_rows()
         of_server = found.pop(keys.SERVER, {})
         row = self._server_row(of_server.get(CrawlRow.SERVER)) or ServerRow(FORMAT, secret)
+        had_places = row.format >= opening.FIRST_WITH_PLACES
         row.format = FORMAT
         self._ended_ms = row.time_ms
         row.time_ms = max(row.time_ms, self._now_ms)
         row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
         yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}
-        places = self._places_row(of_server.get(CrawlRow.PLACES))
+        places = self._places_row(of_server.get(CrawlRow.PLACES), had_places)
         self._store_places = opening.places_of(places)
         yield opening.places_changes(places)
         for family in (Family.HOSTS, Family.ROBOTS):
@@ -148,7 +149,7 @@ class Rebuilding:
         )
         return None
 
-    def _places_row(self, value: bytes | None) -> PlacesRow:
+    def _places_row(self, value: bytes | None, had_one: bool) -> PlacesRow:
         """What the places of the store follow. If that is lost, rows of hosts show the rule."""
         if value is not None:
             try:
@@ -157,9 +158,15 @@ class Rebuilding:
                 return row
             except (StoreCorrupt, ValueError):
                 self.left_out[Family.CRAWLS] += 1
-        some = islice(self._rows(Family.HOSTS, b""), ROWS_PER_WRITE)
-        own = [key[:8] == hash64(key[8:].decode(errors="replace")) for key, _ in some]
-        return PlacesRow(self._suffixes, by_site=not own or not all(own))
+        if not had_one:
+            return PlacesRow(self._suffixes, by_site=False)
+        self.lost.append(
+            "the list of public suffixes that the store was made with is lost: the installed one counts from "
+            "now on, and pages of sites that the two tell apart may be fetched again"
+        )
+        some = list(islice(self._sound(Family.HOSTS, b""), ROWS_PER_WRITE))
+        old = sum(key[:8] == hash64(key[8:].decode(errors="replace")) for key, _ in some)
+        return PlacesRow(self._suffixes, by_site=2 * old <= len(some))
 
     def _crawl_rows(self) -> dict[int, dict[int, bytes]]:
         found: dict[int, dict[int, bytes]] = {}
@@ -321,11 +328,17 @@ class Rebuilding:
         op.tx.put(Family.INDEX, key, value)
 
     def _future(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
-        if self._head(crawl, b"", value, Family.INDEX) is None:
+        head = self._head(crawl, b"", value, Family.INDEX)
+        if head is None:
             return
-        op.tx.put(Family.INDEX, key, value)
+        partition, due_ms = self._place(crawl, head).partition, keys.due_of(key)
+        op.tx.put(
+            Family.INDEX,
+            keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + key[21:]),
+            value,
+        )
         op.counters(crawl).future += 1
-        self._note(op, crawl, key[13:21], key[21:], future_ms=keys.due_of(key))
+        self._note(op, crawl, partition, key[21:], future_ms=due_ms)
 
     def _seed(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
         """Put a seed's host into scope if the seed was announced and taken in."""
@@ -355,10 +368,9 @@ class Rebuilding:
         head = self._head(crawl, position, value, Family.PENDING)
         if head is None:
             return
-        uri = head.pending
-        queue = op.queue(crawl, queue_id)
+        uri, place = head.pending, self._place(crawl, head)
+        queue = op.queue(crawl, queue_id) if place.partition == queue_id[:8] else None
         if queue is None:
-            place = crawl.origins.site(head.uri, head.settings, head.candidate.queue_key).place
             queue = queue_at(op, crawl, place, head.uri.host)
             self._found_again.add(queue.queue)
         row = op.touch(queue)
@@ -368,7 +380,11 @@ class Rebuilding:
         (new,) = put_in(op, crawl, queue, (arrival,), head.settings)
         if queue.queue not in self._found_again:  # the old values count this URI already
             row.last_cost, row.total_cost, row.queue_ms = kept
-        self._note(op, crawl, queue_id[:8], uri.fingerprint, position=new, queue=queue.queue[8:])
+        self._note(op, crawl, queue.partition, uri.fingerprint, position=new, queue=queue.queue[8:])
+
+    def _place(self, crawl: Crawl, head: Head) -> Place:
+        """The place of a URI. It is another than its rows have if the list of public suffixes is."""
+        return crawl.origins.site(head.uri, head.settings, head.candidate.queue_key).place
 
     def _head(self, crawl: Crawl, position: bytes, value: bytes, family: Family) -> Head | None:
         """A URI that waits; None if it cannot be read."""

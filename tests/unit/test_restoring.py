@@ -17,7 +17,7 @@ from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.kept import SeenFilter
 from frontier_server.core.keys import serial_key
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import QueueView, Report, Verdict
+from frontier_server.core.model import Directive, QueueView, Report, Verdict
 from frontier_server.core.queue import QueueState as Q
 from frontier_server.core.records import JobRow, encode
 from frontier_server.core.spec.settings import (
@@ -415,3 +415,25 @@ def test_kept_uris_and_queues_whose_keys_callers_chose_come_along() -> None:
     assert [(story.uri, story.queue_key) for story in stories] == [("http://alpha.example/own", "own")]
     assert len(seen("second", SeenFilter(), 10, b"", shell.now_ms)[0]) == 4
     assert shell.core.shard.registry.named("second").settings.identity.keep_uris
+
+
+def test_a_recrawl_goes_on_with_its_counts() -> None:
+    limited = replace(PLAIN, limits=LimitSettings(max_elapsed_ms=200_000), run_while_empty=True)
+    shell = Checkpointed()
+    shell.create("one", limited)
+    shell.launch("one", *SEEDS)
+    assert pages(shell, "one") == SEEDS
+    shell.now_ms += 60_000
+    shell.request("one", Input.STOP)
+    before_ms = shell.now_ms
+    shell.do(lambda core, now: core.control.reopen("one", lambda spec: (spec, ()), False, now, "", before_ms))
+    again = [candidate(uri, directive=Directive.HIGH, refetch_before_ms=before_ms) for uri in SEEDS]
+    shell.now_ms += 1
+    assert shell.schedule("one", *again) == [Verdict.QUEUED] * 3
+    shell.keep("cp")
+    shell.relaunch("two", "one", settings=limited)
+    shell.work()
+    shell.now_ms += 60_000  # the limit counts the time since the recrawl began
+    shell.tick()
+    assert pages(shell, "two") == SEEDS
+    assert shell.count("two", "revisit_count") == shell.count("two", "revisited_count") == 3

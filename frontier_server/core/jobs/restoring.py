@@ -174,6 +174,8 @@ def _take_over(
     ran_ms = max(then_ms - rows.state.running_since_ms, 0) if rows.state.running_since_ms else 0
     state.elapsed_ms += rows.state.elapsed_ms + ran_ms
     state.round, state.round_ms = rows.state.round, rows.state.round_ms
+    state.recrawl_ms, state.elapsed_before_ms = rows.state.recrawl_ms, rows.state.elapsed_before_ms
+    state.bound = state.bound or rows.state.bound
     op.put_state(crawl)
     job.end(op, crawl, number, row)
     unannounced = counters.announced_seeds + 1 < counters.next_seed
