@@ -242,9 +242,10 @@ class Rebuilding:
             for family, count in (self.left_out - left_out).items()
         ]
         told.uris, told.waiting = counters.discovered, counters.queued + counters.future
-        waited = before.queued + before.future if before is not None else 0
-        if waited > told.waiting:
-            told.lost.append(f"{waited - told.waiting} of {waited} waiting URIs")
+        # A queue whose retirement waited for its lease is retired now.
+        waited, waiting = (_waiting_in(each) for each in (before or counters, counters))
+        if waited > waiting:
+            told.lost.append(f"{waited - waiting} of {waited} waiting URIs")
         if before is not None and before.discovered > told.uris:
             told.lost.append(f"{before.discovered - told.uris} of {before.discovered} URIs in the seen-set")
 
@@ -438,6 +439,11 @@ class Rebuilding:
         else:
             op.tx.delete(Family.SEEN, key)
             op.counters(crawl).discovered -= 1
+
+
+def _waiting_in(counters: CountersRow) -> int:
+    """All URIs that wait: in queues, retired ones too, and for their times."""
+    return counters.queued + counters.retired_uris + counters.future
 
 
 def _closed(op: Operation) -> Changes:

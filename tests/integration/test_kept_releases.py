@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,3 +140,23 @@ def test_a_store_of_an_earlier_release_is_crawled_on_checkpointed_and_opened_aga
                 assert waited <= fetched, name
             assert server.stop()[0] == 0
             assert "error" not in server.errors.read_text()
+
+
+def test_a_store_of_an_earlier_release_is_salvaged_and_crawled_on(release: Path, tmp_path: Path) -> None:
+    data = unpack(release, tmp_path)
+    told = json.loads((release / MANIFEST).read_text())
+    command = [sys.executable, "-m", "frontier_server", "--data", str(data), "--salvage"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10 * TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    crawls = [line for line in done.stdout.splitlines() if line.startswith("crawl ")]
+    assert len(crawls) >= len(told), done.stdout
+    assert all(line.endswith("known losses: none") for line in crawls), done.stdout
+    with ServerProcess(data) as server:
+        stubs = server.stubs
+        for name in told.keys() - {"held", "torn-down"}:
+            assert list(stubs.job(name, verify={}).findings) == [], name
+        for name, fetched in end(stubs, told.keys() - {"ended", "torn-down", "not-launched"}).items():
+            waited = {each["candidate"]["uri"] for each in told[name]["ExportUris"] if "dueTime" not in each}
+            assert waited <= fetched, name
+        assert server.stop()[0] == 0
+        assert "error" not in server.errors.read_text()

@@ -48,6 +48,13 @@ MUTATIONS = (
         ("beyond its budget or a quota",),
     ),
     Mutation(
+        "A URI that the scope excludes by now ends at its turn (scope.recheck)",
+        "operators/control",
+        "if crawl.settings.scope != scope:",
+        "if False:",
+        ("was leased, out of scope",),
+    ),
+    Mutation(
         "A failure costs a penalty (S1.13)",
         "conclusion",
         "added(row.expenditure, pending.cost + settings.queues.error_penalty)",

@@ -414,3 +414,13 @@ def test_the_scope_of_a_crawl_is_whole_although_its_rows_are_lost() -> None:
         found += [grant.uri for grant in grants if not grant.robots]
         fetch(again, *grants)
     assert sorted(found) == ["http://a.example/", "http://a.example/kept", "http://b.example/kept"]
+
+
+def test_a_retirement_that_waited_for_a_lease_loses_no_uri() -> None:
+    shell = lived()
+    fetch(shell, *shell.grants("one", most=1))
+    (lease,) = shell.core.shard.leases.of_crawl(1)[:1]
+    steer(shell, shell.core.shard.crawls[1].queues[lease.row.queue].row.key, QueueChange(retired=True))
+    again, rebuilding = rebuilt(rows_of(shell.store))
+    agrees(again)
+    assert rebuilding.crawls[0].lost == []

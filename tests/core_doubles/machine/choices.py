@@ -112,7 +112,7 @@ odd_settings = st.builds(
         ),
         reject_patterns=mostly((), (r".*/b\?q=.*",)),
         schemes=mostly(("http", "https"), ("http",)),
-        recheck=st.just(False),  # the model does not judge a URI again
+        recheck=mostly(True, False),
     ),
     politeness=st.builds(
         PolitenessSettings,
@@ -187,7 +187,7 @@ odd_settings = st.builds(
 )
 PLAIN = CrawlSettings(
     contact="https://operator.example/",
-    scope=ScopeSettings(max_link_hops=2, max_redirect_hops=3, recheck=False),
+    scope=ScopeSettings(max_link_hops=2, max_redirect_hops=3),
     politeness=PolitenessSettings(delay_factor=0.0, min_delay_ms=1_000, overload_delay_ms=2_000),
     robots=RobotsSettings(max_attempts=4, retry_delay_ms=3_000),
     retry=RetrySettings(max_attempts=4, delay_ms=5_000, growth=2.0, max_delay_ms=1_000_000),

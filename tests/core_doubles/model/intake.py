@@ -3,6 +3,7 @@
 from core_doubles.model import outcomes, places, prices
 from core_doubles.model.hosts import forbids
 from core_doubles.model.things import Crawl, Model, Offer, Stand, Uri
+from core_doubles.web import Spelled
 
 from frontier_server.core.model import Verdict
 from frontier_server.core.queue import QueueState
@@ -52,6 +53,14 @@ def out_of_scope(crawl: Crawl, offer: Offer) -> Verdict | None:
     if not offer.seed and too_many_hops(offer.path, scope):
         return Verdict.TOO_MANY_HOPS
     return None
+
+
+def excluded(crawl: Crawl, uri: Uri) -> bool:
+    """Whether a URI that was let in does not belong to the crawl any more, if that counts."""
+    if not (crawl.rescoped and crawl.settings.scope.recheck):
+        return False
+    again = Offer(Spelled(uri.uri, uri.uri, uri.site), uri.path, seed=uri.seed)
+    return out_of_scope(crawl, again) is not None
 
 
 def _by_prefix(scope: ScopeSettings, surt: str) -> bool | None:

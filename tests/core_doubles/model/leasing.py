@@ -15,7 +15,7 @@ from frontier_server.core.records import OutcomeRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, QuotaSettings
 
-FORBIDDEN, NO_ROBOTS, OVER_QUOTA = -9998, -61, -5003
+FORBIDDEN, NO_ROBOTS, OVER_QUOTA, EXCLUDED = -9998, -61, -5003, -5000
 MAX_BEHIND = 200.0
 S = CrawlState
 
@@ -137,7 +137,11 @@ def cleared(model: Model, crawl: Crawl, row: OutcomeRow) -> None:
     _check_turn(model, crawl, queue, uri, "cleared")
     settings = places.settings_of_uri(crawl, uri)
     disposition = Disposition.FAILED
-    if row.fetch_status == FORBIDDEN:
+    if row.fetch_status != OVER_QUOTA:
+        assert (row.fetch_status == EXCLUDED) == intake.excluded(crawl, uri), row.uri
+    if row.fetch_status == EXCLUDED:
+        disposition = Disposition.DISREGARDED
+    elif row.fetch_status == FORBIDDEN:
         disposition = Disposition.DISREGARDED
         assert hosts.forbids(model, settings, uri.site, uri.uri, queue), (
             f"robots.txt does not forbid {row.uri}"
@@ -166,6 +170,7 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     _check_turn(model, crawl, queue, uri, "leased")
     assert not documents_fill(model, crawl), "a lease beyond the document limit"
     assert not limited(model, crawl), "a lease beyond the most toes"
+    assert not intake.excluded(crawl, uri), f"{grant.uri} was leased, out of scope"
     assert not must_retire(crawl, queue, uri), f"{queue.key} was leased from, beyond its budget or a quota"
     assert not over_quota(crawl, uri, settings), f"{grant.uri} was leased beyond a quota"
     prices.appraise(crawl, queue, settings)

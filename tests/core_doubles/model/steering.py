@@ -112,6 +112,7 @@ def updated(model: Model, crawl: Crawl, settings: CrawlSettings, by: str, what: 
     before, crawl.settings = crawl.settings, settings
     crawl.documents_before = crawl.statistics["succeeded"] + model.leases_of(crawl, robots_too=False)
     crawl.scope.update(settings.scope.hosts)
+    crawl.rescoped |= settings.scope != before.scope
     if any(getattr(settings, part) != getattr(before, part) for part in OF_QUEUES):
         crawl.overridden = model.step
     if settings.queues != before.queues and crawl.state is not CrawlState.NASCENT:

@@ -277,6 +277,7 @@ class Crawl:
     overridden: int = 0  # last at this step; 0: never
     documents_before: int = 0  # successes and pages out when its settings were last changed
     scope: set[str] = field(default_factory=set)  # authorities
+    rescoped: bool = False  # its scope has changed since it was created
     uris: dict[str, Uri] = field(default_factory=dict)  # by identity
     queues: dict[QueueId, Queue] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)  # that were taken in or recognised → identity
