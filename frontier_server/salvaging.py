@@ -118,7 +118,7 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
         rows, ranges = some(wreck.rows[family], "row"), some(len(gaps), "range")
         line = f"{family.value:>10}: {rows} read, {ranges} unreadable"
         if rebuilding.left_out[family]:
-            line += f", {some(rebuilding.left_out[family], 'row')} left out, as nobody can make sense of them"
+            line += f", {some(rebuilding.left_out[family], 'row')} left out, as they cannot be decoded"
         shown = [
             f"{gap.after.hex() or 'the first'} to {gap.before.hex() if gap.before else 'the last'}"
             for gap in gaps

@@ -1,7 +1,7 @@
 """URLFrontier's calls on a server of `grpc.aio`: their messages, their limits, and statuses for their errors.
 
-A call reads and writes bytes. It is given all messages that have arrived, while `grpc.aio` wakes the event
-loop for each.
+A call reads and writes bytes. It reads all messages that have arrived at once, because `grpc.aio` wakes the
+event loop for each message.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from toehold.connections import MOST_CONNECTIONS, connection_options, descriptor
 from toehold.receiving import Places
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Of a message. URLFrontier's own service takes as much."""
+"""The longest message that is received; URLFrontier's own service has the same limit."""
 
 MAX_UNREAD_BYTES = 1024 * 1024
-"""While this much has arrived that a stream has not read yet, its client has to wait."""
+"""The client of a stream has to wait while so many bytes have arrived that were not yet put."""
 
 MAX_PUTS, MAX_CALLS, MAX_CALLS_OF_CONNECTION = 64, 1_000, 1_000
-"""How many streams of URLs are open at a time, and how many other calls; and how many of a connection."""
+"""The most streams of URLs that are open at a time, the most other calls, the most calls of a connection."""
 
 FEW, GAP_S, GATHER_S = 100, 0.001, 0.02
-"""If fewer messages have arrived, others that follow them closely are read with them. So a client that sends
-many at once has few requests made of them, and a single message waits for a gap."""
+"""A stream with fewer than FEW messages waits for others, until none comes for GAP_S; GATHER_S at most. So
+the messages of a client that sends many go to the frontier in few requests."""
 
 PATIENCE_S = 20.0
 """Where there is no room, a call whose client has done nothing for so long gives way to a new one."""
 
 RECEIVE_S, HURRIED_S, MAX_RECEIVING = 20.0, 2.0, 8
-"""The time that a request may take; while others wait; and how many arrive at once, beside streams."""
+"""The time that a request may take; that time while others wait; how many are received at once, apart from
+streams."""
 
 _DESCRIPTORS_KEPT = 64  # for everything but connections
 
@@ -193,8 +194,8 @@ class Calls:
 
 
 def _handler(path: str, serve: Serve, room: set[Call], most: int) -> Any:
-    """gRPC's handler of a call. To all of them requests are a stream, which on the wire looks the same as one
-    message: so each is received in its own time."""
+    """gRPC's handler of a call. Each call gets a stream of requests, which looks the same on the wire as one
+    request. So gRPC does not receive the request before the call asks for it."""
 
     async def served(_: AsyncIterator[bytes], context: Context) -> None:
         call = Call(context)

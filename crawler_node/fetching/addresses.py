@@ -80,9 +80,7 @@ class AddressRule:
         allowed only if the rule has addresses of that kind.
         """
         labels = _key(host).split(".")
-        if _NUMBER.fullmatch(
-            labels[-1]
-        ):  # `127.1`, `2130706433` or `0x7f.1`: a resolver takes it for an address
+        if _NUMBER.fullmatch(labels[-1]):  # a resolver takes `127.1` or `0x7f.1` for an address
             return False
         theirs = _LOCAL_NAMES.get(labels[-1]) or _LOCAL_NAMES.get(".".join(labels[-2:]))
         if theirs is None:

@@ -10,9 +10,8 @@ class Asked:
 
     def __init__(self) -> None:
         self.in_vain = False  # the frontier was opened read-only: it gives no leases
-        self._by: dict[
-            str, tuple[int, Kinds]
-        ] = {}  # node → when it last asked, and as what; the last one last
+        # Node → when it last asked, and the kinds that it offered; the latest last.
+        self._by: dict[str, tuple[int, Kinds]] = {}
 
     def note(self, node: str, kinds: Kinds, now_ms: int) -> None:
         """Note that a node asks, and offers these kinds."""

@@ -218,9 +218,8 @@ class SeenRow(Record):
     visits: int = 0  # successful ones
     queue: bytes = b""  # where it is pending: the second half of the queue's id, after the partition
     reason: str = ""  # why the last visit failed, for people
-    redirect: int = (
-        0  # the number in its crawl of the last lease whose redirect had this identity fetched again
-    )
+    # The number in its crawl of the last lease whose redirect had this identity fetched again.
+    redirect: int = 0
 
 
 class KeptRow(Record):

@@ -1,7 +1,8 @@
 """Secrets in specs: passwords that only admins may read. Others see HIDDEN instead, and may replace them.
 
-A name without a password is a token, as many sites and proxies take it, so it is a secret, too. Of a proxy
-all before the host is one: some take a token as the name, and parameters as the password.
+Many sites and proxies take a token as the user name, so a name without a password is a secret, too. In the
+URL of a proxy, name and password are hidden together: some proxies take the token as the name, and parameters
+as the password.
 """
 
 from collections.abc import Iterator, MutableSequence

@@ -1,4 +1,4 @@
-"""What of a spec's passwords callers see, and where a hidden one may be kept: in its own place alone."""
+"""Passwords in specs: who is not an admin sees `(hidden)`, and may send that back in the same place alone."""
 
 import pytest
 

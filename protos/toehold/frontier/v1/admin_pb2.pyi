@@ -645,8 +645,8 @@ class ReopenCrawlRequest(_message.Message):
     def recrawl_before_time(self) -> _timestamp_pb2.Timestamp:
         """A recrawl begins: LimitSpec.max_documents, max_bytes and max_elapsed count from
         now on, and Statistics.revisit_count counts the candidates with
-        DIRECTIVE_HIGH and this `refetch_before_time` as pages to visit again. Unset: the
-        limits go on.
+        DIRECTIVE_HIGH and a `refetch_before_time` up to this one as pages to visit
+        again. Unset: no recrawl begins, and the limits go on counting.
         """
 
     def __init__(

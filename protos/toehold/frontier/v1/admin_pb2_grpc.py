@@ -282,7 +282,8 @@ class FrontierAdminServiceServicer:
         wait for the launch; afterwards they are announced at once. The answer lists
         seeds that are not one http(s) URI each (a blank in a URI is written %20),
         and leaves them out. If the stream breaks, seeds of whole messages may have
-        been stored; adding them again is harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+        been stored; adding them again is harmless. FAILED_PRECONDITION with
+        CRAWL_FINISHED once the crawl ends;
         RESOURCE_EXHAUSTED as for Schedule while there is no room.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

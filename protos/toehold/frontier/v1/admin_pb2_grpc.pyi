@@ -67,7 +67,8 @@ class FrontierAdminServiceStub:
     wait for the launch; afterwards they are announced at once. The answer lists
     seeds that are not one http(s) URI each (a blank in a URI is written %20),
     and leaves them out. If the stream breaks, seeds of whole messages may have
-    been stored; adding them again is harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+    been stored; adding them again is harmless. FAILED_PRECONDITION with
+    CRAWL_FINISHED once the crawl ends;
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     AddSeedBatch: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AddSeedBatchRequest, _admin_pb2.AddSeedBatchResponse]
@@ -303,7 +304,8 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     wait for the launch; afterwards they are announced at once. The answer lists
     seeds that are not one http(s) URI each (a blank in a URI is written %20),
     and leaves them out. If the stream breaks, seeds of whole messages may have
-    been stored; adding them again is harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+    been stored; adding them again is harmless. FAILED_PRECONDITION with
+    CRAWL_FINISHED once the crawl ends;
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     AddSeedBatch: _aio.UnaryUnaryMultiCallable[_admin_pb2.AddSeedBatchRequest, _admin_pb2.AddSeedBatchResponse]  # type: ignore[assignment]
@@ -548,7 +550,8 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         wait for the launch; afterwards they are announced at once. The answer lists
         seeds that are not one http(s) URI each (a blank in a URI is written %20),
         and leaves them out. If the stream breaks, seeds of whole messages may have
-        been stored; adding them again is harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+        been stored; adding them again is harmless. FAILED_PRECONDITION with
+        CRAWL_FINISHED once the crawl ends;
         RESOURCE_EXHAUSTED as for Schedule while there is no room.
         """
 

@@ -998,13 +998,14 @@ class Candidate(_message.Message):
     Heritrix: forced keys.
     """
     redirects: _builtins.bytes
-    """What the source of a redirect was fetched for: copy `redirects` from the lease
-    of the page that redirects, if this is the target of its redirect (hop R). Then
-    the target is fetched although it has been seen, if it is the same as the source
-    by the crawl's identity rules (Heritrix: forceFetch), or if a round of seeds or a
-    `refetch_before_time` had the source fetched again, and the target was last
-    fetched before that. Once for each lease, or round and time. Ignored unless this
-    frontier made it. Empty for all other candidates.
+    """For the target of a redirect (hop R): Lease.redirects of the page that
+    redirects. Empty for all other candidates. It tells the frontier what that page
+    was fetched for. So a target that has been seen is fetched again
+    - if the crawl's identity rules make it the same as the page (Heritrix:
+      forceFetch), once for each lease; or
+    - if a round of seeds or a `refetch_before_time` had the page fetched again, and
+      the target was last fetched before that time.
+    Bytes that this frontier did not make are ignored.
     """
     @_builtins.property
     def refetch_before_time(self) -> _timestamp_pb2.Timestamp:
@@ -1115,9 +1116,9 @@ class Lease(_message.Message):
     work: the parent of its own spans. Empty if the lease is not traced.
     """
     redirects: _builtins.bytes
-    """What the URI is fetched for, with the redirects that led to it. Goes into the
-    candidate of the target if the page redirects (Candidate.redirects), and into no
-    other one. Opaque; at most 1024 bytes. Empty for a robots.txt.
+    """What the URI is fetched for, with the redirects that led to it. If the page
+    redirects, copy it into the candidate of the target (Candidate.redirects), and
+    into no other candidate. Opaque; at most 1024 bytes. Empty for a robots.txt.
     """
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
@@ -1233,9 +1234,9 @@ class Report(_message.Message):
     INVALID_REPORT.
     """
     reason: _builtins.str
-    """Why there is no answer, for people to read: `127.0.0.1 is not public`. Of a
-    redirect, where it leads: `/login`. Shown with the URI's outcome. Cut after 200
-    characters.
+    """Why there is no answer, for people to read: `127.0.0.1 is not public`. If the
+    answer is a redirect: its target, such as `/login`. Shown with the URI's outcome.
+    Cut after 200 characters.
     """
     traceparent: _builtins.str
     """The lease's `traceparent`, or that of the fetcher's own span that reports it.
