@@ -59,10 +59,13 @@ class Program:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def asked(self) -> str:
-        """What a client hears that connects now and asks for its health: SERVING, or why not."""
+        """What a client hears that connects now and asks for its health: SERVING, or why not. It connects
+        again if its handshake takes too long: programs here have little patience, on a busy machine too.
+        """
         with grpc.insecure_channel(self.address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+            check, request = health_of(channel).Check, health_pb2.HealthCheckRequest()
             try:
-                answer = health_of(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S)
+                answer = check(request, timeout=TIMEOUT_S, wait_for_ready=True)
             except grpc.RpcError as problem:
                 return str(problem.code())
         return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
@@ -125,7 +128,9 @@ def test_more_silent_connections_than_descriptors_are_closed_and_others_get_in(
     with ExitStack() as stack:
         options = [("grpc.use_local_subchannel_pool", 1)]
         channel = stack.enter_context(grpc.insecure_channel(program.address, options))
-        following = health_of(channel).Watch(health_pb2.HealthCheckRequest(), timeout=4 * PATIENCE_S)
+        following = health_of(channel).Watch(
+            health_pb2.HealthCheckRequest(), timeout=4 * PATIENCE_S, wait_for_ready=True
+        )
         assert next(following).status == SERVING
         before = program.descriptors
         crowd = stack.enter_context(strangers.connections(program.address, STRANGERS, said))
@@ -160,7 +165,8 @@ def test_health_watches_beyond_the_bound_are_refused_or_end_the_oldest(program: 
 
         def watches(count: int) -> list[Any]:
             channel = stack.enter_context(grpc.insecure_channel(program.address, options))
-            return [health_of(channel).Watch(health_pb2.HealthCheckRequest()) for _ in range(count)]
+            watch = health_of(channel).Watch
+            return [watch(health_pb2.HealthCheckRequest(), wait_for_ready=True) for _ in range(count)]
 
         served, refused = [], []
         for watch in watches(each + 2):  # they may reach the program in any order
