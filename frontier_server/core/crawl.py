@@ -386,7 +386,7 @@ class Crawl:
             due.append(self.next_statistics_ms)
         if self.state in (CrawlState.RUNNING, CrawlState.EMPTY):
             if limit_ms:
-                due.append(row.running_since_ms + limit_ms - row.elapsed_ms)
+                due.append(row.running_since_ms + limit_ms + row.elapsed_before_ms - row.elapsed_ms)
             if self.awaits_round:
                 due.append(self.next_round_ms)
         return min(due, default=None)

@@ -92,3 +92,22 @@ def test_time_in_which_the_server_was_suspended_does_not_count() -> None:
     assert (elapsed_ms(shell), shell.state("crawl")) == (4 * MINUTE, CrawlState.RUNNING)
     shell.restart()
     assert elapsed_ms(shell) == 4 * MINUTE
+
+
+def test_a_recrawl_falls_due_at_its_own_time_limit_and_not_before() -> None:
+    shell = crawl()
+    work_for(shell, 10)
+    assert shell.core.views.crawl("crawl").exit_status is ExitStatus.FINISHED_TIME_LIMIT
+    recrawl_ms = shell.now_ms
+    shell.do(
+        lambda core, now: core.control.reopen("crawl", lambda spec: (spec, ()), False, now, "", recrawl_ms)
+    )
+    shell.tick()
+    due_ms = shell.core.upkeep.next_due_ms()
+    assert due_ms is not None and due_ms > shell.now_ms, "ticks would follow each other without a pause"
+    work_for(shell, 9)
+    due_ms = shell.core.upkeep.next_due_ms()
+    assert due_ms is not None and due_ms <= shell.now_ms + MINUTE
+    assert shell.state("crawl") is CrawlState.RUNNING
+    work_for(shell, 1)
+    assert shell.core.views.crawl("crawl").exit_status is ExitStatus.FINISHED_TIME_LIMIT
