@@ -134,10 +134,13 @@ def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
         return Verdict(BAD, f"Failed{after}: {status.failure}")
     if status.exit_status in _LIMITS:
         left = counted(urls_left(statistics), "URL")
+        # A recrawl has limits of its own, so these are its counts.
+        pages, size = counted(statistics.limited_count, "page"), bytes_text(statistics.limited_bytes_count)
+        elapsed = duration_text(seconds_of(statistics.limited_duration))
         reached = {
             "limits.max_documents": f"{pages}, the limit{failed}",
-            "limits.max_bytes": f"{bytes_text(statistics.bytes_count)}, the limit, of {pages}{failed}",
-            "limits.max_elapsed_seconds": f"{duration_text(time_taken)}, the limit; {pages}{failed}",
+            "limits.max_bytes": f"{size}, the limit, of {pages}{failed}",
+            "limits.max_elapsed_seconds": f"{elapsed}, the limit; {pages}{failed}",
         }[_LIMITS[status.exit_status]]
         return Verdict(
             ENDED, f"Finished{after}: {reached}; {left} left ({_LIMITS[status.exit_status]}){again}"

@@ -216,6 +216,15 @@ class Crawl:
         """How many documents count towards the limit: those since the launch, or since the last recrawl."""
         return self.counters.succeeded - self.counters.succeeded_before
 
+    @property
+    def limited_bytes(self) -> int:
+        """How many bytes count towards the limit, likewise."""
+        return self.counters.bytes - self.counters.bytes_before
+
+    def limited_ms(self, now_ms: int) -> int:
+        """How much of its running time counts towards the limit, likewise."""
+        return self.elapsed_ms(now_ms) - self.state_row.elapsed_before_ms
+
     def revisits(self, candidate: Candidate) -> bool:
         """Whether a candidate is a known page that the present recrawl fetches again."""
         before_ms = candidate.refetch_before_ms or 0

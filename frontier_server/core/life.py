@@ -273,9 +273,7 @@ class Limit(NamedTuple):
 
 def limit_reached(crawl: Crawl, limits: LimitSettings, now_ms: int) -> Limit | None:
     """The first of these limits that a crawl has reached. A recrawl begins their counts anew."""
-    counters = crawl.counters
-    elapsed_ms = crawl.elapsed_ms(now_ms) - crawl.state_row.elapsed_before_ms
-    size, documents = counters.bytes - counters.bytes_before, crawl.documents
+    elapsed_ms, size, documents = crawl.limited_ms(now_ms), crawl.limited_bytes, crawl.documents
     if limits.max_elapsed_ms and elapsed_ms >= limits.max_elapsed_ms:
         return Limit("max_elapsed", Input.TIME_LIMIT, limits.max_elapsed_ms, elapsed_ms)
     if limits.max_bytes and size >= limits.max_bytes:

@@ -229,6 +229,7 @@ class StatisticsView:
     annotations: Mapping[str, int] = field(default_factory=dict)  # remarks of nodes
     remaining: Remaining | None = None  # an estimate of what it still needs
     limiting_setting: str = ""  # the setting that limits it
+    limited_ms: int = 0  # of its running time, what counts towards its limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,7 @@ def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
         verdict_counts=view.verdicts,
         queue_state_counts={state.value: count for state, count in queues.items()},
         elapsed_duration=duration(view.elapsed_ms),
+        limited_duration=duration(view.limited_ms),
         next_due_time=timestamp(view.next_due_ms or 0),
         waiting_for=view.waiting_for,
         media_type_counts=view.media_types,

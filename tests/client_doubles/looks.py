@@ -91,6 +91,8 @@ def look(text: str = "", many: int = 1, **parts: Any) -> Look:
         leased_count=3,
         succeeded_count=1_234,
         limited_count=1_234,
+        limited_bytes_count=12_345_678,
+        limited_duration=Duration(seconds=100),
         failed_count=6,
         disregarded_count=17,
         bytes_count=12_345_678,

@@ -170,6 +170,7 @@ class Audit:
         # Nothing is crawled again here.
         expected_counts |= {"revisit_count": 0, "revisited_count": 0}
         expected_counts["limited_count"] = expected_counts["succeeded_count"]
+        expected_counts["limited_bytes_count"] = expected_counts["bytes_count"]
         wrong = {
             name: (count, expected_counts[name])
             for name, count in answer.counts.items()

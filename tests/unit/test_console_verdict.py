@@ -60,11 +60,14 @@ def seen(
     statistics = Statistics(
         snapshot_time=NOW,
         succeeded_count=780,
+        limited_count=780,
         leased_count=2,
         queued_count=934,
         bytes_count=12_000,
+        limited_bytes_count=12_000,
         succeeded_per_second=rate,
         elapsed_duration=Duration(seconds=90),
+        limited_duration=Duration(seconds=90),
         failed_count=failed,
         lapsed_count=lapsed,
     )
@@ -253,6 +256,28 @@ def test_the_verdict_on_a_pause_says_what_the_crawl_waits_for() -> None:
     why = "the crawl is pausing: no room; 2 URIs were fetched, and the frontier refuses the links"
     made = verdict(seen("PAUSING", reason="no room", why=why), ACTS)
     assert (made.tone, made.text) == ("bad", why.replace("the crawl is pausing", "Pausing"))
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "text"),
+    [
+        ("FINISHED_DOCUMENT_LIMIT", "Finished: 300 pages, the limit; 934 URLs left (limits.max_documents)"),
+        (
+            "FINISHED_DATA_LIMIT",
+            "Finished: 5.0 kB, the limit, of 300 pages; 934 URLs left (limits.max_bytes)",
+        ),
+        (
+            "FINISHED_TIME_LIMIT",
+            "Finished: 40.0 s, the limit; 300 pages; 934 URLs left (limits.max_elapsed_seconds)",
+        ),
+    ],
+)
+def test_the_verdict_on_a_recrawl_at_its_limit_counts_the_recrawl_alone(exit_status: str, text: str) -> None:
+    look = seen("FINISHED", exit_status)
+    statistics = look.statistics
+    statistics.limited_count, statistics.limited_bytes_count = 300, 5_000
+    statistics.limited_duration.seconds = 40
+    assert verdict(look, ACTS).text == text
 
 
 def ended(exit_status: str = "FINISHED", left: int = 0, **more: Any) -> Look:

@@ -109,5 +109,7 @@ def test_a_recrawl_falls_due_at_its_own_time_limit_and_not_before() -> None:
     due_ms = shell.core.upkeep.next_due_ms()
     assert due_ms is not None and due_ms <= shell.now_ms + MINUTE
     assert shell.state("crawl") is CrawlState.RUNNING
+    statistics = shell.core.views.statistics("crawl", shell.now_ms)
+    assert (statistics.elapsed_ms, statistics.limited_ms) == (19 * MINUTE, 9 * MINUTE)
     work_for(shell, 1)
     assert shell.core.views.crawl("crawl").exit_status is ExitStatus.FINISHED_TIME_LIMIT

@@ -97,8 +97,8 @@ def _bound_ms(crawl: Crawl) -> int:
 
 def _end(crawl: Crawl) -> Reason:
     """Why a crawl has ended, or is about to."""
-    limits, counters, status = crawl.settings.limits, crawl.counters, crawl.exit_status
-    documents, size = some(crawl.documents, "document"), some(counters.bytes - counters.bytes_before, "byte")
+    limits, status = crawl.settings.limits, crawl.exit_status
+    documents, size = some(crawl.documents, "document"), some(crawl.limited_bytes, "byte")
     message = {
         _X.FINISHED: "no URI was left to fetch",
         _X.ABORTED: "it was stopped",

@@ -65,7 +65,7 @@ def remaining(crawl: Crawl, now_ms: int) -> Remaining | None:
     low = max(pages / best, _polite_ms(hosts, left, pages, best))
     high = max(pages / worst, _polite_ms(hosts, left, pages, worst))
     if limits.max_elapsed_ms:
-        most = max(limits.max_elapsed_ms - elapsed_ms + crawl.state_row.elapsed_before_ms, 0)
+        most = max(limits.max_elapsed_ms - crawl.limited_ms(now_ms), 0)
         if most < low:
             pages, limit = min(round(most * best), pages), TIME
         low, high = min(low, most), min(high, most)
@@ -86,9 +86,7 @@ def _to_fetch(crawl: Crawl, left: int) -> tuple[int, str]:
     if documents is not None and documents < pages:
         pages, limit = documents, DOCUMENTS
     if most_bytes and counters.bytes:
-        within = (
-            max(most_bytes - counters.bytes + counters.bytes_before, 0) * counters.succeeded // counters.bytes
-        )
+        within = max(most_bytes - crawl.limited_bytes, 0) * counters.succeeded // counters.bytes
         if within < pages:
             pages, limit = within, BYTES
     return pages, limit

@@ -109,6 +109,7 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
         limiting_setting=found.setting,
         annotations=dict(counters.annotations),
         remaining=needs if fetches else None,
+        limited_ms=crawl.limited_ms(now_ms),
     )
 
 
@@ -134,6 +135,7 @@ def counts_of(crawl: Crawl) -> dict[str, int]:
         "ineligible_uri_count": counters.ineligible_uris,
         "noted_count": counters.noted,
         "limited_count": crawl.documents,
+        "limited_bytes_count": crawl.limited_bytes,
         "revisit_count": counters.to_revisit,
         "revisited_count": counters.revisited,
     }

@@ -245,9 +245,9 @@ def _limits(look: Look) -> Iterator[str]:
     if limits.max_documents:
         yield f"{count_text(statistics.limited_count)} of {count_text(limits.max_documents)} pages"
     if limits.max_bytes:
-        yield f"{bytes_text(statistics.bytes_count)} of {bytes_text(limits.max_bytes)}"
+        yield f"{bytes_text(statistics.limited_bytes_count)} of {bytes_text(limits.max_bytes)}"
     if limits.HasField("max_elapsed") and seconds_of(limits.max_elapsed):
-        elapsed = duration_text(seconds_of(statistics.elapsed_duration))
+        elapsed = duration_text(seconds_of(statistics.limited_duration))
         yield f"{elapsed} of {duration_text(seconds_of(limits.max_elapsed))}"
     if spec.max_toes:
         yield f"{count_text(statistics.leased_count)} of {count_text(spec.max_toes)} toes"
