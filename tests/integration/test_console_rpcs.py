@@ -261,6 +261,7 @@ FLEETING = (
     "checkpoint",
     "path",
     "elapsed",
+    "limitedDuration",
 )
 
 

@@ -25,6 +25,7 @@ _PASSING = {
     # They change with the time.
     "snapshotTime",
     "elapsedDuration",
+    "limitedDuration",
     "nextDueTime",
     "waitingFor",
     "limitedBy",
