@@ -44,8 +44,8 @@ def restore_secrets(message: Message, kept: FetchSpec) -> None:
         if HIDDEN in unquote(_proxy_parts(fetch.proxy)[1]):
             if fetch.proxy not in _hidden_forms(kept.proxy):
                 raise InvalidRequest(
-                    "fetch.proxy must have its name and password, because the crawl has no proxy at this"
-                    " address whose name and password could be kept",
+                    "fetch.proxy must have its name and password, because the crawl keeps none of a proxy at"
+                    " this address",
                     field="spec.fetch.proxy",
                 )
             fetch.proxy = kept.proxy
@@ -59,12 +59,11 @@ def _kept_credential(
         if (asked.surt_prefix, asked.user, asked.password) == (each.surt_prefix, *shown):
             return each
     if asked.user == HIDDEN:
-        name, same = "user", "surt_prefix without a password whose user"
+        name, same = "user", "surt_prefix, without a password"
     else:
-        name, same = "password", "surt_prefix and user whose password"
+        name, same = "password", "surt_prefix and user"
     raise InvalidRequest(
-        f"fetch.credentials[{place}].{name} must be given, because the crawl has no credential of this {same}"
-        " could be kept",
+        f"fetch.credentials[{place}].{name} must be given, because the crawl keeps none of this {same}",
         field=f"spec.fetch.credentials[{place}].{name}",
     )
 

@@ -272,6 +272,7 @@ def test_requests_end_and_lease_each_uri_once_with_hundreds_of_busy_queues(
 def test_leases_out_count_towards_the_total_budget(
     queues: dict[str, Any], fetched: int, restarts: bool, per_queue: int
 ) -> None:
+    """T8: with many leases of a queue out, no more is fetched than its budget allows."""
     shell = crawl(of=spec(max_leases_per_queue=50, **queues))
     shell.schedule("crawl", *(page(1, number) for number in range(60)))
     done = 0
