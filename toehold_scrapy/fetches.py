@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 from OpenSSL import SSL
 from scrapy.exceptions import (
@@ -198,7 +199,7 @@ def report(lease: Lease, fetch: Fetch) -> Report:
     if response is None:
         return made
     if 300 <= response.status < 400:
-        made.reason = _header(response, "Location")[:MAX_TARGET]
+        made.reason = _target(response)
     made.body_bytes = len(response.body)
     made.truncation = _truncation(response)
     made.media_type = _header(response, "Content-Type").partition(";")[0].strip().lower()[:256]
@@ -245,6 +246,15 @@ def _truncation(response: Response) -> Truncation.ValueType:
 def _header(response: Response, name: str) -> str:
     value = response.headers.get(name)
     return value.decode("latin-1") if value else ""
+
+
+def _target(response: Response) -> str:
+    """Where an answer redirects to, as printable text; without the origin if that is the answer's own."""
+    location = (response.headers.get("Location") or b"").decode(errors="replace")
+    target = " ".join("".join([char if char.isprintable() else " " for char in location]).split())
+    parts = urlsplit(response.url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    return (target.removeprefix(origin) if target.startswith(f"{origin}/") else target)[:MAX_TARGET]
 
 
 def _validator(response: Response, name: str) -> str:

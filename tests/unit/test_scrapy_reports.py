@@ -116,6 +116,25 @@ def test_a_report_tells_of_the_answer_as_it_came() -> None:
     assert found.retry_after_duration.seconds == 7
 
 
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        (b"/login", "/login"),
+        (b"http://a.test/login", "/login"),
+        (b"http://a.test:81/login", "http://a.test:81/login"),
+        (b"http://a.test", "http://a.test"),
+        ("/b\u00fccher".encode(), "/b\u00fccher"),
+        (b"/b\xfccher", "/b\ufffdcher"),
+        (b"/a\x1b[2J\x07 b", "/a [2J b"),
+        (b"/" + b"a" * 300, "/" + "a" * 199),
+        (b"", ""),
+    ],
+)
+def test_a_report_of_a_redirect_names_its_target_in_printable_text(location: bytes, told: str) -> None:
+    response = Response(URL, 302, headers={"Location": location})
+    assert fetches.report(LEASE, fetches.answered(response, fetches.Clock())).reason == told
+
+
 def test_a_body_that_broke_off_leaves_no_validators() -> None:
     response = Response(URL, headers={"ETag": '"1"'}, body=b"abc", flags=["dataloss"])
     found = fetches.report(LEASE, fetches.answered(response, fetches.Clock()))
