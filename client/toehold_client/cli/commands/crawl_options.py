@@ -83,7 +83,7 @@ _OPTIONS = (
         "--max-time",
         type=Time(),
         metavar="TIME",
-        help="End after TIME, such as 90s, 30m, 2h or 1d. Pauses don't count.",
+        help="End after TIME, such as 90s, 30m, 2h or 1d. Pauses don't count. A recrawl counts anew.",
     ),
     _load(
         "--min-delay",
