@@ -119,6 +119,7 @@ def test_busy_queues_with_a_spent_session_budget_let_inactive_queues_go_first(se
         pytest.fail("some queues never got a turn")
 
 
+@pytest.mark.interpreted
 def test_a_queue_that_gave_way_gets_no_turn_while_others_still_go_first(turns: list[str]) -> None:
     shell = busy_crawl(max_leases_per_queue=2)
     hosts = [f"urgent-{number}" for number in range(5)]
@@ -146,6 +147,7 @@ def test_a_queue_that_gave_way_gives_leases_again_when_its_precedence_falls() ->
 # Requests that want no more of a queue.
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", ["crawl", None])
 def test_a_request_with_a_limit_per_queue_gives_no_turn_to_queues_at_that_limit(
     name: str | None, turns: list[str]

@@ -78,6 +78,7 @@ def test_verification_removes_a_row_of_a_lane_without_a_uri(index: IndexSet) -> 
     Recount(shell, shell.core.shard.registry.named("crawl")).run()
 
 
+@pytest.mark.interpreted
 def test_a_queue_shared_in_part_files_its_other_uris_only_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

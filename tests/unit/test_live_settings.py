@@ -375,6 +375,7 @@ def test_hops_patterns_and_prefixes_count_from_then_on() -> None:
     assert shell.schedule(NAME, deep, pdf, abroad) == [Verdict.QUEUED] * 3
 
 
+@pytest.mark.interpreted
 def test_a_useless_pattern_of_an_older_server_does_not_block_other_updates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -63,6 +63,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 # Next of any crawl.
 
 
+@pytest.mark.interpreted
 def test_next_of_any_crawl_looks_only_at_crawls_that_give_it_leases(served: list[str]) -> None:
     shell = resting()
     shell.now_ms += 5 * SECOND  # all are due, and no tick has come
@@ -78,6 +79,7 @@ def test_next_of_any_crawl_looks_only_at_crawls_that_give_it_leases(served: list
     assert answer.grants == [] and answer.empty_reason is EmptyReason.NOTHING_DUE and served == []
 
 
+@pytest.mark.interpreted
 def test_next_notes_each_due_crawl_once_and_not_again_at_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     shell = resting()
     shell.now_ms += 5 * SECOND
@@ -123,6 +125,7 @@ def test_crawls_get_leases_in_proportion_to_their_weights(weights: tuple[int, in
 # A tick.
 
 
+@pytest.mark.interpreted
 def test_ticks_after_an_absence_look_at_a_bounded_number_of_crawls_each(
     served: list[str],
 ) -> None:
