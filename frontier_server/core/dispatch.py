@@ -211,6 +211,7 @@ class Dispatcher:
                 grants.append(self._granting.page(turn, call.asker))
                 call.size += size_of(grants[-1:])
             elif found.obstacle is Obstacle.SESSION_SPENT and not crawl.counters.inactive:
+                op.counters(crawl)
                 op.touch(queue).session_start = queue.row.expenditure  # no queue waits to go first
             elif not self._clear(turn, found, call):
                 if found.obstacle is Obstacle.SESSION_SPENT:

@@ -52,7 +52,7 @@ MUTATIONS = (
         "operators/control",
         "if crawl.settings.scope != scope:",
         "if False:",
-        ("was leased, out of scope",),
+        ("out of scope",),
     ),
     Mutation(
         "A failure costs a penalty (S1.13)",

@@ -194,6 +194,17 @@ PLAIN = CrawlSettings(
     fetch=FetchSettings(timeout_ms=1_200_000),
     queues=QueueSettings(base_precedence=3, buckets=2),
 )
+scope_changes = st.sampled_from(
+    [
+        PLAIN.scope,
+        replace(PLAIN.scope, schemes=("http",)),
+        replace(PLAIN.scope, reject_patterns=(r".*/b\?q=.*",)),
+        replace(PLAIN.scope, surt_prefixes=("-http://(example,alpha,",)),
+        replace(PLAIN.scope, surt_prefixes=("-http://(example,", "+http://(example,beta,)/private/")),
+        replace(PLAIN.scope, max_link_hops=0, max_redirect_hops=0),
+        replace(PLAIN.scope, schemes=("https",), recheck=False),
+    ]
+)
 PARTS = [field.name for field in fields(CrawlSettings) if field.name not in ("contact", "allowed_addresses")]
 
 

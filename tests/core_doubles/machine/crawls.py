@@ -16,6 +16,7 @@ from core_doubles.machine.choices import (
     mostly,
     paths,
     picks,
+    scope_changes,
     sources,
     spellings,
 )
@@ -31,7 +32,7 @@ from frontier_server.core import errors
 from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, CrawlView, Directive, Verdict
-from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
 from frontier_server.core.store import Changes
 
 NAMES = ("first", "second", "third", "fourth")
@@ -106,8 +107,18 @@ class Crawls(Lives):
         """Other settings for a crawl, while it lives; what is fixed cannot be changed."""
         crawl = self.some_crawl(pick)
         taken = replace(crawl.settings, **{part: getattr(fresh, part) for part in parts})
-        if fits:
-            taken = fitted(crawl.settings, taken)
+        self.alter(crawl, fitted(crawl.settings, taken) if fits else taken, parts, by)
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, fresh=scope_changes, by=controllers)
+    def update_scope(self, pick: int, fresh: ScopeSettings, by: str) -> None:
+        """Another scope: URIs that wait may be out of it, or back in it."""
+        crawl = self.some_crawl(pick)
+        taken = replace(crawl.settings, scope=fresh)
+        self.alter(crawl, fitted(crawl.settings, taken), ["scope"], by)
+
+    def alter(self, crawl: Crawl, taken: CrawlSettings, parts: list[str], by: str) -> None:
+        """Change some parts of a crawl's settings, if these can be changed."""
         spec = spec_of(taken)
 
         def update(core: Core, now_ms: int) -> tuple[CrawlView, Changes]:

@@ -138,7 +138,7 @@ def cleared(model: Model, crawl: Crawl, row: OutcomeRow) -> None:
     settings = places.settings_of_uri(crawl, uri)
     disposition = Disposition.FAILED
     if row.fetch_status != OVER_QUOTA:
-        assert (row.fetch_status == EXCLUDED) == intake.excluded(crawl, uri), row.uri
+        assert (row.fetch_status == EXCLUDED) == intake.excluded(crawl, uri), f"{row.uri}: out of scope?"
     if row.fetch_status == EXCLUDED:
         disposition = Disposition.DISREGARDED
     elif row.fetch_status == FORBIDDEN:
