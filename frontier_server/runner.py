@@ -20,8 +20,8 @@ from .absence import Absence
 from .clock import Clock
 from .core.core import Core
 from .core.errors import FrontierError, StoreCorrupt
-from .core.life import DISK_RESERVE
 from .core.store import Changes, WritableStore, WriteStalled
+from .core.troubles import DISK_RESERVE
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
 from .priority_lock import PriorityLock, go_first

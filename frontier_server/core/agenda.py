@@ -131,7 +131,9 @@ class Agenda:
         self.leasable: dict[int, Crawl] = {}  # running ones that may have a URI to lease
         self.working: dict[int, Crawl] = {}  # with slices to do, the next one first
         self.unlogged: dict[int, Crawl] = {}  # with outcomes that their crawl logs lack
-        self.troubled: dict[int, Crawl] = {}  # paused by trouble that may pass
+        # By trouble: crawls that go on when it is over.
+        self.troubled: dict[str, dict[int, Crawl]] = {}
+        self._trouble_of: dict[int, str] = {}
 
     def note(self, crawl: Crawl) -> None:
         """Look at a crawl that may have changed."""
@@ -152,7 +154,6 @@ class Agenda:
             (of_kind.shared, shared),
             (self.working, crawl.works),
             (self.unlogged, not crawl.logged),
-            (self.troubled, bool(crawl.state_row.trouble)),
         ):
             if not belongs:
                 crawls.pop(number, None)
@@ -162,6 +163,19 @@ class Agenda:
             of_kind.turns.put(crawl)
         else:
             of_kind.turns.discard(number)
+        if crawl.state_row.trouble or number in self._trouble_of:
+            self._note_trouble(number, crawl.goes_on_after, crawl)
+
+    def _note_trouble(self, number: int, trouble: str, crawl: Crawl | None = None) -> None:
+        before = self._trouble_of.pop(number, "")
+        if before and before != trouble:
+            troubled = self.troubled[before]
+            del troubled[number]
+            if not troubled:
+                del self.troubled[before]
+        if trouble and crawl is not None:
+            self._trouble_of[number] = trouble
+            self.troubled.setdefault(trouble, {})[number] = crawl
 
     def _note_kind(self, crawl: Crawl) -> OfKind:
         """The notes on crawls of a crawl's kind. It leaves those of its former kind."""
@@ -198,7 +212,8 @@ class Agenda:
         """Forget a crawl that has left memory."""
         self._due.put(number, None)
         self._forget_kind(number)
-        for crawls in (self.running, self.leasable, self.working, self.unlogged, self.troubled):
+        self._note_trouble(number, "")
+        for crawls in (self.running, self.leasable, self.working, self.unlogged):
             crawls.pop(number, None)
 
     def served(self, kinds: Kinds) -> list[OfKind]:

@@ -4,8 +4,6 @@ It leaves when it says so, when it has been silent for a while, or when another 
 crawl that has finished has no nodes.
 """
 
-from collections.abc import Iterable
-
 from .crawl import Crawl
 from .leases import MAX_NODES, LeaseTable
 from .operation import Operation
@@ -39,13 +37,6 @@ def reconcile(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
         why = leases.why_gone(node, session)
         if why:
             _leave(op, crawl, node, session, why)
-
-
-def reconcile_all(op: Operation, crawls: Iterable[Crawl], leases: LeaseTable) -> None:
-    """Note which nodes have left any crawl."""
-    for crawl in crawls:
-        if crawl.state_row.nodes:
-            reconcile(op, crawl, leases)
 
 
 def _leave(op: Operation, crawl: Crawl, node: str, session: str, reason: str) -> None:

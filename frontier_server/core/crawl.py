@@ -153,6 +153,14 @@ class Crawl:
         return row.reached == Reached.HOLD.value and row.answered == row.request
 
     @property
+    def goes_on_after(self) -> str:
+        """The trouble whose end lets it go on; empty if it is paused for another reason, or stays paused."""
+        trouble = self.state_row.trouble
+        if not trouble or self.target is not Target.PAUSE or not self.settings.resume_after_trouble:
+            return ""
+        return trouble if self.state in (CrawlState.PAUSING, CrawlState.PAUSED) else ""
+
+    @property
     def in_flight(self) -> bool:
         """Whether something is under way that the target must wait for.
 

@@ -5,9 +5,8 @@ Every operation returns *(answer, changes)*; `shard` says what the caller must d
 
 from collections.abc import Callable, Sequence
 
-from . import errors, life
+from . import errors, life, troubles
 from .agenda import empty_reason
-from .attendance import reconcile_all
 from .dispatch import BYTES_PER_CALL, Dispatcher, Want, size_of
 from .fetch_policy import FetchPolicy
 from .granting import Asker
@@ -219,7 +218,7 @@ class Frontier:
                 self._reports.release(op, lease)
             self._shard.leases.leaves(node)
             self._shard.sessions.note_left(op.tx, node, op.now_ms)
-            reconcile_all(op, self._shard.crawls.values(), self._shard.leases)
+            self._shard.reconcile(op)
         return answer, self._shard.end(op)
 
     def _hear_of_trouble(self, op: Operation, node: str, trouble: str) -> None:
@@ -230,22 +229,28 @@ class Frontier:
         begins = self._shard.leases.note_trouble(node, bool(trouble))
         name = f"node:{node}"
         if begins:
-            for crawl in self._shard.crawls.values():
-                if node in crawl.state_row.nodes:
-                    life.pause_for(op, crawl, "node-trouble", f"node {node}: {trouble[:500]}", name)
+            detail = f"node {node}: {trouble[:500]}"
+            troubles.begin(
+                op,
+                self._shard,
+                name,
+                self._shard.attended_by(node),
+                lambda op, crawl: life.pause_for(op, crawl, "node-trouble", detail, name),
+            )
         elif not trouble:
-            for crawl in list(self._shard.agenda.troubled.values()):
-                if crawl.state_row.trouble == name:
-                    life.go_on_after(op, crawl, name)
+            troubles.end(op, self._shard, name)
 
     def _hear_of_rival(self, op: Operation, node: str) -> str:
         """The session of another process that has a node's name. The crawls that it fetches for are told
         once."""
         if self._shard.leases.take_new_rival(node):
             detail = f"two processes use the node name {node!r}; each must have a name of its own"
-            for crawl in self._shard.crawls.values():
-                if node in crawl.state_row.nodes and not crawl.held:
-                    op.event(crawl, "problem", kind="node-name", detail=detail)
+            self._shard.sweep(
+                op,
+                f"rival of {node}",
+                self._shard.attended_by(node),
+                lambda op, crawl: op.event(crawl, "problem", kind="node-name", detail=detail),
+            )
         return self._shard.leases.rival_of(node, op.now_ms)
 
     def _note_seen(self, op: Operation, node: str, session: str) -> None:
@@ -258,7 +263,7 @@ class Frontier:
         for lease in self._shard.leases.note_seen(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
             self._reports.lapse(op, lease)
         if before is not None and before != session:
-            reconcile_all(op, self._shard.crawls.values(), self._shard.leases)
+            self._shard.reconcile(op)
 
     def policy(self, name: str, policy_id: str) -> FetchPolicy:
         """A fetch policy of a crawl, by the ID in its leases."""

@@ -14,8 +14,6 @@ from .operation import Operation
 from .records import StateRow
 from .spec.settings import LimitSettings
 
-DISK_RESERVE = "disk-reserve"  # the trouble of all crawls while the frontier's disk is nearly full
-
 _INPUT_OF = {
     Reached.RUN: Input.REACHED_RUN,
     Reached.EMPTY: Input.REACHED_EMPTY,
@@ -142,8 +140,7 @@ def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
 
 def go_on_after(op: Operation, crawl: Crawl, trouble: str) -> None:
     """Resume a crawl whose trouble is over, if only the trouble has paused it, and its spec says so."""
-    paused = crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED) and crawl.target is Target.PAUSE
-    if paused and crawl.state_row.trouble == trouble and crawl.settings.resume_after_trouble:
+    if crawl.goes_on_after == trouble:
         apply(op, crawl, Input.RESUME)
 
 

@@ -5,7 +5,10 @@ write the changes to the store; before the answer leaves, they must be durable. 
 fails, memory is wrong: build a new shard from the store.
 """
 
+from collections.abc import Iterable
+
 from . import errors, life, opening
+from .attendance import reconcile
 from .crawl import Crawl, SettingsOf
 from .host import Hosts
 from .jobs.restoring import CheckpointOf
@@ -20,8 +23,14 @@ from .robotstxt.robots_table import RobotsTable
 from .sessions import Sessions
 from .spec.settings import CrawlSettings
 from .store import Changes, Store, Transaction
+from .sweeps import Act, Sweeps
 
 ANY_NODE = ""
+
+
+def look_again(op: Operation, crawl: Crawl) -> None:
+    """Let the end of an operation settle a crawl."""
+    op.counters(crawl)
 
 
 def no_checkpoint(name: str) -> Store:
@@ -73,16 +82,12 @@ class Shard:
         for crawl in self.clocks.values():
             crawl.leave_out(self.server.time_ms, self.now_ms)
             self.agenda.note(crawl)
-        # Crawls that ticks settle, some at a time. At first those that can now be held: the imports that they
-        # waited for ended with the last server.
-        self.unsettled = {
-            number: crawl
-            for number, crawl in self.crawls.items()
-            if crawl.target is Target.HOLD and not crawl.held
-        }
+        self.sweeps = Sweeps()
+        # Crawls that can now be held: the imports that they waited for ended with the last server.
+        holding = [number for number, crawl in self.crawls.items() if crawl.target is Target.HOLD]
+        self.sweeps.begin("hold", holding, look_again)
         # Pauses every crawl: kind and message. Until a crawl is paused, it gives no leases.
         self.trouble: tuple[str, str] | None = None
-        self.relieved: dict[int, str] = {}  # crawls that ticks let go on → the kind of trouble that is over
         self.suspect: dict[int, tuple[str, str]] = {}  # crawls to pause after seeding: kind and message
         self.news: dict[int, Crawl] = {}  # crawls with events since the last `take_news`
 
@@ -91,6 +96,20 @@ class Shard:
         self.now_ms = max(self.now_ms, now_ms)
         self.hosts.let_go()
         return Operation(self.store, self.now_ms)
+
+    def sweep(self, op: Operation, name: str, crawls: Iterable[int], act: Act) -> None:
+        """Act on many crawls: on some now, on the others with the next ticks."""
+        self.sweeps.begin(name, crawls, act)
+        self.sweeps.slice(op, self.crawls)
+
+    def attended_by(self, node: str) -> list[int]:
+        """The crawls that a node fetches for."""
+        return [number for number, crawl in self.crawls.items() if node in crawl.state_row.nodes]
+
+    def reconcile(self, op: Operation) -> None:
+        """Note which nodes have left any crawl."""
+        attended = [number for number, crawl in self.crawls.items() if crawl.state_row.nodes]
+        self.sweep(op, "attendance", attended, lambda op, crawl: reconcile(op, crawl, self.leases))
 
     def end(self, op: Operation) -> Changes:
         """Settle the crawls that an operation touched, and return its changes."""

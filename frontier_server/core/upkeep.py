@@ -4,10 +4,8 @@ Every operation returns *(answer, changes)*.
 """
 
 from collections.abc import Mapping
-from itertools import islice
 
-from . import keys, life
-from .attendance import reconcile_all
+from . import keys, life, troubles
 from .crawl import Crawl
 from .dispatch import Dispatcher
 from .jobs.housekeeping import Housekeeping
@@ -17,12 +15,12 @@ from .operation import Operation
 from .operators.history import outcomes_after
 from .records import OutcomeRow
 from .reports import Lapse, Reports
-from .shard import Shard
+from .shard import Shard, look_again
 from .store import Changes, Family
+from .sweeps import CRAWLS_PER_SLICE
 from .work import unload_slice, work_slice
 
 LAPSES_PER_TICK = 200
-CRAWLS_PER_SLICE = 100  # of work that concerns all crawls: some milliseconds
 OUTCOMES_DROPPED_PER_CALL = 2000
 LOG_AHEAD = "log-ahead"
 
@@ -42,14 +40,14 @@ class Upkeep:
     def tick(self, now_ms: int) -> tuple[None, Changes]:
         """Do what is due: end expired leases, wake queues, enforce the bounds of pauses and stops."""
         op = self._shard.begin(now_ms)
-        self._settle_some(op)
+        self._shard.sweeps.slice(op, self._shard.crawls)
         for _ in range(LAPSES_PER_TICK):
             lease = self._shard.leases.lapsed(op.now_ms)
             if lease is None:
                 break
             self._reports.lapse(op, lease)
         if self._shard.leases.fall_silent(op.now_ms):
-            reconcile_all(op, self._shard.crawls.values(), self._shard.leases)
+            self._shard.reconcile(op)
         for number in self._shard.agenda.take_due(op.now_ms, CRAWLS_PER_SLICE):
             crawl = self._shard.crawls[number]
             op.look_at(crawl)
@@ -61,18 +59,6 @@ class Upkeep:
             if bound is not None and bound[0] <= op.now_ms:
                 self._cancel(op, crawl, bound[1])
         return None, self._shard.end(op)
-
-    def _settle_some(self, op: Operation) -> None:
-        """Settle some of the crawls that wait for it, and let some go on whose trouble is over."""
-        unsettled, relieved = self._shard.unsettled, self._shard.relieved
-        for number in list(islice(unsettled, CRAWLS_PER_SLICE)):
-            crawl = unsettled.pop(number)
-            if number in self._shard.crawls and not crawl.held:
-                op.counters(crawl)
-        for number in list(islice(relieved, CRAWLS_PER_SLICE)):
-            kind = relieved.pop(number)
-            if number in self._shard.crawls:
-                life.go_on_after(op, self._shard.crawls[number], kind)
 
     def _cancel(self, op: Operation, crawl: Crawl, bound: str) -> None:
         """End some of the leases that a pause or a stop has waited for too long."""
@@ -109,7 +95,7 @@ class Upkeep:
             self._shard.leases.next_silence_ms(),
             self._shard.agenda.next_due_ms(),
         ]
-        if self._shard.unsettled or self._shard.relieved:
+        if self._shard.sweeps:
             due.append(self._shard.now_ms)
         return min((moment for moment in due if moment is not None), default=None)
 
@@ -152,14 +138,14 @@ class Upkeep:
         op = self._shard.begin(now_ms)
         over, self._shard.trouble = self._shard.trouble, trouble
         if trouble is None:
-            kind = over[0] if over is not None else life.DISK_RESERVE
-            self._shard.relieved = dict.fromkeys(self._shard.agenda.troubled, kind)
+            troubles.end(op, self._shard, over[0] if over is not None else troubles.DISK_RESERVE)
         else:
-            self._shard.relieved.clear()
-            for number, crawl in self._shard.crawls.items():
-                if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
-                    self._shard.unsettled[number] = crawl
-        self._settle_some(op)
+            may_run = [
+                number
+                for number, crawl in self._shard.crawls.items()
+                if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY)
+            ]
+            troubles.begin(op, self._shard, trouble[0], may_run, look_again)
         return None, self._shard.end(op)
 
     def note_lost(self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD) -> tuple[None, Changes]:

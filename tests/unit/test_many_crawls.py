@@ -1,7 +1,7 @@
 """Thousands of crawls: what an operation does for each of them, and what it leaves to the next."""
 
-import itertools
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,19 +11,24 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.crawl import Crawl
 from frontier_server.core.dispatch import Dispatcher, Want
+from frontier_server.core.errors import SessionSuperseded
 from frontier_server.core.job import JOBS_KEPT, Kind
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import EmptyReason, Grant, NextAnswer, Report
 from frontier_server.core.spec.settings import ScopeSettings
-from frontier_server.core.upkeep import CRAWLS_PER_SLICE
+from frontier_server.core.sweeps import CRAWLS_PER_SLICE
 
 SECOND = 1_000
 MANY = 400
 
 
 def resting(count: int = MANY, **more: Any) -> Shell:
-    """Running crawls, each with a host that has answered and rests, and with more of its URIs."""
+    """Running crawls, each with a host that has answered and rests, and with more of its URIs.
+
+    One session of a node fetches for all of them. Another had its name before.
+    """
     shell = Shell(period_ms=600_000 * SECOND)
+    heartbeat("0")(shell)
     of = replace(settings(max_parallel=1, min_delay_ms=5 * SECOND), **more)
     of = replace(of, scope=ScopeSettings(accept_patterns=(".*",)))
     for number in range(count):
@@ -139,33 +144,95 @@ def test_ticks_after_an_absence_look_at_a_bounded_number_of_crawls_each(
     assert max(looked) <= CRAWLS_PER_SLICE and sum(looked) >= MANY
 
 
-# Trouble of all crawls.
+# What concerns many crawls.
+
+Call = Callable[[Shell], object]
 
 
-def test_trouble_pauses_crawls_in_slices_and_no_crawl_gives_a_lease_meanwhile() -> None:
+def heartbeat(session: str = "1", **more: Any) -> Call:
+    def call(shell: Shell) -> None:
+        shell.do(lambda core, now: core.frontier.heartbeat("node", session, [], [], now, **more))
+
+    return call
+
+
+def trouble(told: tuple[str, str] | None) -> Call:
+    return lambda shell: shell.do(lambda core, now: core.upkeep.note_trouble(told, now))
+
+
+def silence(shell: Shell) -> None:
+    shell.now_ms += 3_600_000 * SECOND
+    shell.core.shard.agenda.take_due(shell.now_ms, MANY)  # what crawls do after so long a time is not counted
+    shell.tick()
+
+
+def superseded(shell: Shell) -> None:
+    with pytest.raises(SessionSuperseded):
+        heartbeat("0")(shell)
+
+
+PAUSED = ["problem", "status_changed", "status_changed"]  # to PAUSING and PAUSED
+
+WHAT_CONCERNS_MANY: dict[str, tuple[list[Call], list[str]]] = {
+    "a full disk": ([trouble(("disk-reserve", "no room"))], PAUSED),
+    "room again": (
+        [trouble(("disk-reserve", "no room")), trouble(None)],
+        [*PAUSED, "status_changed"],
+    ),
+    "a node in trouble": ([heartbeat(trouble="no room")], PAUSED),
+    "a node that can go on": (
+        [heartbeat(trouble="no room"), heartbeat()],
+        [*PAUSED, "status_changed"],
+    ),
+    "a node that leaves": ([heartbeat(leaving=True)], ["node_left"]),
+    "a silent node": ([silence], ["node_left"]),
+    "two processes of one name": ([superseded, heartbeat()], ["problem"]),
+    "a new session": ([heartbeat("2")], ["node_left"]),
+    "a checkpoint": (
+        [lambda shell: shell.do(lambda core, now: core.control.note_checkpoint("one", now))],
+        ["checkpointed"],
+    ),
+    "a node to drain": (
+        [lambda shell: shell.do(lambda core, now: core.nodes.drain("node", now, "me"))],
+        ["operator_acted"],
+    ),
+    "a size of all toe pools": (
+        [lambda shell: shell.do(lambda core, now: core.nodes.set_pool_size("", 7, now, "me"))],
+        ["operator_acted"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WHAT_CONCERNS_MANY)
+def test_what_concerns_many_crawls_is_done_for_some_of_them_at_a_time(what: str) -> None:
+    calls, kinds = WHAT_CONCERNS_MANY[what]
+    shell = resting(resume_after_trouble=True)
+    before = {crawl.name: len(shell.events(crawl.name)) for crawl in shell.core.shard.crawls.values()}
+    shell.core.upkeep.take_news()
+    told: list[int] = []
+    for call in calls:
+        call(shell)
+        told.append(len(shell.core.upkeep.take_news()))
+        while (due_ms := shell.core.upkeep.next_due_ms()) is not None and due_ms <= shell.now_ms:
+            shell.tick()
+            told.append(len(shell.core.upkeep.take_news()))
+    assert max(told) <= CRAWLS_PER_SLICE
+    for name, known in before.items():
+        news = [event.kind for event in shell.events(name)[known:]]
+        assert [kind for kind in news if kind != "statistics"] == kinds
+
+
+def test_no_crawl_gives_a_lease_from_the_beginning_of_disk_trouble_on() -> None:
     shell = resting(resume_after_trouble=True)
     shell.now_ms += 5 * SECOND
-
-    def noted(trouble: tuple[str, str] | None) -> list[int]:
-        """How many crawls are paused after each operation."""
-        shell.do(lambda core, now: core.upkeep.note_trouble(trouble, now))
-        found = [paused(shell)]
-        while (due_ms := shell.core.upkeep.next_due_ms()) is not None and due_ms <= shell.now_ms:
-            for name in (None, "crawl-399"):
-                answer = one(shell, 100, name)
-                if trouble is not None:
-                    assert (answer.grants, answer.empty_reason) == ([], EmptyReason.PAUSED)
-            shell.do(lambda core, now: core.upkeep.tick(now))
-            found.append(paused(shell))
-        return found
-
-    down = noted(("disk-reserve", "no room"))
-    steps = [after - before for before, after in itertools.pairwise([0, *down])]
-    assert down[-1] == MANY and max(steps) <= CRAWLS_PER_SLICE + 1
-    up = noted(None)
-    steps = [before - after for before, after in itertools.pairwise([MANY, *up])]
-    assert up[-1] == 0 and max(steps) <= CRAWLS_PER_SLICE
-    assert len(one(shell, 100).grants) > 0
+    trouble(("disk-reserve", "no room"))(shell)
+    assert 0 < paused(shell) <= CRAWLS_PER_SLICE + 1
+    while (due_ms := shell.core.upkeep.next_due_ms()) is not None and due_ms <= shell.now_ms:
+        for name in (None, "crawl-399"):
+            answer = one(shell, 100, name)
+            assert (answer.grants, answer.empty_reason) == ([], EmptyReason.PAUSED)
+        shell.tick()
+    assert paused(shell) == MANY
 
 
 def paused(shell: Shell) -> int:

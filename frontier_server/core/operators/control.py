@@ -120,9 +120,15 @@ class Control:
     def note_checkpoint(self, name: str, now_ms: int) -> tuple[None, Changes]:
         """Record a checkpoint in the crawls that it has, except for held and finished ones."""
         op = self._shard.begin(now_ms)
-        for crawl in self._shard.registry.crawls.values():
-            if not crawl.held and crawl.state is not CrawlState.FINISHED:
-                op.event(crawl, "checkpointed", checkpoint=name)
+        unfinished = [
+            number for number, crawl in self._shard.crawls.items() if crawl.state is not CrawlState.FINISHED
+        ]
+        self._shard.sweep(
+            op,
+            f"checkpoint {name}",
+            unfinished,
+            lambda op, crawl: op.event(crawl, "checkpointed", checkpoint=name),
+        )
         return None, self._shard.end(op)
 
     def check_checkpoint_free(self, name: str) -> None:

@@ -6,13 +6,13 @@ from .. import job, keys
 from ..crawl import Crawl
 from ..keys import IndexSet
 from ..leases import LeaseTable
-from ..life import DISK_RESERVE
 from ..machines.lifecycle import CrawlState, ExitStatus
 from ..machines.target import Target
 from ..model import Reason, Why
 from ..operation import Operation
 from ..queue import QueueState
 from ..store import Family
+from ..troubles import DISK_RESERVE
 
 ASKED_LATELY_MS = 60_000
 MAX_COUNTED = 1_000  # paused queues

@@ -32,9 +32,14 @@ class Nodes:
         """Let a node's present session end. The answer to its next heartbeat tells it."""
         asked = self._shard.leases.drain(node)
         op = self._shard.begin(now_ms)
-        for crawl in self._shard.crawls.values():
-            if asked and node in crawl.state_row.nodes and not crawl.held:
-                op.acted(crawl, by, "drain-node", node)
+        if asked:
+            attended = self._shard.attended_by(node)
+            self._shard.sweep(
+                op,
+                f"drain {node}",
+                attended,
+                lambda op, crawl: op.acted(crawl, by, "drain-node", node),
+            )
         return None, self._shard.end(op)
 
     def forget(self, node: str, now_ms: int) -> tuple[None, Changes]:
@@ -65,7 +70,8 @@ class Nodes:
             sizes[node] = size
         opening.put_server_row(op.tx, self._shard.server)
         told = f"{node or 'all nodes'}: {'default' if size is None else size}"
-        for crawl in self._shard.registry.crawls.values():
-            if crawl.state_row.running_since_ms:
-                op.acted(crawl, by, "resize-pool", told)
+        started = [number for number, crawl in self._shard.crawls.items() if crawl.state_row.running_since_ms]
+        self._shard.sweep(
+            op, f"resize {told}", started, lambda op, crawl: op.acted(crawl, by, "resize-pool", told)
+        )
         return None, self._shard.end(op)
