@@ -102,6 +102,10 @@ class Shard:
         self.sweeps.begin(name, crawls, act)
         self.sweeps.slice(op, self.crawls)
 
+    def started(self) -> list[int]:
+        """The crawls whose clocks run."""
+        return [number for number, crawl in self.crawls.items() if crawl.state_row.running_since_ms]
+
     def attended_by(self, node: str) -> list[int]:
         """The crawls that a node fetches for."""
         return [number for number, crawl in self.crawls.items() if node in crawl.state_row.nodes]

@@ -140,12 +140,10 @@ class Upkeep:
         if trouble is None:
             troubles.end(op, self._shard, over[0] if over is not None else troubles.DISK_RESERVE)
         else:
-            may_run = [
-                number
-                for number, crawl in self._shard.crawls.items()
-                if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY)
+            started = [
+                number for number, crawl in self._shard.crawls.items() if crawl.state_row.running_since_ms
             ]
-            troubles.begin(op, self._shard, trouble[0], may_run, look_again)
+            troubles.begin(op, self._shard, trouble[0], started, look_again)
         return None, self._shard.end(op)
 
     def note_lost(self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD) -> tuple[None, Changes]:

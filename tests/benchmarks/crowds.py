@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks.calibration import loop_ms
@@ -18,6 +19,8 @@ from benchmarks.processes import Child, FrontierServer
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
+from frontier_server.core.core import Core
+from frontier_server.core.dispatch import Want
 from frontier_server.core.model import Grant, Report
 from frontier_server.core.spec.settings import (
     CrawlSettings,
@@ -27,15 +30,20 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
+from frontier_server.core.store import Changes
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+
+Step = Callable[[Core, int], tuple[object, Changes]]
+"""An operation."""
 
 MOST = 2.0
 """How many times the plain cost the work may cost amid a crowd."""
 
 ROUNDS = 7
 IDLE_CRAWLS = 200
-FEW_CRAWLS, MANY_CRAWLS, PAGES_OF_A_CRAWL = 100, 5_000, 15
+FEW_CRAWLS, SOME_CRAWLS, MANY_CRAWLS, PAGES_OF_A_CRAWL = 100, 300, 5_000, 15
+FEW_QUEUES, MANY_QUEUES = 100, 9_000
 GROUP_HOSTS, GROUP_SLOTS = 10_000, 4
 POPS = 100_000
 FEW_URIS, MANY_URIS, SMALL_HOSTS = 2_000, 80_000, 2
@@ -47,11 +55,13 @@ ANSWER_S = 600.0
 
 
 def crowds(folder: Path) -> Iterator[Figure]:
-    """Idle and due crawls, a large group of hosts, a queue after many pops, a large host that rests in a
-    shared queue, and many readers of events."""
+    """Idle and due crawls, what concerns all crawls, a large group of hosts, queues that must give way, a
+    queue after many pops, a large host that rests in a shared queue, and many readers of events."""
     yield _idle_crawls(folder)
     yield _due_crawls(folder)
+    yield from _all_crawls(folder)
     yield _host_group(folder)
+    yield _held_back(folder)
     for leases in (1, 4):
         yield _popped_queue(folder, leases)
     for assignment in ("registered-domain", "buckets"):
@@ -148,6 +158,84 @@ class _AnyCrawl:
         return count
 
 
+# What concerns all crawls at once: the longest of the operations that it takes, as all callers wait for that.
+# The least of the rounds counts, as the collector of garbage makes some longer.
+
+
+def _all_crawls(folder: Path) -> Iterator[Figure]:
+    with ExitStack() as opened:
+        cores = []
+        for crawls in (SOME_CRAWLS, MANY_CRAWLS):
+            core = opened.enter_context(_store_of(folder / f"all-{crawls}"))
+            for number in range(crawls):
+                host = f"{number}.example"
+                settings = replace(_settings([host]), robots=RobotsSettings(policy="ignore"))
+                settings = replace(settings, politeness=PolitenessSettings(), resume_after_trouble=True)
+                core.create(host, settings)
+                core.launch(host, f"https://{host}/", f"https://{host}/1")
+            _report(core, *itertools.chain(*iter(partial(core.grants, most=100), [])))
+            cores.append(core)
+        for name, work in _CONCERNS.items():
+            cases = [_Longest(core, work) for core in cores]
+            few, many = (Case(case.work, case.so_far_s) for case in cases)
+            yield _compared(f"longest operation, {MANY_CRAWLS} crawls, {name}", few, many, min)
+
+
+def _absence(core: Shell) -> Iterator[Step]:
+    core.now_ms += 3_600_000
+    yield lambda core, now: core.upkeep.tick(now)
+
+
+def _full_disk(_: Shell) -> Iterator[Step]:
+    yield lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now)
+    yield lambda core, now: core.upkeep.note_trouble(None, now)
+
+
+def _node_in_trouble(core: Shell) -> Iterator[Step]:
+    for trouble in ("no room", ""):
+        yield partial(_heartbeat, trouble=trouble)
+
+
+def _heartbeat(core: Core, now: int, trouble: str) -> tuple[object, Changes]:
+    return core.frontier.heartbeat("node", "1", [], [], now, trouble=trouble)
+
+
+_CONCERNS = {
+    "a full disk": _full_disk,
+    "a node in trouble": _node_in_trouble,
+    "a tick after an absence": _absence,  # at last: the node leaves
+}
+
+
+class _Longest:
+    """The longest operation of each round, summed up."""
+
+    def __init__(self, core: Shell, steps: Callable[[Shell], Iterator[Step]]) -> None:
+        self._core, self._steps = core, steps
+        self._longest_s = 0.0
+
+    def so_far_s(self) -> float:
+        """The sum of the rounds so far."""
+        return self._longest_s
+
+    def work(self) -> int:
+        """Do each step, and then ticks until nothing is due."""
+        longest_s = 0.0
+        for step in self._steps(self._core):
+            longest_s = max(longest_s, self._time(step))
+            while (
+                due_ms := self._core.core.upkeep.next_due_ms()
+            ) is not None and due_ms <= self._core.now_ms:
+                longest_s = max(longest_s, self._time(lambda core, now: core.upkeep.tick(now)))
+        self._longest_s += longest_s
+        return 1
+
+    def _time(self, step: Step) -> float:
+        start_s = time.process_time()
+        self._core.do(step)
+        return time.process_time() - start_s
+
+
 # A group of hosts: likewise.
 
 
@@ -184,6 +272,60 @@ class _Slots:
             if len(self._out) != GROUP_SLOTS:
                 raise RuntimeError(f"{len(self._out)} leases are out, not {GROUP_SLOTS}")
         return count
+
+
+# Queues that must give way, as the caller wants fewer leases of a queue than are out: likewise.
+
+
+def _held_back(folder: Path) -> Figure:
+    with ExitStack() as opened:
+        cases = []
+        for count in (FEW_QUEUES, MANY_QUEUES):
+            hosts = host_names(count)
+            settings = _settings(["free.example", *hosts])
+            settings = replace(
+                settings,
+                queues=replace(settings.queues, max_leases_per_queue=2),
+                politeness=replace(settings.politeness, max_parallel=2),
+                robots=RobotsSettings(policy="ignore"),
+            )
+            core = opened.enter_context(_core(folder / f"held-{count}", settings, robots=False))
+            for start in range(0, count, 500):
+                core.schedule(
+                    "bench", *(f"https://{host}/{n}" for host in hosts[start : start + 500] for n in range(2))
+                )
+            case = _FewOfEach(core)
+            case.take(count)
+            core.schedule("bench", *(f"https://free.example/{n}" for n in range(2_000)))
+            cases.append(Case(case.work, time.process_time))
+        few, many = cases
+        return _compared(f"Next and Finished, {MANY_QUEUES} queues give way to the caller's limit", few, many)
+
+
+class _FewOfEach:
+    """A caller that wants one lease at once of each queue."""
+
+    def __init__(self, core: Shell) -> None:
+        self._core = core
+
+    def take(self, count: int) -> None:
+        """Take so many leases; they stay out."""
+        while count:
+            taken = len(self._next(min(count, 100)))
+            if not taken:
+                raise RuntimeError(f"{count} queues gave no lease")
+            count -= taken
+
+    def work(self, count: int = 100) -> int:
+        """So many leases, one at a time, of the queue that is free."""
+        for _ in range(count):
+            (grant,) = self._next(1)
+            _report(self._core, grant)
+        return count
+
+    def _next(self, most: int) -> list[Grant]:
+        want = Want(most, per_queue=1)
+        return self._core.do(lambda core, now: core.frontier.next("node", "1", want, "bench", now)).grants
 
 
 # A queue that much has been popped from: likewise.

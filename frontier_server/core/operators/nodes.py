@@ -70,8 +70,10 @@ class Nodes:
             sizes[node] = size
         opening.put_server_row(op.tx, self._shard.server)
         told = f"{node or 'all nodes'}: {'default' if size is None else size}"
-        started = [number for number, crawl in self._shard.crawls.items() if crawl.state_row.running_since_ms]
         self._shard.sweep(
-            op, f"resize {told}", started, lambda op, crawl: op.acted(crawl, by, "resize-pool", told)
+            op,
+            f"resize {told}",
+            self._shard.started(),
+            lambda op, crawl: op.acted(crawl, by, "resize-pool", told),
         )
         return None, self._shard.end(op)
