@@ -75,8 +75,8 @@ def test_hosts_are_counted_by_their_own_waits_and_the_slowest_says_how_long_it_t
 
 
 def test_near_a_limit_its_time_is_told_and_what_would_be_left(programs: Programs, tmp_path: Path) -> None:
-    """Whatever the speed of the machine, the time falls with the pages that the limit leaves. Without the limit
-    it stays over 20 min."""
+    """The time falls with the pages that the limit leaves, however slow the machine; without the limit it is
+    over 20 min."""
     with crawl(programs, tmp_path, "[limits]\nmax_documents = 60\n") as there:
         match, told = until(there, WAITS + r"Page limit in about (\d|1[0-5]) s; (\d+) URLs would be left")
         pages = 60 - int(told["succeeded_count"])
