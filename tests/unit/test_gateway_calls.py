@@ -285,7 +285,13 @@ FRAMES = st.builds(
 @given(st.lists(FRAMES, max_size=12), st.binary(max_size=32))
 async def test_no_client_harms_others(site: Site, frames: list[bytes], rest: bytes) -> None:
     faults: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+
+    def note(_: asyncio.AbstractEventLoop, fault: dict[str, Any]) -> None:
+        # gRPC has one poller in a process: it wakes the closed loops of earlier tests, too.
+        if "PollerCompletionQueue" not in str(fault.get("handle")):
+            faults.append(fault)
+
+    asyncio.get_running_loop().set_exception_handler(note)
     async with raw_client(site.port) as client:
         client.send(*frames, rest)
         await client.take()
