@@ -28,7 +28,7 @@ from .sweeps import Act, Sweeps
 ANY_NODE = ""
 
 
-def look_again(op: Operation, crawl: Crawl) -> None:
+def _look_again(op: Operation, crawl: Crawl) -> None:
     """Let the end of an operation settle a crawl."""
     op.counters(crawl)
 
@@ -85,7 +85,7 @@ class Shard:
         self.sweeps = Sweeps()
         # Crawls that can now be held: the imports that they waited for ended with the last server.
         holding = [number for number, crawl in self.crawls.items() if crawl.target is Target.HOLD]
-        self.sweeps.begin("hold", holding, look_again)
+        self.sweeps.begin("hold", holding, _look_again)
         # Pauses every crawl: kind and message. Until a crawl is paused, it gives no leases.
         self.trouble: tuple[str, str] | None = None
         self.suspect: dict[int, tuple[str, str]] = {}  # crawls to pause after seeding: kind and message

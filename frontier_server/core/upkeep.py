@@ -15,7 +15,7 @@ from .operation import Operation
 from .operators.history import outcomes_after
 from .records import OutcomeRow
 from .reports import Lapse, Reports
-from .shard import Shard, look_again
+from .shard import Shard
 from .store import Changes, Family
 from .sweeps import CRAWLS_PER_SLICE
 from .work import unload_slice, work_slice
@@ -140,10 +140,14 @@ class Upkeep:
         if trouble is None:
             troubles.end(op, self._shard, over[0] if over is not None else troubles.DISK_RESERVE)
         else:
-            started = [
-                number for number, crawl in self._shard.crawls.items() if crawl.state_row.running_since_ms
-            ]
-            troubles.begin(op, self._shard, trouble[0], started, look_again)
+            kind, detail = trouble
+            troubles.begin(
+                op,
+                self._shard,
+                kind,
+                self._shard.started(),
+                lambda op, crawl: life.pause_for(op, crawl, kind, detail, kind),
+            )
         return None, self._shard.end(op)
 
     def note_lost(self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD) -> tuple[None, Changes]:

@@ -94,8 +94,17 @@ def test_an_interrupted_run_leaves_no_fetcher(tmp_path: Path, number: signal.Sig
         eventually(pid_file.exists)
         running.send_signal(number)
         assert running.wait(PATIENCE_S) == ExitCode.INTERRUPTED
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid_file.read_text()), 0)
+    fetcher_pid = int(pid_file.read_text())
+    eventually(lambda: is_gone(fetcher_pid))
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended. Its new parent may take a moment to hear of it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize(
