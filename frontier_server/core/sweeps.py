@@ -2,7 +2,8 @@
 
 There may be 100 000 crawls. Trouble, a node that leaves or a checkpoint may concern each of them, and all
 calls wait while an operation runs. So an operation does such work for some crawls, and ticks do it for the
-others.
+others. Sweeps are not stored: a crash leaves the rest undone. Trouble that lasts and nodes that are gone are
+noted again after the next start; records of a checkpoint or of an operator's act on nodes are not.
 """
 
 from collections.abc import Callable, Iterable

@@ -12,7 +12,7 @@ from faults import own_disk_program
 
 MIB = own_disk_program.MIB
 CAPACITY_MIB, RESERVE_MIB = 4096, 1024
-"""Of the disk, and of that what a program keeps free: the rest is far more than a test writes."""
+"""The size of the disk, and how much of it a program keeps free. A test writes far less than the rest."""
 
 
 class Disk:

@@ -204,7 +204,7 @@ WHAT_CONCERNS_MANY: dict[str, tuple[list[Call], list[str]]] = {
 
 
 @pytest.mark.parametrize("what", WHAT_CONCERNS_MANY)
-def test_what_concerns_many_crawls_is_done_for_some_of_them_at_a_time(what: str) -> None:
+def test_an_operation_that_concerns_many_crawls_acts_on_a_slice_of_them(what: str) -> None:
     calls, kinds = WHAT_CONCERNS_MANY[what]
     shell = resting(resume_after_trouble=True)
     before = {crawl.name: len(shell.events(crawl.name)) for crawl in shell.core.shard.crawls.values()}
