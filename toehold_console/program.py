@@ -139,7 +139,22 @@ def _read_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> No
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: streams must end, too."""
+    """Leaves signals to us: streams must end, too. No connection outlives it, as the process may go on."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Closes the connections, the last within GRACE_S."""
+        loop = asyncio.get_running_loop()
+        for server in self.servers:
+            for listening in server.sockets:
+                loop.remove_reader(listening.fileno())
+        # What was accepted by now becomes a connection first: asyncio forgets it once the listener is closed,
+        # and its client would wait for an answer.
+        for _ in range(2):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
