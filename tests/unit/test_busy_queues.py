@@ -203,6 +203,22 @@ def test_a_queue_whose_session_budget_is_spent_lets_others_go_first_although_lea
     assert uris_of(B, given[:5]) and len(uris_of(A, given)) >= 7, given
 
 
+def test_a_new_session_that_begins_while_a_robots_txt_is_awaited_is_stored() -> None:
+    """No queue waits to go first, and the turn gives no lease, so only the session's start changes."""
+    robots = RobotsSettings(validity_ms=10 * SECOND)
+    shell = crawl(*pages(A, 4), of=replace(settings(session_budget=1, max_leases_per_queue=3), robots=robots))
+    (robots_txt,) = ask(shell)
+    shell.finish(Report(robots_txt.token, fetch_status=404))
+    out = ask(shell)
+    assert uris(out) == pages(A, 3)
+    shell.now_ms += 11 * SECOND
+    shell.finish(*(Report(grant.token, fetch_status=200) for grant in out[:2]))
+    assert ask(shell) == []
+    shell.restart()
+    views, _ = shell.core.administration.queues("crawl", None, 9, b"")
+    assert [view.session_spent for view in views if view.key == KEY] == [0]
+
+
 def uris_of(host: str, given: list[str]) -> list[str]:
     return [uri for uri in given if uri.startswith(host)]
 
