@@ -14,7 +14,7 @@ import click
 
 from toehold import logs
 from toehold.access.privacy import warn_if_open
-from toehold.connections import raise_descriptor_limit
+from toehold.connections import raise_descriptor_limit, too_few_descriptors
 from toehold.extras import advice, lacking, packages_of
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.options.command import spelt_out
@@ -346,7 +346,10 @@ def main(**given: Any) -> None:
         warn_of_unknown_variables(main, f"{VARIABLES}_")
         warn_if_open(options.tls_key, options.token_file, options.callers)
     manager = ServiceManager.of_process()
-    raise_descriptor_limit()  # each page takes some that is being fetched, and so does each caller
+    limit, _ = raise_descriptor_limit()  # each page takes some that is being fetched, and so does each caller
+    lack = too_few_descriptors(limit)
+    if lack:
+        sys.exit(_failure(lack, NodeExitCode.BAD_ARGUMENT))
     server = bound_server(options)
     if options.processes is not None and options.worker is None:
         if lacking("node"):  # its workers could not tell

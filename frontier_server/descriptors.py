@@ -2,7 +2,6 @@
 
 from toehold.connections import MOST_CONNECTIONS, descriptor_limit
 
-MIN_DESCRIPTORS = 256
 MAX_OPEN_FILES = 10_000
 OTHERS = 128
 """For logs, the page of metrics, checkpoints, sockets, and what RocksDB opens beside its tables."""

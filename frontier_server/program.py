@@ -23,7 +23,7 @@ from toehold.access.callers_file import CallersInvalid
 from toehold.access.pem import TlsUnusable
 from toehold.access.privacy import warn_if_open
 from toehold.access.server_tls import ServerTls
-from toehold.connections import raise_descriptor_limit
+from toehold.connections import raise_descriptor_limit, too_few_descriptors
 from toehold.extras import advice, lacking
 from toehold.grpc_log import leave_out_callers_doings
 from toehold.log_choices import FORMATS, LEVELS
@@ -38,7 +38,6 @@ from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, 
 from .core.errors import OtherFormat, StoreCorrupt
 from .core.store import StoreDamaged, StoreFailed
 from .data_directory import open_data, open_data_unchanged
-from .descriptors import MIN_DESCRIPTORS
 from .listening import CannotListen
 from .log_check import CannotKeep
 from .service import core_kind, version
@@ -293,15 +292,13 @@ def _salvage(config: Config) -> None:
 
 
 def _raise_descriptor_limit() -> None:
-    """Raise the process's limit of descriptors. With too few at the start, gRPC would end the process without
-    a message."""
+    """Raise the process's limit of descriptors, and end the process if they are too few."""
     limit, problem = raise_descriptor_limit()
     if problem:
         _log.warning("descriptor_limit_not_raised", limit=limit, problem=problem)
-    if limit < MIN_DESCRIPTORS:
-        _exit(
-            EXIT_USAGE, f"the limit of open files (ulimit -n) must be at least {MIN_DESCRIPTORS}, got {limit}"
-        )
+    lack = too_few_descriptors(limit)
+    if lack:
+        _exit(EXIT_USAGE, lack)
 
 
 def _exit(code: int, message: str) -> NoReturn:

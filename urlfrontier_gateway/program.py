@@ -16,7 +16,7 @@ import structlog
 from toehold import logs
 from toehold.access.privacy import warn_if_open
 from toehold.addresses import Address, parsed_address
-from toehold.connections import address_count, raise_descriptor_limit
+from toehold.connections import address_count, raise_descriptor_limit, too_few_descriptors
 from toehold.grpc_log import leave_out_callers_doings
 from toehold.log_choices import FORMATS, LEVELS
 from toehold.open_services import add_open_services
@@ -144,7 +144,11 @@ def main(**given: Any) -> None:
             param_hint="--listen",
         )
     leave_out_callers_doings()
-    raise_descriptor_limit()
+    limit, _ = raise_descriptor_limit()
+    lack = too_few_descriptors(limit)
+    if lack:
+        _say(lack)
+        sys.exit(ExitCode.USAGE)
     try:
         credentials = Credentials(**{name: given[name] for name in VARIABLES})
         code = asyncio.run(_serve(given["frontier"], credentials, listen, given["name"]))

@@ -22,6 +22,10 @@ IDLE_S = 60.0
 MOST_CONNECTIONS = 20_000
 """However many descriptors there are: each connection takes memory, too."""
 
+MIN_DESCRIPTORS = 256
+"""A server does not start with fewer: gRPC would end the process without a message, or connections would find
+none left."""
+
 NO_LIMIT = 1 << 20
 """As many descriptors as are counted where the system sets no limit."""
 
@@ -38,6 +42,13 @@ def raise_descriptor_limit() -> tuple[int, str]:
     except (OSError, ValueError) as refused:
         problem = str(refused)
     return (NO_LIMIT if soft == resource.RLIM_INFINITY else soft), problem
+
+
+def too_few_descriptors(limit: int) -> str:
+    """Why a server cannot start with so many descriptors; "" if it can."""
+    if limit >= MIN_DESCRIPTORS:
+        return ""
+    return f"the limit of open files (ulimit -n) must be at least {MIN_DESCRIPTORS}, got {limit}"
 
 
 def descriptor_limit() -> int:

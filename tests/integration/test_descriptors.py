@@ -1,4 +1,4 @@
-"""A server with few descriptors: it has more crawls than those, and clients still connect."""
+"""Programs with few descriptors: a frontier has more crawls than those, and clients still connect."""
 
 import resource
 from pathlib import Path
@@ -6,16 +6,15 @@ from pathlib import Path
 import grpc
 import pytest
 from core_doubles.memory_store import MemoryStore
-from frontier_harness import limited_program
+from frontier_harness import hasty_program, limited_program
 from frontier_harness.calls import TIMEOUT_S, Stubs, report, seed_of, spec
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import eventually
 
 from frontier_server import crawl_log
-from frontier_server.descriptors import MAX_OPEN_FILES, MIN_DESCRIPTORS, connections, open_files
-from frontier_server.program import EXIT_USAGE
-from toehold.connections import MOST_CONNECTIONS
+from frontier_server.descriptors import MAX_OPEN_FILES, connections, open_files
+from toehold.connections import MIN_DESCRIPTORS, MOST_CONNECTIONS
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 FEW, CRAWLS = 256, 300
@@ -59,16 +58,32 @@ def lines(log: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-@pytest.mark.parametrize("limit", [24, MIN_DESCRIPTORS - 1])
+@pytest.mark.parametrize("limit", [24, 64, MIN_DESCRIPTORS - 1])
+@pytest.mark.parametrize(
+    ("name", "module", "flags"),
+    [
+        ("toehold-frontier", "frontier_server.program", ("--data", "data")),
+        ("toehold-urlfrontier", "urlfrontier_gateway.program", ()),
+        ("toehold-node", "crawler_node.program", ("--pages", "pages")),
+        ("toehold-node", "crawler_node.program", ("--pages", "pages", "--processes", "2")),
+    ],
+    ids=["frontier", "gateway", "node", "node of several processes"],
+)
 def test_too_few_descriptors_are_refused_at_the_start_with_how_many_it_takes(
-    tmp_path: Path, limit: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    module: str,
+    flags: tuple[str, ...],
+    limit: int,
 ) -> None:
-    """gRPC would crash without a word, or the server end with a trace."""
-    flags = ("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
-    ended = run_to_end(*flags, program=(limited_program.__file__, str(limit), str(limit)))
-    assert ended.returncode == EXIT_USAGE
+    """gRPC would crash without a word, the program end with a trace, or no connection have a descriptor."""
+    monkeypatch.chdir(tmp_path)
+    program = (hasty_program.__file__, module, str(limit))
+    ended = run_to_end(*flags, "--listen", "127.0.0.1:0", program=program)
     said = f"the limit of open files (ulimit -n) must be at least {MIN_DESCRIPTORS}, got {limit}"
-    assert ended.stderr == f"toehold-frontier: {said}\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"{name}: {said}\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_as_few_descriptors_as_it_takes_are_enough_to_serve(tmp_path: Path) -> None:
