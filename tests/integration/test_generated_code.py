@@ -78,12 +78,15 @@ def run(folder: Path, *command: str, **environment: str) -> None:
 
 
 def go(folder: Path) -> None:
-    """The packages in the code's own module, `toehold`: a path of one's own module needs --go_opt=M."""
+    """The packages in the code's own module, `toehold`: a path of one's own module needs --go_opt=M, and
+    so does URLFrontier's file, which names none."""
     tools = {"GOBIN": str(folder / "bin")}
     run(folder, "go", "install", "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12", **tools)
     run(folder, "go", "install", "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2", **tools)
     plugins = [f"--plugin={folder / 'bin' / name}" for name in ("protoc-gen-go", "protoc-gen-go-grpc")]
-    generate(*plugins, f"--go_out={folder}", f"--go-grpc_out={folder}")
+    its_own = "Murlfrontier/urlfrontier.proto=toehold/urlfrontier;urlfrontier"
+    options = (f"--go_opt={its_own}", f"--go-grpc_opt={its_own}")
+    generate(*plugins, f"--go_out={folder}", f"--go-grpc_out={folder}", *options)
     run(folder / "toehold", "go", "mod", "init", "toehold")
     run(folder / "toehold", "go", "mod", "tidy")
     run(folder / "toehold", "go", "vet", "./...")
