@@ -111,7 +111,9 @@ class Admission:
         cost, precedence = self._pricing.of(candidate, wanted.text)
         visited = seen is not None and seen.visits > 0
         if crawl.revisits(candidate):
-            op.counters(crawl).to_revisit += 1
+            counters = op.counters(crawl)
+            counters.to_revisit += 1
+            counters.kept_room += 1
         pending = PendingUri(0, 0, cost, precedence, visited, key[-8:], candidate.record)
         if seen is None:
             self._discovered += 1

@@ -172,6 +172,7 @@ def _count(op: Operation, crawl: Crawl, final: Final, changed: bool) -> None:
             counters.failed += 1
     if crawl.revisits(final.candidate) and counters.revisited < counters.to_revisit:
         counters.revisited += 1
+        counters.kept_room = max(counters.kept_room - 1, 0)
     if final.candidate.seed:
         seeds = counters.seed_statuses
         seeds[final.fetch_status] = seeds.get(final.fetch_status, 0) + 1

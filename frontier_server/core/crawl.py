@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from .asked import Asked
 from .fetch_policy import FetchPolicies
-from .keys import FetchStatisticsOf, statistics_key
+from .keys import STANDS_BACK, FetchStatisticsOf, statistics_key
 from .largest import Largest, time_of, uris_of
 from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
@@ -68,11 +68,12 @@ class Crawl:
         self.active_counts: Counter[QueueState] = Counter()
         self.leases_out = 0
         self.pages_out = 0  # the same without fetches of robots.txt
+        self.known_out = 0  # those of them that a recrawl fetches again
         self.known_texts: set[str] = set()  # URIs that were seen, as offered
         self.scope_cache: dict[str, bool] = {}  # authority → in scope
         # Examples of refused URIs: rule → URI → number, the latest last.
         self.refused: dict[str, OrderedDict[str, int]] = {}
-        self.inactive_heads: dict[int, bytes] = {}  # precedence → lower bound of its inactive queues' keys
+        self.inactive_heads: dict[int, bytes] = {}  # rank → lower bound of its inactive queues' keys
         self.far_head = b""  # lower bound of the far snoozes' keys
         self.job_head = b""  # lower bound of its jobs' keys
         self.future_head = b""  # lower bound of the future URIs' keys
@@ -186,7 +187,7 @@ class Crawl:
     @property
     def offers(self) -> bool:
         """Whether it has a queue whose turn may come: ready, in an open line, or inactive."""
-        return bool(self.ready or self.lines or self.counters.inactive or self.ready.held_back)
+        return bool(self.ready or self.lines or self.ready.held_back) or self.waiting_rank() is not None
 
     @property
     def kind(self) -> str:
@@ -237,6 +238,14 @@ class Crawl:
         """Whether a candidate is a known page that the present recrawl fetches again."""
         before_ms = candidate.refetch_before_ms or 0
         return candidate.directive == Directive.HIGH and 0 < before_ms <= self.state_row.recrawl_ms
+
+    @property
+    def room_for_new(self) -> bool:
+        """Whether the document limit leaves room for a page that the present recrawl does not know, beside
+        the known ones that it still fetches.
+        """
+        left, kept = self.documents_left, self.counters.kept_room
+        return left is None or not kept or self.pages_out - self.known_out + kept < left
 
     @property
     def documents_full(self) -> bool:
@@ -432,16 +441,36 @@ class Crawl:
 
     # Inactive queues.
 
-    def waiting_precedence(self) -> int | None:
-        """The lowest precedence of an inactive queue."""
-        return min(self.counters.inactive, default=None)
+    def waiting_rank(self) -> int | None:
+        """The lowest rank of an inactive queue whose turn may come.
+
+        Those that stand back get turns once there is room for new pages, or if nothing else is left: then the
+        room is kept for pages that do not come, such as those of retired queues.
+        """
+        first = min(self.counters.inactive, default=None)
+        stands_back = first is not None and first >= STANDS_BACK
+        return None if stands_back and not self.room_for_new and self._known_may_come else first
+
+    @property
+    def _known_may_come(self) -> bool:
+        counters = self.counters
+        snoozed = counters.queues.get(QueueState.SNOOZED.value, 0)
+        return bool(counters.active_queues or snoozed or self.jobs or self.receiving)
 
     def lower_waits(self, queue: WorkQueue) -> bool:
         """Whether an inactive queue of lower precedence waits, so that this one goes behind it."""
-        waiting = self.waiting_precedence()
+        waiting = self.waiting_rank()
         return waiting is not None and waiting < queue.row.precedence
 
     @property
     def inactive_queues(self) -> int:
         """How many queues wait for activation."""
         return sum(self.counters.inactive.values())
+
+    @property
+    def waiting_queues(self) -> int:
+        """How many of them do not stand back now."""
+        inactive = self.counters.inactive
+        if self.room_for_new:
+            return sum(inactive.values())
+        return sum([queues for rank, queues in inactive.items() if rank < STANDS_BACK])

@@ -25,7 +25,7 @@ from .naming import wanted_queues
 from .operation import Operation
 from .passing import Wait, choose
 from .queue import QueueEvent, QueueState, WorkQueue
-from .ready import NO_PRECEDENCE
+from .ready import ABOVE_ALL
 from .records import PendingUri, SeenRow, decode, encode
 from .refusals import Noting, message
 from .rules.disposition import (
@@ -92,7 +92,7 @@ class Dispatcher:
         call = _Call(op, crawl, asker, want, TURNS_PER_CALL + most, size)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
         left, again = want.most_queues or most, True
-        crawl.ready.end_holding_back(most, want.per_queue, crawl.waiting_precedence())
+        crawl.ready.end_holding_back(most, want.per_queue, crawl.waiting_rank())
         while len(grants) < most and left and call.left() and not crawl.limited:
             if call.size >= BYTES_PER_CALL:
                 break
@@ -210,12 +210,12 @@ class Dispatcher:
             if found is None:
                 grants.append(self._granting.page(turn, call.asker))
                 call.size += size_of(grants[-1:])
-            elif found.obstacle is Obstacle.SESSION_SPENT and not crawl.counters.inactive:
+            elif found.obstacle is Obstacle.SESSION_SPENT and crawl.waiting_rank() is None:
                 op.counters(crawl)
                 op.touch(queue).session_start = queue.row.expenditure  # no queue waits to go first
             elif not self._clear(turn, found, call):
                 if found.obstacle is Obstacle.SESSION_SPENT:
-                    crawl.ready.give_way(queue, NO_PRECEDENCE)
+                    crawl.ready.give_way(queue, ABOVE_ALL)
                 elif found.obstacle is Obstacle.HOST_BUSY:
                     assert found.host is not None
                     _wait_for(crawl, queue, found.host, awaited)
@@ -332,6 +332,9 @@ def _give_way(turn: Turn, found: Found, awaited: Awaited | None) -> None:
         case Obstacle.RETIRES:
             op.touch(queue).retire_reason = found.reason
             op.move(crawl, queue, QueueEvent.RETIRED)
+        case Obstacle.KNOWN_FIRST:
+            op.touch(queue).stands_back = True
+            op.move(crawl, queue, QueueEvent.YIELDED)
         case _:
             op.move(crawl, queue, QueueEvent.YIELDED)
 
@@ -351,7 +354,7 @@ def _next_ready(op: Operation, crawl: Crawl, per_queue: int) -> WorkQueue | None
     """The queue whose turn is next: the first in line, or one no longer held back, or one just activated."""
     ready = crawl.ready
     if not ready:
-        ready.end_holding_back(1, per_queue, crawl.waiting_precedence())
+        ready.end_holding_back(1, per_queue, crawl.waiting_rank())
         if not ready:
             op.activate(crawl)
     return ready.take()

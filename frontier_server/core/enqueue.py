@@ -12,7 +12,7 @@ from msgspec import structs
 from . import keys, lanes
 from .crawl import Crawl
 from .errors import StoreCorrupt
-from .model import Candidate
+from .model import Candidate, Directive
 from .operation import Operation
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import MAX_COST, PendingUri, decode_pending, encode_pending
@@ -121,6 +121,8 @@ def put_in(
         op.move(crawl, queue, QueueEvent.FILLED)
     if filled or settings.queues.queue_precedence != UNCHANGING or len(crawl.overrides):
         op.appraise(crawl, queue, settings.queues)
+    if row.stands_back and min(arrival.directive for arrival in arriving) <= Directive.HIGH:
+        op.step_forward(crawl, queue)
     if queue.state is QueueState.BUSY:
         crawl.ready.offer(queue, settings)
     if shared:

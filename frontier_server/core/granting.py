@@ -40,6 +40,7 @@ class Granting:
             lease_ms=turn.op.now_ms,
             bound=asker.bound,
             cost=pending.cost,
+            known=turn.crawl.revisits(turn.head.candidate),
         )
         return self._grant(turn, row, turn.head.uri.uri, _last_visit(turn))
 

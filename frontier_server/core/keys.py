@@ -33,6 +33,10 @@ class FetchStatisticsOf(IntEnum):
     SOURCE = 1
 
 
+STANDS_BACK = 256
+"""Above all precedences: the ranks of inactive queues that stand back begin here."""
+
+
 class IndexSet(IntEnum):
     """The sets in the family `index`."""
 
@@ -122,14 +126,17 @@ def seen_key(crawl: int, partition: bytes, fingerprint: bytes) -> bytes:
     return crawl_prefix(crawl) + partition + fingerprint
 
 
-def inactive_key(crawl: int, precedence: int, serial: int, queue: bytes) -> bytes:
-    """Family `index`: a queue that waits for activation, first come first."""
-    return inactive_prefix(crawl) + bytes((precedence,)) + serial.to_bytes(8, "big") + queue
+def inactive_key(crawl: int, rank: int, serial: int, queue: bytes) -> bytes:
+    """Family `index`: a queue that waits for activation, first come first within a rank."""
+    return rank_prefix(crawl, rank) + serial.to_bytes(8 if rank < STANDS_BACK else 6, "big") + queue
 
 
-def inactive_prefix(crawl: int) -> bytes:
-    """All inactive queues of a crawl, in the order of activation."""
-    return crawl_prefix(crawl) + bytes((IndexSet.INACTIVE,))
+def rank_prefix(crawl: int, rank: int) -> bytes:
+    """The inactive queues of a rank: a precedence, over STANDS_BACK if they stand back. The ranks sort in the
+    order of activation, as no serial number begins with the byte 128.
+    """
+    ranked = bytes((rank,)) if rank < STANDS_BACK else bytes((255, 128, rank - STANDS_BACK))
+    return crawl_prefix(crawl) + bytes((IndexSet.INACTIVE,)) + ranked
 
 
 def set_prefix(crawl: int, index: IndexSet) -> bytes:

@@ -100,6 +100,7 @@ def count(crawl: Crawl, queue: WorkQueue, hosts: Iterable[Host], lease: Lease, c
         queue.robots_out, queue.robots_for = (lease.serial, lease.row.position) if change > 0 else (0, b"")
         return
     crawl.pages_out += change
+    crawl.known_out += change * lease.row.known
     queue.cost_out += change * lease.row.cost
     if change > 0:
         queue.out[lease.row.position] = lease.serial

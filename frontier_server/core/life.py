@@ -290,4 +290,5 @@ def begin_recrawl(op: Operation, crawl: Crawl, before_ms: int) -> None:
     row.elapsed_before_ms = crawl.elapsed_ms(op.now_ms)
     counters.succeeded_before, counters.bytes_before = counters.succeeded, counters.bytes
     counters.to_revisit, counters.revisited = counters.to_revisit - counters.revisited, 0
+    counters.kept_room = counters.to_revisit
     op.put_state(crawl)

@@ -356,6 +356,7 @@ class Why(Enum):
     BEHIND_OTHERS = "BEHIND_OTHERS"
     NO_NODE_ASKS = "NO_NODE_ASKS"
     DUE = "DUE"
+    KNOWN_PAGES_FIRST = "KNOWN_PAGES_FIRST"
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,8 @@ class Operation:
         if state is QueueState.INACTIVE:
             row.inactive_serial = counters.next_inactive
             counters.next_inactive += 1
-            counters.inactive[row.precedence] = counters.inactive.get(row.precedence, 0) + 1
+            rank = rank_of(queue)
+            counters.inactive[rank] = counters.inactive.get(rank, 0) + 1
             self.tx.put(Family.INDEX, inactive_key(queue), PRESENT)
             return
         counters.queues[state.value] = counters.queues.get(state.value, 0) + 1
@@ -198,7 +199,8 @@ class Operation:
         counters, row, state = self.counters(crawl), self.touch(queue), queue.state
         if state is QueueState.INACTIVE:
             self.tx.delete(Family.INDEX, inactive_key(queue))
-            _less(counters.inactive, row.precedence)
+            _less(counters.inactive, rank_of(queue))
+            row.stands_back = False
             return
         _less(counters.queues, state.value)
         if state is QueueState.SNOOZED:
@@ -251,6 +253,11 @@ class Operation:
         elif queue.state is QueueState.INELIGIBLE and not is_ineligible(queue, settings):
             self.admit(crawl, queue)
 
+    def step_forward(self, crawl: Crawl, queue: WorkQueue) -> None:
+        """Let a queue that stands back wait for its turn like others: a known page has come into it."""
+        self._leave(crawl, queue)
+        self._enter(crawl, queue)
+
     def admit(self, crawl: Crawl, queue: WorkQueue) -> None:
         """Let an ineligible queue wait for its turn again, or exhaust it if it is empty."""
         self.move(crawl, queue, QueueEvent.ADMITTED)
@@ -258,17 +265,19 @@ class Operation:
             self.move(crawl, queue, QueueEvent.DRAINED)
 
     def activate(self, crawl: Crawl) -> WorkQueue | None:
-        """Make the first inactive queue of the lowest precedence ready; its session begins."""
-        precedence = crawl.waiting_precedence()
-        if precedence is None:
+        """Make the first inactive queue of the lowest rank ready; its session begins."""
+        rank = crawl.waiting_rank()
+        if rank is None:
             return None
-        prefix = keys.inactive_prefix(crawl.number) + bytes((precedence,))
-        # Start past the deleted keys of this precedence. New keys sort behind.
-        for key, _ in self.tx.scan(Family.INDEX, crawl.inactive_heads.get(precedence, prefix), prefix):
+        if rank >= keys.STANDS_BACK and not crawl.room_for_new:
+            self.counters(crawl).kept_room = 0  # the known pages that it was kept for do not come
+        prefix = keys.rank_prefix(crawl.number, rank)
+        # Start past the deleted keys of this rank. New keys sort behind.
+        for key, _ in self.tx.scan(Family.INDEX, crawl.inactive_heads.get(rank, prefix), prefix):
             queue = self.queue(crawl, key[-16:])
             if queue is None:
                 raise StoreCorrupt(f"crawl {crawl.name}: inactive queue {key.hex()} has no row")
-            crawl.inactive_heads[precedence] = key
+            crawl.inactive_heads[rank] = key
             self.move(crawl, queue, QueueEvent.ACTIVATED)
             queue.row.session_start = queue.row.expenditure
             return queue
@@ -331,7 +340,12 @@ def is_ineligible(queue: WorkQueue, settings: QueueSettings) -> bool:
 
 def inactive_key(queue: WorkQueue) -> bytes:
     """The key where an inactive queue waits."""
-    return keys.inactive_key(queue.crawl, queue.row.precedence, queue.row.inactive_serial, queue.queue)
+    return keys.inactive_key(queue.crawl, rank_of(queue), queue.row.inactive_serial, queue.queue)
+
+
+def rank_of(queue: WorkQueue) -> int:
+    """Where an inactive queue waits: its precedence, behind all others if it stands back."""
+    return queue.row.precedence + (keys.STANDS_BACK if queue.row.stands_back else 0)
 
 
 def _less(counts: dict[int, int] | dict[str, int], key: int | str) -> None:

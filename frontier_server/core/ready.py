@@ -4,10 +4,11 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 
+from .keys import STANDS_BACK
 from .queue import QueueState, WorkQueue
 from .spec.settings import CrawlSettings
 
-NO_PRECEDENCE = 256  # above all precedences: an inactive queue of any goes first
+ABOVE_ALL = 2 * STANDS_BACK  # ranks: an inactive queue of any goes first
 
 
 class Ranked:
@@ -59,7 +60,7 @@ class ReadyQueues:
     def __init__(self, queues: Mapping[bytes, WorkQueue]) -> None:
         # BUSY queues that had a turn, and get no other one until its outcome may be another.
         self._full = Ranked()  # by their leases out: a request wanted no more at once
-        self._behind = Ranked()  # by the precedence from which on inactive queues no longer go first
+        self._behind = Ranked()  # by the rank from which on inactive queues no longer go first
         self._queues = queues  # the crawl's active ones
         self._line: OrderedDict[WorkQueue, None] = OrderedDict()  # a set in order, which any queue may leave
         self._naps: list[tuple[int, bytes]] = []  # heap: when to offer BUSY queues again
@@ -122,9 +123,9 @@ class ReadyQueues:
         """Give a BUSY queue no turns until a request wants more leases of it at once, or one of them ends."""
         self._full.put(queue, queue.leases_out)
 
-    def give_way(self, queue: WorkQueue, precedence: int) -> None:
-        """Give a BUSY queue no turns while an inactive queue below a precedence waits."""
-        self._behind.put(queue, precedence)
+    def give_way(self, queue: WorkQueue, rank: int) -> None:
+        """Give a BUSY queue no turns while an inactive queue below a rank waits."""
+        self._behind.put(queue, rank)
 
     def leave_held_back(self, queue: WorkQueue) -> None:
         """Forget that a queue was held back: something has changed."""
@@ -135,15 +136,15 @@ class ReadyQueues:
         """Whether a queue is held back because others go first."""
         return queue in self._behind
 
-    def end_holding_back(self, most: int, per_queue: int, waiting_precedence: int | None) -> None:
+    def end_holding_back(self, most: int, per_queue: int, waiting_rank: int | None) -> None:
         """Put queues last in line whose holding back is over, up to `most` of either kind.
 
         It is over if a request wants more leases of a queue at once (`per_queue`; 0: any number), or if no
-        inactive queue goes first any more (`waiting_precedence` is their lowest; None: there are none).
+        inactive queue goes first any more (`waiting_rank` is their lowest; None: there are none).
         """
         for held, end in (
             (self._full, per_queue or None),
-            (self._behind, None if waiting_precedence is None else waiting_precedence + 1),
+            (self._behind, None if waiting_rank is None else waiting_rank + 1),
         ):
             for _ in range(most):
                 queue = held.take(end)

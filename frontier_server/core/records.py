@@ -127,7 +127,7 @@ class CountersRow(Record):
     ineligible_uris: int = 0  # in queues at or over the precedence floor; counted as queued, too
     future: int = 0  # URIs that wait for their time
     active_queues: int = 0
-    inactive: dict[int, int] = {}  # precedence → queues
+    inactive: dict[int, int] = {}  # rank → queues
     queues: dict[str, int] = {}  # other states on disk → queues
     announced_seeds: int = 0
     fetch_statuses: dict[int, int] = {}
@@ -146,6 +146,7 @@ class CountersRow(Record):
     bytes_before: int = 0  # likewise
     to_revisit: int = 0  # known pages that the present recrawl fetches again
     revisited: int = 0  # those of them that have their final disposition
+    kept_room: int = 0  # those that the document limit is kept for: new pages must leave room for them
 
 
 class QueueRow(Record):
@@ -187,6 +188,7 @@ class QueueRow(Record):
     min_gap_ms: int | None = None  # set by an operator
     authorities_rest: bool = True  # an authority of it may rest before a retry (older rows do not tell)
     filed: bytes = b""  # up to this position all URIs are in the lanes of their authorities
+    stands_back: bool = False  # inactive: it has new pages only, and known ones need the rest of the limit
 
     def __post_init__(self) -> None:
         """Convert the single head of an older row to heads."""
@@ -258,6 +260,7 @@ class LeaseRow(Record):
     target: bytes = b""  # the candidate that its page redirects to, if it is the same URI by its identity
     bound: bool = False  # whether its caller may act on some crawls only
     cost: int = 1  # of its URI, to its queue's total budget
+    known: bool = False  # whether a recrawl fetches its page again
 
 
 class HostRow(Record):

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
+from . import keys
 from .crawl import Crawl
+from .enqueue import first_uri
 from .head import Head
 from .host import Group, Host, full, rest_of
 from .intake import refusing_rule
+from .lanes import shares
+from .model import Directive
 from .operation import Operation, is_ineligible
 from .origin import Site
 from .passing import Wait
@@ -35,6 +39,7 @@ class Obstacle(Enum):
     SESSION_SPENT = "it has spent its session budget"
     MISPLACED = "the head now belongs in another queue"
     OUT_OF_SCOPE = "the scope refuses it by now"
+    KNOWN_FIRST = "its page is new, and known ones need the rest of the document limit"
     AWAITS_ROBOTS = "its robots.txt must be fetched first"
     ROBOTS_RESTS = "fetching its robots.txt failed, and is tried again later"
     ROBOTS_FAILED = "all tries to fetch its robots.txt have failed"
@@ -174,6 +179,21 @@ def out_of_scope(turn: Turn) -> Found | None:
     return Found(Obstacle.OUT_OF_SCOPE, f"scope.{rule}") if rule else None
 
 
+def known_first(turn: Turn) -> Found | None:
+    """Within a document limit, a recrawl fetches known pages before new ones, except urgent ones.
+
+    In a queue that several hosts share, new pages of one may pass known ones of another that rests.
+    """
+    crawl, queue = turn.crawl, turn.queue
+    if crawl.room_for_new or turn.head.candidate.directive <= Directive.HIGH:
+        return None
+    if shares(queue, turn.head.settings):
+        position, _ = first_uri(turn.op, crawl, queue)
+        if keys.level_of(position) >> 8 <= Directive.HIGH:
+            return None
+    return Found(Obstacle.KNOWN_FIRST)
+
+
 def robots_txt(turn: Turn) -> Found | None:
     """The robots.txt of an authority is fetched before its pages, unless the crawl ignores it."""
     if turn.head.settings.robots.ignored:
@@ -224,6 +244,7 @@ QUEUE_RULES: tuple[Rule, ...] = (
     session_spent,
     misplaced,
     out_of_scope,
+    known_first,
     robots_txt,
     forbidden,
 )

@@ -142,9 +142,9 @@ class Recount:
                 expected = [_FAR if row.far_ms else _IN_MEMORY]
             assert of[queue] == expected, f"{row.key} is {state.value}, in {of[queue]}"
             if state is Q.INACTIVE:
-                place = keys.inactive_key(self.crawl.number, row.precedence, row.inactive_serial, queue)
+                place = keys.inactive_key(self.crawl.number, _rank(row), row.inactive_serial, queue)
                 assert place[5:] in self.sets[IndexSet.INACTIVE], f"{row.key} waits elsewhere"
-                head = self.crawl.inactive_heads.get(row.precedence, b"")
+                head = self.crawl.inactive_heads.get(_rank(row), b"")
                 assert head <= place, f"{row.key} waits before where it is looked for"
             if row.far_ms:
                 place = keys.timed_key(self.crawl.number, _FAR, row.far_ms, queue)
@@ -162,7 +162,7 @@ class Recount:
         inactive: Counter[int] = Counter()
         for row in self.queues.values():
             if row.state == Q.INACTIVE.value:
-                inactive[row.precedence] += 1
+                inactive[_rank(row)] += 1
             elif row.state not in {state.value for state in ACTIVE} or row.far_ms:
                 by_state[row.state] += 1
             if row.state == Q.RETIRED.value:
@@ -174,7 +174,7 @@ class Recount:
             "URIs of such queues"
         )
         levels, others = Counter(counters.inactive), Counter(counters.queues)
-        assert levels == inactive and 0 not in levels.values(), "inactive queues by precedence"
+        assert levels == inactive and 0 not in levels.values(), "inactive queues by rank"
         assert others == by_state and 0 not in others.values(), "queues by state"
         assert counters.active_queues == len(self.sets[_IN_MEMORY]), "active queues"
 
@@ -215,6 +215,10 @@ class Recount:
             )
         for state in ACTIVE:
             assert crawl.active_counts[state] == states[state], f"{state.value} queues in memory"
+
+
+def _rank(row: QueueRow) -> int:
+    return row.precedence + (keys.STANDS_BACK if row.stands_back else 0)
 
 
 def pending_of(shell: Shell, crawl: Crawl, queue: bytes) -> list[tuple[bytes, PendingUri]]:

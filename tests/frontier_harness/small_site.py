@@ -133,7 +133,9 @@ def small_site(pages: int = 8) -> Iterator[SmallSite]:
     with SmallSite(pages) as site:
         thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        yield site
-        site.let_all_go()
-        site.shutdown()
-        thread.join()
+        try:
+            yield site
+        finally:
+            site.let_all_go()
+            site.shutdown()
+            thread.join()

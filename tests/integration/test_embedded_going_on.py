@@ -18,7 +18,7 @@ from frontier_harness.embedded import (
     toehold,
     until_pausing,
 )
-from frontier_harness.small_site import SmallSite
+from frontier_harness.small_site import SmallSite, small_site
 
 site, crawl = embedded.site, embedded.crawl  # fixtures
 
@@ -177,6 +177,23 @@ def test_a_limit_counts_each_recrawl_by_itself_and_known_pages_go_first(
     assert (code, report_in(tmp_path)["revisited"]) == (0, known)
     assert {site.asked[path] for path in ALL_PATHS} == {4}
     assert {site.asked[f"/new/{n}"] for n in range(5)} == {1}
+
+
+@pytest.mark.parametrize("room", [0, 2])
+def test_a_limited_recrawl_fetches_known_pages_of_one_host_before_new_ones_of_another(
+    crawl: Callable[..., Run], site: SmallSite, room: int
+) -> None:
+    known = PAGES + 2
+    with small_site(0) as other:
+        assert crawl(other.url(), "--max-pages", str(known)).end()[0] == 0
+        other.links["/"] = "".join(f'<a href="/new/{n}">n</a>' for n in range(5))
+        other.changed.add("/")
+        options = (other.url(), "--max-pages", str(known + room), "--toes", "4", "--recrawl")
+        code, stdout, stderr = crawl(*options).end()
+        assert (code, stderr) == (0, "")
+        assert {site.asked[path] for path in ALL_PATHS} == {2}
+        assert f"{known} of {known} known pages" in stdout
+        assert sum(other.asked[f"/new/{n}"] for n in range(5)) == room
 
 
 @pytest.mark.parametrize(

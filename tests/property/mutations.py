@@ -64,8 +64,8 @@ MUTATIONS = (
     Mutation(
         "The queue of the lowest precedence is activated first (T3, S2.17)",
         "crawl",
-        "return min(self.counters.inactive, default=None)",
-        "return max(self.counters.inactive, default=None)",
+        "first = min(self.counters.inactive, default=None)",
+        "first = max(self.counters.inactive, default=None)",
         ("was activated before", "is ready before"),
     ),
     Mutation(

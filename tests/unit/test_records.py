@@ -175,7 +175,7 @@ def test_the_format_is_what_stores_have() -> None:
     assert records.FORMAT == 3
     row = LeaseRow("node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000)
     stored = ["node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000, "", "", [], ""]
-    assert encode(row) == b"\x01" + msgspec.msgpack.encode([*stored, 0, b"", False, 1])
+    assert encode(row) == b"\x01" + msgspec.msgpack.encode([*stored, 0, b"", False, 1, False])
     assert decode(LeaseRow, b"\x01" + msgspec.msgpack.encode(stored)) == row
     pending = PendingUri(3, 1, 2, 5, True, b"subject.", b"candidate")
     assert encode_pending(pending) == bytes.fromhex("01 0003 01 02 05 01") + b"subject.candidate"

@@ -115,7 +115,7 @@ def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable, remaining: Remaining 
         steps=steps,
         out_ms=out_ms // max(crawl.leases_out, 1),
         others_out=len(leases) - crawl.leases_out,
-        ready=in_line + crawl.inactive_queues + woken,
+        ready=in_line + crawl.waiting_queues + woken,
         blocked=counts[QueueState.READY] - in_line,
         busy=counts[QueueState.BUSY],
         resting=counts[QueueState.SNOOZED] + crawl.counters.queues.get(QueueState.SNOOZED.value, 0),

@@ -13,7 +13,7 @@ from ..lanes import shares
 from ..leases import Lease
 from ..machines.lifecycle import CrawlState
 from ..model import Reason, SeedResult, SeedView, UriState, UriStory, Why
-from ..operation import Operation
+from ..operation import Operation, rank_of
 from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
 from ..robotstxt.authority import Gate, standing
@@ -123,8 +123,8 @@ class Explanations:
             if found:
                 return found
         found = self._turn(turn)
-        if queue.state is QueueState.INACTIVE:
-            before = sum(many for level, many in crawl.counters.inactive.items() if level < row.precedence)
+        if queue.state is QueueState.INACTIVE and (crawl.room_for_new or not row.stands_back):
+            before = sum(many for level, many in crawl.counters.inactive.items() if level < rank_of(queue))
             others = f", after {some(before, 'queue')} of lower precedence" if before else ""
             message = f"queue {row.key} waits for activation at precedence {row.precedence}{others}"
             found.append(Reason(Why.QUEUE_INACTIVE, message))
@@ -175,6 +175,8 @@ class Explanations:
             case Obstacle.OUT_OF_SCOPE:
                 refusal = _refusal(turn.crawl, head.uri, found.reason.removeprefix("scope."))
                 return Reason(Why.OUT_OF_SCOPE, f"{head.uri.uri} ends at its turn: {refusal}")
+            case Obstacle.KNOWN_FIRST:
+                return Reason(Why.KNOWN_PAGES_FIRST, f"a new page, and {idle.kept_room(turn.crawl)}")
             case Obstacle.AWAITS_ROBOTS:
                 return Reason(Why.ROBOTS_PENDING, f"{_robots_uri(head.uri)} must be fetched first")
             case Obstacle.ROBOTS_RESTS:

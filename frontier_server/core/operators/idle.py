@@ -131,6 +131,15 @@ def asked(op: Operation, crawl: Crawl, leases: LeaseTable) -> Reason:
     )
 
 
+def kept_room(crawl: Crawl) -> str:
+    """For what a recrawl keeps the rest of its document limit."""
+    left, known = crawl.documents_left or 0, crawl.counters.kept_room
+    return (
+        f"known pages go first: limits.max_documents leaves room for {some(left, 'document')}, and "
+        f"{some(known, 'known page')} of the recrawl {'is' if known == 1 else 'are'} not fetched again yet"
+    )
+
+
 def nobody(crawl: Crawl) -> str:
     """The fetchers of a crawl that are missing: `no node`, `no fetcher of kind scrapy`."""
     return f"no fetcher of kind {crawl.kind}" if crawl.kind else "no node"
@@ -150,8 +159,15 @@ def _present(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
     ready = crawl.active_counts[QueueState.READY]
     resting = _resting(op, crawl)
     woken = any(reason.until_ms <= op.now_ms for reason in resting)  # they wake now, or very soon
-    if crawl.counters.inactive or woken or any(queue.state is QueueState.READY for queue in crawl.ready):
+    if (
+        crawl.waiting_rank() is not None
+        or woken
+        or any(queue.state is QueueState.READY for queue in crawl.ready)
+    ):
         found.append(asked(op, crawl, leases))
+    elif not crawl.room_for_new and crawl.inactive_queues:
+        stand_back = some(crawl.inactive_queues, "queue")
+        found.append(Reason(Why.KNOWN_PAGES_FIRST, f"{stand_back} of new pages, and {kept_room(crawl)}"))
     elif ready:
         message = f"{some(ready, 'queue')} ready, but their hosts or groups are busy with other queues"
         found.append(Reason(Why.HOST_BUSY, message))

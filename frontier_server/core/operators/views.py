@@ -168,7 +168,7 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
             EmptyReason.LIMIT_REACHED: f"the last {some(crawl.pages_out, 'document')} of the limit",
         }
         return awaited_then[reason], None
-    if crawl.counters.inactive or crawl.ready or crawl.lines:
+    if crawl.waiting_rank() is not None or crawl.ready or crawl.lines:
         return "", None
     out = crawl.leases_out
     under_way = f"{out} fetch under way" if out == 1 else f"{out} fetches under way"

@@ -246,6 +246,10 @@ class _WhyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Why.ValueType], _
     """It could be fetched now, but no node asks for leases."""
     WHY_DUE: _Why.ValueType  # 28
     """It can be fetched now, and nodes ask for leases."""
+    WHY_KNOWN_PAGES_FIRST: _Why.ValueType  # 29
+    """The page is new to a recrawl, and LimitSpec.max_documents leaves room only for the
+    known pages that the recrawl still has to fetch.
+    """
 
 class Why(_Why, metaclass=_WhyEnumTypeWrapper):
     """Why something is not being fetched now."""
@@ -308,6 +312,10 @@ WHY_NO_NODE_ASKS: Why.ValueType  # 27
 """It could be fetched now, but no node asks for leases."""
 WHY_DUE: Why.ValueType  # 28
 """It can be fetched now, and nodes ask for leases."""
+WHY_KNOWN_PAGES_FIRST: Why.ValueType  # 29
+"""The page is new to a recrawl, and LimitSpec.max_documents leaves room only for the
+known pages that the recrawl still has to fetch.
+"""
 Global___Why: _TypeAlias = Why  # noqa: Y015
 
 @_typing.final

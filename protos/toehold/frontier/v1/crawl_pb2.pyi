@@ -2138,6 +2138,11 @@ class LimitSpec(_message.Message):
     `max_bytes` and `max_elapsed` count a recrawl by itself
     (ReopenCrawlRequest.recrawl_before_time).
 
+    A recrawl fetches known pages before new ones: a new page is leased only while
+    the limit leaves room for it beside the known pages that are still to be fetched
+    again. Pages with the directive HIGH or HIGHEST do not wait. In a queue that
+    several hosts share, new pages of one may pass known ones of another that rests.
+
     Default: 0. Range: 0 to 2^62.
     """
     max_bytes: _builtins.int
