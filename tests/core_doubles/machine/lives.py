@@ -277,6 +277,9 @@ class Lives(Nodes):
         if trouble is None:
             for crawl in self.model.crawls.values():
                 life.trouble_over(crawl, over[0] if over is not None else "disk-reserve")
+        else:
+            for crawl in self.model.crawls.values():
+                life.paused_for(self.model, crawl, *trouble, passes=True)
         self.check()
 
     @step(node=st.sampled_from(("", *NODES)), size=st.sampled_from([None, 0, 8, 10_000]), by=controllers)
