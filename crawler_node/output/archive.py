@@ -37,6 +37,11 @@ class Writer(Protocol):
         """The directory of its files."""
         ...
 
+    @property
+    def archives(self) -> bool:
+        """Whether it keeps each visit for good, so that later ones can refer to it."""
+        ...
+
     def append(self, visit: Visit) -> bool:
         """Stores a visit, whole or not at all. Returns whether there is something to store."""
         ...
@@ -75,6 +80,8 @@ class Archive:
     ) -> None:
         self._writers = tuple(writers)
         self._meter = meter
+        self.archives = any(writer.archives for writer in writers)
+        """Whether a page is stored as unchanged only if it was archived before."""
         self._directories = list(dict.fromkeys(writer.directory for writer in writers))
         self._disk = disk or DiskWatch(())
         self._hook = hook
@@ -117,7 +124,8 @@ class Archive:
             raise
         if visit.is_identical:
             notes = (DUPLICATE, *notes)
-        return Stored(epoch if any(stored) else None, notes)
+        captured = self.archives and visit.is_page and not visit.is_revisit
+        return Stored(epoch if any(stored) else None, notes, captured)
 
     def sync(self) -> int | None:
         """Makes all appended visits durable. Returns their epoch, or None if that failed."""

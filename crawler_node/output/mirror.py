@@ -44,6 +44,8 @@ class MirrorWriter:
     Raises OutputError when the directory can be neither created nor written to.
     """
 
+    archives = False
+
     def __init__(self, directory: Path, node: str) -> None:
         self.directory = directory
         self._unfinished = directory / _UNFINISHED

@@ -38,6 +38,8 @@ class PagesWriter:
     Raises OutputError when the directory can be neither created nor written to.
     """
 
+    archives = False
+
     def __init__(
         self,
         directory: Path,

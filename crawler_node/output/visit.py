@@ -37,6 +37,11 @@ class Visit:
             and fetch.digest == self.lease.last_digest
         )
 
+    @property
+    def is_revisit(self) -> bool:
+        """Whether a record of an earlier visit archives the page as it is now."""
+        return self.lease.HasField("capture_time") and (self.fetch.unchanged or self.is_identical)
+
     @cached_property
     def content(self) -> Content:
         """The content of the page."""
@@ -52,3 +57,5 @@ class Stored:
     store."""
     notes: tuple[str, ...] = ()
     """Annotations for the crawl log."""
+    captured: bool = False
+    """Whether a record archives the answer whole, so that later visits can refer to it."""

@@ -64,6 +64,8 @@ class WarcWriter:
     to.
     """
 
+    archives = True
+
     def __init__(
         self,
         directory: Path,
@@ -214,13 +216,12 @@ def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level
         uri, "request", http_headers=_Head(fetch.request_head), warc_headers_dict=dict(headers)
     )
     kind, payload, length = "revisit", None, None
-    if fetch.unchanged:
-        # The record has no digest of the payload, which is that of the last visit; warcio makes none either.
-        headers["WARC-Profile"] = NOT_MODIFIED_PROFILE
-    elif visit.is_identical:
-        headers["WARC-Profile"] = IDENTICAL_PROFILE
-        headers["WARC-Payload-Digest"] = fetch.digest
-        headers["WARC-Refers-To-Target-URI"] = uri
+    head: _Head | None = _Head(fetch.response_head)
+    if visit.is_revisit:
+        headers |= _reference(visit)
+        if fetch.unchanged:
+            # With the head of the 304, replay tools would show an empty page instead of that of the capture.
+            head = None
     else:
         headers["WARC-Payload-Digest"] = fetch.digest
         if fetch.truncation is not Truncation.NONE:
@@ -232,7 +233,7 @@ def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level
         kind,
         payload=payload,
         length=length,
-        http_headers=_Head(fetch.response_head),
+        http_headers=head,
         warc_headers_dict=headers,
     )
     writer.write_request_response_pair(request, answer)
@@ -252,6 +253,18 @@ def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level
     return 3
 
 
+def _reference(visit: Visit) -> dict[str, str]:
+    """The headers of a revisit record: which capture has the page (WARC 1.1, 5.7, 5.16 to 5.18)."""
+    fetch, lease = visit.fetch, visit.lease
+    headers = {
+        "WARC-Profile": NOT_MODIFIED_PROFILE if fetch.unchanged else IDENTICAL_PROFILE,
+        "WARC-Refers-To-Target-URI": "".join(lease.capture_uri.split()),
+        "WARC-Refers-To-Date": utc_text(lease.capture_time.ToMilliseconds()),
+    }
+    digest = lease.last_digest if fetch.unchanged else fetch.digest
+    return headers | ({"WARC-Payload-Digest": digest} if digest else {})
+
+
 def _metadata(visit: Visit, metadata: Metadata) -> Iterator[tuple[str, str]]:
     lease = visit.lease
     if lease.seed:
@@ -263,6 +276,10 @@ def _metadata(visit: Visit, metadata: Metadata) -> Iterator[tuple[str, str]]:
     if lease.source:
         yield "sourceTag", lease.source
     yield "fetchTimeMs", str(visit.fetch.duration_ms)
+    if visit.is_revisit and visit.fetch.unchanged:
+        for line in visit.fetch.response_head.decode("latin-1").splitlines():
+            if line:
+                yield "responseHead", line
     if metadata is Metadata.OUTLINKS:
         for link in visit.links:
             yield "outlink", f"{link.uri} {link.hop} {link.context}"

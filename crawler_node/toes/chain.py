@@ -66,6 +66,11 @@ class Toe(Protocol):
 class Store(Protocol):
     """Where fetches are kept."""
 
+    @property
+    def archives(self) -> bool:
+        """See Archive.archives."""
+        ...
+
     def append(self, visit: Visit) -> Stored:
         """Stores a fetch, whatever its outcome; see Archive.append. Raises OSError if it cannot be stored."""
         ...
@@ -144,7 +149,10 @@ class Chain:
         fetcher, lease = self._stages.fetcher, held.lease
         if _is_robots(held):
             return fetcher.fetch_robots(lease.uri, policy, held.cancellation, lease.crawl)
-        last_visit = Validators(lease.etag, lease.last_modified)
+        if self._stages.store.archives and not lease.HasField("capture_time"):
+            last_visit = Validators()  # a 304 would leave the archive without the page
+        else:
+            last_visit = Validators(lease.etag, lease.last_modified)
         return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit, lease.crawl)
 
     def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe) -> FinishedPage:
@@ -166,6 +174,8 @@ class Chain:
         if HOOK_FAILED in stored.notes:
             self._meter.failed(Part.HOOK)
         annotate(report, *stored.notes)
+        if stored.captured:
+            report.capture_time.CopyFrom(report.start_time)
         return FinishedPage(held, report, links, stored.epoch)
 
     def _read_page(

@@ -120,7 +120,9 @@ class Admission:
             seen = SeenRow(b"")
         if link is not None:
             seen.redirect = count_of(link.serial)
-            seen.etag = seen.last_modified = seen.digest = ""  # they are of the page that redirects
+            # These are of the page that redirects.
+            seen.etag = seen.last_modified = seen.digest = seen.capture_uri = ""
+            seen.capture_ms = 0
         if self._forbidden(wanted):
             final = Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, wanted.uri, candidate)
             record(op, crawl, wanted.site.place.partition, pending, final, wanted.settings)

@@ -93,7 +93,7 @@ def record(
     key = keys.seen_key(crawl.number, partition, pending.fingerprint)
     before = _before(op, key) if pending.visited else SeenRow(b"")
     changed = _changed(final, before)
-    seen = _seen_after(final, before, op.now_ms)
+    seen = _seen_after(final, before, op.now_ms, bool(crawl.settings.identity.rules))
     due_ms = _revisit_ms(op, final, before, seen, changed, settings)
     if due_ms:
         seen.future_ms = due_ms
@@ -118,17 +118,21 @@ def _changed(final: Final, before: SeenRow) -> bool:
     return not (before.digest and before.digest == final.report.digest)
 
 
-def _seen_after(final: Final, before: SeenRow, now_ms: int) -> SeenRow:
-    """The new seen-set row, with the validators and digest of the last success."""
+def _seen_after(final: Final, before: SeenRow, now_ms: int, spelled: bool) -> SeenRow:
+    """The new seen-set row, with the validators, digest and capture of the last success."""
     seen = SeenRow(b"", final.fetch_status, final.disposition.value, final.token_serial, now_ms)
     seen.interval_ms = before.interval_ms
     seen.etag, seen.last_modified, seen.digest = before.etag, before.last_modified, before.digest
     seen.visits, seen.redirect = before.visits, before.redirect
+    seen.capture_ms, seen.capture_uri = before.capture_ms, before.capture_uri
     seen.reason = final.why
     if final.disposition is Disposition.SUCCEEDED:
         seen.visits += 1
         if final.fetch_status != NOT_MODIFIED:
             report = final.report
+            if report.capture_ms or not before.digest or before.digest != report.digest:
+                seen.capture_ms = report.capture_ms
+                seen.capture_uri = final.uri.uri if spelled and report.capture_ms else ""
             seen.etag, seen.last_modified = report.etag, report.last_modified
             seen.digest = report.digest
     return seen

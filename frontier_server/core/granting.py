@@ -77,6 +77,7 @@ class Granting:
                 self._shard.hosts.put(op.tx, group.host)
         if queue.state is QueueState.READY:
             op.move(crawl, queue, QueueEvent.LEASED)
+        conditional = head.settings.revisit.conditional
         return Grant(
             lease.sent,
             crawl=crawl.name,
@@ -88,10 +89,12 @@ class Granting:
             expire_ms=lease.deadline_ms,
             fetch_policy_id=crawl.policies.of(head.settings, head.uri).policy_id,
             source=head.source,
-            etag=visit.etag,
-            last_modified=visit.last_modified,
+            etag=visit.etag if conditional else "",
+            last_modified=visit.last_modified if conditional else "",
             last_digest=visit.digest,
             redirects=b"" if lease.robots else self._shard.leases.chain(lease, head, op.now_ms),
+            capture_ms=visit.capture_ms,
+            capture_uri=(visit.capture_uri or address) if visit.capture_ms else "",
         )
 
     def _rest_between_starts(self, turn: Turn) -> None:

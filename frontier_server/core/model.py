@@ -115,6 +115,8 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     last_modified: str = ""
     last_digest: str = ""
     redirects: bytes = b""  # the chain of redirects with this lease; empty for a robots.txt
+    capture_ms: int = 0  # of the record that archives the page of the last visit; 0: there is none
+    capture_uri: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     peer_address: str = ""
     robots_empty: bool = False
     reason: str = ""  # why there is no answer, for people
+    capture_ms: int = 0  # of the record that archives the answer; 0: there is none
 
 
 class ReportResult(msgspec.Struct, frozen=True, gc=False):

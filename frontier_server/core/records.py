@@ -222,6 +222,8 @@ class SeenRow(Record):
     reason: str = ""  # why the last visit failed, for people
     # The number in its crawl of the last lease whose redirect had this identity fetched again.
     redirect: int = 0
+    capture_ms: int = 0  # the date of the record that archives its page; 0: there is none
+    capture_uri: str = ""  # the URI of that record, if identity rules give it several spellings
 
 
 class KeptRow(Record):

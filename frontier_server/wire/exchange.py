@@ -157,6 +157,7 @@ def report(message: frontier_pb2.Report) -> Report:
         peer_address=peer_address,
         robots_empty=message.robots_empty,
         reason=message.reason[:MAX_REASON],
+        capture_ms=due_ms(message.capture_time) if has("capture_time") else 0,
     )
 
 
@@ -209,6 +210,9 @@ def _write(message: frontier_pb2.Lease, grant: Grant) -> None:
         message.etag = grant.etag
         message.last_modified = grant.last_modified
         message.last_digest = grant.last_digest
+    if grant.capture_ms:
+        message.capture_time.FromMilliseconds(grant.capture_ms)
+        message.capture_uri = grant.capture_uri
     if grant.robots:
         message.purpose = frontier_pb2.PURPOSE_ROBOTS
         message.via, message.path = offered.uri, offered.path + "P"

@@ -21,9 +21,10 @@ def lease(
     etag: str = "",
     last_modified: str = "",
     last_digest: str = "",
+    capture_ms: int = 0,
 ) -> Lease:
     """A lease whose token is its URI."""
-    return Lease(
+    made = Lease(
         token=uri.encode(),
         crawl=crawl,
         uri=uri,
@@ -36,6 +37,10 @@ def lease(
         last_modified=last_modified,
         last_digest=last_digest,
     )
+    if capture_ms:
+        made.capture_time.FromMilliseconds(capture_ms)
+        made.capture_uri = uri
+    return made
 
 
 def held(book: LeaseBook, *leases: Lease) -> list[Held]:

@@ -88,6 +88,8 @@ class FakeWriter:
         self.synced: list[str] = []
         self.fail_append = self.fail_sync = self.fail_roll = self.closed = False
 
+    archives = False
+
     def append(self, visit: Visit) -> bool:
         if self.fail_append:
             raise OSError(28, "No space left on device")

@@ -22,6 +22,7 @@ from crawler_node.output.visit import Visit
 from crawler_node.output.warc import SUFFIX, WarcWriter
 
 START_MS = 1_700_000_000_123
+CAPTURE_MS, CAPTURE_DATE = 1_690_000_000_456, "2023-07-22T04:26:40.456Z"
 BODY = b"<html>caf\xe9</html>\r\n\r\n"
 
 
@@ -65,9 +66,10 @@ def visit(
     hops: tuple[Fetch, ...] = (),
     conditional: bool = False,
     last_digest: str = "",
+    capture_ms: int = 0,
 ) -> Visit:
     made = fetch(uri, body, status=status, truncation=truncation, hops=hops, conditional=conditional)
-    return Visit(lease(uri, last_digest=last_digest), made)
+    return Visit(lease(uri, last_digest=last_digest, capture_ms=capture_ms), made)
 
 
 @dataclass(frozen=True)

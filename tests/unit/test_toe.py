@@ -73,6 +73,8 @@ class Work:
     def sitemaps(self, body: bytes) -> list[str]:
         return [line.decode() for line in body.split() if line.startswith(b"http")]
 
+    archives = False
+
     def append(self, visit: Visit) -> Stored:
         self.note_step()
         if self.append_error is not None:

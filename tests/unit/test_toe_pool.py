@@ -39,6 +39,8 @@ class Rig:
             lambda: self.now_s,
         )
 
+    archives = False
+
     def append(self, visit: object) -> Stored:
         return Stored(0)
 

@@ -41,6 +41,7 @@ class RevisitDict(TypedDict, total=False):
     max_interval_seconds: float
     growth: float
     shrink: float
+    conditional: bool
 
 
 class QueueDict(TypedDict, total=False):

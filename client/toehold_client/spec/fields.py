@@ -55,6 +55,7 @@ class Revisit(Table, frozen=True):
     max_interval_seconds: _Seconds = 2592000.0
     growth: float = 1.5
     shrink: float = 0.5
+    conditional: bool = True
 
 
 class Queue(Table, frozen=True):

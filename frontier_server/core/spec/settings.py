@@ -153,6 +153,7 @@ class RevisitSettings:
     ] = 30 * DAY_MS
     growth: Annotated[float, Within(1, 100)] = 1.5
     shrink: Annotated[float, Within(0, 1, above=True)] = 0.5
+    conditional: bool = True
 
 
 @dataclass(frozen=True, slots=True)

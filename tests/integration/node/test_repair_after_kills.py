@@ -87,7 +87,7 @@ def test_a_process_that_lives_keeps_its_file_while_others_are_repaired(tmp_path:
 def test_revisits_and_rolled_files_are_read_by_others_after_a_kill(tmp_path: Path) -> None:
     path = left_behind(tmp_path / "a", 1)
     writer = WarcWriter(tmp_path / "a", "other", rolling=Rolling(max_bytes=1000))
-    writer.append(visit("http://a.example/0", b"page 0", last_digest=digest_of(b"page 0")))
+    writer.append(visit("http://a.example/0", b"page 0", last_digest=digest_of(b"page 0"), capture_ms=1))
     writer.append(visit("http://a.example/1", os.urandom(2000)))
     writer.close()
     mend(tmp_path / "a")

@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 from node_doubles.leases import lease
-from node_doubles.warcs import BODY, START_MS, check, digest_of, fetch, files, read, visit
+from node_doubles.warcs import (
+    BODY,
+    CAPTURE_DATE,
+    CAPTURE_MS,
+    START_MS,
+    check,
+    digest_of,
+    fetch,
+    files,
+    read,
+    visit,
+)
 
 from crawler_node.extraction.links import Hop, Outlink
 from crawler_node.fetching.outcome import Status, Truncation
@@ -72,9 +83,13 @@ def test_the_redirects_of_a_fetch_are_stored_before_it(tmp_path: Path) -> None:
 
 
 def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path) -> None:
-    """WARC 1.1, 6.7: profile server-not-modified; the block is the answer's head, and no payload came."""
+    """WARC 1.1, 6.7: profile server-not-modified, which names the capture. The block is empty: replay tools
+    would show the head of a 304 as an empty page."""
     writer = WarcWriter(tmp_path, "node")
-    writer.append(visit(body=b"", status=304, conditional=True))
+    unchanged = visit(
+        body=b"", status=304, conditional=True, last_digest=digest_of(BODY), capture_ms=CAPTURE_MS
+    )
+    writer.append(unchanged)
     writer.append(visit())
     writer.close()
     (path,) = files(tmp_path)
@@ -85,8 +100,16 @@ def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path
     assert revisit.headers["WARC-Profile"] == profile
     assert revisit.uri == "http://a.example/x?y=z"
     assert revisit.headers["Content-Type"] == "application/http; msgtype=response"
-    assert revisit.block == b"HTTP/1.1 304 All  is well\r\ncontent-TYPE: text/html\r\nX-Odd: caf\xe9\r\n\r\n"
-    assert "WARC-Payload-Digest" not in revisit.headers
+    assert revisit.block == b""
+    assert revisit.headers["WARC-Payload-Digest"] == digest_of(BODY)
+    assert revisit.headers["WARC-Refers-To-Target-URI"] == revisit.uri
+    assert revisit.headers["WARC-Refers-To-Date"] == CAPTURE_DATE
+    told = metadata.block.decode().splitlines()
+    assert [line.partition(": ")[2] for line in told if line.startswith("responseHead")] == [
+        "HTTP/1.1 304 All is well",
+        "content-TYPE: text/html",
+        "X-Odd: caf\xe9",
+    ]
     assert revisit.headers["WARC-IP-Address"] == "192.0.2.1"
     assert request.headers["WARC-Concurrent-To"] == revisit.headers["WARC-Record-ID"]
     check(path)
@@ -95,7 +118,7 @@ def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path
 def test_a_body_that_is_that_of_the_last_visit_is_not_stored_again(tmp_path: Path) -> None:
     """WARC 1.1, 6.7: profile identical-payload-digest; the block is the answer's head."""
     writer = WarcWriter(tmp_path, "node")
-    writer.append(visit(last_digest=digest_of(BODY)))
+    writer.append(visit(last_digest=digest_of(BODY), capture_ms=CAPTURE_MS))
     writer.close()
     (path,) = files(tmp_path)
     _, revisit, request, metadata = read(path)
@@ -104,6 +127,7 @@ def test_a_body_that_is_that_of_the_last_visit_is_not_stored_again(tmp_path: Pat
     assert revisit.headers["WARC-Profile"] == profile
     assert revisit.headers["WARC-Payload-Digest"] == digest_of(BODY)
     assert revisit.headers["WARC-Refers-To-Target-URI"] == revisit.uri == "http://a.example/x?y=z"
+    assert revisit.headers["WARC-Refers-To-Date"] == CAPTURE_DATE
     assert revisit.block == b"HTTP/1.1 200 All  is well\r\ncontent-TYPE: text/html\r\nX-Odd: caf\xe9\r\n\r\n"
     assert request.headers["WARC-Concurrent-To"] == revisit.headers["WARC-Record-ID"]
     check(path)
@@ -112,12 +136,14 @@ def test_a_body_that_is_that_of_the_last_visit_is_not_stored_again(tmp_path: Pat
 @pytest.mark.parametrize(
     "now",
     [
-        visit(body=b"new", last_digest=digest_of(BODY)),
-        visit(truncation=Truncation.LENGTH, last_digest=digest_of(BODY)),
-        visit(body=b"", last_digest=digest_of(b"")),
+        visit(body=b"new", last_digest=digest_of(BODY), capture_ms=CAPTURE_MS),
+        visit(truncation=Truncation.LENGTH, last_digest=digest_of(BODY), capture_ms=CAPTURE_MS),
+        visit(body=b"", last_digest=digest_of(b""), capture_ms=CAPTURE_MS),
+        visit(last_digest=digest_of(BODY)),
+        visit(body=b"", status=304, conditional=True, last_digest=digest_of(BODY)),
         visit(),
     ],
-    ids=["another body", "a cut body", "an empty body", "a first visit"],
+    ids=["another body", "a cut body", "an empty body", "no capture", "no capture, 304", "a first visit"],
 )
 def test_any_other_answer_is_stored_whole(tmp_path: Path, now: Visit) -> None:
     writer = WarcWriter(tmp_path, "node")

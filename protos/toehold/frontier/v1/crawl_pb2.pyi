@@ -2297,6 +2297,7 @@ class RevisitSpec(_message.Message):
     MAX_INTERVAL_FIELD_NUMBER: _builtins.int
     GROWTH_FIELD_NUMBER: _builtins.int
     SHRINK_FIELD_NUMBER: _builtins.int
+    CONDITIONAL_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     """The policy for the next interval: `none` fetches URIs once, `fixed` always
     waits `interval`, and `adaptive` waits longer while a page stays the same and
@@ -2319,6 +2320,14 @@ class RevisitSpec(_message.Message):
     """The factor for the interval after a page changed.
 
     Default: 0.5. Range: above 0, up to 1.
+    """
+    conditional: _builtins.bool
+    """Ask for a page that was fetched before with the ETag and Last-Modified of the
+    last visit, so that a server answers 304 if the page is unchanged. Otherwise each
+    visit gets the whole page, as from servers whose validators cannot be trusted.
+    Also applies to recrawls.
+
+    Default: true.
     """
     @_builtins.property
     def interval(self) -> _duration_pb2.Duration:
@@ -2351,17 +2360,22 @@ class RevisitSpec(_message.Message):
         max_interval: _duration_pb2.Duration | None = ...,
         growth: _builtins.float | None = ...,
         shrink: _builtins.float | None = ...,
+        conditional: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_policy", b"_policy", "_shrink", b"_shrink", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "policy", b"policy", "shrink", b"shrink"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_conditional", b"_conditional", "_growth", b"_growth", "_policy", b"_policy", "_shrink", b"_shrink", "conditional", b"conditional", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "policy", b"policy", "shrink", b"shrink"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_policy", b"_policy", "_shrink", b"_shrink", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "policy", b"policy", "shrink", b"shrink"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_conditional", b"_conditional", "_growth", b"_growth", "_policy", b"_policy", "_shrink", b"_shrink", "conditional", b"conditional", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "policy", b"policy", "shrink", b"shrink"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__conditional: _TypeAlias = _typing.Literal["conditional"]  # noqa: Y015
+    _WhichOneofArgType__conditional: _TypeAlias = _typing.Literal["_conditional", b"_conditional"]  # noqa: Y015
     _WhichOneofReturnType__growth: _TypeAlias = _typing.Literal["growth"]  # noqa: Y015
     _WhichOneofArgType__growth: _TypeAlias = _typing.Literal["_growth", b"_growth"]  # noqa: Y015
     _WhichOneofReturnType__policy: _TypeAlias = _typing.Literal["policy"]  # noqa: Y015
     _WhichOneofArgType__policy: _TypeAlias = _typing.Literal["_policy", b"_policy"]  # noqa: Y015
     _WhichOneofReturnType__shrink: _TypeAlias = _typing.Literal["shrink"]  # noqa: Y015
     _WhichOneofArgType__shrink: _TypeAlias = _typing.Literal["_shrink", b"_shrink"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__conditional) -> _WhichOneofReturnType__conditional | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__growth) -> _WhichOneofReturnType__growth | None: ...
     @_typing.overload

@@ -1077,6 +1077,8 @@ class Lease(_message.Message):
     LAST_DIGEST_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     REDIRECTS_FIELD_NUMBER: _builtins.int
+    CAPTURE_TIME_FIELD_NUMBER: _builtins.int
+    CAPTURE_URI_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """Proof of the lease. Opaque."""
     crawl: _builtins.str
@@ -1120,9 +1122,21 @@ class Lease(_message.Message):
     redirects, copy it into the candidate of the target (Candidate.redirects), and
     into no other candidate. Opaque; at most 1024 bytes. Empty for a robots.txt.
     """
+    capture_uri: _builtins.str
+    """The URI of that capture (WARC-Refers-To-Target-URI): another spelling of `uri`
+    if the crawl has identity rules. Empty if `capture_time` is unset.
+    """
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """When it lapses without a heartbeat."""
+
+    @_builtins.property
+    def capture_time(self) -> _timestamp_pb2.Timestamp:
+        """The Report.capture_time of the visit that archived the page as it was at the
+        last visit. A revisit record names it (WARC-Refers-To-Date). Unset if no fetcher
+        has archived that page: a fetcher that archives then asks without `etag` and
+        `last_modified`, and stores a body even if it has the digest `last_digest`.
+        """
 
     def __init__(
         self,
@@ -1145,10 +1159,12 @@ class Lease(_message.Message):
         last_digest: _builtins.str = ...,
         traceparent: _builtins.str = ...,
         redirects: _builtins.bytes = ...,
+        capture_time: _timestamp_pb2.Timestamp | None = ...,
+        capture_uri: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capture_time", b"capture_time", "expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "redirects", b"redirects", "seed", b"seed", "source", b"source", "token", b"token", "traceparent", b"traceparent", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "capture_time", b"capture_time", "capture_uri", b"capture_uri", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "redirects", b"redirects", "seed", b"seed", "source", b"source", "token", b"token", "traceparent", b"traceparent", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1183,6 +1199,7 @@ class Report(_message.Message):
     ROBOTS_EMPTY_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    CAPTURE_TIME_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """The lease's token."""
     outcome: Global___Outcome.ValueType
@@ -1268,6 +1285,15 @@ class Report(_message.Message):
         RevisitSpec. Counts only if the URI succeeds or fails for good.
         """
 
+    @_builtins.property
+    def capture_time(self) -> _timestamp_pb2.Timestamp:
+        """The date of the record that archives the answer and its body (WARC-Date), in
+        milliseconds. The leases of later visits have it, so that these can refer to the
+        record. Unset if the answer was not archived, or as a revisit record: then the
+        former time stays as long as the page is unchanged (a 304, or the digest of the
+        last visit).
+        """
+
     def __init__(
         self,
         *,
@@ -1292,10 +1318,11 @@ class Report(_message.Message):
         robots_empty: _builtins.bool = ...,
         reason: _builtins.str = ...,
         traceparent: _builtins.str = ...,
+        capture_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["fetch_duration", b"fetch_duration", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capture_time", b"capture_time", "fetch_duration", b"fetch_duration", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "reason", b"reason", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "traceparent", b"traceparent", "truncation", b"truncation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "capture_time", b"capture_time", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "reason", b"reason", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "traceparent", b"traceparent", "truncation", b"truncation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
