@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
-    release keep-release picture prometheus chromium generate protos lock clean
+    release keep-release picture prometheus chromium pywb generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -52,7 +52,7 @@ endif
 ## make test     run every check and every test except the long ones; NATIVE=1 tests the compiled core
 # Runs five files at a time, the longest first (tests/conftest.py). Many tests wait for processes, so two cores
 # are enough.
-test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus chromium
+test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus chromium pywb
 	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 ## make check    check style, types, import rules, contract, generated code, diagrams, and that mypyc accepts the core
@@ -158,6 +158,16 @@ chromium:
 	    && for each in *.deb; do dpkg -x "$$each" . || exit 1; done; } \
 	    || { echo "Chromium cannot be downloaded: some tests are skipped"; rm -rf usr; }; rm -f *.deb
 
+## make pywb     install pywb in build/, for the tests that replay archives; without a network they are skipped
+# It has an environment of its own: it is a program that tests run, and no part of this project (its licence is GPL).
+PYWB := build/pywb
+pywb:
+	@if test -x $(PYWB)/bin/wayback || command -v wayback >/dev/null; then exit 0; fi; \
+	echo "Setting up: pywb, for tests"; mkdir -p build; rm -rf $(PYWB); \
+	{ $(PYTHON) -m venv $(PYWB) && $(PYWB)/bin/python -m pip install --quiet --disable-pip-version-check \
+	        --prefer-binary --require-hashes -r requirements/pywb.txt 2>build/pywb.log; } \
+	    || { echo "pywb cannot be installed (see build/pywb.log): some tests are skipped"; rm -rf $(PYWB); }
+
 ## make generate
 ##               write all that is generated: settings, the contract's Python and OpenAPI document, the blocking client,
 ##               tables of commands and metrics, diagrams
@@ -186,6 +196,7 @@ lock: $(UV)
 	$(UV) $(LOCK) --extra all --constraint requirements/dev.txt --output-file requirements/all.txt pyproject.toml
 	$(UV) $(LOCK) --extra cli --extra console --extra frontier --extra node --group crawl --constraint requirements/dev.txt \
 	    --output-file requirements/run.txt pyproject.toml
+	$(UV) $(LOCK) $(if $(UPGRADE),--upgrade) --output-file requirements/pywb.txt requirements/pywb.in
 
 ## make clean    remove everything that set-up, checks and tests have made; crawls stay
 clean:

@@ -39,8 +39,12 @@ class Visit:
 
     @property
     def is_revisit(self) -> bool:
-        """Whether a record of an earlier visit archives the page as it is now."""
-        return self.lease.HasField("capture_time") and (self.fetch.unchanged or self.is_identical)
+        """Whether it is enough to refer to the record of an earlier visit, which archives the page as it is
+        now. A redirect is stored again: its body is short, and pywb would leave it out.
+        """
+        if not self.lease.HasField("capture_time"):
+            return False
+        return self.fetch.unchanged or (self.is_identical and not 300 <= self.fetch.status < 400)
 
     @cached_property
     def content(self) -> Content:

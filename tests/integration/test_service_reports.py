@@ -189,9 +189,13 @@ def test_the_next_visit_has_what_the_last_one_said_and_the_source(stubs: Stubs) 
     (first,) = stubs.pages(crawl)
     assert (first.etag, first.last_modified, first.last_digest) == ("", "", "")
     assert first.source == seed_of(crawl)
+    captured = Timestamp(seconds=1_700_000_000, nanos=123_000_000)
     told = report(first, etag='"7"', last_modified="yesterday", digest="sha1:ABC", revisit_time=Timestamp())
+    told.capture_time.CopyFrom(captured)
+    assert not first.HasField("capture_time")
     assert stubs.finish(told) == [("SUCCEEDED", False)]
     (second,) = stubs.pages(crawl)
+    assert (second.capture_time, second.capture_uri) == (captured, first.uri)
     assert (second.uri, second.source) == (first.uri, first.source)
     assert (second.etag, second.last_modified, second.last_digest) == ('"7"', "yesterday", "sha1:ABC")
 

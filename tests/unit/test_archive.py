@@ -127,6 +127,41 @@ def test_a_body_that_is_that_of_the_last_visit_is_remarked_on(rig: Rig) -> None:
     assert rig.archive.append(Visit(lease("a"), page("a", body=b"same"))).notes == ()
 
 
+@pytest.mark.parametrize("archives", [False, True])
+@pytest.mark.parametrize(
+    ("status", "body", "capture_ms", "conditional", "is_response"),
+    [
+        (200, b"same", 0, False, True),
+        (200, b"same", 1, False, False),
+        (200, b"other", 1, False, True),
+        (301, b"same", 1, False, True),
+        (304, b"", 1, True, False),
+        (304, b"", 1, False, True),
+        (404, b"same", 1, False, False),
+        (-2, b"", 1, False, False),
+    ],
+    ids=[
+        "no capture",
+        "identical",
+        "changed",
+        "redirect",
+        "304",
+        "304 unasked",
+        "identical 404",
+        "no answer",
+    ],
+)
+def test_visit_is_captured_if_an_archive_has_its_answer_whole(
+    rig: Rig, status: int, body: bytes, capture_ms: int, conditional: bool, is_response: bool, archives: bool
+) -> None:
+    rig.writer.archives = archives
+    archive = Archive([rig.writer])
+    fetch = page("a", status, body=body, conditional=conditional)
+    fetch.digest = "sha1:ABC" if body == b"same" else "sha1:DEF"
+    stored = archive.append(Visit(lease("a", last_digest="sha1:ABC", capture_ms=capture_ms), fetch))
+    assert stored.captured is (archives and is_response)
+
+
 def test_the_users_function_is_asked_of_pages_that_were_answered(tmp_path: Path) -> None:
     asked = []
 

@@ -115,7 +115,8 @@ def offer(grant: Grant, target: str) -> Candidate:
 
 
 def report(grant: Grant, status: int) -> Report:
-    return Report(grant.token, fetch_status=status, digest=f"sha1:{grant.uri}", etag=f'"{grant.uri}"')
+    digest, etag = f"sha1:{grant.uri}", f'"{grant.uri}"'
+    return Report(grant.token, fetch_status=status, digest=digest, etag=etag, capture_ms=1)
 
 
 SPELLINGS = {
@@ -300,7 +301,8 @@ def test_a_lease_has_one_other_spelling_fetched_however_many_are_offered() -> No
     shell.finish(report(grant, 301))
     assert shell.schedule("crawl", first, other) == [Verdict.ALREADY_QUEUED] * 2
     (target,) = shell.grants()
-    assert (target.uri, target.etag, target.last_digest) == (B, "", "")  # those of the page that redirected
+    # Those of the page that redirected.
+    assert (target.uri, target.etag, target.last_digest, target.capture_ms) == (B, "", "", 0)
     shell.finish(report(target, 200))
     assert shell.schedule("crawl", first, other) == [Verdict.ALREADY_SEEN] * 2
     assert shell.grants() == []

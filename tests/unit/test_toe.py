@@ -73,14 +73,14 @@ class Work:
     def sitemaps(self, body: bytes) -> list[str]:
         return [line.decode() for line in body.split() if line.startswith(b"http")]
 
-    archives = False
+    archives = captured = False
 
     def append(self, visit: Visit) -> Stored:
         self.note_step()
         if self.append_error is not None:
             raise self.append_error
         self.stored.append(visit.fetch)
-        return Stored(3, self.notes)
+        return Stored(3, self.notes, self.captured)
 
     def put(self, page: FinishedPage) -> None:
         self.note_step()
@@ -142,6 +142,22 @@ def test_error_pages_are_stored_but_not_searched(work: Work, status: int) -> Non
 def test_a_page_is_asked_for_with_the_validators_of_its_last_visit(work: Work) -> None:
     work.on(lease("http://h/", etag='"7"', last_modified="yesterday"))
     assert work.fetcher.validators == [Validators('"7"', "yesterday")]
+
+
+@pytest.mark.parametrize("capture_ms", [0, 1])
+def test_archive_asks_with_validators_only_if_it_has_the_page(work: Work, capture_ms: int) -> None:
+    """Else a 304 would leave it without one."""
+    work.archives = True
+    work.on(lease("http://h/", etag='"7"', last_modified="yesterday", capture_ms=capture_ms))
+    assert work.fetcher.validators == [Validators('"7"', "yesterday") if capture_ms else Validators()]
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_report_has_the_date_of_the_record_that_archives_its_page(work: Work, captured: bool) -> None:
+    work.captured = captured
+    report = work.on(lease("http://h/")).report
+    assert report.HasField("capture_time") is captured
+    assert not captured or report.capture_time == report.start_time
 
 
 def test_a_page_that_has_not_changed_is_an_answer_without_links(work: Work) -> None:
