@@ -39,7 +39,7 @@ from .records import (
     decode_pending,
     encode,
 )
-from .soundness import is_sound, read_job, read_state
+from .soundness import is_sound, read_counters, read_job, read_state
 from .store import Changes, Family, Store
 from .uri.assign import Place, hash64
 from .uri.canonical import canonical
@@ -274,8 +274,8 @@ class Rebuilding:
     def _counters(self, value: bytes | None) -> CountersRow | None:
         if value is not None:
             try:
-                return decode(CountersRow, value)
-            except StoreCorrupt:
+                return read_counters(value)
+            except (StoreCorrupt, ValueError):
                 self.left_out[Family.CRAWLS] += 1
         return None
 

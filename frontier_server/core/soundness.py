@@ -15,6 +15,7 @@ from .machines.target import Reached, Target
 from .model import CandidateCodec
 from .queue import QueueState
 from .records import (
+    CountersRow,
     EventRow,
     FetchStatisticsRow,
     HostRow,
@@ -65,6 +66,11 @@ _RECORDS: Mapping[Family, type[Record]] = {
 }
 _SCOPE_KEY_BYTES = 21
 _FUTURE_KEY_BYTES = 29
+# Numbers of nodes and operators that may be below 0.
+_SIGNED = frozenset(
+    ("fetch_status", "toe_number", "start_ms", "duration_ms", "body_bytes", "session_budget", "total_budget")
+)
+_MOST = 2**62
 _RULE_AT = 6  # the text of a rule in the key of an example, after its length
 
 
@@ -81,11 +87,19 @@ def is_sound(family: Family, key: bytes, value: bytes, codec: CandidateCodec) ->
 def read_state(value: bytes) -> StateRow:
     """The life of a crawl. Raises StoreCorrupt or ValueError."""
     row = decode(StateRow, value)
+    _check_numbers(row)
     CrawlState(row.state)
     ExitStatus(row.exit_status)
     Target(row.target)
     if row.reached:
         Reached(row.reached)
+    return row
+
+
+def read_counters(value: bytes) -> CountersRow:
+    """The counters of a crawl. Raises StoreCorrupt or ValueError."""
+    row = decode(CountersRow, value)
+    _check_numbers(row)
     return row
 
 
@@ -114,13 +128,23 @@ def _can_be_read(family: Family, value: bytes, codec: CandidateCodec) -> bool:
     if kind is None:
         return True
     row = decode(kind, value)
+    _check_numbers(row)
     if isinstance(row, QueueRow):
         QueueState(row.state)
+        bytes((row.precedence, row.fixed_precedence or 0))
     elif isinstance(row, ImportRow):
         codec.decode(row.record)
     elif isinstance(row, KeptRow):
         canonical(row.uri)
     return True
+
+
+def _check_numbers(row: Record) -> None:
+    """Raise ValueError for a time, serial number or count that no server stores: keys are made of some."""
+    for name in row.__struct_fields__:
+        number = getattr(row, name)
+        if isinstance(number, int) and name not in _SIGNED and not 0 <= number <= _MOST:
+            raise ValueError(f"{name} must be between 0 and {_MOST}, got {number}")
 
 
 def _is_sound_in_index(key: bytes, value: bytes) -> bool:

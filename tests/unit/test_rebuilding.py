@@ -13,6 +13,7 @@ from core_doubles.recount import Recount
 from core_doubles.shell import SECRET, Shell
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from frontier_server.core import keys
 from frontier_server.core.errors import OtherFormat
@@ -22,7 +23,24 @@ from frontier_server.core.keys import CrawlRow, IndexSet
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Report
 from frontier_server.core.rebuilding import Rebuilding
-from frontier_server.core.records import LeaseRow, QueueRow, ServerRow, SpecRow, decode, encode
+from frontier_server.core.records import (
+    CountersRow,
+    EventRow,
+    FetchStatisticsRow,
+    HostRow,
+    JobRow,
+    LeaseRow,
+    OutcomeRow,
+    QueueRow,
+    Record,
+    RobotsRow,
+    SeenRow,
+    ServerRow,
+    SpecRow,
+    StateRow,
+    decode,
+    encode,
+)
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import IdentitySettings, QueueSettings, ScopeSettings
 from frontier_server.core.store import Family, Store
@@ -175,6 +193,35 @@ def test_salvage_keeps_and_opens_all_rows_beside_any_undecodable_ones(seed: int,
 
 
 STORED = rows_of(lived().store)
+NUMBERED: dict[CrawlRow | Family, type[Record]] = {
+    CrawlRow.COUNTERS: CountersRow,
+    CrawlRow.STATE: StateRow,
+    Family.QUEUES: QueueRow,
+    Family.SEEN: SeenRow,
+    Family.EVENTS: EventRow,
+    Family.OUTCOMES: OutcomeRow,
+    Family.ROBOTS: RobotsRow,
+    Family.HOSTS: HostRow,
+    Family.JOBS: JobRow,
+    Family.FETCH_STATISTICS: FetchStatisticsRow,
+}
+
+
+@pytest.mark.parametrize("number", [-10, 2**64 - 1])
+@pytest.mark.parametrize("kind", NUMBERED.values(), ids=lambda kind: kind.__name__)
+def test_salvage_goes_on_past_any_number_that_no_server_stores(kind: type[Record], number: int) -> None:
+    """As after a flipped bit: each whole number of the first row of a kind that has it."""
+    (place,) = (place for place, each in NUMBERED.items() if each is kind)
+    key_of_crawl = keys.crawl_key(1, place) if isinstance(place, CrawlRow) else None
+    family, key, value = next(row for row in STORED if row[0] is place or row[1] == key_of_crawl)
+    stored = decode(kind, value)
+    for name in kind.__struct_fields__:
+        if isinstance(getattr(stored, name), int):
+            shell, _ = rebuilt(replaced(family, key, encode(structs.replace(stored, **{name: number}))))
+            for crawl in list(shell.core.shard.registry.crawls.values()):
+                shell.core.views.statistics(crawl.name, shell.now_ms)
+
+
 NOISE = b"\xc1\xff\x00noise"
 
 
