@@ -97,8 +97,8 @@ def test_the_same_command_with_other_settings_applies_them_and_says_old_and_new(
 
 def test_a_crawl_that_ends_at_its_limit_says_how_to_go_on(story: Story) -> None:
     assert (
-        "limit limits.max_documents = 8 is reached. To fetch more, run the same command with a higher "
-        "--max-pages." in story.report("changed")
+        "limit limits.max_documents = 8 is reached (fetches: pages, images, redirects, errors). To fetch "
+        "more, run the same command with a higher --max-pages." in story.report("changed")
     )
     assert story.codes["at its limit"] == REFUSED
     assert "ended at its limit, limits.max_documents = 8\n" in story.said["at its limit"]

@@ -94,7 +94,7 @@ def test_a_crawl_that_ended_at_a_limit_says_so_and_goes_on_when_the_limit_is_rai
 ) -> None:
     code, stdout, _ = crawl("--max-pages", "7").end()
     assert code == 0
-    assert "limits.max_documents = 7 is reached." in stdout
+    assert "limits.max_documents = 7 is reached (fetches: pages, images, redirects, errors)." in stdout
     code, _, stderr = crawl("--max-pages", "7").end()
     assert code == 5
     assert "ended at its limit, limits.max_documents = 7" in stderr

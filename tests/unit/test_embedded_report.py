@@ -193,7 +193,8 @@ def test_on_the_screen_it_fits_80_columns_and_nothing_is_cut(tmp_path: Path) -> 
     flowing = " ".join(text.split())
     for told in (
         "Finished: page limit reached",
-        "limits.max_documents = 10 is reached. To fetch more, run the same command",
+        "limits.max_documents = 10 is reached (fetches: pages, images, redirects, errors). To fetch "
+        "more, run the same command",
         "10, 5.0 kB",
         "succeeded: 10",
         "-2 connect failed: 2",

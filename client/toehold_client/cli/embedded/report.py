@@ -121,6 +121,9 @@ def build(outcome: Outcome, directory: Path) -> dict[str, Any]:
     }
 
 
+DOCUMENTS = "limits.max_documents"
+
+
 def show(report: Report, directory: Path, console: Console) -> None:
     """Prints the report for people."""
     table = Table.grid(padding=(0, 2))
@@ -144,7 +147,9 @@ def _rows(report: Report, directory: Path) -> Iterator[tuple[str, str]]:
     if report["failure"]:
         yield "failed", report["failure"]
     if report["limit"]:
-        limit = f"{report['limit']['setting']} = {report['limit']['value']} is reached."
+        setting, value = report["limit"]["setting"], report["limit"]["value"]
+        counts = " (fetches: pages, images, redirects, errors)" if setting == DOCUMENTS else ""
+        limit = f"{setting} = {value} is reached{counts}."
         yield "limit", f"{limit} {how_to_extend(report['exit_status'])}".rstrip()
     yield "time", f"{duration_text(seconds)}{rate}"
     yield "pages", f"{count_text(pages)}, {bytes_text(report['bytes'])}"
