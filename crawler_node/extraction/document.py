@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit
 
-from ..fetching.decode import decoding
+from ..fetching.decode import Break, decoding
 from ..fetching.fetch import ExtractSettings, Fetch
-from ..fetching.outcome import note
+from ..fetching.outcome import Truncation, note
 from ..fetching.references import Base
 from .charset import codec_of
 from .links import Outlink, Reference, References
@@ -65,8 +65,9 @@ class Document:
         pieces = None
         if self.has_zipped_name or fetch.media_type in ZIPPED_TYPES or is_listed:
             # The file itself may be zipped; one that is not is left alone.
-            pieces = decoding(fetch.body, "gzip," + encoding, MAX_BYTES)
-        self._pieces = pieces or decoding(fetch.body, encoding, MAX_BYTES) or iter(())
+            pieces = decoding(fetch.body, "gzip," + encoding, MAX_BYTES, self._coding_broke)
+        pieces = pieces or decoding(fetch.body, encoding, MAX_BYTES, self._coding_broke)
+        self._pieces = pieces or iter(())
         self._turn = ExitStack()
 
     def __enter__(self) -> Self:
@@ -142,6 +143,11 @@ class Document:
             self.error = error
             if name not in self.broken:
                 self.broken.append(name)
+
+    def _coding_broke(self, where: Break) -> None:
+        is_told = where is Break.END and self.fetch.truncation is not Truncation.NONE
+        if not is_told and where.note not in self.notes:
+            self.notes.append(where.note)
 
     def _wait_for_turn(self) -> None:
         if _large_documents.acquire(timeout=_TURN_TIMEOUT_S):

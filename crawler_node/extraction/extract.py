@@ -83,10 +83,11 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
     our name in rules for robots. `is_listed`: robots.txt or a sitemap names the document, so that it is read
     as a sitemap if it looks like one, whatever its media type.
 
-    The notes: `sniffed:<kind>` if it was read as another kind of document than its media type says;
-    `xmlError:<why>` for a sitemap or feed that is broken XML; `nofollow` if such a rule left links out;
-    `extractorFailed:<name>` for each extractor that it broke (`kind`: the search for the right one), which is
-    logged as well; `linksCut` if there are more bytes of links than MAX_LINK_BYTES.
+    The notes: `codingBroken:<where>` if its Content-Encoding broke off or has a wrong checksum or length (see
+    decode.Break), and only what it gave counts; `sniffed:<kind>` if it was read as another kind of document
+    than its media type says; `xmlError:<why>` for a sitemap or feed that is broken XML; `nofollow` if such a
+    rule left links out; `extractorFailed:<name>` for each extractor that it broke (`kind`: the search for the
+    right one), which is logged as well; `linksCut` if there are more bytes of links than MAX_LINK_BYTES.
     """
     try:
         document = Document(fetch, settings, product_token, is_listed)

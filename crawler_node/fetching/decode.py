@@ -2,12 +2,14 @@
 
 Servers label bodies that they did not code: a storage keeps the label of an upload (`aws-chunked`), a server
 confuses codings with charsets (`UTF-8`), a cache undoes the coding and keeps its name. So a body that is text
-as it came is taken as it came, whatever its label.
+as it came is taken as it came, whatever its label. A broken stream yields all that comes before the break, to
+the byte, and a wrong checksum or length behind whole data costs nothing, as in browsers.
 """
 
 import codecs
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from enum import StrEnum
 from io import BytesIO
 from typing import BinaryIO
 
@@ -22,16 +24,39 @@ MAX_MEMBERS = 1024
 START_BYTES = 1445
 """How much of a body tells whether it is text (as in WHATWG MIME Sniffing, 5.2)."""
 
-_Stage = Callable[[Iterator[bytes]], Iterator[bytes]]
+
+class Break(StrEnum):
+    """Where a coded stream is broken."""
+
+    DATA = "data"
+    """The data make no sense from some place on."""
+    CHECKSUM = "checksum"
+    """The data are whole, and their checksum is another."""
+    LENGTH = "length"
+    """The data and their checksum are right, and the length behind them is another."""
+    END = "end"
+    """The body ends before the stream."""
+
+    @property
+    def note(self) -> str:
+        """An annotation for the crawl log about it."""
+        return f"codingBroken:{self}"
 
 
-def decoded(body: BinaryIO, content_encoding: str, limit: int) -> bytes | None:
+_Told = Callable[[Break], None]
+_Stage = Callable[[Iterator[bytes], _Told], Iterator[bytes]]
+
+
+def decoded(
+    body: BinaryIO, content_encoding: str, limit: int, on_break: _Told = lambda where: None
+) -> bytes | None:
     """The first `limit` bytes of a body as its author wrote it.
 
-    Reads `body` from its start. A broken stream yields the part before the break. None if the body is no text
-    and its codings cannot be undone: one is unknown, or there are more than MAX_CODINGS.
+    Reads `body` from its start. A broken stream yields the part before the break, and calls `on_break`. None
+    if the body is no text and its codings cannot be undone: one is unknown, or there are more than
+    MAX_CODINGS.
     """
-    pieces = decoding(body, content_encoding, limit)
+    pieces = decoding(body, content_encoding, limit, on_break)
     if pieces is None:
         return None
     data = BytesIO()  # joining pieces would need twice the memory
@@ -40,7 +65,9 @@ def decoded(body: BinaryIO, content_encoding: str, limit: int) -> bytes | None:
     return data.getvalue()
 
 
-def decoding(body: BinaryIO, content_encoding: str, limit: int) -> Iterator[bytes] | None:
+def decoding(
+    body: BinaryIO, content_encoding: str, limit: int, on_break: _Told = lambda where: None
+) -> Iterator[bytes] | None:
     """As `decoded`, in pieces of at most PIECE_BYTES, each made on demand."""
     stages = _stages_of(body, content_encoding)
     if stages is None:
@@ -49,7 +76,7 @@ def decoding(body: BinaryIO, content_encoding: str, limit: int) -> Iterator[byte
     pieces: Iterator[bytes] = iter(lambda: body.read(PIECE_BYTES), b"")
     for stage in stages:
         # The limit holds for each coding, as an outer one may swell to gigabytes that the next one shrinks.
-        pieces = _first(stage(pieces), limit)
+        pieces = _first(stage(pieces, on_break), limit)
     return pieces if stages else _first(pieces, limit)
 
 
@@ -152,58 +179,96 @@ def _first(pieces: Iterator[bytes], limit: int) -> Iterator[bytes]:
         left -= len(piece)
 
 
-def _gunzip(source: Iterator[bytes]) -> Iterator[bytes]:
-    data = _two_bytes(b"", source)
+def _gunzip(source: Iterator[bytes], on_break: _Told) -> Iterator[bytes]:
+    data = _at_least(2, b"", source)
     if data[:2] != _GZIP_MAGIC:
         # Some servers label bodies as gzip that they did not compress.
         yield data
         yield from source
         return
     for _ in range(MAX_MEMBERS):
-        member = zlib.decompressobj(zlib.MAX_WBITS + 16)
-        yield from _inflate(member, data, source)
-        if not member.eof:  # broken off
+        rest = yield from _inflate(zlib.decompressobj(zlib.MAX_WBITS + 16), data, source, on_break)
+        if rest is None:
             return
-        data = _two_bytes(member.unused_data, source)
+        data = _at_least(2, rest, source)
         if data[:2] != _GZIP_MAGIC:  # the end, or padding
             return
 
 
-def _undeflate(source: Iterator[bytes]) -> Iterator[bytes]:
-    data = _two_bytes(b"", source)
+def _undeflate(source: Iterator[bytes], on_break: _Told) -> Iterator[bytes]:
+    data = _at_least(2, b"", source)
     # "deflate" means zlib's format (RFC 9110 8.4.1.2), but raw deflate is what some servers send.
     window_bits = zlib.MAX_WBITS if _is_zlib(data) else -zlib.MAX_WBITS
-    yield from _inflate(zlib.decompressobj(window_bits), data, source)
+    yield from _inflate(zlib.decompressobj(window_bits), data, source, on_break)
 
 
 def _is_zlib(data: bytes) -> bool:
     return len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
 
 
-def _two_bytes(data: bytes, source: Iterator[bytes]) -> bytes:
-    """`data`, and as much of the source as makes it two bytes long, if there is enough."""
-    while len(data) < 2 and (more := next(source, b"")):
+def _at_least(count: int, data: bytes, source: Iterator[bytes]) -> bytes:
+    """`data`, and as much of the source as makes it `count` bytes long, if there is enough."""
+    while len(data) < count and (more := next(source, b"")):
         data += more
     return data
 
 
-def _inflate(stream: "zlib._Decompress", data: bytes, source: Iterator[bytes]) -> Iterator[bytes]:
-    """Feeds a zlib stream from `data` and then `source`, until its end or the end of all input."""
+def _inflate(
+    stream: "zlib._Decompress", data: bytes, source: Iterator[bytes], on_break: _Told
+) -> Generator[bytes, None, bytes | None]:
+    """Feeds a zlib stream from `data` and then `source`, until its end or the end of all input. Returns what
+    follows it in its last piece; None if it is broken, so that its end is unknown."""
     while not stream.eof:
         if not data:
             data = next(source, b"")
+        before = stream.copy()
         try:
             piece = stream.decompress(data, PIECE_BYTES)
-        except zlib.error:
-            return
+        except zlib.error as problem:
+            piece, rest = _to_the_break(before, data)
+            if piece:
+                yield piece
+            return _behind_break(str(problem), rest, source, on_break)
         if piece:
             yield piece
         elif not data:
-            return
+            on_break(Break.END)
+            return None
         data = stream.unconsumed_tail
+    return stream.unused_data
+
+
+def _to_the_break(stream: "zlib._Decompress", data: bytes) -> tuple[bytes, bytes]:
+    """What a stream yields from data in which it breaks, which zlib does not tell, and the data behind the
+    byte that breaks it. Halves the data, as feeding bytes one by one would take a hundred times as long."""
+    pieces: list[bytes] = []
+    start, end = 0, len(data)  # the byte is between them
+    while end - start > 1:
+        middle = (start + end) // 2
+        trial = stream.copy()
+        try:
+            pieces.append(trial.decompress(data[start:middle]))
+        except zlib.error:
+            end = middle
+        else:
+            stream, start = trial, middle
+    return b"".join(pieces), data[end:]
+
+
+def _behind_break(problem: str, rest: bytes, source: Iterator[bytes], on_break: _Told) -> bytes | None:
+    """What follows a stream that broke, if only its checksum or length did."""
+    if problem.endswith("incorrect data check"):
+        on_break(Break.CHECKSUM)
+        return _at_least(_LENGTH_BYTES, rest, source)[_LENGTH_BYTES:]
+    if problem.endswith("incorrect length check"):
+        on_break(Break.LENGTH)
+        return rest
+    on_break(Break.DATA)
+    return None
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_LENGTH_BYTES = 4  # behind the checksum of gzip
 _WINDOWS = (zlib.MAX_WBITS + 16, zlib.MAX_WBITS, -zlib.MAX_WBITS)
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
 _BINARY = bytes({*range(0x20)} - {*b"\t\n\f\r\x1b"})

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from .decode import coding_note, decoded, holds_nothing, is_text_body
+from .decode import Break, coding_note, decoded, holds_nothing, is_text_body
 from .fetch import MAX_ROBOTS_BYTES, MAX_ROBOTS_REDIRECTS, Fetch
 from .outcome import Status, Truncation
 
@@ -22,6 +22,8 @@ class RobotsFile:
     """Its first MAX_ROBOTS_BYTES, decoded. With a status of 2xx an empty body means an empty file."""
     reason: str = ""
     """Why there is no file, for people; empty if the status says it all."""
+    notes: tuple[str, ...] = ()
+    """Annotations for the crawl log about a broken Content-Encoding."""
 
     @property
     def was_had(self) -> bool:
@@ -36,7 +38,7 @@ def robots_file(fetch: Fetch) -> RobotsFile:
     is longer than MAX_ROBOTS_BYTES, counts as far as it came, unless it is empty: a cut line forbids no less
     than the whole line, except an `Allow`, which is left out. A file that dripped until the deadline is
     unavailable, as most of it may be missing. Bytes that are no text, and that no coding explains, are no
-    file either.
+    file either. A broken Content-Encoding breaks the file off, unless only its checksum or length is wrong.
     """
     if 300 <= fetch.status < 400:
         leads = fetch.redirect_target is not None
@@ -52,12 +54,15 @@ def robots_file(fetch: Fetch) -> RobotsFile:
         return RobotsFile(Status.TIMEOUT, reason=fetch.reason)
     if fetch.truncation is Truncation.DISCONNECT and not fetch.body_bytes:
         return RobotsFile(Status.CONNECT_LOST, reason=fetch.reason)
-    body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES)
+    breaks: list[Break] = []
+    body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES, breaks.append)
+    is_cut = fetch.truncation is not Truncation.NONE
+    notes = tuple(dict.fromkeys(where.note for where in breaks if not (is_cut and where is Break.END)))
     if body is None or not _is_credible(fetch, body):
-        return RobotsFile(Status.PROTOCOL_ERROR, reason="the file is no text")
-    if fetch.truncation in (Truncation.DISCONNECT, Truncation.LENGTH) or len(body) >= MAX_ROBOTS_BYTES:
+        return RobotsFile(Status.PROTOCOL_ERROR, reason="the file is no text", notes=notes)
+    if is_cut or len(body) >= MAX_ROBOTS_BYTES or not {Break.CHECKSUM, Break.LENGTH}.issuperset(breaks):
         body = _without_torn_permission(body)
-    return RobotsFile(fetch.status, body)
+    return RobotsFile(fetch.status, body, notes=notes)
 
 
 def _is_credible(fetch: Fetch, body: bytes) -> bool:

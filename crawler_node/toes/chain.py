@@ -195,7 +195,7 @@ class Chain:
     def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
         file = robots_file(fetch)
         found = self._extracted(held, lambda: self._sitemaps(file.body)) if file.was_had else Found([])
-        notes = (*found.notes, *_coding_notes(fetch))
+        notes = (*found.notes, *file.notes, *_coding_notes(fetch))
         report = fetched(held.lease, fetch, toe.serial, notes=notes, robots_body=file.body)
         report.fetch_status, report.reason = file.status, file.reason
         report.robots_empty = file.was_had and not file.body

@@ -2,6 +2,7 @@
 
 import gzip
 import html
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,7 @@ from crawler_node.extraction.document import MAX_TEXT_BYTES
 from crawler_node.extraction.extract import MAX_LINK_BYTES
 from crawler_node.extraction.links import Hop, Outlink
 from crawler_node.fetching.fetch import ExtractSettings, Fetch
+from crawler_node.fetching.outcome import Truncation
 from crawler_node.fetching.references import MAX_URI_BYTES
 
 HTML = "<html><a href=x></a></html>"
@@ -23,6 +25,29 @@ RSS = "<rss><channel><link>http://a.example/dir/x</link></channel></rss>"
 
 
 SITEMAP = "<urlset><url><loc>http://a.example/dir/x</loc></url></urlset>"
+
+
+@pytest.mark.parametrize(
+    ("kept_bytes", "trailer", "truncation", "notes"),
+    [
+        (-8, bytes(8), Truncation.NONE, ("codingBroken:checksum",)),
+        (-4, bytes(4), Truncation.NONE, ("codingBroken:length",)),
+        (-8, b"", Truncation.NONE, ("codingBroken:end",)),
+        (-8, b"", Truncation.LENGTH, ()),
+        (-10, b"\x07" * 10, Truncation.NONE, ("codingBroken:data",)),
+    ],
+)
+@pytest.mark.parametrize("media_type", ["text/html", "application/xhtml+xml", "application/octet-stream"])
+def test_links_before_a_break_of_the_coding_are_found_and_the_break_noted(
+    media_type: str, kept_bytes: int, trailer: bytes, truncation: Truncation, notes: tuple[str, ...]
+) -> None:
+    packer = zlib.compressobj(wbits=31)
+    page = packer.compress(HTML.encode()) + packer.flush(zlib.Z_FULL_FLUSH) + packer.flush()
+    answer = fetch(page[:kept_bytes] + trailer, media_type, content_encoding="gzip")
+    answer.truncation = truncation
+    found = find(answer)
+    assert pairs(found) == [("L", "x")]
+    assert tuple(each for each in found.notes if not each.startswith("sniffed:")) == notes
 
 
 def test_broken_xml_is_noted_and_read_on() -> None:

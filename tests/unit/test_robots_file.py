@@ -41,7 +41,24 @@ def test_rules_in_plain_text_are_read_whatever_coding_they_are_said_to_have(codi
     ],
 )
 def test_bytes_that_no_coding_explains_are_no_rules(body: bytes, coding: str) -> None:
-    assert said(body, coding) == RobotsFile(-10, reason="the file is no text")
+    file = said(body, coding)
+    assert (file.status, file.body, file.reason) == (-10, b"", "the file is no text")
+
+
+@pytest.mark.parametrize(
+    ("trailer", "kept", "note"),
+    [
+        (bytes(8), RULES + b"Allow: /clo", "codingBroken:checksum"),
+        (zlib.crc32(RULES + b"Allow: /clo").to_bytes(4, "little") + b"long", None, "codingBroken:length"),
+        (b"", RULES + b"#Allow: /clo", "codingBroken:end"),
+    ],
+)
+def test_rules_in_a_broken_coding_count_and_a_torn_permission_does_not(
+    trailer: bytes, kept: bytes | None, note: str
+) -> None:
+    rules = RULES + b"Allow: /clo"
+    body = gzip.compress(rules, mtime=0)[:-8] + trailer
+    assert said(body, "gzip") == RobotsFile(200, rules if kept is None else kept, notes=(note,))
 
 
 def test_codings_that_can_be_undone_are() -> None:

@@ -33,7 +33,7 @@ def _body(name: str, does: str, status: int, handler: Handler, *notes: str) -> N
 
 
 def _coded(
-    name: str, does: str, coding: str, body: Callable[[], bytes], *, readable: bool = True
+    name: str, does: str, coding: str, body: Callable[[], bytes], *, readable: bool = True, note: str = ""
 ) -> Nastiness:
     """A page with a Content-Encoding, and a link that shows to who can read it."""
 
@@ -41,7 +41,7 @@ def _coded(
         await answers(body(), f"Content-Encoding: {coding}")(visit)
 
     ends = {"/": 200, "/behind": 200} if readable else {"/": 200}
-    return Nastiness(name, does, ends, {"/": handle, "/behind": LEAF})
+    return Nastiness(name, does, ends, {"/": handle, "/behind": LEAF}, notes=(note,) if note else ())
 
 
 # --- bombs, made of one compressed block over and over ------------------------------------------
@@ -80,6 +80,24 @@ def _empty_members() -> bytes:
 def _truncated() -> bytes:
     whole = gzip.compress(_PAGE + bytes(range(256)) * 400, mtime=0)
     return whole[: len(whole) // 2]
+
+
+def _page_with_another(at: int) -> Callable[[], bytes]:
+    """The page in gzip, with one byte changed."""
+
+    def body() -> bytes:
+        data = bytearray(gzip.compress(_PAGE, mtime=0))
+        data[at] ^= 0xFF
+        return bytes(data)
+
+    return body
+
+
+@cache
+def _broken_within() -> bytes:
+    squeeze = zlib.compressobj(wbits=zlib.MAX_WBITS + 16)
+    whole_blocks = squeeze.compress(_PAGE) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    return whole_blocks + b"\x07" * 1000  # a block of a kind that does not exist
 
 
 def _many_codings() -> bytes:
@@ -257,7 +275,22 @@ BODIES = (
     _coded("deflate-bomb", "sends 500 MB in 500 KB of deflate", "deflate", _deflate_bomb),
     _coded("gzip-bomb-in-gzip", "sends 500 MB in a few KB, twice gzip", "gzip, gzip", _gzip_bomb_in_gzip),
     _coded("empty-gzip-members", "sends 200 000 empty gzip streams", "gzip", _empty_members),
-    _coded("truncated-gzip", "breaks off within gzip", "gzip", _truncated),
+    _coded("truncated-gzip", "breaks off within gzip", "gzip", _truncated, note="codingBroken:end"),
+    _coded("broken-gzip", "has garbage within gzip", "gzip", _broken_within, note="codingBroken:data"),
+    _coded(
+        "gzip-checksum",
+        "ends gzip with a wrong checksum",
+        "gzip",
+        _page_with_another(-6),
+        note="codingBroken:checksum",
+    ),
+    _coded(
+        "gzip-length",
+        "ends gzip with a wrong length",
+        "gzip",
+        _page_with_another(-2),
+        note="codingBroken:length",
+    ),
     _coded("gzip-that-is-plain", "announces gzip and sends plain text", "gzip", lambda: _PAGE),
     _coded(
         "gzip-that-is-garbage",
