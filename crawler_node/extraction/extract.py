@@ -11,7 +11,7 @@ from itertools import chain
 
 from ..fetching.fetch import ExtractSettings, Fetch
 from . import sitemap
-from .charset import xml_charset
+from .charset import codec_of, xml_charset
 from .css_links import css_references, declared_charset
 from .document import ZIPPED_TYPES, Document
 from .feed_links import feed_links
@@ -21,6 +21,7 @@ from .json_links import json_references
 from .links import FOLLOWED, Found, Hop, Outlink
 from .script_links import SCRIPT_TYPES, script_references
 from .sniff import HEADER_BYTES, says_nothing, sniffed
+from .xml_styles import xml_styles
 
 MAX_LINK_BYTES = 8 * 1024 * 1024
 """The most URI bytes of one document's links: a short document with a long URI or base can have many."""
@@ -69,15 +70,17 @@ _ROOT = re.compile(
 )
 _ROOT_WITHIN_BYTES = 16 * 1024
 _LISTS = frozenset({Kind.SITEMAP, Kind.FEED})
+_XML_KINDS = _LISTS | {Kind.XHTML}
 _MARK = rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?+\s*+"  # a byte order mark, and blanks
 _OPENING = re.compile(_MARK + rb"<")
+_XML_OPENING = re.compile(_MARK + rb"<\?xml")
 _LIST_LINE = re.compile(_MARK + rb"""https?://[^\s<>"]++\s*+(?:https?:|$)""", re.IGNORECASE)
 _SITEMAP_ROOT = re.compile(rb"<(?:[\w.-]{1,100}:)?(?:urlset|sitemapindex)[\s>]")
 
 
 def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool = False) -> Found:
-    """The links of a fetch: those of its body, then those of its headers, each URI once, where it is found
-    first.
+    """The links of a fetch: the style sheets of XML, then what its body has, then its headers, each URI once,
+    where it is found first.
 
     At most `settings.max_links` links (sitemap.MAX_URIS for a sitemap) and MAX_LINK_BYTES. `product_token` is
     our name in rules for robots. `is_listed`: robots.txt or a sitemap names the document, so that it is read
@@ -95,6 +98,7 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
         return Found([])
     with document:
         kind = next(document.attempt("kind", lambda: (_kind_of(document),)), None)
+        styles = document.attempt("xml", _xml_styles, document, kind)
         body = iter(()) if kind is None else document.attempt(kind, _EXTRACTORS[kind], document)
         # After the body, which may forbid to follow the links of headers, too.
         head = document.attempt("header", _header_links, document)
@@ -102,7 +106,7 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
         found: dict[str, Outlink] = {}
         notes: list[str] = []
         left_bytes = MAX_LINK_BYTES
-        for link in chain(body, head):
+        for link in chain(styles, body, head):
             if len(found) >= limit:
                 break
             if link.uri in found or (link.hop in FOLLOWED and not document.follow):
@@ -139,13 +143,13 @@ def _said(document: Document) -> Kind | None:
         return _KINDS[media_type]
     if media_type == "text/plain":
         return Kind.SITEMAP_LIST if _LIST_NAME.search(document.path) else None
-    if (
-        media_type in _XML_TYPES
-        or media_type.endswith("+xml")
-        or (media_type in _UNTOLD_TYPES and document.has_zipped_name)
-    ):
+    if _is_xml_type(media_type) or (media_type in _UNTOLD_TYPES and document.has_zipped_name):
         return _ROOTS.get(_root_of(document))
     return None
+
+
+def _is_xml_type(media_type: str) -> bool:
+    return media_type in _XML_TYPES or media_type.endswith("+xml")
 
 
 def _sniffed(document: Document) -> Kind | None:
@@ -188,6 +192,18 @@ def _root_of(document: Document) -> bytes:
 def _ascii_beginning(document: Document) -> bytes:
     """Its beginning without zeros, which makes tags in UTF-16 ASCII."""
     return document.beginning(_ROOT_WITHIN_BYTES).replace(b"\0", b"")
+
+
+def _xml_styles(document: Document, kind: Kind | None) -> Iterator[Outlink]:
+    """The style sheets of XML, whatever its root. Browsers do not look for any in HTML."""
+    media_type = document.fetch.media_type
+    is_xml = kind in _XML_KINDS or _is_xml_type(media_type)
+    if not is_xml and not (says_nothing(media_type) and _XML_OPENING.match(_ascii_beginning(document))):
+        return iter(())
+    beginning = document.beginning(_ROOT_WITHIN_BYTES)
+    codec = codec_of(beginning, document.fetch.charset or xml_charset(beginning))
+    found = xml_styles(beginning.decode(codec, "replace"))
+    return document.links((reference, Hop.EMBED, "xml-stylesheet/@href") for reference in found)
 
 
 def _header_links(document: Document) -> Iterator[Outlink]:

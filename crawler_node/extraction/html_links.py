@@ -16,7 +16,7 @@ from .header_links import refresh_target
 from .html_rules import ANY, METAS, PARAMS, RULES, Form, Rule
 from .json_links import hop_of_property, json_references
 from .links import Hop, Outlink, References, is_plausible
-from .relations import hop_of, is_nofollow
+from .relations import hop_of, is_nofollow, words
 from .robots_meta import meta_forbids
 from .script_links import SCRIPT_TYPES, script_references
 from .tokens import tokens
@@ -27,9 +27,12 @@ _TEXT = turbohtml.TokenType.TEXT
 _FALLBACKS = frozenset({"noscript", "noframes"})
 _READ = _FALLBACKS | {"style", "script"}
 _JSON_TYPE = "application/ld+json"
+_RELATING = ("rel", "rev", "itemprop", "property")
+"""What says how a `<link>` relates to the page; without all of them, it is just a link."""
 _MAX_CONTEXT_CHARS = 32  # of the names of elements and attributes
 
 _SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
+_SRCSET_DESCRIPTORS = re.compile(r"(?:[^,(]++|\([^)]*+\)?)*+")
 
 
 def html_links(document: Document, text: str, is_xml: bool = False) -> Iterator[Outlink]:
@@ -182,6 +185,8 @@ class _Page:
     def _read_link(self, token: turbohtml.Token) -> None:
         rel = token.attr("rel") or ""
         hop = hop_of(rel) or hop_of_property(token.attr("itemprop") or "")
+        if hop is None and not any(words(token.attr(name) or "") for name in _RELATING):
+            hop = Hop.LINK
         if hop and not (hop is Hop.LINK and self._settings.obey_nofollow and is_nofollow(rel)):
             self._add_if_any(token.attr("href"), hop, "link/@href")
 
@@ -230,14 +235,15 @@ def _value(attributes: list[tuple[str, str]], wanted: str) -> str:
 
 
 def _srcset(value: str) -> Iterator[str]:
-    """The URIs of a srcset, each followed by descriptors up to a comma (WHATWG HTML 4.8.4.2.1)."""
+    """The URIs of a srcset, each followed by descriptors up to a comma out of brackets (WHATWG HTML
+    4.8.4.2.1)."""
     at = 0
     while found := _SRCSET_URI.match(value, at):
         uri, at = found[1], found.end()
         if uri.endswith(","):
             uri = uri.rstrip(",")
         else:
-            at = value.find(",", at)
+            descriptors = _SRCSET_DESCRIPTORS.match(value, at)
+            assert descriptors is not None  # it also matches nothing
+            at = descriptors.end()
         yield uri
-        if at < 0:
-            return

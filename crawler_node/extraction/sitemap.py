@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from ..fetching.references import MAX_URI_BYTES, Base, absolute
-from .links import Hop, Outlink
+from ..fetching.references import MAX_URI_BYTES, Base
+from .links import Hop, Outlink, is_plausible
 from .xml_reader import NothingMore, XmlReader, small
 
 MAX_URIS = 50_000
@@ -20,8 +20,10 @@ MAX_ROBOTS_SITEMAPS = 100
 _ENTRIES = {"urlset": "url", "sitemapindex": "sitemap"}
 _LIST_LINE = re.compile(rb"^(?:[ \t\r\v\f]|\xef\xbb\xbf)*+(https?:[^\n]*+)", re.IGNORECASE | re.MULTILINE)
 _SITEMAP_LINE = re.compile(  # also misspelt, as Google's parser takes it, or without a colon
-    rb"(?:[ \t]|\xef\xbb\xbf)*+site-?map[^\s:#]*+(?:[ \t]*+:|[ \t])[ \t]*+([^\r\n#]++)", re.IGNORECASE
+    rb"(?:[ \t]|\xef\xbb\xbf)*+site-?map[^\s:#]*+(?:[ \t]*+(?P<colon>:)|[ \t])[ \t]*+(?P<uri>[^\r\n#]++)",
+    re.IGNORECASE,
 )
+_ABSOLUTE = re.compile(r"https?:|[/\\]", re.IGNORECASE)  # with or without its origin
 # https://www.w3.org/TR/NOTE-datetime, and common mistakes: a blank, no zone, or no colon in the zone.
 _DATETIME = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?)?)?",
@@ -56,13 +58,24 @@ def links_of_list(base: Base, pieces: Iterable[bytes]) -> Iterator[Outlink]:
             yield Outlink(uri, Hop.SITEMAP, "line")
 
 
-def sitemaps_of_robots(body: bytes) -> list[str]:
-    """The sitemaps that a decoded robots.txt names in any group, up to MAX_ROBOTS_SITEMAPS."""
+def sitemaps_of_robots(robots_uri: str, body: bytes) -> list[str]:
+    """The sitemaps that a decoded robots.txt names in any group, up to MAX_ROBOTS_SITEMAPS.
+
+    The protocol wants absolute URIs; paths are common, and relative to `robots_uri`, where the file was. A
+    relative path counts if it looks like one, as `Sitemap: none` names no file. Raises ValueError unless
+    `robots_uri` is an absolute http or https URI.
+    """
+    base = Base(robots_uri)
     found: dict[str, None] = {}
     for line in body.splitlines():
         match = _SITEMAP_LINE.match(line)
-        uri = match and absolute(match[1].decode("utf-8", "replace"))
-        if uri:
+        if match is None:
+            continue
+        reference = match["uri"].decode("utf-8", "replace").strip()
+        if not (_ABSOLUTE.match(reference) or (match["colon"] and is_plausible(reference))):
+            continue
+        uri = base.resolve(reference)
+        if uri is not None:
             found[uri] = None
             if len(found) == MAX_ROBOTS_SITEMAPS:
                 break

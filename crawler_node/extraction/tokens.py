@@ -12,7 +12,10 @@ import turbohtml
 
 _RAW = "iframe|noembed|noframes|noscript|script|style|textarea|title|xmp"
 _CLOSED = re.compile(rf"<({_RAW})\b([^<>]*+)(?<=/)>", re.IGNORECASE)
-_FOREIGN = ("svg", "math")
+# The start and the end of the elements with rules of their own.
+_FOREIGN = tuple(
+    (re.compile(f"<{tag}"), re.compile(f"</{tag}")) for tag in ("[sS][vV][gG]", "[mM][aA][tT][hH]")
+)
 
 
 def tokens(text: str, is_xml: bool = False) -> Iterator[turbohtml.Token]:
@@ -20,9 +23,9 @@ def tokens(text: str, is_xml: bool = False) -> Iterator[turbohtml.Token]:
     if is_xml:
         text = _closed(text)
     else:
-        for tag in _FOREIGN:
-            if f"<{tag}" in text:
-                text = "".join(_closed_within(tag, text))
+        for start, end in _FOREIGN:
+            if start.search(text):
+                text = "".join(_closed_within(start, end, text))
     return iter(turbohtml.tokenize(text))
 
 
@@ -30,10 +33,10 @@ def _closed(text: str) -> str:
     return _CLOSED.sub(r"<\1\2></\1>", text)
 
 
-def _closed_within(tag: str, text: str) -> Iterator[str]:
+def _closed_within(start: re.Pattern[str], end: re.Pattern[str], text: str) -> Iterator[str]:
     at = 0
-    while (start := text.find(f"<{tag}", at)) >= 0 and (end := text.find(f"</{tag}", start)) >= 0:
-        yield text[at:start]
-        yield _closed(text[start:end])
-        at = end
+    while (first := start.search(text, at)) and (last := end.search(text, first.end())):
+        yield text[at : first.start()]
+        yield _closed(text[first.start() : last.start()])
+        at = last.start()
     yield text[at:]

@@ -45,7 +45,7 @@ UNAUTHORIZED = 401
 
 ACCEPTED_CODINGS = b"gzip, deflate"
 
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})  # with 300, the choice that the server prefers
 _WITHOUT_BODY = frozenset({204, NOT_MODIFIED})
 
 

@@ -82,7 +82,7 @@ class Stages:
 
     fetcher: Fetcher
     outlinks: Callable[[Fetch, ExtractSettings, str, bool], Found]
-    sitemaps: Callable[[bytes], Sequence[str]]
+    sitemaps: Callable[[str, bytes], Sequence[str]]
     store: Store
     logs: NodeLogs = field(default_factory=NodeLogs)
 
@@ -194,15 +194,18 @@ class Chain:
 
     def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
         file = robots_file(fetch)
-        found = self._extracted(held, lambda: self._sitemaps(file.body)) if file.was_had else Found([])
+        found = Found([])
+        if file.was_had:
+            found = self._extracted(held, lambda: self._sitemaps(fetch.uri, file.body))
         notes = (*found.notes, *file.notes, *_coding_notes(fetch))
         report = fetched(held.lease, fetch, toe.serial, notes=notes, robots_body=file.body)
         report.fetch_status, report.reason = file.status, file.reason
         report.robots_empty = file.was_had and not file.body
         return found.links, report
 
-    def _sitemaps(self, robots_body: bytes) -> Found:
-        return Found([Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in self._stages.sitemaps(robots_body)])
+    def _sitemaps(self, robots_uri: str, robots_body: bytes) -> Found:
+        sitemaps = self._stages.sitemaps(robots_uri, robots_body)
+        return Found([Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in sitemaps])
 
     def _extracted(self, held: Held, extract: Callable[[], Found]) -> Found:
         """The links that `extract` finds. An error, which is logged, loses links, and not the page."""

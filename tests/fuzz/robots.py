@@ -29,7 +29,7 @@ def _robots(data: bytes) -> Said:
             again = group_for(f"User-agent: *\n{group}".encode(), token)
             assert tuple(Rules(again).allows(each) for each in _TARGETS) == allowed, group
         said += [allowed, bool(rules.crawl_delay_ms)]
-    sitemaps_of_robots(data)
+    sitemaps_of_robots("http://a.example/robots.txt", data)
     return tuple(said)
 
 

@@ -115,4 +115,4 @@ class FakeWriter:
 
 
 def stages(fetcher: FakeFetcher, store: Store, sitemaps: Iterable[str] = ()) -> Stages:
-    return Stages(fetcher, lines, lambda body: list(sitemaps), store)
+    return Stages(fetcher, lines, lambda uri, body: list(sitemaps), store)

@@ -35,6 +35,10 @@ def _imported(path: Path, kind: Format) -> list[object]:
     return list(ImportFile(path, kind).entries())
 
 
+def _sitemaps(path: Path) -> list[str]:
+    return sitemaps_of_robots("http://a.example/robots.txt", path.read_bytes())
+
+
 FILES: list[tuple[str, bytes, Callable[[Path], object]]] = [
     ("server-or-node.toml", b'listen = "127.0.0.1:1"\n', read_settings),
     ("callers.toml", _CALLERS, callers_file.read),
@@ -49,7 +53,7 @@ FILES: list[tuple[str, bytes, Callable[[Path], object]]] = [
     ("import.txt", _LIST, lambda path: _imported(path, Format.LIST)),
     ("journal", b"Fs http://a.example/\n", lambda path: _imported(path, Format.RECOVERY_JOURNAL)),
     ("robots.txt", _ROBOTS, lambda path: group_for(path.read_bytes(), "toehold")),
-    ("robots.txt", b"Sitemap: http://a.example/s.xml\n", lambda path: sitemaps_of_robots(path.read_bytes())),
+    ("robots.txt", b"Sitemap: http://a.example/s.xml\n", _sitemaps),
 ]  # fmt: skip
 
 

@@ -1,12 +1,14 @@
 """As which kind of document a fetch is read, if any."""
 
 import gzip
+import time
 
 import pytest
 from node_doubles.extracting import FOLDER, PAGE, fetch, find, pairs
 
 from crawler_node.extraction.extract import outlinks
 from crawler_node.extraction.links import Found
+from crawler_node.extraction.xml_styles import xml_styles
 from crawler_node.fetching.fetch import ExtractSettings
 
 HTML = "<html><a href=x></a></html>"
@@ -143,6 +145,57 @@ def test_a_feed_that_is_called_html_is_a_feed(body: str) -> None:
     found = find(fetch(body, "text/html"))
     assert (pairs(found), found.notes) == ([("L", "x")], ("sniffed:feed",))
     assert find(fetch("<p>" + body, "text/html")).notes == ()
+
+
+STYLE = "<?xml-stylesheet type='text/xsl' href='x.xsl?a&amp;b'?>"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body", "links"),
+    [
+        ("application/xml", f"<?xml version='1.0'?>{STYLE}<foaf/>", [("E", "x.xsl?a&b")]),
+        ("text/xml", f"\ufeff{STYLE}<foaf/>", [("E", "x.xsl?a&b")]),
+        (
+            "application/x-own+xml",
+            f"<!DOCTYPE a [<!ENTITY b 'c'>]><!-- a -->{STYLE}<a/>",
+            [("E", "x.xsl?a&b")],
+        ),
+        ("", f"<?xml version='1.0'?>{STYLE}<foaf/>", [("E", "x.xsl?a&b")]),
+        ("application/rss+xml", STYLE + RSS, [("E", "x.xsl?a&b"), ("L", "x")]),
+        ("text/html", STYLE + RSS, [("E", "x.xsl?a&b"), ("L", "x")]),
+        ("application/xml", STYLE + SITEMAP, [("E", "x.xsl?a&b"), ("M", "x")]),
+        ("application/xhtml+xml", STYLE + XHTML, [("E", "x.xsl?a&b"), ("L", "x")]),
+        ("image/svg+xml", STYLE + SVG, [("E", "x.xsl?a&b"), ("L", "x")]),
+        (
+            "text/xml",
+            '<?xml-stylesheet href = "a.css" alternate="yes"?>\n<?other href="no"?>'
+            '<?xml-stylesheet\nhref="b.css"?><a/>',
+            [("E", "a.css"), ("E", "b.css")],
+        ),
+        ("text/xml", f"<a/>{STYLE}", []),
+        ("text/xml", f"<!-- {STYLE} --><a/>", []),
+        (
+            "text/xml",
+            "<?xml-stylesheet href='#s'?><?xml-stylesheet type='a'?><?xml-stylesheets href='x'?><a/>",
+            [],
+        ),
+        ("text/html", STYLE + HTML, [("L", "x")]),
+        ("text/plain", STYLE + RSS, []),
+    ],
+)
+def test_style_sheets_that_xml_names_are_parts_of_it(
+    media_type: str, body: str, links: list[tuple[str, str]]
+) -> None:
+    assert pairs(find(fetch(body, media_type))) == links
+    assert pairs(find(fetch(body.lstrip("\ufeff").encode("utf-16"), media_type))) == links
+
+
+@pytest.mark.parametrize("again", ["<?a?>", "<?", "<!--", "<!", "<?xml-stylesheet href=", " ", "?", "-"])
+def test_what_is_before_a_root_takes_time_in_proportion(again: str) -> None:
+    began = time.thread_time()
+    for start in ("", "<?", "<!--", "<?xml-stylesheet "):
+        assert list(xml_styles(start + again * 200_000)) == []
+    assert time.thread_time() - began < 5
 
 
 # What robots.txt or a sitemap named

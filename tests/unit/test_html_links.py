@@ -51,7 +51,13 @@ ROOT_Y = ("E", "http://a.example/y")
         ("<link rel=canonical href=x>", [("L", "x")]),
         ("<link rel=next href=x><link rel=prev href=y>", [("L", "x"), ("L", "y")]),
         ("<link rel=alternate hreflang=de href=x>", [("L", "x")]),
-        ("<link rel=preconnect href=x><link rel=dns-prefetch href=y><link href=z>", []),
+        ("<link rel=preconnect href=x><link rel=dns-prefetch href=y><link rel=nothing href=z>", []),
+        # It means nothing to a browser, but it names a document of the page's author, and nothing else.
+        ("<link href=x><link rel href=y><link rel=' ' href=z><link>", [("L", c) for c in "xyz"]),
+        ("<img srcset='a (1,2), b'>", [("E", "a"), ("E", "b")]),
+        ("<img srcset='a 1x (b, c) 2x, d (e'>", [("E", "a"), ("E", "d")]),
+        ("<img srcset='a (1,2),b 2x,c'>", [("E", "a"), ("E", "b"), ("E", "c")]),
+        ("<img srcset='a 1x), b (2(3,4), c'>", [("E", "a"), ("E", "b"), ("E", "c")]),
         ("<!-- <a href=x> --><textarea><a href=y></textarea><title><a href=z></title>", []),
         ("<noscript><a href=x></noscript><template><a href=y></template>", [("L", "x"), ("L", "y")]),
         (
@@ -78,6 +84,25 @@ ROOT_Y = ("E", "http://a.example/y")
 )
 def test_elements_link_as_they_should(body: str, links: list[tuple[str, str]]) -> None:
     assert html(body) == links
+
+
+@pytest.mark.parametrize(
+    ("rel", "hop"),
+    [
+        *((rel, "M") for rel in ("sitemap", "SiteMap", "nofollow sitemap", "alternate sitemap")),
+        *((rel, "L") for rel in ("item", "collection", "describedby", "describes", "about", "via")),
+        *((rel, "L") for rel in ("prev-archive", "next-archive", "current", "replies", "cite-as")),
+        *((rel, "L") for rel in ("home", "parent", "child", "begin", "end", "origin", "made")),
+        *((rel, "L") for rel in ("latest-version", "predecessor-version", "successor-version")),
+        *((rel, "L") for rel in ("version-history", "original", "memento", "service-doc", "linkset")),
+        *((rel, "E") for rel in ("video_src", "audio_src", "thumbnail", "stylesheet/less")),
+        *((rel, None) for rel in ("hub", "self", "edit", "EditURI", "pingback", "webmention", "next2")),
+    ],
+)
+def test_relations_say_how_a_link_is_followed(rel: str, hop: str | None) -> None:
+    links = [] if hop is None else [(hop, "x")]
+    assert html(f"<link rel='{rel}' href=x>") == links
+    assert pairs(find(fetch("", link=f'<x>; rel="{rel}"'))) == links
 
 
 @pytest.mark.parametrize(
@@ -212,7 +237,7 @@ CLOSED = ["<title/>", "<style media=all />", "<SCRIPT/>", "<textarea a='b'/>", "
 
 @pytest.mark.parametrize("element", CLOSED)
 def test_an_element_that_closes_itself_hides_nothing_in_svg_and_xml(element: str) -> None:
-    for tag in ("svg", "math"):
+    for tag in ("svg", "math", "SVG", "Math", "sVg"):
         page = f"<{tag}>{element}</{tag}><a href=x><{tag} a>{element}<b>{element}</{tag}><a href=y>"
         assert html(page) == [("L", "x"), ("L", "y")]
     page = f"<html xmlns='http://www.w3.org/1999/xhtml'>{element}<a href='x'/>{element}<a href='y'/></html>"

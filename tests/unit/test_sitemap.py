@@ -20,6 +20,7 @@ from crawler_node.extraction.sitemap import (
 from crawler_node.fetching.references import Base
 
 BASE = Base("http://a.example/sitemap.xml")
+ROBOTS = "http://a.example/robots.txt"
 SCHEMA = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 NOTHING_NEW = {
@@ -390,27 +391,59 @@ def test_robots_txt_names_sitemaps() -> None:
         b"A sitemap: http://a.example/no\nSite map: http://a.example/no\n"
         b"Sitemap: http://a.example/s1.xml\nSitemap: http://a.example/\xff\xc3\xa9"
     )
-    assert sitemaps_of_robots(body) == [
+    assert sitemaps_of_robots(ROBOTS, body) == [
         "http://a.example/s1.xml",
         "https://b.example/s2.xml",
+        "http://a.example/relative",
         *(f"http://a.example/s{number}" for number in range(3, 7)),
         "http://a.example/%EF%BF%BD%C3%A9",
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "uri"),
+    [
+        ("Sitemap: /sm.xml", "https://h.example:8443/sm.xml"),
+        ("sitemap:/sm.xml # main", "https://h.example:8443/sm.xml"),
+        ("Sitemap: sm.xml", "https://h.example:8443/dir/sm.xml"),
+        ("Sitemap: ./maps/1.xml.gz", "https://h.example:8443/dir/maps/1.xml.gz"),
+        ("Sitemap: ../sm", "https://h.example:8443/sm"),
+        ("Sitemap: //b.example/sm.xml", "https://b.example/sm.xml"),
+        ("Sitemap: \\sm.xml", "https://h.example:8443/sm.xml"),
+        ("Sitemap: /s m.xml?a=caf\u00e9|1", "https://h.example:8443/s%20m.xml?a=caf%C3%A9|1"),
+        ("Sitemap: HTTPS:/sm.xml", "https://h.example:8443/sm.xml"),
+        ("Sitemap /sm.xml", "https://h.example:8443/sm.xml"),
+        ("Sitemap: none", None),
+        ("Sitemap: see our site", None),
+        ("Sitemap of /this site", None),
+        ("Sitemap: ftp://h.example/sm.xml", None),
+        ("Sitemap: //", None),
+        ("Sitemap: /", "https://h.example:8443/"),
+    ],
+)
+def test_a_sitemap_may_be_named_by_its_path(line: str, uri: str | None) -> None:
+    found = sitemaps_of_robots("https://h.example:8443/dir/robots.txt", line.encode())
+    assert found == ([] if uri is None else [uri])
+
+
+def test_a_sitemap_that_is_named_twice_counts_once() -> None:
+    body = b"Sitemap: /sm.xml\nSitemap: http://a.example/sm.xml\nSitemap: sm.xml"
+    assert sitemaps_of_robots(ROBOTS, body) == ["http://a.example/sm.xml"]
+
+
 def test_the_sitemaps_of_a_robots_txt_are_bounded() -> None:
     body = b"\n".join(b"Sitemap: http://a.example/%d" % n for n in range(1000))
-    assert len(sitemaps_of_robots(body)) == MAX_ROBOTS_SITEMAPS
+    assert len(sitemaps_of_robots(ROBOTS, body)) == MAX_ROBOTS_SITEMAPS
     began = time.thread_time()
     for hostile in (b" " * 500_000, b"sitemap" * 70_000, b"sitemap:" + b" " * 500_000, b"\n" * 500_000):
-        assert sitemaps_of_robots(hostile) == []
+        assert sitemaps_of_robots(ROBOTS, hostile) == []
     assert time.thread_time() - began < 5
 
 
 @given(st.binary(max_size=500))
 def test_no_robots_txt_is_an_error(body: bytes) -> None:
-    sitemaps_of_robots(body)
-    sitemaps_of_robots(b"Sitemap: http" + body)
+    sitemaps_of_robots(ROBOTS, body)
+    sitemaps_of_robots(ROBOTS, b"Sitemap: http" + body)
 
 
 @pytest.mark.parametrize("entry", NOTHING_NEW.values(), ids=NOTHING_NEW)

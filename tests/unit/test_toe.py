@@ -42,6 +42,7 @@ class Work:
         self.append_error: Exception | None = None
         self.outlinks: Callable[[Fetch, ExtractSettings, str, bool], Found] = lines
         self.listed: list[bool] = []
+        self.robots_uris: list[str] = []
         self.toe: ToeThread | None = None
         self.logs = NodeLogs()
 
@@ -70,7 +71,8 @@ class Work:
         assert (settings, product_token) == (POLICY.extract, POLICY.product_token)
         return self.outlinks(fetch, settings, product_token, is_listed)
 
-    def sitemaps(self, body: bytes) -> list[str]:
+    def sitemaps(self, uri: str, body: bytes) -> list[str]:
+        self.robots_uris.append(uri)
         return [line.decode() for line in body.split() if line.startswith(b"http")]
 
     archives = captured = False
@@ -182,6 +184,13 @@ def test_a_robots_txt_is_reported_with_its_body_and_its_sitemaps(work: Work) -> 
     assert done.links == [Outlink("http://h/map.xml", Hop.SITEMAP, "Sitemap")]
 
 
+def test_sitemaps_are_relative_to_where_a_robots_txt_came_from(work: Work) -> None:
+    """RFC 3986 5.1.3: after redirects, that is the last URI."""
+    work.answer = lambda uri: page("http://elsewhere/dir/robots.txt", body=b"Sitemap: /sm.xml")
+    work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
+    assert work.robots_uris == ["http://elsewhere/dir/robots.txt"]
+
+
 def test_a_robots_txt_is_cut_at_500_kib(work: Work) -> None:
     work.answer = lambda uri: page(uri, body=b"#" * (MAX_ROBOTS_BYTES + 1))
     done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
@@ -258,7 +267,7 @@ def test_a_page_that_breaks_its_extraction_is_stored_and_reported_with_its_redir
 def test_a_robots_txt_that_breaks_the_search_for_sitemaps_is_obeyed_all_the_same(
     work: Work, tmp_path: Path
 ) -> None:
-    def fail(body: bytes) -> list[str]:
+    def fail(uri: str, body: bytes) -> list[str]:
         raise ZeroDivisionError("by zero")
 
     work.logs = NodeLogs(tmp_path)

@@ -40,6 +40,14 @@ def test_a_redirect_of_a_page_is_told_and_not_followed(
     assert len(site.requests) == 1
 
 
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
+def test_every_status_that_redirects_tells_its_target(site: Site, fetcher: Fetching, status: int) -> None:
+    """RFC 9110 15.4.1: with 300, Location is the choice that the server prefers."""
+    site.answers["/"] = redirect("/b").replace(b"301", b"%d" % status)
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, body_of(fetch), fetch.redirect_target) == (status, b"here", site.url("/b"))
+
+
 def test_redirects_of_robots_txt_are_followed_and_kept(site: Site, fetcher: Fetching) -> None:
     site.answers["/robots.txt"] = redirect("/1")
     for n in range(1, 5):
