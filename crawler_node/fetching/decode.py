@@ -113,9 +113,12 @@ def is_text(start: bytes) -> bool:
     return True
 
 
-def is_text_body(body: BinaryIO) -> bool:
-    """Whether a body as it came is text."""
-    return is_text(_start(body))
+def is_credible(body: BinaryIO, content_encoding: str, text: bytes) -> bool:
+    """Whether `text`, the decoded body of a document that must be text, is what its author wrote. It is not
+    if the body came otherwise coded than its label says, or nothing could be decoded."""
+    if not text:
+        return holds_nothing(body)
+    return not coding_note(body, content_encoding) or is_text(_start(body))
 
 
 def holds_nothing(body: BinaryIO) -> bool:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from .decode import Break, coding_note, decoded, holds_nothing, is_text_body
+from .decode import Break, decoded, is_credible
 from .fetch import MAX_ROBOTS_BYTES, MAX_ROBOTS_REDIRECTS, Fetch
 from .outcome import Status, Truncation
 
@@ -58,18 +58,11 @@ def robots_file(fetch: Fetch) -> RobotsFile:
     body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES, breaks.append)
     is_cut = fetch.truncation is not Truncation.NONE
     notes = tuple(dict.fromkeys(where.note for where in breaks if not (is_cut and where is Break.END)))
-    if body is None or not _is_credible(fetch, body):
+    if body is None or not is_credible(fetch.body, fetch.content_encoding, body):
         return RobotsFile(Status.PROTOCOL_ERROR, reason="the file is no text", notes=notes)
     if is_cut or len(body) >= MAX_ROBOTS_BYTES or not {Break.CHECKSUM, Break.LENGTH}.issuperset(breaks):
         body = _without_torn_permission(body)
     return RobotsFile(fetch.status, body, notes=notes)
-
-
-def _is_credible(fetch: Fetch, body: bytes) -> bool:
-    """Whether a body, decoded or as it came, is the one that its author wrote."""
-    if not body:
-        return holds_nothing(fetch.body)
-    return not coding_note(fetch.body, fetch.content_encoding) or is_text_body(fetch.body)
 
 
 def _without_torn_permission(body: bytes) -> bytes:

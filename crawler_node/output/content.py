@@ -6,7 +6,7 @@ from functools import cached_property
 from ..extraction.charset import text_of
 from ..extraction.page_text import MAX_PAGE_BYTES, MAX_TEXT_CHARS, PageText, page_text
 from ..extraction.sniff import HEADER_BYTES, says_nothing, sniffed
-from ..fetching.decode import decoded
+from ..fetching.decode import decoded, is_credible
 from ..fetching.fetch import Fetch
 
 _LARGE_BYTES = 1024 * 1024
@@ -15,6 +15,7 @@ _large_pages = threading.BoundedSemaphore(2)
 
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _PLAIN_TYPE = "text/plain"
+_COMPRESSED = (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd")  # gzip and zstd, without a label; no text begins so
 
 
 class Content:
@@ -27,7 +28,7 @@ class Content:
         """The first `limit` bytes, decoded, or as they came if their Content-Encoding cannot be undone."""
         fetch = self._fetch
         body = decoded(fetch.body, fetch.content_encoding, limit)
-        if body is None:
+        if body is None or (not body and not is_credible(fetch.body, fetch.content_encoding, body)):
             fetch.body.seek(0)
             body = fetch.body.read(limit)
         return body
@@ -36,10 +37,11 @@ class Content:
     def text(self) -> PageText | None:
         """Title and text of a page with a status from 200 to 299 that is HTML or plain text; None for others.
         Its media type tells what it is, or if that says nothing its first bytes (see sniff). At most
-        MAX_TEXT_CHARS long, of the first MAX_PAGE_BYTES."""
-        if not self._is_text:
+        MAX_TEXT_CHARS long, of the first MAX_PAGE_BYTES. None too if its Content-Encoding cannot be undone;
+        decode.coding_note tells why."""
+        body = self._written
+        if body is None:
             return None
-        body = self.body()
         if len(body) <= _LARGE_BYTES:
             return self._text(body)
         with _large_pages:
@@ -49,11 +51,19 @@ class Content:
     def source(self) -> str | None:
         """The page as it is written, HTML with its tags, for the pages that have a `text`, and as long at
         most."""
-        return text_of(self.body(), self._fetch.charset)[:MAX_TEXT_CHARS] if self._is_text else None
+        body = self._written
+        return None if body is None else text_of(body, self._fetch.charset)[:MAX_TEXT_CHARS]
 
     @property
-    def _is_text(self) -> bool:
-        return 200 <= self._fetch.status < 300 and self._media_type in (*_HTML_TYPES, _PLAIN_TYPE)
+    def _written(self) -> bytes | None:
+        """The body of a page that has a text, without its Content-Encoding; None for others."""
+        fetch = self._fetch
+        if not (200 <= fetch.status < 300 and self._media_type in (*_HTML_TYPES, _PLAIN_TYPE)):
+            return None
+        body = decoded(fetch.body, fetch.content_encoding, MAX_PAGE_BYTES)
+        if body is None or body.startswith(_COMPRESSED):
+            return None
+        return body if is_credible(fetch.body, fetch.content_encoding, body) else None
 
     @cached_property
     def _media_type(self) -> str:

@@ -58,7 +58,8 @@ class HookPage:
 
     @property
     def body(self) -> bytes:
-        """The first 8 MiB of the body, without its Content-Encoding. Each use decodes it again."""
+        """The first 8 MiB of the body, without its Content-Encoding if that can be undone. Each use decodes
+        it again."""
         return self.read(MAX_PAGE_BYTES)
 
     def read(self, limit: int) -> bytes:
@@ -67,7 +68,8 @@ class HookPage:
 
     @property
     def title(self) -> str | None:
-        """Its title; None if it is not HTML or plain text, or its status is outside 200 to 299."""
+        """Its title; None if it is not HTML or plain text, its status is outside 200 to 299, or its
+        Content-Encoding cannot be undone (the crawl log then says `unknownCoding:` or similar)."""
         text = self._content.text
         return None if text is None else text.title
 

@@ -32,8 +32,8 @@ class PagesWriter:
     (the number of body bytes, as sent), `digest` (of those), `truncated` (null, or why the body is not whole,
     in the values of WARC-Truncated), `via` (null for a seed), `path` (of hops, empty for a seed), `seed`
     (true for a seed), `links` (objects with `url` and `hop`), `title` and `text` or `html` (null unless the
-    page is HTML or plain text with a status from 200 to 299; see Content), and `extra` if the user's own
-    function returned a value.
+    page is HTML or plain text with a status from 200 to 299, in a coding that can be undone; see Content),
+    and `extra` if the user's own function returned a value.
 
     Raises OutputError when the directory can be neither created nor written to.
     """

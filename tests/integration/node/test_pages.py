@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,66 @@ def test_an_encoded_body_is_decoded(tmp_path: Path) -> None:
     headers = [(b"Content-Type", b"text/html"), (b"Content-Encoding", b"gzip")]
     fetch = page("http://h/", body=gzip.compress(HTML), headers=headers)
     assert written(tmp_path, Visit(lease("http://h/"), fetch))["title"] == "Über uns"
+
+
+BROTLI = bytes.fromhex("1b2900f825dddee09a1049864146bf528d3f2dc936bf81436a20")
+ZSTD = b"\x28\xb5\x2f\xfd\x04\x58\x29\0\0<p>x\x8f\xe2\x19\xc7"
+
+
+@pytest.mark.parametrize("text", [Text.TEXT, Text.HTML])
+@pytest.mark.parametrize("media_type", [b"text/html", b"text/plain", b"application/xhtml+xml", b""])
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        (b"br", BROTLI),
+        (b"zstd", ZSTD),
+        (b"compress", b"\x1f\x9d\x90<\xe0\xc0\xc1\0"),
+        (b"nonsense", BROTLI),
+        (b"gzip, br", BROTLI),
+        (b"gzip, gzip, gzip", gzip.compress(HTML)),
+        (b"gzip", BROTLI),
+        (b"gzip", ZSTD),
+        (b"gzip", zlib.compress(HTML)),
+        (b"deflate", BROTLI),
+        (b"deflate", gzip.compress(HTML)),
+        (b"gzip", b"\x1f\x8b" + HTML),
+        (b"gzip", gzip.compress(HTML)[:10]),
+        (b"gzip", gzip.compress(gzip.compress(HTML))),
+        (b"aws-chunked", BROTLI),
+        (b"identity", gzip.compress(HTML)),
+        (b"identity", ZSTD),
+    ],
+)
+def test_what_no_coding_explains_has_no_text_and_its_bytes_are_kept(
+    tmp_path: Path, coding: bytes, body: bytes, media_type: bytes, text: Text
+) -> None:
+    headers = [(b"Content-Type", media_type), (b"Content-Encoding", coding)]
+    fetch = page("http://h/", body=body, headers=headers)
+    line = written(tmp_path, Visit(lease("http://h/"), fetch), text)
+    assert (line["title"], line[text], line["bytes"]) == (None, None, len(body))
+    given: list[tuple[str | None, str | None, bool]] = []
+    hook = Hook(lambda page: given.append((page.title, page.text, bool(page.body))), NodeLogs())
+    hook(Visit(lease("http://h/"), page("http://h/", body=body, headers=headers)))
+    assert given == [(None, None, True)]
+
+
+@pytest.mark.parametrize("coding", [b"br", b"zstd", b"aws-chunked", b"UTF-8", b"gzip", b"gzip, gzip, gzip"])
+def test_text_under_a_false_label_is_text(tmp_path: Path, coding: bytes) -> None:
+    fetch = html(headers=[(b"Content-Type", b"text/html"), (b"Content-Encoding", coding)])
+    assert written(tmp_path, Visit(lease("http://h/"), fetch))["text"] == "Erste Zeile\nZweite"
+
+
+@pytest.mark.parametrize("body", [b"", gzip.compress(b"")])
+def test_a_page_of_nothing_has_an_empty_text(tmp_path: Path, body: bytes) -> None:
+    headers = [(b"Content-Type", b"text/html"), (b"Content-Encoding", b"gzip")]
+    fetch = page("http://h/", body=body, headers=headers)
+    assert written(tmp_path, Visit(lease("http://h/"), fetch))["text"] == ""
+
+
+def test_a_break_of_the_coding_keeps_the_text_before_it(tmp_path: Path) -> None:
+    headers = [(b"Content-Type", b"text/html"), (b"Content-Encoding", b"gzip")]
+    fetch = page("http://h/", body=gzip.compress(HTML)[:-8] + bytes(8), headers=headers)
+    assert written(tmp_path, Visit(lease("http://h/"), fetch))["text"] == "Erste Zeile\nZweite"
 
 
 def test_what_was_not_answered_or_is_no_page_has_no_line(tmp_path: Path) -> None:
