@@ -31,6 +31,12 @@ _RELATING = ("rel", "rev", "itemprop", "property")
 """What says how a `<link>` relates to the page; without all of them, it is just a link."""
 _MAX_CONTEXT_CHARS = 32  # of the names of elements and attributes
 
+# Pages also write data-bg as the style that it becomes, or as a declaration of it.
+_STYLE = re.compile(
+    r"\s*+(?:[\w-]++\s*+:\s*+)?+"
+    r"(?:url|src|(?:-webkit-)?image-set|(?:-\w++-)?(?:repeating-)?(?:linear|radial|conic)-gradient|cross-fade)\(",
+    re.IGNORECASE,
+)
 _SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
 _SRCSET_DESCRIPTORS = re.compile(r"(?:[^,(]++|\([^)]*+\)?)*+")
 
@@ -143,10 +149,10 @@ class _Page:
             elif form is Form.SRCSET:
                 for reference in _srcset(value):
                     self._add(reference, hop, context)
+            elif _STYLE.match(value):
+                self._read_css(value, context)
             elif is_plausible(value):
                 self._add(value, hop, context)
-            else:
-                self._read_css(value, context)  # pages also write data-bg as the style that it becomes
 
     def _rule_of(self, name: str, tag: str) -> tuple[Rule | None, str]:
         """The rule for an attribute of a tag, and its context; cached, as pages repeat themselves."""

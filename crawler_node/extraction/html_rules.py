@@ -52,6 +52,8 @@ RULES: dict[str, Rules] = {
             *("data-src", "data-original", "data-lazy", "data-lazy-src", "data-lazyload", "data-poster"),
             *("data-full-src", "data-large-src", "data-hi-res-src", "data-src-retina", "data-thumb"),
             *("data-bg", "data-background", "data-background-image", "data-bg-src", "data-image"),
+            *("data-bg-image", "data-bg-url", "data-bg-hidpi", "data-bg-multi", "data-bg-multi-hidpi"),
+            *("data-lazy-bg", "data-lazy-background", "data-lazy-background-image", "data-ll-bg"),
         ),
         _LAZY,
     ),

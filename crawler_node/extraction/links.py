@@ -8,7 +8,7 @@ from enum import StrEnum
 from ..fetching.references import MAX_URI_BYTES, Base
 
 _NEVER = re.compile(r"""[\s<>{}|\\^`"']""")
-_FILE_NAME = re.compile(r"[\w%~-]\.[a-zA-Z]\w{1,4}(?:[?#]|$)")
+_FILE_NAME = re.compile(r"[\w%~)-]\.[a-zA-Z]\w{1,4}(?:[?#]|$)")
 
 
 class Hop(StrEnum):

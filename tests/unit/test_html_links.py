@@ -86,6 +86,51 @@ def test_elements_link_as_they_should(body: str, links: list[tuple[str, str]]) -
     assert html(body) == links
 
 
+B = [("E", "http://a.example/b.jpg")]
+
+
+@pytest.mark.parametrize(
+    ("value", "links"),
+    [
+        ("url(/b.jpg)", B),
+        ("URL( /b.jpg )", B),
+        ("url('/b.jpg')", B),
+        ("url(&quot;/b.jpg&quot;)", B),
+        (" url(/b.jpg);", B),
+        ("url(//a.example/b.jpg)", B),
+        ("url(http://a.example/b.jpg)", B),
+        ("url(/b.jpg)no-repeat", B),
+        ("url(/b.jpg) center/cover", B),
+        ("url(/b.jpg", B),
+        ("url(/b.jpg),url(c.jpg)", [*B, ("E", "c.jpg")]),
+        ("url(/b.jpg), url('c.jpg')", [*B, ("E", "c.jpg")]),
+        ("background-image:url(/b.jpg)", B),
+        ("background: url(/b.jpg);color:red", B),
+        ("image-set(url(/b.jpg)1x,'c.jpg'2x)", [*B, ("E", "c.jpg")]),
+        ("-webkit-image-set(url(/b.jpg)1x)", B),
+        ("linear-gradient(#000,#fff),url(/b.jpg)", B),
+        ("-webkit-linear-gradient(left,#000,#fff),url(/b.jpg)", B),
+        ("src('/b.jpg')", B),
+        ("url()", []),
+        ("url(#a)", []),
+        ("url(data:image/gif;base64,R0lGOD/lh)", []),
+        ("linear-gradient(rgba(0,0,0,.5),#fff/2)", []),
+        # These only resemble a style.
+        ("/b.jpg?url(c.jpg)", [("E", "http://a.example/b.jpg?url(c.jpg)")]),
+        ("b(1).jpg", [("E", "b(1).jpg")]),
+        ("url/(b).jpg", [("E", "url/(b).jpg")]),
+        ("my-url(b).jpg", [("E", "my-url(b).jpg")]),
+    ],
+)
+@pytest.mark.parametrize(
+    "name", ["data-bg", "data-src", "data-background-image", "data-bg-multi", "data-lazy-bg"]
+)
+def test_what_scripts_load_later_may_be_written_as_a_style(
+    name: str, value: str, links: list[tuple[str, str]]
+) -> None:
+    assert html(f'<div {name}="{value}">') == links
+
+
 @pytest.mark.parametrize(
     ("rel", "hop"),
     [
