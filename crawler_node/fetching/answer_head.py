@@ -6,7 +6,7 @@ head's length, which the caller limits.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -54,6 +54,16 @@ class AnswerHead:
         return b"\n".join(kept)
 
 
+def renamed(raw: bytes, prefix: bytes, is_meant: Callable[[Header], bool]) -> bytes:
+    """A head as sent, with a prefix before the names of the headers that are meant. Their names and values
+    are as in AnswerHead."""
+    first, *lines = raw.split(b"\n")
+    for place, header in _placed_headers(lines):
+        if is_meant(header):
+            lines[place] = prefix + lines[place]
+    return b"\n".join([first, *lines])
+
+
 def end_of_head(data: bytes | bytearray, seen: int = 0) -> int:
     """The offset of the body, behind a blank line; -1 before that has come. The first `seen` bytes have
     none."""
@@ -83,10 +93,11 @@ def parse_head(raw: bytes) -> AnswerHead:
     status_line = _STATUS_LINE.fullmatch(first.rstrip(_BLANKS))
     if status_line is None:
         raise ProtocolError(f"no status line: {first[:40]!r}", f"no status line, but {shown(first)}")
-    return AnswerHead(raw, int(status_line[1]), list(_headers(lines)))
+    return AnswerHead(raw, int(status_line[1]), [header for _, header in _placed_headers(lines)])
 
 
-def _headers(lines: list[bytes]) -> Iterator[Header]:
+def _placed_headers(lines: list[bytes]) -> Iterator[tuple[int, Header]]:
+    """The headers, each with the index of its first line."""
     starts = [number for number, line in enumerate(lines) if not line.startswith((b" ", b"\t"))]
     for start, end in pairwise([*starts, len(lines)]):
         name = _name_of(lines[start])
@@ -94,7 +105,7 @@ def _headers(lines: list[bytes]) -> Iterator[Header]:
             value = b" ".join(
                 line.strip(_BLANKS) for line in (lines[start].partition(b":")[2], *lines[start + 1 : end])
             )
-            yield name, value.strip(_BLANKS).replace(b"\r", b" ")
+            yield start, (name, value.strip(_BLANKS).replace(b"\r", b" "))
 
 
 def _name_of(line: bytes) -> bytes:

@@ -17,6 +17,8 @@ from typing import IO, Any
 from warcio.warcwriter import WARCWriter
 from zlib_ng import zlib_ng
 
+from ..fetching.answer_head import Header, renamed
+from ..fetching.fetch import NOT_MODIFIED, Fetch
 from ..fetching.outcome import Truncation
 from .repair import parts_of_records, repair
 from .rolling import DEFAULT_ROLLING, OutputError, Rolling, RollingFiles, Written, utc_text
@@ -33,9 +35,13 @@ NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modif
 IDENTICAL_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 """The profile of a body that is byte for byte that of the last visit (WARC 1.1, 6.7)."""
 
+ORIGINAL = b"X-Archive-Orig-"
+"""Begins the name of a header that is false of the body in its record, as in Wayback machines."""
+
 _FORMAT = "WARC File Format 1.1"
 _CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 
+_LENGTH = re.compile(rb"[0-9]{1,19}")
 _SPOOL_BYTES = 1024 * 1024
 _PIECE_BYTES = 256 * 1024
 
@@ -193,6 +199,25 @@ class _MemberWriter:
         return data
 
 
+def stored_head(fetch: Fetch) -> bytes:
+    """The head of an answer as its record has it: as it came, except that what it says of the body's length
+    and framing is true of the body in the record, or has a name that tells readers nothing: ORIGINAL before
+    its own.
+
+    A server may name several lengths, or another than it sends; a body may be cut, or left unread; and the
+    body of a record has no chunks. The length in a 304 is that of the page, as it should be.
+    """
+
+    def is_false(header: Header) -> bool:
+        name, value = header[0].lower(), header[1]
+        if name == b"content-length":
+            is_true = _LENGTH.fullmatch(value) and int(value) == fetch.body_bytes
+            return fetch.status != NOT_MODIFIED and not is_true
+        return name == b"transfer-encoding" and value.lower() not in (b"", b"identity")
+
+    return renamed(fetch.response_head, ORIGINAL, is_false)
+
+
 class _Head:
     """An HTTP head for warcio, byte for byte as it was; warcio's own class would encode it anew."""
 
@@ -216,7 +241,7 @@ def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level
         uri, "request", http_headers=_Head(fetch.request_head), warc_headers_dict=dict(headers)
     )
     kind, payload, length = "revisit", None, None
-    head: _Head | None = _Head(fetch.response_head)
+    head: _Head | None = _Head(stored_head(fetch))
     if visit.is_revisit:
         headers |= _reference(visit)
         if fetch.unchanged:
