@@ -24,6 +24,25 @@ MAX_BODY_BYTES = 1024 * 1024 * 1024
 INDEX = "index.html"
 """The file of a URL that ends with a slash."""
 
+_NAMED_INDEX = "%69ndex.html"
+"""The file of a URL that has the name itself: it may be another page."""
+
+# Servers often say of a packed file that it is the unpacked one with a Content-Encoding (in Apache,
+# `AddEncoding x-gzip .gz .tgz`), and browsers save it packed, as its name says.
+_PACKED_NAME = re.compile(
+    r"\.(?:gz|gzip|tgz|taz|tpz|svgz|emz|wmz|adz|vgz|z|br|zst|tzst|bz2|tbz2?|xz|txz|lzma)$",
+    re.IGNORECASE,
+)
+_PACKED_TYPES = frozenset(
+    {
+        *("application/gzip", "application/x-gzip", "application/x-gzip-compressed", "application/x-tgz"),
+        *("application/x-compressed", "application/x-compress", "application/x-compressed-tar"),
+        *("application/zstd", "application/x-zstd", "application/x-brotli"),
+    }
+)
+_PACKED = (b"\x1f\x8b", b"\x1f\x9d", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+"""How the content of packed files begins."""
+
 _UNFINISHED = ".unfinished"
 _LOCK = ".lock"
 _ASIDE = "~"  # ends the name of a file whose place a directory has taken; no other name ends so
@@ -38,8 +57,8 @@ class MirrorWriter:
     """Writes pages to files of their own; several processes may share a directory. Thread-safe.
 
     A page has a file if its status is 200 to 299 and its body is whole. A later visit replaces the file at
-    once: a reader sees the old page or the new one. The body is decoded (Content-Encoding), and otherwise
-    unchanged: links in pages are not rewritten.
+    once: a reader sees the old page or the new one. The body is decoded (Content-Encoding), unless the file's
+    name or type is that of a packed file; otherwise it is unchanged: links in pages are not rewritten.
 
     Raises OutputError when the directory can be neither created nor written to.
     """
@@ -160,8 +179,9 @@ class MirrorWriter:
 def file_path(uri: str) -> Path:
     """The path of a URI's file, relative to the mirror and never outside it: `HOST/PATH`, with `?QUERY`.
 
-    Names are decoded, so that links between pages lead to them, except for characters that file names cannot
-    have or that have a meaning here; these stay percent-encoded. A name that is too long ends with a hash.
+    `/` and `/index.html` have a file each. Names are decoded, so that links between pages lead to them,
+    except for characters that file names cannot have or that have a meaning here; these stay percent-encoded.
+    A name that is too long ends with a hash.
     """
     parts = urlsplit(uri)
     host = quote(parts.netloc, safe=":[]") or "_"
@@ -169,6 +189,8 @@ def file_path(uri: str) -> Path:
         host = f"%2E{host[1:]}"
     *folders, last = parts.path.removeprefix("/").split("/")
     name = _decoded(last) or INDEX
+    if last and name == INDEX:
+        name = _NAMED_INDEX
     if parts.query:
         name += f"?{_UNSAFE_IN_QUERY.sub(_encoded, parts.query)}"
     names = [_short(host), *(_short(_decoded(folder) or "%2F") for folder in folders), _short(name)]
@@ -180,10 +202,19 @@ def file_path(uri: str) -> Path:
 
 def _pieces(fetch: Fetch) -> Iterator[bytes]:
     pieces = decoding(fetch.body, fetch.content_encoding, MAX_BODY_BYTES)
-    if pieces is None:  # nobody knows how: as it came
-        fetch.body.seek(0)
-        pieces = iter(lambda: fetch.body.read(_PIECE_BYTES), b"")
-    yield from pieces
+    first = b"" if pieces is None else next(pieces, b"")
+    if pieces is None or (_is_packed(fetch) and not first.startswith(_PACKED)):
+        fetch.body.seek(0)  # as it came
+        yield from iter(lambda: fetch.body.read(_PIECE_BYTES), b"")
+    else:
+        yield first
+        yield from pieces
+
+
+def _is_packed(fetch: Fetch) -> bool:
+    """Whether the name or the type of a file says that it is packed."""
+    path = unquote_to_bytes(urlsplit(fetch.uri).path).decode("latin-1")
+    return bool(_PACKED_NAME.search(path)) or fetch.media_type in _PACKED_TYPES
 
 
 _UNSAFE_IN_QUERY = re.compile(r"[\x00-\x1f\x7f-\x9f/\\:*<>\"|]|[. ]$|~+$")

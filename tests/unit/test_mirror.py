@@ -30,6 +30,11 @@ def written(directory: Path) -> dict[str, bytes]:
     [
         ("https://a.example/", "a.example/index.html"),
         ("https://a.example/docs/", "a.example/docs/index.html"),
+        ("https://a.example/index.html", "a.example/%69ndex.html"),
+        ("https://a.example/docs/index.html?q=1", "a.example/docs/%69ndex.html?q=1"),
+        ("https://a.example/%69ndex.html", "a.example/%69ndex.html"),
+        ("https://a.example/%2569ndex.html", "a.example/%2569ndex.html"),
+        ("https://a.example/index.html/", "a.example/index.html/index.html"),
         ("https://a.example/docs/page.html", "a.example/docs/page.html"),
         ("http://a.example:8080/x", "a.example:8080/x"),
         ("http://[::1]:80/x", "[::1]:80/x"),
@@ -83,6 +88,45 @@ def test_pages_are_written_decoded_and_replaced_by_later_visits(tmp_path: Path) 
     mirror.sync()
     assert written(tmp_path) == {"a.example/x": b"new"}
     mirror.close()
+
+
+def coded(uri: str, body: bytes, media_type: str, coding: str) -> Visit:
+    """A page that came with a Content-Encoding."""
+    made = fetch(uri, body)
+    made.headers = [(b"Content-Type", media_type.encode()), (b"Content-Encoding", coding.encode())]
+    return Visit(lease(uri), made)
+
+
+PLAIN = b"<html>" + b"content " * 50
+PACKED = gzip.compress(PLAIN, mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type", "coding", "body", "stored"),
+    [
+        ("pkg-1.0.tar.gz", "application/x-gzip", "x-gzip", PACKED, PACKED),
+        ("pkg-1.0.tar.gz", "application/x-tar", "gzip", PACKED, PACKED),
+        ("PKG.TGZ", "application/x-tar", "gzip", PACKED, PACKED),
+        ("pkg%2Egz", "application/octet-stream", "gzip", PACKED, PACKED),
+        ("picture.svgz", "image/svg+xml", "gzip", PACKED, PACKED),
+        ("sitemap.xml.gz", "text/xml", "gzip", PACKED, PACKED),
+        ("download", "application/gzip", "gzip", PACKED, PACKED),
+        ("page.gz", "text/html", "gzip", gzip.compress(PACKED, mtime=0), PACKED),
+        ("page.html", "text/html", "gzip", PACKED, PLAIN),
+        ("pages.gz/page", "text/html", "gzip", PACKED, PLAIN),
+        ("page?file=x.gz", "text/html", "gzip", PACKED, PLAIN),
+        ("picture.svg", "image/svg+xml", "gzip", PACKED, PLAIN),
+        ("pkg-1.0.tar.gz", "application/gzip", "", PACKED, PACKED),
+        ("pkg.tar.xz", "application/x-tar", "xz", b"\xfd7zXZ\0odd", b"\xfd7zXZ\0odd"),
+    ],
+)
+def test_content_of_a_file_fits_its_name(
+    tmp_path: Path, name: str, media_type: str, coding: str, body: bytes, stored: bytes
+) -> None:
+    writer = MirrorWriter(tmp_path, "node")
+    assert writer.append(coded(f"http://a.example/{name}", body, media_type, coding))
+    writer.close()
+    assert list(written(tmp_path).values()) == [stored]
 
 
 def test_only_whole_pages_with_success_have_files(tmp_path: Path) -> None:
