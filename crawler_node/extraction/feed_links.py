@@ -6,7 +6,7 @@ The links in contents that a feed quotes of pages are left to these pages.
 from collections.abc import Callable, Iterator
 
 from ..fetching.references import Base
-from .links import Hop, Outlink, is_plausible
+from .links import Hop, Outlink, is_plausible, names_file
 from .relations import hop_of
 from .xml_reader import XmlReader
 
@@ -67,7 +67,8 @@ class _FeedReader(XmlReader[Outlink]):
 
     def closed(self, name: str, text: str | None) -> None:
         local, base = self._open.pop()
-        if text is not None and is_plausible(text):
+        # A guid may be any name.
+        if text is not None and (is_plausible(text) if local == "guid" else names_file(text)):
             self._find(base, text, _TEXTS.get(local, Hop.EMBED), local)
 
     def _find(self, base: Base, reference: str, hop: Hop, context: str) -> None:

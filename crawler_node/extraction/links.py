@@ -8,6 +8,9 @@ from enum import StrEnum
 from ..fetching.references import MAX_URI_BYTES, Base
 
 _NEVER = re.compile(r"""[\s<>{}|\\^`"']""")
+# What begins with a host or a root may have any of these, but is no template and no srcset.
+_ROOTED = re.compile(r"(?:https?:|\.{1,2})?[/\\]", re.IGNORECASE)
+_NEVER_ROOTED = re.compile(r"\{\{|\$\{|\{[a-z_]\w*\}|\{%\s|<%|\s(?:https?:|[\d.]{1,9}[wx],\s)", re.IGNORECASE)
 _FILE_NAME = re.compile(r"[\w%~)-]\.[a-zA-Z]\w{1,4}(?:[?#]|$)")
 
 
@@ -54,10 +57,18 @@ class Found:
 
 
 def is_plausible(text: str) -> bool:
-    """Whether any text looks like a reference: it has a slash or a file name in it, and no mark of a phrase,
-    a template or code."""
+    """Whether any text looks like a reference: it names a file, and has no mark of a phrase, a template or
+    code. After a host or a root, blanks, quotes and the like are no such marks: people do not escape them."""
     text = text.strip()
-    if len(text) > MAX_URI_BYTES or text.startswith("#") or _NEVER.search(text):
+    never = _NEVER_ROOTED if _ROOTED.match(text) else _NEVER
+    return names_file(text) and not never.search(text)
+
+
+def names_file(text: str) -> bool:
+    """Whether a text that stands for a URI, with whatever characters, is more than a word such as `none`: it
+    has a slash or a file name in it."""
+    text = text.strip()
+    if len(text) > MAX_URI_BYTES or text.startswith("#"):
         return False
     return "/" in text or _FILE_NAME.search(text) is not None
 

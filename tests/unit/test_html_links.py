@@ -163,6 +163,13 @@ def test_relations_say_how_a_link_is_followed(rel: str, hop: str | None) -> None
         ("<div data-bg=x.jpg></div><div data-bg='url(y.jpg)'></div>", [("E", "x.jpg"), ("E", "y.jpg")]),
         ("<tr data-href=x/y><tr data-href=true>", [("L", "x/y")]),
         ("<div data-src=true data-bg=#fff data-lazy=1.5 data-image='two words.jpg'>", []),
+        # Blanks and quotes are no mark of a phrase behind a root, but those of templates and srcsets are.
+        (
+            "<img data-src='/two words.jpg' data-original=\"./Murphy's law.jpg\">",
+            [("E", "http://a.example/two%20words.jpg"), ("E", "Murphy's%20law.jpg")],
+        ),
+        ("<img data-src='/{{ image }}.jpg' data-bg='/${image}.jpg' data-original='/<% image %>'>", []),
+        ("<img data-src='/a.jpg 1x, /b.jpg 2x' data-bg='/a.jpg http://b.example/b.jpg'>", []),
         ("<img data-src='{{ image }}' data-bg='rgba(0,0,0,.5)' data-original='<b>/'>", []),
         ("<a data-url=x.html data-link=y.html>", []),
     ],
