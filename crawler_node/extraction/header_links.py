@@ -4,22 +4,26 @@ import re
 from collections.abc import Iterator
 
 from ..fetching.fetch import Fetch
+from ..fetching.references import reference_of
 from .links import Hop, Reference
 from .relations import hop_of, is_nofollow
 
 _MAX_CHARS = 256 * 1024
 
 _LINK = re.compile(r"""<([^<>]*+)>((?:[^",<]++|"(?:[^"\\]++|\\.)*+"?)*+)""", re.DOTALL)
-_PARAMETER = re.compile(r';\s*+([\w*-]++)\s*+(?:=\s*+(?:"((?:[^"\\]++|\\.)*+)"?|([^\s;,"]*+)))?', re.DOTALL)
+_PARAMETER = re.compile(
+    r';\s*+([\w*-]++)\s*+(?:=\s*+(?:"((?:[^"\\]++|\\.)*+)"?|([^\s;,"]*+)))?', re.DOTALL | re.ASCII
+)
 _REFRESH = re.compile(
     r"""\s*+[\d.]++(?:\s*+[;,]|\s)\s*+(?:url\s*+=\s*+)?+(?:"([^"]*+)|'([^']*+)|(.++))""",
-    re.IGNORECASE | re.DOTALL,
+    re.IGNORECASE | re.DOTALL | re.ASCII,
 )
 
 
 def header_references(fetch: Fetch, obey_nofollow: bool) -> Iterator[Reference]:
     """The references of the headers, relative to the URI of the fetch."""
-    for target, parameters in _LINK.findall(_text(fetch, "link")):
+    # Parsed as Latin-1, which has a character for each byte, so that each target keeps its own bytes.
+    for target, parameters in _LINK.findall(_value(fetch, "link")):
         given: dict[str, str] = {}
         for name, quoted, bare in _PARAMETER.findall(parameters):
             given.setdefault(name.lower(), quoted or bare)  # the first one counts (RFC 8288 3.3)
@@ -27,13 +31,13 @@ def header_references(fetch: Fetch, obey_nofollow: bool) -> Iterator[Reference]:
         hop = hop_of(rel)
         # A link with an anchor is one of another document.
         if hop is not None and "anchor" not in given and not (obey_nofollow and is_nofollow(rel)):
-            yield target, hop, "Link"
-    target = refresh_target(_text(fetch, "refresh"))
-    if target:
-        yield target, Hop.REDIRECT, "Refresh"
-    target = _text(fetch, "content-location")
-    if target:
-        yield target, Hop.LINK, "Content-Location"
+            yield _reference(target), hop, "Link"
+    refresh = refresh_target(_value(fetch, "refresh"))
+    if refresh:
+        yield _reference(refresh), Hop.REDIRECT, "Refresh"
+    location = _value(fetch, "content-location")
+    if location:
+        yield _reference(location), Hop.LINK, "Content-Location"
 
 
 def refresh_target(refresh: str) -> str | None:
@@ -42,12 +46,10 @@ def refresh_target(refresh: str) -> str | None:
     return (found[1] or found[2] or found[3]) if found else None
 
 
-def _text(fetch: Fetch, header: str) -> str:
-    """A header as text, in UTF-8 if possible, else Latin-1; empty when there is none."""
-    value = (fetch.header(header) or "")[:_MAX_CHARS]
-    if value.isascii():
-        return value
-    try:
-        return value.encode("latin-1").decode("utf-8")
-    except UnicodeDecodeError:
-        return value
+def _value(fetch: Fetch, header: str) -> str:
+    """A header in Latin-1; empty when there is none."""
+    return (fetch.header(header) or "")[:_MAX_CHARS]
+
+
+def _reference(target: str) -> str:
+    return target if target.isascii() else reference_of(target.encode("latin-1"))

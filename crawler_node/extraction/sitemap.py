@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from ..fetching.references import MAX_URI_BYTES, Base
+from ..fetching.references import MAX_URI_BYTES, Base, reference_of
 from .links import Hop, Outlink, is_plausible
 from .xml_reader import NothingMore, XmlReader, small
 
@@ -53,7 +53,7 @@ def links_of_xml(
 def links_of_list(base: Base, pieces: Iterable[bytes]) -> Iterator[Outlink]:
     """The URIs of a sitemap that is a plain text with one URI a line. Skips other lines."""
     for line in islice(_lines(pieces), MAX_URIS):
-        uri = base.resolve(line.strip().decode("utf-8", "replace"))
+        uri = base.resolve(reference_of(line.strip()))
         if uri is not None:
             yield Outlink(uri, Hop.SITEMAP, "line")
 
@@ -71,7 +71,7 @@ def sitemaps_of_robots(robots_uri: str, body: bytes) -> list[str]:
         match = _SITEMAP_LINE.match(line)
         if match is None:
             continue
-        reference = match["uri"].decode("utf-8", "replace").strip()
+        reference = reference_of(match["uri"]).strip()
         if not (_ABSOLUTE.match(reference) or (match["colon"] and is_plausible(reference))):
             continue
         uri = base.resolve(reference)

@@ -31,7 +31,7 @@ from .fetch import (
 )
 from .outcome import Status, Truncation, note, reason_of, status_of
 from .proxy import Proxy
-from .references import resolve
+from .references import reference_of, resolve
 from .throttle import Throttle
 from .transport import Target, Transport
 
@@ -254,7 +254,7 @@ def _take_head(fetch: Fetch, answer: Answer) -> None:
     if fetch.status in _REDIRECTS:
         location = next((value for name, value in headers if name.lower() == b"location"), None)
         if location is not None:
-            fetch.redirect_target = resolve(fetch.uri, _text(location))
+            fetch.redirect_target = resolve(fetch.uri, reference_of(location))
 
 
 def _is_unwanted(fetch: Fetch, policy: FetchPolicy, announced: int | None) -> bool:
@@ -275,13 +275,6 @@ def _credentials(fetch: Fetch, visit: _Visit) -> bytes | None:
 
 def _digest(body: "hashlib._Hash") -> str:
     return "sha1:" + base64.b32encode(body.digest()).decode("ascii")
-
-
-def _text(header: bytes) -> str:
-    try:
-        return header.decode("utf-8")
-    except UnicodeDecodeError:
-        return header.decode("latin-1")
 
 
 def _deadline_s(policy: FetchPolicy) -> float:

@@ -72,6 +72,29 @@ def absolute(uri: str) -> str | None:
     return resolve(uri.strip(), "")
 
 
+def reference_of(value: bytes) -> str:
+    """A reference in bytes of which no charset is told, as in a header.
+
+    Bytes that are not UTF-8 are percent-encoded as they came, as browsers do: a server that writes a name in
+    Latin-1 there knows the file by these bytes. A host is no name of a file, and is read as Latin-1.
+    """
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        host = _TO_HOST.match(value)
+        end = host.end() if host is not None else 0
+        return _text(value[:end]) + _HIGH.sub(lambda byte: b"%%%02X" % ord(byte[0]), value[end:]).decode()
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+_TO_HOST = re.compile(rb"\s*+(?:https?:)?+[/\\]{2,}+[^/\\?#]*+", re.IGNORECASE)
+_HIGH = re.compile(rb"[\x80-\xff]")
 _QUERY = re.compile(r"[^?#]*+\?([^#]++)")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]++")
 _NEVER_IN_QUERY = re.compile(rb"[^!$-&(-;=?-~]")  # the special-query percent-encode set

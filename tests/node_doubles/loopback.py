@@ -139,7 +139,8 @@ def ok(body: bytes, *headers: bytes) -> bytes:
 
 
 def redirect(target: str) -> bytes:
-    return b"HTTP/1.1 301 Moved\r\nLocation: %s\r\nContent-Length: 4\r\n\r\nhere" % target.encode("utf-8")
+    location = target.encode("utf-8", "surrogateescape")
+    return b"HTTP/1.1 301 Moved\r\nLocation: %s\r\nContent-Length: 4\r\n\r\nhere" % location
 
 
 def header_lines(request: bytes, name: bytes) -> list[bytes]:

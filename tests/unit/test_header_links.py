@@ -57,9 +57,28 @@ def test_a_refresh_is_a_redirect_and_a_content_location_a_link() -> None:
     assert found("Location", "x") == found("X-Link", "<x>; rel=next") == []
 
 
-def test_headers_are_utf_8_or_latin_1() -> None:
-    assert found("Content-Location", "é".encode()) == found("Content-Location", b"\xe9") == [("L", "é")]
-    assert found("Link", "<é>; rel=next".encode()) == [("L", "é")]
+@pytest.mark.parametrize(
+    ("value", "target"),
+    [
+        ("é".encode(), "é"),
+        (b"\xe9", "%E9"),
+        ("à/\x85?q=à".encode(), "à/\x85?q=à"),
+        (b"/caf\xe9?q=\xa0x#\xff", "/caf%E9?q=%A0x#%FF"),
+        (b"/\xc3\xa9/\xe9", "/%C3%A9/%E9"),
+        (b"/%C3%A9\xe9", "/%C3%A9%E9"),
+    ],
+)
+def test_bytes_in_headers_that_are_not_utf_8_are_escaped_as_they_came(value: bytes, target: str) -> None:
+    """They were once read as Latin-1 and written as UTF-8, which is another name than the server's."""
+    assert found("Content-Location", value) == [("L", target)]
+    assert found("Link", b"<" + value + b">; rel=next") == [("L", target)]
+    assert found("Link", b'</\xff>; rel=next; title="\xe9", <' + value + b">; rel=next")[1] == ("L", target)
+    assert found("Refresh", b"0; url=" + value) == found("Refresh", b"0; '" + value) == [("R", target)]
+
+
+def test_each_link_of_a_header_has_a_charset_of_its_own() -> None:
+    value = b"<\xe9>; rel=next, <" + "é".encode() + b">; rel=prev"
+    assert found("Link", value) == [("L", "%E9"), ("L", "é")]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.fetching.references import MAX_URI_BYTES, Base, absolute, resolve
+from crawler_node.fetching.references import MAX_URI_BYTES, Base, absolute, reference_of, resolve
 
 PAGE = "http://www.alpha.example/dir/page?q=1#part"
 
@@ -77,3 +77,28 @@ def test_every_reference_is_resolved_or_none(reference: str) -> None:
         assert "#" not in uri
         assert len(uri) <= MAX_URI_BYTES
         assert resolve(PAGE, uri) == uri
+
+
+@pytest.mark.parametrize(
+    ("value", "uri"),
+    [
+        (b"/caf\xe9", "http://a.example/caf%E9"),
+        ("/café".encode(), "http://a.example/caf%C3%A9"),
+        (b"caf\xe9", "http://a.example/dir/caf%E9"),
+        (b"?q=\xe9&r=%E9", "http://a.example/dir/page?q=%E9&r=%E9"),
+        (b"/\xe9#\xe9", "http://a.example/%E9"),
+        (b"/a b\xe9'", "http://a.example/a%20b%E9'"),
+        (b"/\x93\xfa\x96{", "http://a.example/%93%FA%96%7B"),
+        (b"/\xc3\xa9\xe9", "http://a.example/%C3%A9%E9"),
+        (b"http://other.example/\xe9", "http://other.example/%E9"),
+        (b"HTTP://other.example\\\xe9", "http://other.example/%E9"),
+        (b"//other.example?\xe9", "http://other.example/?%E9"),
+        (b"http://b\xfccher.example/\xfc", "http://xn--bcher-kva.example/%FC"),
+        ("http://bücher.example/".encode() + b"\xfc", "http://xn--bcher-kva.example/%FC"),
+        ("//bücher.example/ü".encode(), "http://xn--bcher-kva.example/%C3%BC"),
+        (b"http://\xff\xfe\x80", None),
+        (b"mailto:\xe9", None),
+    ],
+)
+def test_a_reference_in_unknown_bytes_means_those_bytes(value: bytes, uri: str | None) -> None:
+    assert resolve("http://a.example/dir/page", reference_of(value)) == uri

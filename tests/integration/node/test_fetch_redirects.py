@@ -25,6 +25,7 @@ from crawler_node.fetching.outcome import Status
         ("b?x=y#z", "http://127.0.0.1:{port}/b?x=y"),
         ("//other.example", "http://other.example/"),
         ("/\u00e9", "http://127.0.0.1:{port}/%C3%A9"),
+        ("/caf\udce9?\udce9", "http://127.0.0.1:{port}/caf%E9?%E9"),
         ("http://[broken", None),
         ("mailto:somebody@other.example", None),
         ("", "http://127.0.0.1:{port}/"),

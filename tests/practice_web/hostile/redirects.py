@@ -109,6 +109,15 @@ REDIRECTS = (
         "no-location", "redirects to nowhere at all", {"/": 302}, {"/": answers(b"", status="302 Found")}
     ),
     Nastiness(
+        "latin-1-location",
+        "redirects to a name in Latin-1",
+        {"/": 302, "/caf%E9?q=%E9": 200},
+        {
+            "/": says(head("Location: /caf\xe9?q=\xe9", status="302 Found", length=0)),
+            "/caf%E9?q=%E9": LEAF,
+        },
+    ),
+    Nastiness(
         "location-of-bytes",
         "redirects to bytes that are not text",
         {"/": 302},
