@@ -1,7 +1,8 @@
 """XmlReader: reads sitemaps and feeds. XML comes in pieces and is not kept.
 
 Broken XML is read on from the last start tag before the break, as far as it can be made out. A document type
-ends the reading: XML for robots has none, and its entities are a means of attack.
+is skipped, and one with declarations counts as a break: entities are a means of attack, so none is expanded,
+and nothing outside the document is read.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +12,7 @@ from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 from xml.parsers import expat
 
-from .broken_xml import Doctype, EndTag, StartTag, broken_tokens
+from .broken_xml import EndTag, StartTag, broken_tokens, resolved
 
 _PIECE_BYTES = 64 * 1024
 # The parser reads an unfinished tag, comment or the like again with every piece that is added.
@@ -61,6 +62,7 @@ class XmlReader(ABC, Generic[Item]):
         parser = expat.ParserCreate("UTF-8", " ")
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
+        parser.SkippedEntityHandler = self._skipped
         parser.StartNamespaceDeclHandler = self._declare
         parser.StartElementHandler = self._start_well_formed
         parser.EndElementHandler = self._end_well_formed
@@ -85,7 +87,7 @@ class XmlReader(ABC, Generic[Item]):
             unread = yield from self._read_well_formed(pieces, broke)
             if unread is not None:
                 yield from self._read_broken(chain([unread], pieces), broke)
-        except (NothingMore, Doctype):
+        except NothingMore:
             pass
         self.ended()
         yield from self._take()
@@ -236,8 +238,14 @@ class XmlReader(ABC, Generic[Item]):
     def _declare(self, prefix: str | None, uri: str | None) -> None:
         self._declared[prefix or ""] = uri or ""
 
-    def _doctype(self, *declaration: object) -> None:
-        raise NothingMore
+    def _doctype(self, name: str, system: str | None, public: str | None, has_declarations: bool) -> None:
+        if has_declarations:
+            raise _Odd("declarations of the document type are not read")
+
+    def _skipped(self, name: str, is_parameter: bool) -> None:
+        """An entity that the parser does not know, perhaps from a document type elsewhere."""
+        if not is_parameter:
+            self._characters(resolved(f"&{name};", has_entities=True))
 
 
 def _with(namespaces: _Namespaces, declared: _Namespaces) -> _Namespaces:

@@ -139,6 +139,21 @@ def test_a_list_without_a_media_type_is_one_by_its_name() -> None:
     assert (pairs(found), found.notes) == ([("M", "x")], ("sniffed:list",))
 
 
+@pytest.mark.parametrize(
+    "doctype",
+    ["<!DOCTYPE rss>", "<!DOCTYPE rss SYSTEM 'x'>", "<!DOCTYPE rss [<!ENTITY a 'b[1] c'><!ENTITY d ']'>]>"],
+)
+@pytest.mark.parametrize(("body", "hop"), [(RSS, "L"), (SITEMAP, "M")])
+@pytest.mark.parametrize("media_type", ["application/rss+xml", "text/xml", "text/html", ""])
+def test_a_document_type_does_not_hide_what_a_document_is(
+    media_type: str, body: str, hop: str, doctype: str
+) -> None:
+    found = find(fetch(f'<?xml version="1.0"?>\n{doctype}\n{body}', media_type))
+    assert pairs(found) == [(hop, "x")]
+    told = "xmlError:line_2_declarations_of_the_document_type_are_not_read"
+    assert (told in found.notes) == ("[" in doctype)
+
+
 @pytest.mark.parametrize("body", [RSS, "\n<!-- a --><?b?>" + RSS])
 def test_a_feed_that_is_called_html_is_a_feed(body: str) -> None:
     """WHATWG MIME Sniffing 7.3."""

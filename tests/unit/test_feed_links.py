@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler_node.extraction.broken_xml import StartTag, broken_tokens
 from crawler_node.extraction.feed_links import feed_links
 from crawler_node.fetching.references import Base
 
@@ -99,6 +100,8 @@ def test_xml_base_holds_within_its_element() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
+        # A document type within a document is skipped, as XML for robots is read as far as it can be.
+        *("<!DOCTYPE x>", "<!DOCTYPE x [<!ENTITY a 'b'>]>"),
         *("</wrong>", "&nbsp;", "<a" * 1000 + ">", "\x0b", "<br>", "<p><b></p>", "<x:y/>", "<item>", "a < b"),
         "<description>1 <br> 2 & 3</description>",
         "<title>A</b></title>",
@@ -159,23 +162,89 @@ def test_after_a_break_well_formed_parts_are_read_as_they_would_be_before_it(inn
 
 
 def test_what_cannot_be_read_on_ends_the_reading() -> None:
-    for bad in ("", "<!DOCTYPE x>"):
-        assert rss(f"<link>./x</link>{bad}")[:1] == [("L", "x")]
-    assert rss("<link>./x</link><!DOCTYPE x><link>./y</link>") == [("L", "x")]
+    assert rss("<link>./x</link>") == [("L", "x")]
     assert rss("<link>./x</link>" + "<d>" * 300 + "<link>./y</link>") == [("L", "x")]
     assert found("\n\ufeff <rss><link>./x</link>") == found("\ufeff<rss><link>./x</link>") == [("L", "x")]
 
 
-@pytest.mark.parametrize(
-    "doctype",
-    [
-        '<!DOCTYPE rss [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>',
-        '<!DOCTYPE rss [<!ENTITY a SYSTEM "file:///etc/hostname">]>',
-        '<!DOCTYPE rss SYSTEM "http://127.0.0.1:1/evil.dtd">',
-    ],
+EXTERNAL = [
+    '<!DOCTYPE rss SYSTEM "http://127.0.0.1:1/evil.dtd">',
+    '<!DOCTYPE rss PUBLIC "-//Netscape Communications//DTD RSS 0.91//EN"\n'
+    ' "http://my.netscape.com/publish/formats/rss-0.91.dtd">',
+    '<?xml version="1.0"?>\n<!-- <!DOCTYPE a [ --> <!DOCTYPE rss SYSTEM "a>b[c">',
+]
+DECLARING = [
+    "<!DOCTYPE rss []>",
+    '<!DOCTYPE rss [<!ENTITY a "/x"> <!ENTITY nbsp "&#160;">]>',
+    '<!DOCTYPE rss [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">] >',
+    '<!DOCTYPE rss [<!ENTITY a SYSTEM "file:///etc/hostname">]>',
+    '<!DOCTYPE rss [<!ENTITY % p SYSTEM "http://127.0.0.1:1/evil.dtd"> %p;]>',
+    '<!DOCTYPE rss PUBLIC "a" "b" [<!ENTITY a "/x">]\n>',
+    '<!DOCTYPE rss [<!ATTLIST link href CDATA "/no"><!-- ]]] isn\'t > --><?a?><!ELEMENT rss ANY>]>',
+    '<!DOCTYPE rdf:RDF [<!ENTITY a "/x"><!ENTITY xsd "http://www.w3.org/2001/XMLSchema#">]>',
+    '<!doctype rss [<!ENTITY a "/x">]>',
+]
+ITEMS = (
+    "<rss><channel><title>caf&eacute; &a; &#233;</title><link>./1</link>"
+    "<item><title>&a;</title><link>./2</link></item>"
+    "<item><link>./&a;</link><enclosure url='./&a;.mp3'/></item>"
+    "<item><link>./caf&eacute;?a&amp;b</link></item></channel></rss>"
 )
-def test_a_document_type_ends_the_reading(doctype: str) -> None:
-    assert found(doctype + "<rss><link>./&a;</link></rss>") == []
+
+
+@pytest.mark.parametrize("doctype", [*EXTERNAL, *DECLARING])
+def test_a_document_type_is_skipped_and_its_entities_stay_unexpanded(doctype: str) -> None:
+    """The parser takes an unknown entity in an attribute as empty if the document type is elsewhere."""
+    links = [link for link in found(doctype + ITEMS) if link != ("E", ".mp3")]
+    assert links == [("L", "1"), ("L", "2"), ("L", "caf%C3%A9?a&b")]
+
+
+@pytest.mark.parametrize("doctype", ["<!DOCTYPE rss>", "<!DOCTYPE html>", "<!DOCTYPE\nrdf:RDF >"])
+def test_a_document_type_that_says_nothing_changes_nothing(doctype: str) -> None:
+    for feed in ("<rss><link>./1</link></rss>", ITEMS):
+        assert found(doctype + feed) == found(feed) != []
+
+
+@pytest.mark.parametrize(
+    ("doctype", "notes"), [*((each, 0) for each in EXTERNAL), *((each, 1) for each in DECLARING)]
+)
+def test_it_is_told_if_declarations_are_not_read(doctype: str, notes: int) -> None:
+    heard: list[str] = []
+    list(feed_links(BASE, doctype + ITEMS, heard.append))
+    assert len(heard) == notes
+    if notes and doctype.startswith("<!DOCTYPE"):
+        assert heard[0].endswith(", declarations of the document type are not read")
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 11, 64])
+@pytest.mark.parametrize("doctype", [*EXTERNAL, *DECLARING])
+def test_a_document_type_is_skipped_in_pieces_of_any_size(doctype: str, size: int) -> None:
+    data = ("&" + doctype + "<a b='&x;'/>end").encode()
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    assert list(broken_tokens(pieces))[-1:] == list(broken_tokens([data]))[-1:]
+    tags = [token.name for token in broken_tokens(pieces) if isinstance(token, StartTag)]
+    assert tags[-1:] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "again", ["<!ENTITY a 'b'>", "]", "] ", "<!DOCTYPE a [", "<!DOCTYPE", "<!DOCTYPE a>", "&a;"]
+)
+def test_document_types_take_time_in_proportion(again: str) -> None:
+    for start in ("<!DOCTYPE rss [", "<rss><!DOCTYPE rss [", "<!DOCTYPE rss [<!ENTITY a 'b'>]><rss><link>"):
+        began = time.thread_time()
+        found(start + again * (2_000_000 // len(again)))
+        assert time.thread_time() - began < 5
+
+
+def test_laughs_stay_few() -> None:
+    laughs = "".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(1, 15))
+    defaults = f"<!ATTLIST item a CDATA '{'x' * 100_000}'>"
+    began = time.thread_time()
+    feed = (
+        f"<!DOCTYPE x [<!ENTITY l0 'ha'>{laughs}{defaults}]><rss>" + "<item a='&l14;'>&l14;</item>" * 10_000
+    )
+    assert found(feed + "<link>./x</link></rss>") == [("L", "x")]
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize(
