@@ -17,8 +17,9 @@ from .document import ZIPPED_TYPES, Document
 from .feed_links import feed_links
 from .header_links import header_references
 from .html_links import html_links
-from .json_links import json_references
+from .json_links import MANIFEST_HOPS, json_references
 from .links import FOLLOWED, Found, Hop, Outlink
+from .playlist_links import PLAYLIST_TYPES, playlist_references
 from .script_links import SCRIPT_TYPES, script_references
 from .sniff import HEADER_BYTES, says_nothing, sniffed
 from .xml_styles import xml_styles
@@ -38,6 +39,9 @@ class Kind(StrEnum):
     SITEMAP = "sitemap"
     SITEMAP_LIST = "list"
     JSON_LD = "json"
+    MANIFEST = "manifest"
+    """A web app manifest."""
+    PLAYLIST = "playlist"
     SCRIPT = "javascript"
 
 
@@ -46,17 +50,26 @@ _KINDS: dict[str, Kind] = {
     "application/xhtml+xml": Kind.XHTML,
     "text/css": Kind.CSS,
     "application/ld+json": Kind.JSON_LD,
+    "application/manifest+json": Kind.MANIFEST,
+    **dict.fromkeys(PLAYLIST_TYPES, Kind.PLAYLIST),
     **dict.fromkeys((media_type for media_type in SCRIPT_TYPES if "/" in media_type), Kind.SCRIPT),
 }
 # The root element tells the kind of XML, whatever its media type.
 _ROOTS: dict[bytes, Kind] = {
     **dict.fromkeys((b"html", b"svg"), Kind.XHTML),
     **dict.fromkeys((b"urlset", b"sitemapindex"), Kind.SITEMAP),
-    **dict.fromkeys((b"rss", b"feed", b"rdf"), Kind.FEED),
+    **dict.fromkeys((b"rss", b"feed", b"rdf", b"opml"), Kind.FEED),
 }
-_XML_TYPES = frozenset({"application/xml", "text/xml", "text/rss", "text/atom", "text/rdf"})
+_XML_TYPES = frozenset(
+    {"application/xml", "text/xml", "text/rss", "text/atom", "text/rdf", "text/x-opml", "text/opml"}
+)
 _UNTOLD_TYPES = ZIPPED_TYPES | {"", "application/octet-stream"}  # they do not tell what was zipped
 _LIST_NAME = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
+_MANIFEST_NAME = re.compile(r"(?:\bmanifest\.json|\.webmanifest)$", re.IGNORECASE)
+_MANIFEST_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?+\s*+\{")
+_JSON_TYPES = frozenset({"application/json", "text/json", "text/plain"})
+_PLAYLIST_NAME = re.compile(r"\.m3u8?$", re.IGNORECASE)
+_PLAYLIST_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?+\s*+#EXTM3U")
 _ROOT = re.compile(
     rb"""
     (?: [^<]++
@@ -125,7 +138,7 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
 
 def _kind_of(document: Document) -> Kind | None:
     """The kind to read it as. Notes it if the media type says another one."""
-    said = _said(document)
+    said = _said(document) or _named(document)
     kind = (document.is_listed and _sitemap_of_any_type(document)) or said or _sniffed(document)
     if kind is Kind.HTML and said is Kind.HTML:
         # Feeds are often called HTML (WHATWG MIME Sniffing 7.3), and so are sitemaps.
@@ -145,6 +158,21 @@ def _said(document: Document) -> Kind | None:
         return Kind.SITEMAP_LIST if _LIST_NAME.search(document.path) else None
     if _is_xml_type(media_type) or (media_type in _UNTOLD_TYPES and document.has_zipped_name):
         return _ROOTS.get(_root_of(document))
+    return None
+
+
+def _named(document: Document) -> Kind | None:
+    """The kind that its name says and its beginning confirms, under a media type that says as good as
+    nothing: many servers do not know these kinds."""
+    media_type = document.fetch.media_type
+    if not (media_type in _JSON_TYPES or says_nothing(media_type)):
+        return None
+    for name, opening, kind in (
+        (_MANIFEST_NAME, _MANIFEST_OPENING, Kind.MANIFEST),
+        (_PLAYLIST_NAME, _PLAYLIST_OPENING, Kind.PLAYLIST),
+    ):
+        if name.search(document.path) and opening.match(document.beginning(HEADER_BYTES)):
+            return kind
     return None
 
 
@@ -240,6 +268,16 @@ def _json_ld(document: Document) -> Iterator[Outlink]:
     return document.links((*found, "json-ld") for found in json_references(document.text()))
 
 
+def _manifest(document: Document) -> Iterator[Outlink]:
+    found = json_references(document.text(), MANIFEST_HOPS)
+    return document.links((*each, "manifest") for each in found)
+
+
+def _playlist(document: Document) -> Iterator[Outlink]:
+    found = playlist_references(document.text())
+    return document.links((reference, Hop.EMBED, "playlist") for reference in found)
+
+
 def _script(document: Document) -> Iterator[Outlink]:
     found = script_references(document.text(), inline=False)
     return document.links((reference, Hop.SPECULATIVE, "script") for reference in found)
@@ -253,5 +291,7 @@ _EXTRACTORS: dict[Kind, Callable[[Document], Iterator[Outlink]]] = {
     Kind.SITEMAP: _sitemap,
     Kind.SITEMAP_LIST: _sitemap_list,
     Kind.JSON_LD: _json_ld,
+    Kind.MANIFEST: _manifest,
+    Kind.PLAYLIST: _playlist,
     Kind.SCRIPT: _script,
 }

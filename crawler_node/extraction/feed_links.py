@@ -1,4 +1,5 @@
-"""The links of feeds: RSS 0.9x and 2.0, RSS 1.0 (RDF) and Atom (RFC 4287), with Media RSS and the like.
+"""The links of feeds: RSS 0.9x and 2.0, RSS 1.0 (RDF) and Atom (RFC 4287), with Media RSS and the like; and
+of lists of feeds in OPML.
 
 The links in contents that a feed quotes of pages are left to these pages.
 """
@@ -24,6 +25,7 @@ _ATTRIBUTES = {
     ("thumbnail", "url"): Hop.EMBED,
     ("image", "href"): Hop.EMBED,
     ("player", "url"): Hop.LINK,
+    **dict.fromkeys((("outline", name) for name in ("xmlurl", "htmlurl", "url")), Hop.LINK),
 }
 
 
@@ -35,7 +37,7 @@ def feed_links(base: Base, xml: str, broke: Callable[[str], None] = lambda why: 
 
 class _FeedReader(XmlReader[Outlink]):
     max_depth = 256  # entries may contain whole pages
-    roots = frozenset({"rss", "feed", "rdf"})
+    roots = frozenset({"rss", "feed", "rdf", "opml"})
     parents = roots | {"channel"}
 
     def __init__(self, base: Base) -> None:
@@ -51,7 +53,7 @@ class _FeedReader(XmlReader[Outlink]):
         base = base.moved(attributes.get(_XML_BASE))
         self._open.append((local, base))
         for attribute, value in attributes.items():
-            hop = _ATTRIBUTES.get((local, attribute))
+            hop = _ATTRIBUTES.get((local, attribute.lower()))
             if hop is not None:
                 self._find(base, value, hop, f"{local}/@{attribute}")
         if local == "link" and "href" in attributes:

@@ -1,4 +1,5 @@
-"""The references of JSON-LD (https://schema.org): the pages and the media that a page describes.
+"""The references of JSON-LD (https://schema.org): the pages and the media that a page describes; and those of
+web app manifests (https://www.w3.org/TR/appmanifest/).
 
 It is read token by token and not parsed: JSON that is written into pages by hand is often broken, and hostile
 JSON is nested without end. Takes time in proportion to the length.
@@ -6,7 +7,7 @@ JSON is nested without end. Takes time in proportion to the length.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..fetching.references import MAX_URI_BYTES
 from .links import Hop, is_plausible
@@ -19,6 +20,9 @@ _HOPS = {
     **dict.fromkeys(("url", "mainentityofpage", "item", "relatedlink", "significantlink"), Hop.LINK),
     **dict.fromkeys(("discussionurl", "downloadurl"), Hop.LINK),
 }
+MANIFEST_HOPS: Mapping[str, Hop] = {"src": Hop.EMBED, "start_url": Hop.LINK, "url": Hop.LINK}
+"""The properties of a web app manifest whose value is a URI: of icons, screenshots, shortcuts."""
+
 # The own names of an object, which count as the property that holds the object.
 _OWN = frozenset({"url", "@id"})
 _MAX_DEPTH = 64
@@ -32,8 +36,9 @@ def hop_of_property(name: str) -> Hop | None:
     return _HOPS.get(name.lower())
 
 
-def json_references(text: str) -> Iterator[tuple[str, Hop]]:
-    """The references of a JSON-LD document, each with the hop to another page or to a part of this one.
+def json_references(text: str, hops: Mapping[str, Hop] = _HOPS) -> Iterator[tuple[str, Hop]]:
+    """The references of a JSON-LD document, or one with other `hops` by property in lower case, each with the
+    hop to another page or to a part of this one.
 
     An object's own `url` or `@id` counts as the property that holds the object: an `image` that is an
     ImageObject with a `url` is an image. References deeper than 64 objects and lists are left out.
@@ -65,7 +70,7 @@ def json_references(text: str) -> Iterator[tuple[str, Hop]]:
                 holders[-1] = (holders[-1][0], "image")
         else:
             holder = holders[-1][1] if holders and name in _OWN else ""
-            hop = _HOPS.get(holder) or _HOPS.get(name)
+            hop = hops.get(holder) or hops.get(name)
             reference = _unescaped(token[1]) if hop else ""
             if hop and is_plausible(reference):
                 yield reference, hop

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from ..fetching.references import MAX_URI_BYTES, Base, reference_of
-from .links import Hop, Outlink, is_plausible
+from .links import Hop, Outlink, Reference, is_plausible
+from .relations import hop_of
 from .xml_reader import NothingMore, XmlReader, small
 
 MAX_URIS = 50_000
@@ -18,6 +19,10 @@ MAX_ROBOTS_SITEMAPS = 100
 """The most sitemaps taken from one robots.txt."""
 
 _ENTRIES = {"urlset": "url", "sitemapindex": "sitemap"}
+# Extensions by Google: the element of an entry, and one in it that holds a URI.
+_PARTS = frozenset(
+    (("image", "loc"), *(("video", name) for name in ("thumbnail_loc", "content_loc", "player_loc")))
+)
 _LIST_LINE = re.compile(rb"^(?:[ \t\r\v\f]|\xef\xbb\xbf)*+(https?:[^\n]*+)", re.IGNORECASE | re.MULTILINE)
 _SITEMAP_LINE = re.compile(  # also misspelt, as Google's parser takes it, or without a colon
     rb"(?:[ \t]|\xef\xbb\xbf)*+site-?map[^\s:#]*+(?:[ \t]*+(?P<colon>:)|[ \t])[ \t]*+(?P<uri>[^\r\n#]++)",
@@ -38,16 +43,22 @@ def links_of_xml(
     lastmod_until_ms: int | None = None,
     broke: Callable[[str], None] = lambda why: None,
 ) -> Iterator[Outlink]:
-    """The URIs of a sitemap or sitemap index that comes in pieces; none for other XML (see XmlReader).
+    """The URIs of a sitemap or sitemap index that comes in pieces; none for other XML (see XmlReader). Behind
+    the pages come their pictures and videos, as embeds, and their `hreflang` alternates.
 
     With `lastmod_until_ms`, the present, each also has the time of its `lastmod` (see `last_modified_ms`).
     `broke` gets the reason if the XML is broken.
     """
-    for location, lastmod in _SitemapReader().read(pieces, broke):
+    reader = _SitemapReader()
+    for location, lastmod in reader.read(pieces, broke):
         uri = base.resolve(location)
         if uri is not None:
             changed_ms = None if lastmod_until_ms is None else last_modified_ms(lastmod, lastmod_until_ms)
             yield Outlink(uri, Hop.SITEMAP, "loc", changed_ms)
+    for reference, hop, context in reader.parts:
+        uri = base.resolve(reference)
+        if uri is not None:
+            yield Outlink(uri, hop, context)
 
 
 def links_of_list(base: Base, pieces: Iterable[bytes]) -> Iterator[Outlink]:
@@ -126,10 +137,13 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
     def __init__(self) -> None:
         super().__init__()
         self._entry = self._location_name = self._lastmod_name = ""
+        self._part = ""  # the local name of the current element of an entry
         self._in_entry = False
         self._entries = 0
         self._location: str | None = None
         self._lastmod = ""
+        self.parts: list[Reference] = []
+        """What else the entries name, unresolved, up to MAX_URIS."""
 
     def is_entry(self, name: str) -> bool:
         return name == self._entry
@@ -144,11 +158,20 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
             self._in_entry = name == self._entry
             if self._in_entry:
                 self._count()
-        return self.depth == 3 and self._in_entry and name in (self._location_name, self._lastmod_name)
+        if not self._in_entry or self.depth < 3:
+            return False
+        if self.depth == 3:
+            self._part = _local(name)
+            if self._part == "link" and hop_of(attributes.get("rel", "")) is Hop.LINK:
+                self._add_part(attributes.get("href", ""), Hop.SITEMAP, "link/@href")
+            return name in (self._location_name, self._lastmod_name)
+        return self.depth == 4 and (self._part, _local(name)) in _PARTS
 
     def closed(self, name: str, text: str | None) -> None:
         if self.depth == 1:
             self.ended()
+        elif text is not None and self.depth == 3:
+            self._add_part(text, Hop.EMBED, f"{self._part}/{_local(name)}")
         elif text is not None and name == self._lastmod_name:
             self._lastmod = text
         elif text is not None:
@@ -163,11 +186,19 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
         if self._entries > MAX_URIS:
             raise NothingMore
 
+    def _add_part(self, reference: str, hop: Hop, context: str) -> None:
+        if len(self.parts) < MAX_URIS and 0 < len(reference) <= MAX_URI_BYTES:
+            self.parts.append((reference, hop, context))
+
     def ended(self) -> None:
         if self._location is not None:
             self.found.append((self._location, self._lastmod))
         self._location = None
         self._lastmod = ""
+
+
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2]
 
 
 def _offset(zone: str | None) -> timedelta:

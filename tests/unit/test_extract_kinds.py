@@ -162,6 +162,46 @@ def test_a_feed_that_is_called_html_is_a_feed(body: str) -> None:
     assert find(fetch("<p>" + body, "text/html")).notes == ()
 
 
+OPML = "<opml><body><outline xmlUrl='x'/></body></opml>"
+MANIFEST = '{"name": "./no", "icons": [{"src": "x.png", "sizes": "1x1"}], "start_url": "./x", "scope": "/no"}'
+PLAYLIST = '#EXTM3U\n#EXT-X-MAP:URI="x.mp4"\nx.ts\n'
+ICON = [("E", "x.png"), ("L", "x")]
+PARTS = [("E", "x.mp4"), ("E", "x.ts")]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "name", "body", "links", "notes"),
+    [
+        *(
+            (each, "x", OPML, [("L", "x")], ())
+            for each in ("text/x-opml", "text/xml", "application/opml+xml")
+        ),
+        ("text/html", "x", OPML, [("L", "x")], ("sniffed:feed",)),
+        ("", "x", OPML, [("L", "x")], ("sniffed:feed",)),
+        ("application/manifest+json", "x", MANIFEST, ICON, ()),
+        ("application/json", "manifest.json", MANIFEST, ICON, ()),
+        ("application/octet-stream", "site.webmanifest", MANIFEST, ICON, ()),
+        ("text/plain", "site.webmanifest", "\ufeff\n" + MANIFEST, ICON, ()),
+        ("application/json", "other.json", MANIFEST, [], ()),
+        ("application/json", "manifest.json", f"[{MANIFEST}]", [], ()),
+        ("image/png", "manifest.json", MANIFEST, [], ()),
+        ("application/vnd.apple.mpegurl", "x", PLAYLIST, PARTS, ()),
+        ("Audio/X-MPEGURL; charset=utf-8", "x", PLAYLIST, PARTS, ()),
+        ("audio/mpegurl", "x", "x.mp3\n", [("E", "x.mp3")], ()),
+        ("text/plain", "list.M3U8", PLAYLIST, PARTS, ()),
+        ("application/octet-stream", "list.m3u", PLAYLIST, PARTS, ()),
+        ("", "list.m3u8", PLAYLIST, PARTS, ()),
+        ("text/plain", "list.m3u8", "x.ts\n", [], ()),
+        ("text/plain", "list.txt", PLAYLIST, [], ()),
+    ],
+)
+def test_lists_of_feeds_manifests_and_playlists_are_read(
+    media_type: str, name: str, body: str, links: list[tuple[str, str]], notes: tuple[str, ...]
+) -> None:
+    found = find(fetch(body, media_type, FOLDER + name))
+    assert (pairs(found), found.notes) == (links, notes)
+
+
 STYLE = "<?xml-stylesheet type='text/xsl' href='x.xsl?a&amp;b'?>"
 
 

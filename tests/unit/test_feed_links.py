@@ -56,6 +56,24 @@ def test_rss(inner: str, links: list[tuple[str, str]]) -> None:
     assert rss(inner) == links
 
 
+@pytest.mark.parametrize(
+    ("outline", "links"),
+    [
+        ("<outline type='rss' text='./no' xmlUrl='f' htmlUrl='h'/>", [("L", "f"), ("L", "h")]),
+        ("<outline text='a'><outline xmlUrl='f'/></outline><outline xmlUrl='g'/>", [("L", "f"), ("L", "g")]),
+        (
+            "<outline type='link' url='x y'/><outline type='include' url='z.opml'/>",
+            [("L", "x%20y"), ("L", "z.opml")],
+        ),
+        ("<outline xmlurl='f' htmlurl='h'/>", [("L", "f"), ("L", "h")]),
+        ("<outline xmlUrl='f?a&b' text='&nbsp;'/>", [("L", "f?a&b")]),
+        ("<outline text='http://no.example/' created='./no'/>", []),
+    ],
+)
+def test_opml(outline: str, links: list[tuple[str, str]]) -> None:
+    assert found(f"<?xml version='1.0'?><opml version='2.0'><head/><body>{outline}</body></opml>") == links
+
+
 def test_rss_1_0() -> None:
     feed = (
         "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://purl.org/rss/1.0/'>"

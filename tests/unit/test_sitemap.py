@@ -39,7 +39,7 @@ MEASURABLE_S = 0.5
 
 def xml(*pieces: bytes) -> list[str]:
     links = list(links_of_xml(BASE, pieces))
-    assert all(link.hop is Hop.SITEMAP for link in links)
+    assert all(link.hop is Hop.SITEMAP or link.context.startswith(("image/", "video/")) for link in links)
     return [link.uri for link in links]
 
 
@@ -55,9 +55,67 @@ def test_a_urlset_names_pages() -> None:
         b"<other><loc>http://a.example/no</loc></other><loc>http://a.example/no</loc>"
         b"<url><loc>http://a.example/2</loc></url></urlset>" % SCHEMA
     )
-    expected = [f"http://a.example/{rest}" for rest in ("1?a=1&b=2", "2", "3", "4", "sitemap.xml", "2")]
+    # A page needs its pictures; they come behind the pages, lest they take their places.
+    names = ("1?a=1&b=2", "2", "3", "4", "sitemap.xml", "2", "image")
+    expected = [f"http://a.example/{name}" for name in names]
     assert xml(body) == expected
     assert xml(*(body[n : n + 1] for n in range(len(body)))) == expected
+
+
+EXTENSIONS = (
+    b"<urlset %s xmlns:image='http://www.google.com/schemas/sitemap-image/1.1'"
+    b" xmlns:video='http://www.google.com/schemas/sitemap-video/1.1' xmlns:x='http://www.w3.org/1999/xhtml'>"
+    % SCHEMA
+)
+
+
+@pytest.mark.parametrize("start", [EXTENSIONS, b"<urlset %s>&" % SCHEMA, EXTENSIONS + b"&"])
+@pytest.mark.parametrize(
+    ("inner", "links"),
+    [
+        (b"<image:image><image:loc>/i.jpg</image:loc></image:image>", [("E", "/i.jpg")]),
+        (
+            b"<image:image><image:loc> /i.jpg </image:loc><image:title>/no</image:title>"
+            b"<image:license>/no</image:license></image:image>"
+            b"<image:image><image:loc>/j k.jpg</image:loc></image:image>",
+            [("E", "/i.jpg"), ("E", "/j%20k.jpg")],
+        ),
+        (
+            b"<video:video><video:thumbnail_loc>/t.jpg</video:thumbnail_loc><video:title>/no</video:title>"
+            b"<video:content_loc>/v.mp4</video:content_loc>"
+            b"<video:player_loc autoplay='a'>/p?v</video:player_loc></video:video>",
+            [("E", "/t.jpg"), ("E", "/v.mp4"), ("E", "/p?v")],
+        ),
+        (
+            b"<x:link rel='alternate' hreflang='de' href='/de'/>"
+            b"<x:link rel='alternate' hreflang='fr' href='/fr'/>",
+            [("M", "/de"), ("M", "/fr")],
+        ),
+        (b"<x:link rel='preconnect' href='/no'/><x:link href='/no'/><x:link rel='alternate'/>", []),
+        (b"<image:loc>/no</image:loc><a><b><image:loc>/no</image:loc></b></a>", []),
+        (
+            b"<image:image><image:loc/></image:image><image:image><image:loc>mailto:a@b.example</image:loc>",
+            [],
+        ),
+    ],
+)
+def test_pictures_videos_and_other_languages_of_pages_come_behind_the_pages(
+    start: bytes, inner: bytes, links: list[tuple[str, str]]
+) -> None:
+    body = start + b"<url><loc>/1</loc>" + inner + b"</url><url><loc>/2</loc></url></urlset>"
+    pages = [("M", "/1"), ("M", "/2")]
+    for pieces in ([body], [body[n : n + 1] for n in range(len(body))]):
+        found = links_of_xml(BASE, pieces)
+        assert [
+            (link.hop.value, link.uri.removeprefix("http://a.example")) for link in found
+        ] == pages + links
+
+
+def test_pictures_never_take_the_place_of_pages() -> None:
+    image = b"<image:image><image:loc>http://a.example/same</image:loc></image:image>"
+    body = [b"<urlset>", b"<url>" + image * (MAX_URIS + 1) + b"</url>", entry("1"), b"</urlset>"]
+    links = list(links_of_xml(BASE, body))
+    assert (links[0].uri, len(links)) == ("http://a.example/1", 1 + MAX_URIS)
 
 
 def test_an_index_names_sitemaps_with_or_without_a_namespace() -> None:
