@@ -7,7 +7,7 @@ head's length, which the caller limits.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from .failure import FetchFailure, shown
@@ -16,7 +16,7 @@ Header = tuple[bytes, bytes]
 
 _PROTOCOL = b"HTTP/"
 _STATUS_LINE = re.compile(
-    rb"HTTP/\d{1,3}(?:\.\d{1,3})?[ \t]+([1-9]\d\d)(?:[ \t].*)?", re.IGNORECASE | re.DOTALL
+    rb"HTTP/(\d{1,3})(?:\.(\d{1,3}))?[ \t]+([1-9]\d\d)(?:[ \t].*)?", re.IGNORECASE | re.DOTALL
 )
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _BLANKS = b" \t\r"
@@ -34,6 +34,10 @@ class AnswerHead:
     status: int
     headers: list[Header]
     """Names and values without blanks around them. Blanks join the lines of one value."""
+    version: tuple[int, int] = (1, 1)
+    """The version of HTTP that it claims."""
+    is_whole: bool = True
+    """Whether its blank line was sent, and not added here."""
 
     def listed(self, name: bytes) -> list[bytes]:
         """The values of a header that is a list, in lower case and without empty ones. `name` is in lower
@@ -62,6 +66,12 @@ def renamed(raw: bytes, prefix: bytes, is_meant: Callable[[Header], bool]) -> by
         if is_meant(header):
             lines[place] = prefix + lines[place]
     return b"\n".join([first, *lines])
+
+
+def without_blank_lines(come: bytearray) -> None:
+    """Takes blank lines off its beginning (RFC 9112 2.2): some servers send them before the status line."""
+    if come.startswith((b"\r", b"\n")):
+        del come[: len(come) - len(come.lstrip(b"\r\n"))]
 
 
 def end_of_head(data: bytes | bytearray, seen: int = 0) -> int:
@@ -93,7 +103,21 @@ def parse_head(raw: bytes) -> AnswerHead:
     status_line = _STATUS_LINE.fullmatch(first.rstrip(_BLANKS))
     if status_line is None:
         raise ProtocolError(f"no status line: {first[:40]!r}", f"no status line, but {shown(first)}")
-    return AnswerHead(raw, int(status_line[1]), [header for _, header in _placed_headers(lines)])
+    major, minor, status = status_line.groups(b"0")
+    headers = [header for _, header in _placed_headers(lines)]
+    return AnswerHead(raw, int(status), headers, (int(major), int(minor)))
+
+
+def cut_redirect(come: bytes) -> AnswerHead | None:
+    """The head of a server that hung up after `come`, before the blank line, if it is a redirect whose target
+    has come: some scripts end so, and browsers follow. A line without its end does not count, as it may be
+    half a target."""
+    try:
+        head = parse_head(come[: come.rfind(b"\n") + 1] + b"\r\n")
+    except ProtocolError:
+        return None
+    is_redirect = 300 <= head.status < 400 and any(name.lower() == b"location" for name, _ in head.headers)
+    return replace(head, is_whole=False) if is_redirect else None
 
 
 def _placed_headers(lines: list[bytes]) -> Iterator[tuple[int, Header]]:

@@ -4,10 +4,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .answer_head import AnswerHead, Header, ProtocolError, check_beginning, end_of_head, parse_head
+from .answer_head import (
+    AnswerHead,
+    Header,
+    ProtocolError,
+    check_beginning,
+    cut_redirect,
+    end_of_head,
+    parse_head,
+    without_blank_lines,
+)
 from .connection import Connection, ConnectionLost, WriteFailed
 from .failure import FetchFailure
-from .framing import Body, Chunked, Counted, framing
+from .framing import Body, Chunked, ChunkedOrPlain, Counted, framing
 
 GET, CONNECT = b"GET", b"CONNECT"
 
@@ -41,21 +50,20 @@ class Answer:
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the body comes in chunks, which `body` removes."""
-        return isinstance(self._body, Chunked)
+        """Whether the body comes in chunks, which `body` removes, or is said to."""
+        return isinstance(self._body, Chunked | ChunkedOrPlain)
 
     def body(self) -> Iterator[bytes]:
         """Reads the body, without its chunks. Raises ConnectionLost where it breaks off, and the other errors
         of `ask`."""
-        body, data = self._body, self._come
-        while True:
+        body, come = self._body, self._come
+        while not body.complete:
+            data = come or self._connection.read()
+            come = b""
             yield from body.feed(data)
-            if body.complete:
-                return
-            data = self._connection.read()
             if not data:
                 break
-        if not body.may_end():
+        if not body.complete and not body.may_end():
             raise ConnectionLost("the connection ended within the body")
 
 
@@ -94,6 +102,7 @@ def _read_head(connection: Connection, come: bytearray) -> AnswerHead:
     """Reads until `come` has a head, and takes that off it."""
     seen = 0
     while True:
+        without_blank_lines(come)
         check_beginning(come)
         end = end_of_head(come, seen)
         if end >= 0:
@@ -103,6 +112,9 @@ def _read_head(connection: Connection, come: bytearray) -> AnswerHead:
         seen = len(come)
         data = connection.read()
         if not data:
+            if (redirect := cut_redirect(bytes(come))) is not None:
+                come.clear()
+                return redirect
             if come:
                 raise ConnectionLost(
                     "the server hung up within the head", "closed within the head of the answer"

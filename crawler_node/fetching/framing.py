@@ -30,7 +30,8 @@ class Body(Protocol):
     """Whether the body has come to its end."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The parts of the body in the data. Raises ProtocolError where the data makes no sense."""
+        """The parts of the body in the data; no data means that the connection has ended. Raises
+        ProtocolError where the data makes no sense."""
         ...
 
     def may_end(self) -> bool:
@@ -146,10 +147,39 @@ class Chunked:
 
     def _size(self, line: bytes, is_whole: bool) -> int:
         """The size of the next chunk, as far as it has come."""
-        found = _CHUNK_LINE.fullmatch(line)
-        if found is None or (is_whole and not found[1]) or len(found[1].lstrip(b"0")) > _MAX_CHUNK_DIGITS:
+        digits = _digits(line)
+        if digits is None or (is_whole and not digits):
             raise ProtocolError(f"no size of a chunk: {line[:40]!r}", f"{shown(line)} is no size of a chunk")
-        return int(found[1] or b"0", 16)
+        return int(digits or b"0", 16)
+
+
+class ChunkedOrPlain:
+    """A body that is said to come in chunks, which HTTP/1.0 does not have: in chunks if it begins with the
+    size of one, else plain."""
+
+    def __init__(self, plain: Body) -> None:
+        self.complete = False
+        self._plain = plain
+        self._body: Body | None = None  # once it is known
+        self._line = b""  # the part of its first line that has come
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """See Body."""
+        if self._body is None:
+            data = self._line + data
+            may_go_on = len(data) > len(self._line) and len(data) <= MAX_LINE_BYTES
+            line, end, _ = data.partition(b"\n")
+            digits = _digits(line)
+            self._line = data
+            if digits is not None and not end and may_go_on:
+                return
+            self._body = Chunked() if digits and end else self._plain
+        yield from self._body.feed(data)
+        self.complete = self._body.complete
+
+    def may_end(self) -> bool:
+        """See Body."""
+        return self._body is None or self._body.may_end()
 
 
 def framing(head: AnswerHead, *, has_body: bool = True) -> tuple[Body, bool]:
@@ -157,30 +187,41 @@ def framing(head: AnswerHead, *, has_body: bool = True) -> tuple[Body, bool]:
 
     Chunks go before lengths. The longest of several lengths holds; a length with more than digits is ignored.
     Raises ProtocolError for a value that is no length at all, and for transfer codings that hide the body,
-    which no request asks for.
+    which no request asks for. HTTP/1.0 has no transfer codings: they are ignored there, unless chunks come
+    after all.
     """
     codings = head.listed(b"transfer-encoding")
     lengths = head.listed(b"content-length")
     if not has_body or head.status in _WITHOUT_BODY:
         return Counted({0}), False
-    if not _UNASKED_CODINGS.isdisjoint(codings):
+    is_old = head.version < (1, 1)
+    is_chunked = b"chunked" in codings
+    if not is_old and not _UNASKED_CODINGS.isdisjoint(codings):
         named = b", ".join(codings)
         raise ProtocolError(
             f"unasked transfer coding: {named[:40]!r}",
             f"Transfer-Encoding {shown(named)}, which nobody asked for",
         )
-    if b"chunked" in codings:
+    if is_chunked and not is_old:
         return Chunked(), bool(lengths)
     is_odd = not {b"identity"}.issuperset(codings)
-    if not lengths:
-        return UntilClose(), is_odd
+    body: Body = UntilClose()
     if all(map(_LENGTH.fullmatch, lengths)):
         announced = {_bounded(length) for length in lengths}
-        return Counted(announced), is_odd or len(announced) > 1
-    if not all(map(_LENGTH_AND_MORE.fullmatch, lengths)):
+        is_odd = is_odd or len(announced) > 1
+        body = Counted(announced) if announced else body
+    elif is_chunked or all(map(_LENGTH_AND_MORE.fullmatch, lengths)):
+        is_odd = True
+    else:
         named = b", ".join(lengths)
         raise ProtocolError(f"no length: {named[:40]!r}", f"Content-Length {shown(named)} is no length")
-    return UntilClose(), True
+    return (ChunkedOrPlain(body) if is_chunked else body), is_odd
+
+
+def _digits(line: bytes) -> bytes | None:
+    """The digits of a chunk's size, as far as its line has come; None if it is no such line."""
+    found = _CHUNK_LINE.fullmatch(line)
+    return None if found is None or len(found[1].lstrip(b"0")) > _MAX_CHUNK_DIGITS else found[1]
 
 
 def _bounded(length: bytes) -> int:

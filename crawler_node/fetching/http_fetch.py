@@ -251,6 +251,8 @@ def _take_head(fetch: Fetch, answer: Answer) -> None:
         fetch.response_head = answer.head.raw_without(b"transfer-encoding")
     if answer.has_ambiguous_length:
         fetch.annotations += ("ambiguousLength",)
+    if not answer.head.is_whole:
+        fetch.annotations += ("headTrunc",)
     if fetch.status in _REDIRECTS:
         location = next((value for name, value in headers if name.lower() == b"location"), None)
         if location is not None:

@@ -12,8 +12,8 @@ from crawler_node.fetching.exchange import GET, Answer, ask
 class Played:
     """A connection whose other end sends `data` and hangs up."""
 
-    def __init__(self, data: bytes) -> None:
-        self._pieces = [data[at : at + 65536] for at in range(0, len(data), 65536)]
+    def __init__(self, data: bytes, piece_bytes: int) -> None:
+        self._pieces = [data[at : at + piece_bytes] for at in range(0, len(data), piece_bytes)]
 
     def read(self) -> bytes:
         return self._pieces.pop(0) if self._pieces else b""
@@ -22,8 +22,8 @@ class Played:
         assert data.startswith(b"GET / HTTP/1.1\r\n")
 
 
-def asked(sent: bytes) -> Answer:
-    return ask(cast(Connection, Played(sent)), GET, b"/", [])
+def asked(sent: bytes, piece_bytes: int = 65536) -> Answer:
+    return ask(cast(Connection, Played(sent, piece_bytes)), GET, b"/", [])
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,11 @@ def test_a_body_that_breaks_off_has_all_that_came_before(sent: bytes) -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n 5 \r\nhello\r\n0 \r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nno trailer\r\n\r\n",
+        b"\r\nHTTP/1.1 200 OK\r\n\r\nhello",
+        b"\nHTTP/1.1 200 OK\n\nhello",
+        b"\r\n\r\n\n\rHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello!",
+        b"\r\n" * 40_000 + b"HTTP/1.1 200 OK\r\n\r\nhello",
+        b"\r\nHTTP/1.1 103 Early Hints\r\n\r\n\r\nHTTP/1.1 200 OK\r\n\r\nhello",
     ],
     ids=lambda sent: repr(sent[:80]),
 )
@@ -143,3 +148,81 @@ def test_harmless_nonsense_is_overlooked(sent: bytes) -> None:
 def test_an_ambiguous_length_is_noted(headers: bytes, sent: bytes) -> None:
     answer = asked(b"HTTP/1.1 200 OK\r\n%s\r\nConnection: keep-alive\r\n\r\n%s" % (headers, sent))
     assert (answer.status, b"".join(answer.body()), answer.has_ambiguous_length) == (200, b"hello", True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "sent", "body"),
+    [
+        (b"Transfer-Encoding: chunked", b"<p>plain", b"<p>plain"),
+        (b"Transfer-Encoding: chunked", b"", b""),
+        (b"Transfer-Encoding: chunked", b"42", b"42"),
+        (b"Transfer-Encoding: chunked", b"\r\n<p>plain\n", b"\r\n<p>plain\n"),
+        (b"Transfer-Encoding: chunked", b"beads\r\n"[:5], b"beads"),
+        (b"Transfer-Encoding: chunked", b"f" * 20 + b"\n<p>", b"f" * 20 + b"\n<p>"),
+        (b"Transfer-Encoding: chunked", b"5;" + b"x" * 20_000, b"5;" + b"x" * 20_000),
+        (b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
+        (b"Transfer-Encoding: chunked", b"0005;x\nhello\n0\n\n!", b"hello"),
+        (b"Transfer-Encoding: chunked", b"0\r\n\r\n", b""),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: 5", b"hello!", b"hello"),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: 5", b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
+        (b"Transfer-Encoding: chunked\r\nContent-Length: many", b"hello!", b"hello!"),
+        (b"Transfer-Encoding: gzip", b"<p>plain", b"<p>plain"),
+        (b"Transfer-Encoding: gzip, chunked", b"<p>plain", b"<p>plain"),
+        (b"Transfer-Encoding: binary\r\nContent-Length: 5", b"hello!", b"hello"),
+    ],
+)
+@pytest.mark.parametrize("version", [b"1.0", b"0.9", b"1"])
+@pytest.mark.parametrize("piece_bytes", [1, 7, 65536])
+def test_http_1_0_has_chunks_only_if_they_come(
+    version: bytes, headers: bytes, sent: bytes, body: bytes, piece_bytes: int
+) -> None:
+    """RFC 9112 6.1; browsers overlook the header there."""
+    answer = asked(b"HTTP/%s 200 OK\r\n%s\r\n\r\n%s" % (version, headers, sent), piece_bytes)
+    assert (answer.status, b"".join(answer.body()), answer.has_ambiguous_length) == (200, body, True)
+
+
+def test_chunks_of_http_1_0_that_break_off_are_cut() -> None:
+    answer = asked(b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello")
+    with pytest.raises(ConnectionLost):
+        b"".join(answer.body())
+
+
+@pytest.mark.parametrize(
+    ("sent", "raw"),
+    [
+        (b"HTTP/1.1 302 Found\r\nLocation: /x\r\n", b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n"),
+        (b"HTTP/1.0 301\nlocation:/x\n", b"HTTP/1.0 301\nlocation:/x\n\r\n"),
+        (b"\r\nHTTP/1.1 307 X\r\nLocation: /x\r\nContent-Le", b"HTTP/1.1 307 X\r\nLocation: /x\r\n\r\n"),
+        (
+            b"HTTP/1.1 303 X\r\nContent-Length: 0\r\nLocation: /x\r\n\r",
+            b"HTTP/1.1 303 X\r\nContent-Length: 0\r\nLocation: /x\r\n\r\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("piece_bytes", [1, 65536])
+def test_a_redirect_is_taken_that_lacks_the_end_of_its_head(
+    sent: bytes, raw: bytes, piece_bytes: int
+) -> None:
+    answer = asked(sent, piece_bytes)
+    assert (answer.head.raw, answer.head.is_whole) == (raw, False)
+    assert b"".join(answer.body()) == b""
+    assert answer.head.listed(b"location") == [b"/x"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: /x",
+        b"HTTP/1.1 302 Found\r\nX: y\r\nLocation: http://h/ha",
+        b"HTTP/1.1 200 OK\r\nLocation: /x\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n",
+        b"HTTP/1.1 3\r\nLocation: /x\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: /x\r\nX: \0\r\n",
+    ],
+)
+def test_any_other_head_without_its_end_is_lost(sent: bytes) -> None:
+    with pytest.raises(ConnectionLost):
+        asked(sent)

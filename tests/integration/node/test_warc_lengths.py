@@ -143,3 +143,28 @@ def test_a_false_header_keeps_its_bytes_under_another_name() -> None:
         b"X-Archive-Orig-Content-Length:\r\n  7\r\nContent-Length: 6\r\n"
         b"X-Archive-Orig-Transfer-Encoding: chunked\r\n\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "body", "kept"),
+    [
+        (b"\r\n\nHTTP/1.1 200 OK\r\n\r\nhello", 200, b"hello", b"HTTP/1.1 200 OK\r"),
+        (b"HTTP/1.0 200 OK\r\n" + CHUNKED + b"\r\n<p>", 200, b"<p>", b"HTTP/1.0 200 OK\r"),
+        (
+            b"HTTP/1.0 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n<p>",
+            200,
+            b"<p>",
+            b"HTTP/1.0 200 OK\r\nX-Archive-Orig-Transfer-Encoding: gzip\r",
+        ),
+        (b"HTTP/1.1 302 Found\r\nLocation: /\r\nX", 302, b"", b"HTTP/1.1 302 Found\r\nLocation: /\r"),
+    ],
+)
+def test_readers_can_read_the_record_of_a_sloppy_head(
+    tmp_path: Path, site: Site, fetcher: Fetching, sent: bytes, status: int, body: bytes, kept: bytes
+) -> None:
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), POLICY)
+    assert (fetch.status, fetch.truncation) == (status, Truncation.NONE)
+    assert stored(tmp_path, fetch) == (kept, body)
+    assert fetch.redirect_target == (site.url("/") if status == 302 else None)
+    assert ("headTrunc" in fetch.annotations) == (status == 302)

@@ -142,6 +142,19 @@ HEADS = (
         "has the transfer coding `identity`",
         _OK + b"Transfer-Encoding: identity\r\n" + _HTML,
     ),
+    _sloppy("blank-lines-first", "sends blank lines before its status line", b"\r\n\r\n" + _OK + _HTML),
+    _sloppy(
+        "needless-chunked",
+        "speaks HTTP/1.0, and announces chunks and sends none",
+        b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n" + _HTML,
+    ),
+    Nastiness(
+        "no-end-of-head",
+        "redirects, and hangs up before the blank line",
+        {"/": 302, "/behind": 200},
+        {"/": says(b"HTTP/1.1 302 Found\r\nLocation: /behind\r\n"), "/behind": LEAF},
+        notes=("headTrunc",),
+    ),
     Nastiness(
         "one-sloppy-page",
         "answers one of several pages with something that is not HTTP",
