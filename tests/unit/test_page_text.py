@@ -26,7 +26,6 @@ def title(body: str) -> str:
         ("<p>one<p>two<br>three<div><div>four</div></div>five", "one\ntwo\nthree\nfour\nfive"),
         ("<h1>Head</h1><ul><li>a<li>b</ul>", "Head\na\nb"),
         ("<table><tr><td>a</td><td>b</td></tr><tr><td>c</table>", "a b\nc"),
-        ("<pre>x\n  y</pre>z", "x y\nz"),
         ("in<i>ter</i>national", "international"),
         ("a<!-- no -->b<?no?>c", "abc"),
         ("<textarea><b></textarea>", "<b>"),
@@ -34,6 +33,40 @@ def title(body: str) -> str:
 )
 def test_a_block_is_a_line_and_blanks_are_one(body: str, expected: str) -> None:
     assert text(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("a<pre>x\n  y</pre>z", "a\nx\n  y\nz"),
+        ("<pre>\n  first\n\n\tlast  \n\n</pre>", "  first\n\n\tlast"),
+        ("<pre>a\r\nb\rc</pre>", "a\nb\nc"),
+        ("<pre>a   b&nbsp;&nbsp;c</pre>d   e", "a   b  c\nd e"),
+        ("<pre><code><span>if</span> x:\n    <b>y</b>\n</code></pre>", "if x:\n    y"),
+        ("<pre>a<br>b<br/><br>c</pre>", "a\nb\n\nc"),
+        ("<pre><div>a</div><div>  b</div>\nc</pre>", "a\n  b\n\nc"),
+        ("<pre>a<p>b</pre>", "a\nb"),
+        ("<pre>a<script>no\nno</script>\n<svg><text>no</text></svg>b</pre>", "a\nb"),
+        ("<pre>a\n<pre>b\n c</pre>d\n e</pre>\nf\ng", "a\nb\n cd\n e\nf g"),
+        ("<p>a\nb</p></pre>c\nd<pre>e\nf", "a b\nc d\ne\nf"),
+        ("<pre></pre><pre> \n </pre>a", "a"),
+        ("<PRE CLASS=x>a\nb</PRE>", "a\nb"),
+        ("<table><tr><td>1<td><pre>a\nb</pre></table>", "1\na\nb"),
+        ("<textarea>a\n b</textarea>", "a\n b"),
+        ("<listing>a\n b</listing>c\nd", "a\n b\nc d"),
+        ("<xmp>a\n <b>\n</xmp>c\nd", "a\n <b>\nc d"),
+        ("x\ny<plaintext>a\n b", "x y\na\n b"),
+        ("<?xml version='1.0'?><html><pre/>a\nb<pre>c\n d</pre></html>", "a b\nc\n d"),
+    ],
+)
+def test_what_is_written_in_lines_keeps_them(body: str, expected: str) -> None:
+    """HTML's rendering: `white-space: pre`. Indentation has a meaning in programs."""
+    assert text(body) == expected
+
+
+def test_a_title_and_what_is_not_shown_are_none_of_the_lines() -> None:
+    page = page_text(b"<title>a\n b</title><template><pre>no\nno</pre></template><pre>c\n d</pre>", None)
+    assert page == PageText("a b", "c\n d")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +121,23 @@ def test_the_charset_is_what_the_header_the_mark_or_the_page_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["<div>", "<title>", "<svg>", "</svg>", "<template>", "<!--", "&", "\n", "<noscript>", "<p>x "]
+    "pattern",
+    [
+        "<div>",
+        "<title>",
+        "<svg>",
+        "</svg>",
+        "<template>",
+        "<!--",
+        "&",
+        "\n",
+        "<noscript>",
+        "<p>x ",
+        "<pre>",
+        "<pre>\n</pre>",
+        "<pre>\n ",
+        "<pre><br>",
+    ],
 )
 def test_repetition_takes_time_in_proportion(pattern: str) -> None:
     body = (pattern * (4_000_000 // len(pattern))).encode()
@@ -109,6 +158,9 @@ PARTS = ["<title>", "</title>", "<p>", "<svg>", "</svg>", "<script>", "</script>
     charset=st.none() | st.sampled_from(["utf-8", "utf-16", "gbk", "iso-2022-jp"]) | st.text(max_size=20),
 )
 def test_no_page_is_an_error(body: bytes, charset: str | None) -> None:
+    page = page_text(b"<pre>" + body, charset)
+    assert page.text == page.text.strip("\n")
+    assert all(line == line.rstrip() for line in page.text.split("\n"))
     page = page_text(body, charset)
     assert all(line == " ".join(line.split()) != "" for line in page.text.splitlines())
     json.dumps([page.title, page.text]).encode("utf-8")
