@@ -86,6 +86,7 @@ LONGEST_FILES = (
     "test_going_on.py",
     "test_reach_for.py",
     "test_cookbook.py",
+    "test_replay.py",
     "test_asking_directory.py",
     "test_nodes_are_told_truly.py",
     "test_power.py",

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import NamedTuple, Self
 
-import httpx
 import pytest
 from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 INSTALLED = Path(__file__).resolve().parents[2] / "build" / "pywb" / "bin"
+CODINGS = "gzip, deflate, br, zstd"
+"""A client must take them, or pywb undoes them."""
 ABSENT = "{} is neither on PATH nor in build/: run `make pywb` where a package index can be reached"
 
 
@@ -22,7 +24,8 @@ class Replayed(NamedTuple):
     """What pywb serves for a URL at a time."""
 
     status: int
-    headers: httpx.Headers
+    headers: Mapping[str, str]
+    """By their names in lower case."""
     body: bytes
     """As the server sent it, with its Content-Encoding."""
 
@@ -34,7 +37,7 @@ class Pywb:
 
     def __init__(self, folder: Path, files: Iterable[Path]) -> None:
         self._folder = folder
-        self._files = [str(file) for file in files]
+        self._files = [str(file.resolve()) for file in files]
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +49,7 @@ class Pywb:
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, done.stderr
+            assert done.returncode == 0, done.stdout + done.stderr
         self._port = KeptPort()
         with (self._folder / "pywb.log").open("wb") as log:
             self._child = subprocess.Popen(
@@ -56,10 +59,13 @@ class Pywb:
                 stdout=log,
                 stderr=log,
             )
-        self._http = httpx.Client(
-            base_url=f"http://127.0.0.1:{self._port.port}", timeout=PATIENCE_S, trust_env=False
-        )
-        eventually(self._serves, "pywb")
+        # No client of more comfort, as those refuse odd headers, which an archive has to replay.
+        self._http = HTTPConnection("127.0.0.1", self._port.port, timeout=PATIENCE_S)
+        try:
+            eventually(self._serves, "pywb")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,15 +76,21 @@ class Pywb:
 
     def page(self, url: str, date: str) -> Replayed:
         """What the archive has of a URL, nearest to a date of 14 digits: without rewritten links."""
-        with self._http.stream("GET", f"/crawl/{date}id_/{url}") as answer:
-            return Replayed(answer.status_code, answer.headers, b"".join(answer.iter_raw()))
+        self._http.request("GET", f"/crawl/{date}id_/{url}", headers={"Accept-Encoding": CODINGS})
+        answer = self._http.getresponse()
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        return Replayed(answer.status, headers, answer.read())
 
     def _serves(self) -> bool:
         assert self._child.poll() is None, (self._folder / "pywb.log").read_text()
         try:
-            return self._http.get("/").status_code == 200
-        except httpx.TransportError:
+            self._http.request("GET", "/")
+            answer = self._http.getresponse()
+        except (OSError, HTTPException):
+            self._http.close()
             return False
+        answer.read()
+        return answer.status == 200
 
 
 def _program(name: str) -> str:
