@@ -63,6 +63,7 @@ _ROOTS: dict[bytes, Kind] = {
 _XML_TYPES = frozenset(
     {"application/xml", "text/xml", "text/rss", "text/atom", "text/rdf", "text/x-opml", "text/opml"}
 )
+_PLAIN_TYPE = "text/plain"
 _UNTOLD_TYPES = ZIPPED_TYPES | {"", "application/octet-stream"}  # they do not tell what was zipped
 _LIST_NAME = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
 _MANIFEST_NAME = re.compile(r"(?:\bmanifest\.json|\.webmanifest)$", re.IGNORECASE)
@@ -112,6 +113,8 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
     with document:
         kind = next(document.attempt("kind", lambda: (_kind_of(document),)), None)
         styles = document.attempt("xml", _xml_styles, document, kind)
+        if kind is None and fetch.media_type == _PLAIN_TYPE:
+            document.body()  # it has no links, and a text, of which a note may say that it is not whole
         body = iter(()) if kind is None else document.attempt(kind, _EXTRACTORS[kind], document)
         # After the body, which may forbid to follow the links of headers, too.
         head = document.attempt("header", _header_links, document)
@@ -154,7 +157,7 @@ def _said(document: Document) -> Kind | None:
     media_type = document.fetch.media_type
     if media_type in _KINDS:
         return _KINDS[media_type]
-    if media_type == "text/plain":
+    if media_type == _PLAIN_TYPE:
         return Kind.SITEMAP_LIST if _LIST_NAME.search(document.path) else None
     if _is_xml_type(media_type) or (media_type in _UNTOLD_TYPES and document.has_zipped_name):
         return _ROOTS.get(_root_of(document))

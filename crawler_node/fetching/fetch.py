@@ -113,11 +113,12 @@ class Fetch:
 
     `status` is the HTTP status as sent (100 to 999), or a Status below zero.
 
-    The heads are the exchange's own bytes, with three exceptions: the answer's has no Transfer-Encoding,
-    since the body has no chunks; credentials become `*`, as in `Authorization: Basic *`; headers for a proxy
-    are left out. `digest` is that of the body bytes, `sha1:` and base 32; it is empty without an answer.
-    `body` is at its end after a fetch. `annotations` go into the crawl log. An answer keeps its status and
-    its redirect when its body breaks off (Truncation.DISCONNECT).
+    The heads are the exchange's own bytes, with these exceptions: the answer's has no chunked
+    Transfer-Encoding, since the body has no chunks, no blank lines before its status line, and always one at
+    its end; credentials become `*`, as in `Authorization: Basic *`; headers for a proxy are left out.
+    `digest` is that of the body bytes, `sha1:` and base 32; it is empty without an answer. `body` is at its
+    end after a fetch. `annotations` go into the crawl log. An answer keeps its status and its redirect when
+    its body breaks off (Truncation.DISCONNECT).
     """
 
     uri: str

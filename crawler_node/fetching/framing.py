@@ -173,7 +173,8 @@ class ChunkedOrPlain:
             self._line = data
             if digits is not None and not end and may_go_on:
                 return
-            self._body = Chunked() if digits and end else self._plain
+            is_size = digits and end and len(line) <= MAX_LINE_BYTES
+            self._body = Chunked() if is_size else self._plain
         yield from self._body.feed(data)
         self.complete = self._body.complete
 

@@ -160,6 +160,7 @@ def test_an_ambiguous_length_is_noted(headers: bytes, sent: bytes) -> None:
         (b"Transfer-Encoding: chunked", b"beads\r\n"[:5], b"beads"),
         (b"Transfer-Encoding: chunked", b"f" * 20 + b"\n<p>", b"f" * 20 + b"\n<p>"),
         (b"Transfer-Encoding: chunked", b"5;" + b"x" * 20_000, b"5;" + b"x" * 20_000),
+        (b"Transfer-Encoding: chunked", b"5;" + b"x" * 20_000 + b"\n", b"5;" + b"x" * 20_000 + b"\n"),
         (b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
         (b"Transfer-Encoding: chunked", b"0005;x\nhello\n0\n\n!", b"hello"),
         (b"Transfer-Encoding: chunked", b"0\r\n\r\n", b""),

@@ -50,6 +50,12 @@ def test_links_before_a_break_of_the_coding_are_found_and_the_break_noted(
     assert tuple(each for each in found.notes if not each.startswith("sniffed:")) == notes
 
 
+def test_a_break_of_the_coding_of_plain_text_is_noted() -> None:
+    body = gzip.compress(b"words", mtime=0)[:-8] + bytes(8)
+    assert find(fetch(body, "text/plain", content_encoding="gzip")).notes == ("codingBroken:checksum",)
+    assert find(fetch(b"words", "text/plain")).notes == ()
+
+
 def test_broken_xml_is_noted_and_read_on() -> None:
     found = find(fetch(SITEMAP.replace("<url>", "\n<url><loc>./y?a&b</loc></url><url>"), "text/xml"))
     assert pairs(found) == [("M", "y?a&b"), ("M", "x")]

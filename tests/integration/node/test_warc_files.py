@@ -58,17 +58,21 @@ def test_every_visit_replays_byte_for_byte_from_rolled_files_with_revisits(tmp_p
     served = {}
     writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=20_000))
     digests: dict[str, str] = {}
+    captures: dict[tuple[str, str], int] = {}  # the first of each URI and digest
     for round_number in range(3):
         for n in range(12):
             uri = f"http://a.example/{n}"
             text = b"<p>page %d</p>" % n * 100 + random.Random(n + 100 * (round_number * n % 2)).randbytes(
                 3000
             )
-            made = visit(uri, gzip.compress(text, mtime=0), last_digest=digests.get(uri, ""))
+            last = digests.get(uri, "")
+            body = gzip.compress(text, mtime=0)
+            made = visit(uri, body, last_digest=last, capture_ms=captures.get((uri, last), 0))
             made.fetch.response_head = made.fetch.response_head[:-2] + b"Content-Encoding: gzip\r\n\r\n"
             made.fetch.start_time_ms += round_number * 60_000
             writer.append(made)
             digests[uri] = made.fetch.digest
+            captures.setdefault((uri, made.fetch.digest), made.fetch.start_time_ms)
             served[uri, utc_text(made.fetch.start_time_ms)] = text
     writer.close()
     assert len(files(tmp_path)) > 3
