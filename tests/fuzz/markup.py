@@ -76,6 +76,14 @@ def _json(data: bytes) -> Said:
     return _links(data, "application/ld+json")
 
 
+def _manifest(data: bytes) -> Said:
+    return _links(data, "application/manifest+json")
+
+
+def _playlist(data: bytes) -> Said:
+    return _links(data, "application/vnd.apple.mpegurl")
+
+
 def _script(data: bytes) -> Said:
     return _links(data, "text/javascript")
 
@@ -285,6 +293,18 @@ TARGETS = (
         _json,
         (b'{"@context":"https://schema.org","image":{"url":"/a.png"},"url":["/b","/c"],"x":1e5}',),
         _JSON_WORDS,
+    ),
+    Target(
+        "manifest",
+        _manifest,
+        (b'{"start_url":"/?a","icons":[{"src":"i.png"}],"shortcuts":[{"url":"/b"}]}',),
+        (*_JSON_WORDS, b'"src":', b'"start_url":'),
+    ),
+    Target(
+        "playlist",
+        _playlist,
+        (b'#EXTM3U\n#EXT-X-MAP:URI="init.mp4"\n#EXTINF:9,\nhttp://a.example/1.ts\nb c.ts\n',),
+        (b"#EXT", b'URI="', b"{$", b"\n", b":", b",", b"#"),
     ),
     Target(
         "script",
