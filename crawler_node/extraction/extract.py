@@ -88,7 +88,10 @@ _XML_KINDS = _LISTS | {Kind.XHTML}
 _MARK = rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?+\s*+"  # a byte order mark, and blanks
 _OPENING = re.compile(_MARK + rb"<")
 _XML_OPENING = re.compile(_MARK + rb"<\?xml")
-_LIST_LINE = re.compile(_MARK + rb"""https?://[^\s<>"]++\s*+(?:https?:|$)""", re.IGNORECASE)
+# A line with blanks or quotes is no phrase if another URI comes in the next one.
+_LIST_LINE = re.compile(
+    _MARK + rb"""https?://(?:[^\s<>"]++\s*+(?:https?:|$)|[^\r\n]++[\r\n]\s*+https?:)""", re.IGNORECASE
+)
 _SITEMAP_ROOT = re.compile(rb"<(?:[\w.-]{1,100}:)?(?:urlset|sitemapindex)[\s>]")
 
 

@@ -144,13 +144,11 @@ class _Page:
                 self._add(value, hop, context)
                 if self._javascript and value[:11].lower() == "javascript:":
                     self._search_script(value[11:], context)
-            elif form is Form.CSS:
+            elif form is Form.CSS or (name.startswith("data-") and _STYLE.match(value)):
                 self._read_css(value, context)
             elif form is Form.SRCSET:
                 for reference in _srcset(value):
                     self._add(reference, hop, context)
-            elif _STYLE.match(value):
-                self._read_css(value, context)
             elif is_plausible(value):
                 self._add(value, hop, context)
 

@@ -33,6 +33,7 @@ _HREFS: Rules = {"a": _LINK, "area": _LINK, **dict.fromkeys(_DRAWN, _EMBED)}
 _LINKS: Rules = {ANY: _LINK}
 _EMBEDS: Rules = {ANY: _EMBED}
 _SRCSETS: Rules = {ANY: (Form.SRCSET, Hop.EMBED)}
+_STYLES: Rules = {ANY: (Form.CSS, Hop.EMBED)}
 _LAZY: Rules = {ANY: (Form.LAZY, Hop.EMBED)}
 
 RULES: dict[str, Rules] = {
@@ -43,7 +44,7 @@ RULES: dict[str, Rules] = {
     **dict.fromkeys(("srcset", "imagesrcset"), _SRCSETS),
     **dict.fromkeys(("longdesc", "cite"), _LINKS),
     "data": {"object": _EMBED},
-    "style": {ANY: (Form.CSS, Hop.EMBED)},
+    **dict.fromkeys(("style", "data-style", "data-lazy-style"), _STYLES),
     # Pictures and frames that scripts load when they come into view: lazysizes, lozad, vanilla-lazyload,
     # jQuery.lazyload (data-original), WordPress (data-lazy-src), backgrounds (data-bg). Left out: data-url
     # and data-link, which are as often a URI to call or to share.

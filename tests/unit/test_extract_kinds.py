@@ -269,6 +269,7 @@ def listed(body: str | bytes, media_type: str, uri: str = PAGE) -> Found:
         ("<?xml version='1.0'?><!-- a -->" + SITEMAP, "sitemap"),
         ("<sitemapindex><sitemap><loc>./x</loc></sitemap></sitemapindex>", "sitemap"),
         ("\ufeff\nhttp://a.example/dir/x\r\n", "list"),
+        ("http://a.example/dir/x\r\n\r\nHTTPS://[no\n", "list"),
         (gzip.compress(SITEMAP.encode()), "sitemap"),
     ],
 )
@@ -277,6 +278,11 @@ def test_what_was_named_as_a_sitemap_is_read_as_one_whatever_its_media_type(
 ) -> None:
     found = listed(body, media_type)
     assert (pairs(found), found.notes) == ([("M", "x")], (f"sniffed:{kind}",))
+
+
+def test_a_list_may_begin_with_a_uri_that_is_not_escaped() -> None:
+    found = listed('http://a.example/dir/Murphy\'s "law"\r\nhttp://a.example/dir/x\r\n', "text/plain")
+    assert pairs(found) == [("M", "Murphy's%20%22law%22"), ("M", "x")]
 
 
 def test_a_sitemap_behind_a_warning_is_found_if_it_was_named_as_one() -> None:

@@ -131,6 +131,14 @@ def test_what_scripts_load_later_may_be_written_as_a_style(
     assert html(f'<div {name}="{value}">') == links
 
 
+@pytest.mark.parametrize("name", ["data-bgset", "data-srcset", "data-style", "data-lazy-style", "data-thumb"])
+@pytest.mark.parametrize(
+    "value", ["url(/b.jpg)", "background-image:url(/b.jpg)", "background: url('/b.jpg') 0 0"]
+)
+def test_any_attribute_for_a_script_may_be_written_as_a_style(name: str, value: str) -> None:
+    assert html(f'<div {name}="{value}">') == B
+
+
 @pytest.mark.parametrize(
     ("rel", "hop"),
     [
