@@ -17,7 +17,7 @@ from .document import ZIPPED_TYPES, Document
 from .feed_links import feed_links
 from .header_links import header_references
 from .html_links import html_links
-from .json_links import MANIFEST_HOPS, json_references
+from .json_links import json_references, manifest_references
 from .links import FOLLOWED, Found, Hop, Outlink
 from .playlist_links import PLAYLIST_TYPES, playlist_references
 from .script_links import SCRIPT_TYPES, script_references
@@ -275,8 +275,7 @@ def _json_ld(document: Document) -> Iterator[Outlink]:
 
 
 def _manifest(document: Document) -> Iterator[Outlink]:
-    found = json_references(document.text(), MANIFEST_HOPS)
-    return document.links((*each, "manifest") for each in found)
+    return document.links((*found, "manifest") for found in manifest_references(document.text()))
 
 
 def _playlist(document: Document) -> Iterator[Outlink]:

@@ -7,7 +7,7 @@ JSON is nested without end. Takes time in proportion to the length.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ..fetching.references import MAX_URI_BYTES
 from .links import Hop, is_plausible
@@ -20,9 +20,8 @@ _HOPS = {
     **dict.fromkeys(("url", "mainentityofpage", "item", "relatedlink", "significantlink"), Hop.LINK),
     **dict.fromkeys(("discussionurl", "downloadurl"), Hop.LINK),
 }
-MANIFEST_HOPS: Mapping[str, Hop] = {"src": Hop.EMBED, "start_url": Hop.LINK, "url": Hop.LINK}
-"""The properties of a web app manifest whose value is a URI: of icons, screenshots, shortcuts."""
-
+# Those of a web app manifest: of icons, screenshots, shortcuts.
+_MANIFEST_HOPS: Mapping[str, Hop] = {"src": Hop.EMBED, "start_url": Hop.LINK, "url": Hop.LINK}
 # The own names of an object, which count as the property that holds the object.
 _OWN = frozenset({"url", "@id"})
 _MAX_DEPTH = 64
@@ -36,13 +35,24 @@ def hop_of_property(name: str) -> Hop | None:
     return _HOPS.get(name.lower())
 
 
-def json_references(text: str, hops: Mapping[str, Hop] = _HOPS) -> Iterator[tuple[str, Hop]]:
-    """The references of a JSON-LD document, or one with other `hops` by property in lower case, each with the
-    hop to another page or to a part of this one.
+def manifest_references(text: str) -> Iterator[tuple[str, Hop]]:
+    """The references of a web app manifest, as of `json_references`: only a URI may stand there, whatever it
+    looks like. Leaves out the templates of handlers (`/open?url=%s`)."""
+    return _references(text, _MANIFEST_HOPS, lambda text: text != "" and "%s" not in text)
+
+
+def json_references(text: str) -> Iterator[tuple[str, Hop]]:
+    """The references of a JSON-LD document, each with the hop to another page or to a part of this one.
 
     An object's own `url` or `@id` counts as the property that holds the object: an `image` that is an
     ImageObject with a `url` is an image. References deeper than 64 objects and lists are left out.
     """
+    return _references(text, _HOPS, is_plausible)
+
+
+def _references(
+    text: str, hops: Mapping[str, Hop], is_reference: Callable[[str], bool]
+) -> Iterator[tuple[str, Hop]]:
     # For each open object and list, innermost last: the property whose value it is, and the property that its
     # own name counts as.
     holders: list[tuple[str, str]] = []
@@ -72,7 +82,7 @@ def json_references(text: str, hops: Mapping[str, Hop] = _HOPS) -> Iterator[tupl
             holder = holders[-1][1] if holders and name in _OWN else ""
             hop = hops.get(holder) or hops.get(name)
             reference = _unescaped(token[1]) if hop else ""
-            if hop and is_plausible(reference):
+            if hop and is_reference(reference):
                 yield reference, hop
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.extraction.json_links import MANIFEST_HOPS, json_references
+from crawler_node.extraction.json_links import manifest_references
 from crawler_node.extraction.playlist_links import playlist_references
 
 
@@ -58,11 +58,13 @@ def test_no_playlist_is_an_error(text: str) -> None:
         ),
         ({"start_url": "/?source=pwa", "id": "/no", "scope": "/no/"}, [("/?source=pwa", "L")]),
         ({"icons": [{"src": "data:image/png;base64,AA=="}], "name": "a", "theme_color": "#fff/"}, []),
+        ({"start_url": ".", "icons": [{"src": "icon"}]}, [(".", "L"), ("icon", "E")]),
+        ({"protocol_handlers": [{"url": "/open?url=%s"}], "icons": [{"src": ""}]}, []),
         ({"icons": [{"src": "/two words.png"}]}, [("/two words.png", "E")]),
     ],
 )
 def test_what_a_manifest_refers_to(manifest: object, references: list[tuple[str, str]]) -> None:
-    found = json_references(json.dumps(manifest), MANIFEST_HOPS)
+    found = manifest_references(json.dumps(manifest))
     assert [
         (reference, hop.value) for reference, hop in found if not reference.startswith("data:")
     ] == references
