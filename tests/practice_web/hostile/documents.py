@@ -184,12 +184,14 @@ DOCUMENTS = (
         "has a feed of a billion laughs",
         "/feed",
         answers(_feed(_LAUGHS, "&l14;").encode(), media_type=_RSS),
+        _FOUND,
     ),
     _linked(
         "feed-entities",
         "has a feed with entities from elsewhere",
         "/feed",
         _filled(_feed(_OUTER, "&file;&net;"), _RSS),
+        _FOUND,
     ),
     _linked(
         "feed-broken",
