@@ -15,6 +15,9 @@ from .xml_reader import NothingMore, XmlReader, small
 MAX_URIS = 50_000
 """The most entries read of one sitemap, also those that add nothing; the protocol allows no more."""
 
+MAX_PARTS_CHARS = 8 * 1024 * 1024
+"""The most characters of pictures, videos and alternates, which wait in memory until the pages are read."""
+
 MAX_ROBOTS_SITEMAPS = 100
 """The most sitemaps taken from one robots.txt."""
 
@@ -143,7 +146,8 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
         self._location: str | None = None
         self._lastmod = ""
         self.parts: list[Reference] = []
-        """What else the entries name, unresolved, up to MAX_URIS."""
+        """The pictures, videos and alternates of the entries, unresolved (MAX_URIS, MAX_PARTS_CHARS)."""
+        self._parts_chars = 0
 
     def is_entry(self, name: str) -> bool:
         return name == self._entry
@@ -187,7 +191,9 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
             raise NothingMore
 
     def _add_part(self, reference: str, hop: Hop, context: str) -> None:
-        if len(self.parts) < MAX_URIS and 0 < len(reference) <= MAX_URI_BYTES:
+        self._parts_chars += len(reference)
+        is_full = len(self.parts) >= MAX_URIS or self._parts_chars > MAX_PARTS_CHARS
+        if not is_full and 0 < len(reference) <= MAX_URI_BYTES:
             self.parts.append((reference, hop, context))
 
     def ended(self) -> None:

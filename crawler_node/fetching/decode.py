@@ -259,7 +259,7 @@ def _to_the_break(stream: "zlib._Decompress", data: bytes) -> tuple[bytes, bytes
 
 
 def _behind_break(problem: str, rest: bytes, source: Iterator[bytes], on_break: _Told) -> bytes | None:
-    """What follows a stream that broke, if only its checksum or length did."""
+    """Tells where a stream broke. Returns what follows it if only its checksum or length is wrong."""
     if problem.endswith("incorrect data check"):
         on_break(Break.CHECKSUM)
         return _at_least(_LENGTH_BYTES, rest, source)[_LENGTH_BYTES:]

@@ -67,11 +67,6 @@ def resolve(base: str, reference: str) -> str | None:
         return None
 
 
-def absolute(uri: str) -> str | None:
-    """As resolve, for a URI that must be absolute by itself."""
-    return resolve(uri.strip(), "")
-
-
 def reference_of(value: bytes) -> str:
     """A reference in bytes of which no charset is told, as in a header.
 

@@ -81,7 +81,7 @@ class Archive:
         self._writers = tuple(writers)
         self._meter = meter
         self.archives = any(writer.archives for writer in writers)
-        """Whether a page is stored as unchanged only if it was archived before."""
+        """Whether one of its writers does (see Writer)."""
         self._directories = list(dict.fromkeys(writer.directory for writer in writers))
         self._disk = disk or DiskWatch(())
         self._hook = hook

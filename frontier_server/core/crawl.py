@@ -244,8 +244,11 @@ class Crawl:
         """Whether the document limit leaves room for a page that the present recrawl does not know, beside
         the known ones that it still fetches.
         """
-        left, kept = self.documents_left, self.counters.kept_room
-        return left is None or not kept or self.pages_out - self.known_out + kept < left
+        kept = self.counters.kept_room
+        if not kept:
+            return True
+        left = self.documents_left
+        return left is None or self.pages_out - self.known_out + kept < left
 
     @property
     def documents_full(self) -> bool:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gzip
 import subprocess
-import threading
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +12,7 @@ from pathlib import Path
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from frontier_harness.embedded import BRISK, TOEHOLD, toehold
 from frontier_harness.replay import Pywb
+from frontier_harness.small_site import serving
 from frontier_harness.waiting import WHOLE_CRAWL_S
 from node_doubles.warcs import check
 
@@ -103,18 +101,6 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-@contextmanager
-def serving() -> Iterator[Site]:
-    with Site() as site:
-        thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield site
-        finally:
-            site.shutdown()
-            thread.join()
-
-
 def crawled(folder: Path, site: Site, *options: str) -> dict[str, int]:
     """The statuses of the site's answers to a run of `toehold crawl`."""
     site.statuses.clear()
@@ -124,7 +110,7 @@ def crawled(folder: Path, site: Site, *options: str) -> dict[str, int]:
 
 
 def test_pages_of_recrawls_replay_as_the_server_has_them(tmp_path: Path) -> None:
-    with serving() as site:
+    with Site() as site, serving(site):
         crawled(tmp_path, site)
         first = dict(site.answers)
         site.answers |= LATER

@@ -128,14 +128,22 @@ class _Answers(BaseHTTPRequestHandler):
 
 
 @contextmanager
+def serving(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Lets a server answer inside the context."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
 def small_site(pages: int = 8) -> Iterator[SmallSite]:
     """A site that is served inside the context."""
-    with SmallSite(pages) as site:
-        thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with SmallSite(pages) as site, serving(site):
         try:
             yield site
         finally:
             site.let_all_go()
-            site.shutdown()
-            thread.join()

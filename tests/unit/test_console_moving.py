@@ -8,8 +8,10 @@ import gc
 import os
 import signal
 import socket
+from pathlib import Path
 
 import pytest
+from frontier_harness.access import Installation
 from frontier_harness.waiting import PATIENCE_S
 
 from toehold.addresses import Address
@@ -19,10 +21,12 @@ from toehold_console.settings import Settings
 CLIENTS = 20
 
 
+@pytest.mark.parametrize("is_https", [False, True])
 def test_connection_that_comes_while_the_frontier_moves_is_answered_or_closed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, is_https: bool
 ) -> None:
-    """The listener of the first place is closed after it has accepted, and before it serves."""
+    """The listener of the first place is closed after it has accepted, and before it serves. With HTTPS no
+    client has begun its handshake then."""
     clients: list[socket.socket] = []
     shutdown = program._Server.shutdown
 
@@ -37,7 +41,8 @@ def test_connection_that_comes_while_the_frontier_moves_is_answered_or_closed(
         await shutdown(self, sockets)
 
     monkeypatch.setattr(program._Server, "shutdown", shutdown_as_clients_come)
-    settings = Settings(frontier="127.0.0.1:1", listen=Address("127.0.0.1", 0))
+    cert, key = Installation(tmp_path).cert("console", "127.0.0.1") if is_https else (None, None)
+    settings = Settings("127.0.0.1:1", Address("127.0.0.1", 0), https_cert=cert, https_key=key)
 
     def end() -> bool:
         os.kill(os.getpid(), signal.SIGTERM)

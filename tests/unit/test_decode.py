@@ -193,7 +193,7 @@ GZIP, ZLIB = gzip.compress(PAGE, mtime=0), zlib.compress(PAGE)
         (PAGE, "gzip", PAGE, []),
     ],
 )
-def test_what_was_decoded_is_kept_and_the_break_told(
+def test_broken_body_is_kept_up_to_its_break_which_is_told(
     body: bytes, encoding: str, kept: bytes, breaks: list[str]
 ) -> None:
     told: list[str] = []

@@ -246,7 +246,7 @@ def test_style_sheets_that_xml_names_are_parts_of_it(
 
 
 @pytest.mark.parametrize("again", ["<?a?>", "<?", "<!--", "<!", "<?xml-stylesheet href=", " ", "?", "-"])
-def test_what_is_before_a_root_takes_time_in_proportion(again: str) -> None:
+def test_prolog_of_xml_takes_time_in_proportion_to_its_length(again: str) -> None:
     began = time.thread_time()
     for start in ("", "<?", "<!--", "<?xml-stylesheet "):
         assert list(xml_styles(start + again * 200_000)) == []

@@ -125,7 +125,7 @@ B = [("E", "http://a.example/b.jpg")]
 @pytest.mark.parametrize(
     "name", ["data-bg", "data-src", "data-background-image", "data-bg-multi", "data-lazy-bg"]
 )
-def test_what_scripts_load_later_may_be_written_as_a_style(
+def test_lazy_attribute_written_as_a_style_gives_its_images(
     name: str, value: str, links: list[tuple[str, str]]
 ) -> None:
     assert html(f'<div {name}="{value}">') == links

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.fetching.references import MAX_URI_BYTES, Base, absolute, reference_of, resolve
+from crawler_node.fetching.references import MAX_URI_BYTES, Base, reference_of, resolve
 
 PAGE = "http://www.alpha.example/dir/page?q=1#part"
 
@@ -60,12 +60,6 @@ def test_an_impossible_base_is_an_error_and_for_one_reference_none() -> None:
         with pytest.raises(ValueError, match="base"):
             Base(uri)
         assert resolve(uri, "x") is None
-
-
-def test_absolute_takes_only_what_stands_by_itself() -> None:
-    assert absolute(" HTTP://A.example/x#y ") == "http://a.example/x"
-    for text in ("/x", "", "//a.example/", "mailto:a@b.example"):
-        assert absolute(text) is None
 
 
 @given(st.text(max_size=200))

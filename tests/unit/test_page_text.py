@@ -59,7 +59,7 @@ def test_a_block_is_a_line_and_blanks_are_one(body: str, expected: str) -> None:
         ("<?xml version='1.0'?><html><pre/>a\nb<pre>c\n d</pre></html>", "a b\nc\n d"),
     ],
 )
-def test_what_is_written_in_lines_keeps_them(body: str, expected: str) -> None:
+def test_preformatted_text_keeps_its_lines(body: str, expected: str) -> None:
     """HTML's rendering: `white-space: pre`. Indentation has a meaning in programs."""
     assert text(body) == expected
 

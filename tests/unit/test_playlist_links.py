@@ -30,7 +30,7 @@ from crawler_node.extraction.playlist_links import playlist_references
         ("two words.mp3\nhttp://b.example/a.mp3", ["two words.mp3", "http://b.example/a.mp3"]),
     ],
 )
-def test_what_a_playlist_refers_to(lines: str, references: list[str]) -> None:
+def test_playlist_gives_its_parts_keys_and_playlists(lines: str, references: list[str]) -> None:
     assert list(playlist_references(lines)) == references
 
 
@@ -63,7 +63,7 @@ def test_no_playlist_is_an_error(text: str) -> None:
         ({"icons": [{"src": "/two words.png"}]}, [("/two words.png", "E")]),
     ],
 )
-def test_what_a_manifest_refers_to(manifest: object, references: list[tuple[str, str]]) -> None:
+def test_manifest_gives_its_start_page_and_icons(manifest: object, references: list[tuple[str, str]]) -> None:
     found = manifest_references(json.dumps(manifest))
     assert [
         (reference, hop.value) for reference, hop in found if not reference.startswith("data:")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from crawler_node.extraction import xml_reader
 from crawler_node.extraction.links import Hop
 from crawler_node.extraction.sitemap import (
+    MAX_PARTS_CHARS,
     MAX_ROBOTS_SITEMAPS,
     MAX_URIS,
     last_modified_ms,
@@ -116,6 +117,19 @@ def test_pictures_never_take_the_place_of_pages() -> None:
     body = [b"<urlset>", b"<url>" + image * (MAX_URIS + 1) + b"</url>", entry("1"), b"</urlset>"]
     links = list(links_of_xml(BASE, body))
     assert (links[0].uri, len(links)) == ("http://a.example/1", 1 + MAX_URIS)
+
+
+def test_long_pictures_are_kept_up_to_a_size_and_pages_go_on() -> None:
+    """They wait in memory: 50 000 of 8 KiB each would take 400 MiB."""
+    picture = b"<image:image><image:loc>http://a.example/" + b"p" * 8_000 + b"</image:loc></image:image>"
+    entries = [
+        b"<url>" + picture + b"<loc>http://a.example/%d</loc></url>" % number for number in range(2_000)
+    ]
+    links = list(links_of_xml(BASE, [b"<urlset>", *entries, b"</urlset>"]))
+    pages = [link for link in links if link.hop is Hop.SITEMAP]
+    pictures = [link for link in links if link.hop is Hop.EMBED]
+    assert len(pages) == 2_000
+    assert 0 < sum(len(link.uri) for link in pictures) <= MAX_PARTS_CHARS
 
 
 def test_an_index_names_sitemaps_with_or_without_a_namespace() -> None:

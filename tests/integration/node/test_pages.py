@@ -143,7 +143,7 @@ ZSTD = b"\x28\xb5\x2f\xfd\x04\x58\x29\0\0<p>x\x8f\xe2\x19\xc7"
         (b"identity", ZSTD),
     ],
 )
-def test_what_no_coding_explains_has_no_text_and_its_bytes_are_kept(
+def test_page_in_an_unknown_coding_has_no_text_and_keeps_its_bytes(
     tmp_path: Path, coding: bytes, body: bytes, media_type: bytes, text: Text
 ) -> None:
     headers = [(b"Content-Type", media_type), (b"Content-Encoding", coding)]
