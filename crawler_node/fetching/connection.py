@@ -3,7 +3,6 @@ can be cut from another thread. Knows nothing of HTTP.
 """
 
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from .cancellation import Cancellation, Cancelled, shut
 from .failure import FetchFailure, of_system, of_tls
 from .race import AttemptFailed, first_to_answer
 from .throttle import MAX_PIECE_BYTES, Throttle
+from .trust import Trust
 
 RESOLVE_S = 30.0
 """The longest wait for a name's addresses."""
@@ -284,13 +284,14 @@ class Connection:
         except OSError as error:
             raise WriteFailed(str(error)) from error
 
-    def start_tls(self, trusted: ssl.SSLContext, host: str) -> None:
+    def start_tls(self, trust: Trust, host: str) -> None:
         """Goes on in TLS with a host that proves its name. Raises ConnectFailed, closing the connection."""
         link = self._link
-        name = host.rstrip(".")
+        name = host.removesuffix(".")
         try:
+            context = trust.context(name)
             # Wrapping comes before the handshake, so that a cut ends the handshake like any other wait.
-            self._sock = trusted.wrap_socket(self._sock, server_hostname=name, do_handshake_on_connect=False)
+            self._sock = context.wrap_socket(self._sock, server_hostname=name, do_handshake_on_connect=False)
             link.watch(self._sock)
             self._sock.settimeout(link.patience_s(link.connect_s))
             self._sock.do_handshake()

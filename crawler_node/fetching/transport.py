@@ -1,9 +1,8 @@
 """Transport: carries one httpx request over a connection of its own, directly or through a proxy."""
 
-import ssl
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 import can_ada
@@ -14,6 +13,7 @@ from .answer_head import Header
 from .connection import ConnectFailed, Connection, Link
 from .exchange import GET, Answer, ask
 from .proxy import Proxy
+from .trust import Trust
 
 PROXY_AUTHENTICATION_REQUIRED = 407
 
@@ -81,13 +81,7 @@ class Transport(httpx.BaseTransport):
 
     def __init__(self, ca_file: Path | None) -> None:
         """`ca_file` names trusted certificates (PEM). Raises ValueError when it cannot be read."""
-        if ca_file is not None:
-            self._trusted = trust(ca_file)
-
-    @cached_property
-    def _trusted(self) -> ssl.SSLContext:
-        # Only when the first page is fetched over TLS: reading all certificates takes a sixth of a start.
-        return trust(None)
+        self._trust = Trust(ca_file)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         target: Target = request.extensions["target"]
@@ -100,7 +94,7 @@ class Transport(httpx.BaseTransport):
                     proxy.tunnel(connection, target.host.encode("ascii"), target.port)
                     proxy = None  # from here on the proxy sees no requests
                 with link.timed(Stage.TLS):
-                    connection.start_tls(self._trusted, target.host)
+                    connection.start_tls(self._trust, target.host)
             with link.timed(Stage.HEAD):
                 answer = _ask(connection, target, proxy, request.headers.raw)
         except BaseException:
@@ -111,26 +105,6 @@ class Transport(httpx.BaseTransport):
             stream=_Body(answer, connection),
             extensions={"answer": answer},
         )
-
-
-def trust(ca_file: Path | None) -> ssl.SSLContext:
-    """The certificates of the system, those that httpx ships, and those of a file (PEM).
-
-    Raises ValueError when the file cannot be read.
-    """
-    context = httpx.create_ssl_context(trust_env=False)
-    context.load_default_certs()
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(ca_file)
-        except ssl.SSLError as problem:
-            raise ValueError(
-                f"{str(ca_file)!r} has no certificates; it must have some, in PEM format"
-            ) from problem
-        except OSError as problem:
-            why = problem.strerror or problem
-            raise ValueError(f"cannot read certificates in {str(ca_file)!r}: {why}") from problem
-    return context
 
 
 def _ask(connection: Connection, target: Target, proxy: Proxy | None, headers: list[Header]) -> Answer:

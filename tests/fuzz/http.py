@@ -30,7 +30,7 @@ from crawler_node.fetching.fetch import ExtractSettings, FetchPolicy
 from crawler_node.fetching.http_fetch import HttpFetcher
 from crawler_node.fetching.outcome import Status, retry_after_ms
 from crawler_node.fetching.proxy import Proxy
-from crawler_node.fetching.transport import trust
+from crawler_node.fetching.trust import Trust
 
 from .target import Said, Target
 
@@ -165,7 +165,7 @@ def _handshake(data: bytes) -> Said:
     """What a TLS server sends: a host that proves nothing is never talked to."""
     stream, theirs = _links.connection(data)
     try:
-        stream.start_tls(_trusted(), "a.example")
+        stream.start_tls(_trust(), "a.example")
     except ConnectFailed as problem:
         return str(problem.__cause__)[:60]
     finally:
@@ -175,10 +175,10 @@ def _handshake(data: bytes) -> Said:
 
 
 @functools.cache
-def _trusted() -> ssl.SSLContext:
-    context = trust(None)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
+def _trust() -> Trust:
+    trust = Trust(None)
+    trust.context("a.example").minimum_version = ssl.TLSVersion.TLSv1_2
+    return trust
 
 
 def _authorities(data: bytes) -> Said:
@@ -186,7 +186,7 @@ def _authorities(data: bytes) -> Said:
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        trust(Path(file.name))
+        Trust(Path(file.name))
     return "taken"
 
 
@@ -198,7 +198,7 @@ def _recorded_handshakes() -> Iterator[bytes]:
         server.maximum_version = ssl.TLSVersion.TLSv1_2
         authority.issue_cert(*names).configure_cert(server)
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = _trusted().wrap_bio(to_client, to_server, server_hostname="a.example")
+        client = _trust().context("a.example").wrap_bio(to_client, to_server, server_hostname="a.example")
         served = server.wrap_bio(to_server, to_client, server_side=True)
         for side in (client, served):
             try:

@@ -63,24 +63,28 @@ class Site:
 
     def _serve(self, client: socket.socket) -> None:
         with suppress(OSError), client:
-            if self._tls is not None:
-                client = self._tls.wrap_socket(client, server_side=True)
-            request = b""
-            while not request.endswith(b"\r\n\r\n"):
-                piece = client.recv(65536)
-                if not piece:
-                    return
-                request += piece
-            self.requests.append(request)
-            answer = self.answers[request.split(b" ")[1].decode()]
-            try:
-                if callable(answer):
-                    answer(client)
-                else:
-                    client.sendall(answer)
-            except OSError:
-                self.hung_up.set()
-            client.close()
+            if self._tls is None:
+                self._answer(client)
+            else:
+                with self._tls.wrap_socket(client, server_side=True) as secured:
+                    self._answer(secured)
+
+    def _answer(self, client: socket.socket) -> None:
+        request = b""
+        while not request.endswith(b"\r\n\r\n"):
+            piece = client.recv(65536)
+            if not piece:
+                return
+            request += piece
+        self.requests.append(request)
+        answer = self.answers[request.split(b" ")[1].decode()]
+        try:
+            if callable(answer):
+                answer(client)
+            else:
+                client.sendall(answer)
+        except OSError:
+            self.hung_up.set()
 
     def drip(self, client: socket.socket, first: bytes, drop: bytes) -> None:
         """Sends `first` and then `drop` again and again, for as long as anybody listens."""
@@ -122,6 +126,25 @@ class Fetching:
     def close(self) -> None:
         for fetch in self.fetches:
             fetch.close()
+
+
+def relay_to(port: int) -> Callable[[socket.socket], None]:
+    """Connects a client of a proxy through to a port."""
+
+    def relay(client: socket.socket) -> None:
+        client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", port)) as server:
+            upward = threading.Thread(target=pump, args=(client, server), daemon=True)
+            upward.start()
+            pump(server, client)
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    return relay
 
 
 def wait_for_hang_up(client: socket.socket) -> None:

@@ -5,7 +5,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from node_doubles.loopback import (
     ok,
     policy,
     redirect,
+    relay_to,
     wait_for_hang_up,
 )
 
@@ -57,25 +57,6 @@ def fetcher() -> Iterator[Fetching]:
 
 def through(proxy: Site, credentials: str = "", **more: Any) -> FetchPolicy:
     return policy(proxy=f"http://{credentials}127.0.0.1:{proxy.port}", **more)
-
-
-def relay_to(port: int) -> Callable[[socket.socket], None]:
-    """Connects a client of a proxy through to a port."""
-
-    def relay(client: socket.socket) -> None:
-        client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        with socket.create_connection(("127.0.0.1", port)) as server:
-            upward = threading.Thread(target=pump, args=(client, server), daemon=True)
-            upward.start()
-            pump(server, client)
-
-    def pump(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-    return relay
 
 
 def test_a_page_is_fetched_through_the_proxy_which_looks_up_its_host(proxy: Site, fetcher: Fetching) -> None:
