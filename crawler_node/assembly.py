@@ -1,5 +1,6 @@
 """Assembly: a node of one process, put together from its options."""
 
+import os
 import threading
 import uuid
 from collections.abc import Callable
@@ -16,7 +17,9 @@ from .control.single_process import SingleProcessControl
 from .extraction.extract import outlinks
 from .extraction.sitemap import sitemaps_of_robots
 from .fetching.addresses import Resolver, parse_resolve
+from .fetching.cookies import CookieJars
 from .fetching.http_fetch import HttpFetcher
+from .fetching.shared_cookies import SharedCookies, channel_of
 from .leases.frontier import Contact, FrontierConnection
 from .meter import UNMEASURED, Meter
 from .node import Node
@@ -28,7 +31,7 @@ from .output.mirror import MirrorWriter
 from .output.pages import PagesWriter, Text
 from .output.rolling import OutputError, Rolling
 from .output.warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
-from .process import NodeOptions
+from .process import WORKER_COOKIES, NodeOptions
 from .toes.chain import Stages
 
 if TYPE_CHECKING:  # an import takes a tenth of a start
@@ -60,10 +63,14 @@ def assembled(
     session = uuid.uuid4().hex
     contact = Contact()
     table = _usable("--resolve", lambda: dict(map(parse_resolve, options.resolves)))
+    channel = os.environ.pop(WORKER_COOKIES, "") if options.worker is not None else ""
     fetcher = _usable(
         "--ca-file",
         lambda: HttpFetcher(
-            Resolver(table), ca_file=options.ca_file, max_bytes_per_second=options.max_bytes_per_second
+            Resolver(table),
+            cookies=SharedCookies(channel_of(channel)) if channel else CookieJars(),
+            ca_file=options.ca_file,
+            max_bytes_per_second=options.max_bytes_per_second,
         ),
     )
     frontier, feeding = (

@@ -22,7 +22,7 @@ from .leases.book import Held, LeaseBook, Stage
 from .leases.feeder import Feeder
 from .leases.frontier import Contact, FrontierConnection, Superseded, request_id_of
 from .leases.heartbeat import Heartbeat
-from .leases.report import DEFERRED, FinishedPage, failed
+from .leases.report import FinishedPage, failed
 from .leases.reporter import Reporter
 from .meter import UNMEASURED, Meter
 from .output.archive import Archive
@@ -288,7 +288,7 @@ class Node:
     def _report_left_behind(self, held: Held, serial: int) -> None:
         """Reports a lease without the toe that works on it. A fetch that the node's end interrupted counts as
         not tried."""
-        status = Status.PROCESSING_THREAD_KILLED if held.killed else DEFERRED
+        status = Status.PROCESSING_THREAD_KILLED if held.killed else Status.DEFERRED
         reason = "its toe thread did not end" if held.killed else "the node ended"
         report = failed(held.lease, status, serial, "leftBehind", reason=reason)
         self._reporter.append([FinishedPage(held, report)])

@@ -72,6 +72,10 @@ class NodeExitCode(IntEnum):
 WORKER_TOKEN = "TOEHOLD_WORKER_TOKEN"
 """The environment variable with the token by which a worker process knows its supervisor."""
 
+WORKER_COOKIES = "TOEHOLD_WORKER_COOKIES"
+"""The environment variable with the descriptor of the socket over which a worker process asks its supervisor
+for cookies."""
+
 _SERVICE = ", service at "
 _METRICS = ", metrics at "
 

@@ -29,6 +29,7 @@ from toehold_client.credentials import SYSTEM
 from .control.multi_process import MultiProcessControl
 from .control.service import NodeServer
 from .control.supervisor import Supervisor
+from .fetching.cookies import CookieJars
 from .listeners import bound_server, process_metrics, workers_metrics
 from .memory import give_back_large_blocks
 from .option_types import GroupedCommand, Number
@@ -421,7 +422,7 @@ def _supervise(options: NodeOptions, server: NodeServer, manager: ServiceManager
         # -P: no file in the present directory may stand in for a module of the node's.
         return (sys.executable, "-P", "-m", "crawler_node", *own, *rest, *alone, *rate, *told)
 
-    supervisor = Supervisor(processes, options.toes, command, options.hang_seconds)
+    supervisor = Supervisor(processes, options.toes, command, options.hang_seconds, CookieJars())
     metrics = workers_metrics(options, supervisor)
     server.start(MultiProcessControl(supervisor, options.name, options.frontier))
     supervisor.when_draining(lambda: _end(server, manager))

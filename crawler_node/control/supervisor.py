@@ -1,5 +1,5 @@
 """Supervisor: several processes that are one node, with an interpreter lock each. It starts the processes,
-replaces those that die, and ends all of them together.
+replaces those that die, keeps the cookies of all, and ends all of them together.
 
 To the frontier each process is a node of its own, `NAME/1` and so on. So the leases of a process that is
 replaced go back at once.
@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 
 import structlog
 
+from ..fetching.cookies import CookieJars
 from ..process import NodeExitCode
 from .worker import Worker
 
@@ -39,9 +40,10 @@ class Supervisor:
         toes: int,
         command: Callable[[int, int], Sequence[str]],
         hang_s: float,
+        jars: CookieJars,
     ) -> None:
         """`command` makes the command line of a worker from its number and its number of toe threads. `toes`
-        is the number of threads of all workers together."""
+        is the number of threads of all workers together. `jars` has the cookies of all workers."""
         self._shares = shares(toes, processes)
         self._events: SimpleQueue[_SupervisorEvent] = SimpleQueue()
         self._draining = threading.Event()
@@ -52,7 +54,7 @@ class Supervisor:
         self._on_draining: Callable[[], None] = lambda: None
         self._on_alive: Callable[[], None] = lambda: None
         self.workers = [
-            Worker(number, _command_of(command, number, self._shares), hang_s)
+            Worker(number, _command_of(command, number, self._shares), hang_s, jars)
             for number in range(1, processes + 1)
         ]
 

@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -17,7 +18,9 @@ from toehold.access.tokens import AUTHORIZATION, bearer, new_token
 from toehold.environment import for_child
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
-from ..process import WORKER_TOKEN, metrics_of, service_of
+from ..fetching.cookies import CookieJars
+from ..fetching.shared_cookies import channel_ends, serve_cookies
+from ..process import WORKER_COOKIES, WORKER_TOKEN, metrics_of, service_of
 from .handler import SilentWorker
 
 PULSE_S = 1.0
@@ -38,10 +41,12 @@ class Worker:
     """A process that can be started, asked, told to end, and started again.
 
     `command` makes its command line. A process that is silent for `hang_s` hangs, and is killed: a loop in C
-    can hold up everything else in a process for ever.
+    can hold up everything else in a process for ever. Its cookies are in `jars`, which outlive it.
     """
 
-    def __init__(self, number: int, command: Callable[[], Sequence[str]], hang_s: float) -> None:
+    def __init__(
+        self, number: int, command: Callable[[], Sequence[str]], hang_s: float, jars: CookieJars
+    ) -> None:
         self.number = number
         self.restarts = 0
         self.start_time = Timestamp()
@@ -49,6 +54,7 @@ class Worker:
         """Where its metrics are, if it serves them."""
         self._command = command
         self._hang_s = hang_s
+        self._jars = jars
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._channel: grpc.Channel | None = None
@@ -65,15 +71,10 @@ class Worker:
         code, or the negative number of the signal that killed it."""
         with self._lock:
             token = new_token().text
-            # A session of its own: Ctrl-C goes to the supervisor only, which tells the process to end.
-            process = self._process = subprocess.Popen(
-                self._command(),
-                env=for_child(os.environ) | {WORKER_TOKEN: token},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
+            cookies, its_end = channel_ends()
+            with its_end:
+                threading.Thread(target=serve_cookies, args=(cookies, self._jars), daemon=True).start()
+                process = self._process = self._started(token, its_end)
         self.start_time.GetCurrentTime()
         try:
             return self._attend(process, token, ready)
@@ -117,6 +118,19 @@ class Worker:
         with self._lock:
             if self._process is not None and self._process.stdin is not None:
                 self._process.stdin.close()
+
+    def _started(self, token: str, cookies: socket.socket) -> "subprocess.Popen[str]":
+        own = {WORKER_TOKEN: token, WORKER_COOKIES: str(cookies.fileno())}
+        # A session of its own: Ctrl-C goes to the supervisor only, which tells the process to end.
+        return subprocess.Popen(
+            self._command(),
+            env=for_child(os.environ) | own,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            pass_fds=(cookies.fileno(),),
+        )
 
     def _attend(self, process: "subprocess.Popen[str]", token: str, ready: Callable[[], None]) -> int:
         line = self._ready_line(process)

@@ -1,7 +1,8 @@
 """CookieJars: keeps cookies and sends them back as RFC 6265 says, for each crawl by itself, within bounds.
 
 The standard library's jar does not know public suffixes, sends the cookies of a host to those below it, and
-grows as large as servers like.
+grows as large as servers like. What servers send is read apart from what is kept (`cookies_in`), so that the
+process that keeps the cookies of others need not read it.
 """
 
 import re
@@ -9,10 +10,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
 from functools import cache
+from typing import Protocol
 
+import msgspec
 from publicsuffixlist import PublicSuffixList
 
 from .addresses import literal
@@ -36,8 +38,9 @@ OVERHEAD_BYTES = 300
 """The memory of a cookie in addition to its text."""
 
 
-@dataclass(slots=True)
-class _Cookie:
+class Cookie(msgspec.Struct, array_like=True, gc=False):
+    """A cookie of a domain."""
+
     name: bytes
     value: bytes
     path: str
@@ -57,25 +60,35 @@ _Key = tuple[bytes, str]  # name and path
 _Host = tuple[str, str]  # crawl and domain
 
 
-class CookieJars:
-    """The cookies of all crawls of a node. Thread-safe.
+class Cookies(Protocol):
+    """The cookies of all crawls of a node. Thread-safe. Paths may include a query."""
 
-    Paths may include a query. `clock` gives seconds since the epoch.
-    """
+    def header(self, crawl: str, host: str, path: str, *, https: bool) -> bytes:
+        """The Cookie header for a request; empty if no cookie fits."""
+        ...
+
+    def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
+        """Takes in the Set-Cookie headers of an answer, without those that break a rule. The next `header`
+        has them, in whichever process of the node."""
+        ...
+
+
+class CookieJars:
+    """Cookies, kept in this process. `clock` gives seconds since the epoch."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._hosts: OrderedDict[_Host, dict[_Key, _Cookie]] = OrderedDict()  # least recently used first
+        self._hosts: OrderedDict[_Host, dict[_Key, Cookie]] = OrderedDict()  # least recently used first
         self._kept_bytes = 0
         self._serial = 0
 
     def header(self, crawl: str, host: str, path: str, *, https: bool) -> bytes:
-        """The Cookie header for a request; empty if no cookie fits."""
+        """See Cookies."""
         if not self._hosts:
             return b""
         host, path, now_s = _canonical(host), path.partition("?")[0], self._clock()
-        fitting: list[_Cookie] = []
+        fitting: list[Cookie] = []
         with self._lock:
             for domain in _domains(host):
                 cookies = self._hosts.get((crawl, domain))
@@ -94,15 +107,17 @@ class CookieJars:
         return _joined(fitting[:MAX_COOKIES])
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
-        """Takes in the Set-Cookie headers of an answer, without those that break a rule."""
-        host, path, now_s = _canonical(host), path.partition("?")[0], self._clock()
-        read = [found for line in lines if (found := _read(line, host, path, now_s)) is not None]
-        with self._lock:
-            for domain, cookie in read:
-                if (https or not cookie.secure) and _keeps_its_prefix(cookie, https):
-                    self._keep((crawl, domain), cookie, now_s, https)
+        """See Cookies."""
+        self.keep(crawl, cookies_in(lines, host, path, self._clock(), https=https), https=https)
 
-    def _keep(self, host: _Host, cookie: _Cookie, now_s: float, https: bool) -> None:
+    def keep(self, crawl: str, found: Iterable[tuple[str, Cookie]], *, https: bool) -> None:
+        """Takes in cookies of an answer, with their domains. One that has ended removes its predecessor."""
+        now_s = self._clock()
+        with self._lock:
+            for domain, cookie in found:
+                self._keep((crawl, domain), cookie, now_s, https)
+
+    def _keep(self, host: _Host, cookie: Cookie, now_s: float, https: bool) -> None:
         cookies = self._hosts.setdefault(host, {})
         key = (cookie.name, cookie.path)
         old = cookies.get(key)
@@ -130,7 +145,20 @@ class CookieJars:
             self._kept_bytes -= sum(each.size_bytes for each in dropped.values())
 
 
-def _read(line: bytes, host: str, request_path: str, now_s: float) -> tuple[str, _Cookie] | None:
+def cookies_in(
+    lines: Iterable[bytes], host: str, path: str, now_s: float, *, https: bool
+) -> list[tuple[str, Cookie]]:
+    """The cookies of an answer's Set-Cookie headers, with their domains, without those that break a rule."""
+    host, path = _canonical(host), path.partition("?")[0]
+    read = [found for line in lines if (found := _read(line, host, path, now_s)) is not None]
+    return [
+        (domain, cookie)
+        for domain, cookie in read
+        if (https or not cookie.secure) and _keeps_its_prefix(cookie, https)
+    ]
+
+
+def _read(line: bytes, host: str, request_path: str, now_s: float) -> tuple[str, Cookie] | None:
     """The cookie of a Set-Cookie header, and its domain (RFC 6265 5.2 and 5.3)."""
     pair, _, rest = line.partition(b";")
     name, equals, value = pair.partition(b"=")
@@ -147,10 +175,10 @@ def _read(line: bytes, host: str, request_path: str, now_s: float) -> tuple[str,
     if not path.startswith("/"):
         path = request_path.rpartition("/")[0] or "/"
     expires_s = _expires_s(attributes, now_s)
-    return domain[0], _Cookie(name, value, path, domain[1], "secure" in attributes, expires_s)
+    return domain[0], Cookie(name, value, path, domain[1], "secure" in attributes, expires_s)
 
 
-def _keeps_its_prefix(cookie: _Cookie, https: bool) -> bool:
+def _keeps_its_prefix(cookie: Cookie, https: bool) -> bool:
     """Whether a cookie is as its name promises (RFC 6265bis, 4.1.3); `_read` has looked at paths and
     domains."""
     named = cookie.name.lower()
@@ -190,7 +218,7 @@ def _expires_s(attributes: dict[str, str], now_s: float) -> float:
         return float("inf")
 
 
-def _joined(cookies: list[_Cookie]) -> bytes:
+def _joined(cookies: list[Cookie]) -> bytes:
     parts: list[bytes] = []
     length = 0
     for cookie in cookies:

@@ -18,7 +18,7 @@ from .answer_head import Header, ProtocolError
 from .authentication import authorization
 from .cancellation import Cancellation, Cancelled
 from .connection import ConnectionLost, DeadlinePassed, Link, WireLimitReached
-from .cookies import CookieJars
+from .cookies import CookieJars, Cookies
 from .exchange import Answer, head
 from .fetch import (
     MAX_ROBOTS_BYTES,
@@ -73,7 +73,7 @@ class HttpFetcher:
     `ca_file` names trusted certificates (PEM), in addition to the system's and those that httpx ships. Long
     bodies go to `spool_directory` (by default the system's temporary folder). All fetches together read at
     most `max_bytes_per_second` of bodies (0: no limit), in equal shares. Raises ValueError when the
-    certificates cannot be read.
+    certificates cannot be read. `cookies` are those of all crawls; by default they are kept in this process.
     """
 
     def __init__(
@@ -83,12 +83,13 @@ class HttpFetcher:
         ca_file: Path | None = None,
         spool_directory: Path | None = None,
         max_bytes_per_second: int = 0,
+        cookies: Cookies | None = None,
     ) -> None:
         self._resolver = resolver
         self._spool_directory = None if spool_directory is None else str(spool_directory)
         self._transport = Transport(ca_file)
         self._throttles = (Throttle(max_bytes_per_second),) if max_bytes_per_second else ()
-        self._jars = CookieJars()
+        self._cookies = CookieJars() if cookies is None else cookies
 
     def fetch(
         self,
@@ -179,7 +180,7 @@ class HttpFetcher:
             (b"Connection", b"close"),
         ]
         if policy.cookies:
-            cookies = self._jars.header(visit.crawl, target.host, target.path, https=target.is_https)
+            cookies = self._cookies.header(visit.crawl, target.host, target.path, https=target.is_https)
             if cookies:
                 headers.append((b"Cookie", cookies))
         shown = list(headers)
@@ -194,7 +195,7 @@ class HttpFetcher:
             _take_head(fetch, answer)
             if policy.cookies:
                 lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
-                self._jars.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
+                self._cookies.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
             if not visit.is_robots and _is_unwanted(fetch, policy, answer.announced):
                 fetch.truncation = Truncation.FILTER
                 fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))

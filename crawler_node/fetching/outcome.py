@@ -13,6 +13,7 @@ from .cancellation import Cancelled
 from .connection import ConnectFailed, ConnectionLost, DeadlinePassed, Stalled, WireLimitReached
 from .exchange import Unsendable
 from .failure import FetchFailure
+from .shared_cookies import CookiesUnavailable
 
 MAX_NOTE_CHARS = 128
 
@@ -27,6 +28,8 @@ class Status(IntEnum):
     RUNTIME_EXCEPTION = -5
     UNFETCHABLE_URI = -7
     PROTOCOL_ERROR = -10
+    DEFERRED = -50
+    """The frontier tries the URI again without counting the try (Heritrix's S_DEFERRED)."""
     DEEMED_NOT_FOUND = -404
     PROCESSING_THREAD_KILLED = -7000
 
@@ -84,6 +87,7 @@ def retry_after_ms(header: str | None, now_ms: int) -> int | None:
 
 _MEANINGS: tuple[tuple[tuple[type[Exception], ...], Status], ...] = (
     ((Cancelled,), Status.PROCESSING_THREAD_KILLED),
+    ((CookiesUnavailable,), Status.DEFERRED),
     ((Unresolvable,), Status.DOMAIN_UNRESOLVABLE),
     ((AddressRefused,), Status.UNFETCHABLE_URI),
     ((ConnectFailed,), Status.CONNECT_FAILED),

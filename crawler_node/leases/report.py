@@ -24,9 +24,6 @@ from ..fetching.fetch import Fetch
 from ..fetching.outcome import Status, Truncation, note, retry_after_ms
 from .book import Held
 
-DEFERRED = -50
-"""The frontier tries the URI again without counting the try (Heritrix's S_DEFERRED)."""
-
 SERIOUS_ERROR = -3000
 """The node ran out of memory (Heritrix's S_SERIOUS_ERROR)."""
 
@@ -120,7 +117,7 @@ def failed(lease: Lease, status: int, toe_number: int, *notes: str, reason: str)
 
 def put_off(report: Report, reason: str) -> Report:
     """The report of a fetch that counts as not tried, although its host was asked and must rest."""
-    return _unanswered(report, DEFERRED, reason)
+    return _unanswered(report, Status.DEFERRED, reason)
 
 
 def killed(report: Report, reason: str) -> Report:

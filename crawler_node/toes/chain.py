@@ -138,6 +138,8 @@ class Chain:
                 report = fetched(held.lease, fetch, toe.serial)
                 ended = killed(report, "") if held.killed else put_off(report, "the node ended")
                 return FinishedPage(held, ended)
+            if fetch.status == Status.DEFERRED:
+                return FinishedPage(held, put_off(fetched(held.lease, fetch, toe.serial), fetch.reason))
             return self._fetched(held, held.policy, fetch, toe)
         except Killed:
             return FinishedPage(held, killed(fetched(held.lease, fetch, toe.serial), KILLED))

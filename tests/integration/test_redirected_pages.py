@@ -42,7 +42,7 @@ def test_a_page_that_redirects_to_itself_is_fetched_again_only_with_the_cookie_t
     site.links = {"/": '<a href="/wall">w</a> <a href="/loop">l</a>', "/wall": '<a href="/behind">b</a>'}
     site.redirects = {site.url(path=path): path for path in ("/wall", "/loop")}
     site.cookie_walls = {"/wall"}
-    code, _, stderr = crawl("--processes", "1", *spec(tmp_path, f"[fetch]\ncookies = {cookies}\n")).end()
+    code, _, stderr = crawl(*spec(tmp_path, f"[fetch]\ncookies = {cookies}\n")).end()
     assert (code, stderr) == (0, "")
     assert (site.asked["/wall"], site.asked["/loop"], site.asked["/behind"]) == (times, times, times - 1)
 

@@ -9,6 +9,7 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 
 from crawler_node.control import supervisor as module
 from crawler_node.control.supervisor import Supervisor
+from crawler_node.fetching.cookies import CookieJars
 from crawler_node.process import NodeExitCode
 
 
@@ -36,7 +37,7 @@ class FakeWorker:
 def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
     monkeypatch.setattr(module, "Worker", FakeWorker)
     monkeypatch.setattr(module, "ALIVE_S", 0.002)
-    return Supervisor(2, 2, lambda number, share: (), 1.0)
+    return Supervisor(2, 2, lambda number, share: (), 1.0, CookieJars())
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

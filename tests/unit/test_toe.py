@@ -422,3 +422,13 @@ def test_a_thread_that_dies_hands_its_lease_back_first(work: Work) -> None:
     work.outlinks = die
     assert work.on(lease("http://h/")).report.fetch_status == -7000
     assert work.toe is not None and not work.toe.is_alive()
+
+
+@pytest.mark.parametrize("purpose", [PURPOSE_PAGE, PURPOSE_ROBOTS])
+def test_a_page_whose_cookies_cannot_be_had_is_put_off(purpose: Purpose.ValueType) -> None:
+    """Neither what came is stored, nor are its links followed."""
+    work = Work()
+    work.answer = lambda uri: page(uri, Status.DEFERRED, b"http://h/1", reason="no supervisor")
+    done = work.on(lease("http://h/", purpose=purpose))
+    assert (done.report.outcome, done.report.fetch_status) == (OUTCOME_FETCHED, Status.DEFERRED)
+    assert (done.report.reason, list(done.links), work.stored) == ("no supervisor", [], [])

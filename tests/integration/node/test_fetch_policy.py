@@ -30,6 +30,7 @@ from crawler_node.fetching.authentication import challenged
 from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.fetch import FetchPolicy, Validators
 from crawler_node.fetching.outcome import Status, Truncation
+from crawler_node.fetching.shared_cookies import CookiesUnavailable
 
 NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # the digest of no bytes
 
@@ -250,6 +251,40 @@ def test_cookies_are_kept_and_sent_back_by_crawl(site: Site, fetcher: Fetching) 
         fetcher.fetch(site.url("/", "www.alpha.example"), policy(cookies=True), crawl=crawl)
     fetcher.fetch(site.url("/", "www.beta.example"), policy(cookies=True), crawl="one")
     assert cookies_of(site) == [[], [b"a=b; c=d"], [], []]
+
+
+class AbsentCookies:
+    """Cookies that cannot be had at one moment: for a request (`header`), or after an answer (`take`)."""
+
+    def __init__(self, moment: str) -> None:
+        self._moment = moment
+
+    def header(self, *_: object, https: bool) -> bytes:
+        self._reached("header")
+        return b""
+
+    def take(self, *_: object, https: bool) -> None:
+        self._reached("take")
+
+    def _reached(self, moment: str) -> None:
+        if moment == self._moment:
+            raise CookiesUnavailable("the supervisor is gone")
+
+
+@pytest.mark.parametrize(("moment", "requests"), [("header", 0), ("take", 1)])
+def test_a_fetch_whose_cookies_cannot_be_had_is_put_off(
+    site: Site, resolver: Resolver, moment: str, requests: int
+) -> None:
+    """Also a redirect: it would be followed without the cookie that it sets."""
+    site.answers["/"] = b"HTTP/1.1 302 Found\r\nSet-Cookie: a=b\r\nLocation: /r\r\n\r\n"
+    fetcher = Fetching(resolver, cookies=AbsentCookies(moment))
+    for fetch in (fetcher.fetch, fetcher.fetch_robots):
+        got = fetch(site.url("/"), policy(cookies=True))
+        assert (got.status, got.reason) == (Status.DEFERRED, "the supervisor is gone")
+        assert got.redirect_target is None
+    assert len(site.requests) == 2 * requests
+    assert fetcher.fetch(site.url("/"), policy()).status == 302, "a crawl without cookies asks for none"
+    fetcher.close()
 
 
 def test_cookies_of_redirects_robots_and_errors_count_too(site: Site, fetcher: Fetching) -> None:

@@ -1867,8 +1867,8 @@ class FetchSpec(_message.Message):
     cookies: _builtins.bool
     """Whether nodes keep cookies and send them back (RFC 6265).
 
-    Each node has its own cookies, at most 50 per host, and loses them when it
-    ends.
+    Each node has its own cookies, at most 50 per host, which all of its processes
+    share, and loses them when it ends. Those of two crawls are apart.
 
     Default: false.
     """

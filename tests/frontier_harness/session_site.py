@@ -1,0 +1,78 @@
+"""A site whose pages want the cookies that it set before, and are refused without."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from http.cookies import SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Request:
+    """A request, and the answer that its rule gives."""
+
+    def __init__(self, number: int, path: str, agent: str, cookies: dict[str, str]) -> None:
+        self.number = number
+        """How many pages were asked for before."""
+        self.path = path
+        self.agent = agent
+        self.cookies = cookies
+        self.sets: list[str] = []
+        """Set-Cookie headers of the answer."""
+
+
+Rule = Callable[[Request], bool]
+"""Whether a request gets its page; it may set cookies."""
+
+
+class SessionSite(ThreadingHTTPServer):
+    """Answers `/` with links to pages, each by a rule: 200, or 403. It has no robots.txt.
+
+    `asked` has how often each path was asked for, and `refused` the paths that were answered with 403.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, rule: Rule, pages: int) -> None:
+        self.rule = rule
+        self.page = "".join(f'<a href="/page/{n}">{n}</a> ' for n in range(pages)).encode()
+        self.asked: Counter[str] = Counter()
+        self.refused: list[str] = []
+        self.when_asked: Callable[[int], None] = lambda number: None
+        """What to do before the answer to a request, by the number of pages before."""
+        self.lock = threading.Lock()
+        super().__init__(("127.0.0.1", 0), _Answers)
+
+    @property
+    def url(self) -> str:
+        """The URL of the page with the links."""
+        return f"http://127.0.0.1:{self.server_port}/"
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: SessionSite
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        site = self.server
+        status, request = 404, None
+        if self.path != "/robots.txt":
+            sent = SimpleCookie(self.headers.get("Cookie", ""))
+            cookies = {name: each.value for name, each in sent.items()}
+            with site.lock:
+                request = Request(sum(site.asked.values()), self.path, self.headers["User-Agent"], cookies)
+                site.asked[self.path] += 1
+                status = 200 if site.rule(request) else 403
+                if status == 403:
+                    site.refused.append(self.path)
+            site.when_asked(request.number)
+        body = site.page if self.path == "/" else self.path.encode()
+        self.send_response(status)
+        for line in request.sets if request is not None else ():
+            self.send_header("Set-Cookie", line)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
