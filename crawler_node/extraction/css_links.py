@@ -24,13 +24,14 @@ _TOKENS = rf"""
     | (?P<string>(?<=["']))
 """
 _BRACKETS = r"| (?P<open>(?<=\()) | (?P<close>(?<=\))) | (?P<end>(?<=[;{}]))"
-_TOKEN = re.compile(rf"""[/@("'](?:{_TOKENS})""", re.VERBOSE | re.DOTALL)
-_SET_TOKEN = re.compile(rf"""[/@("');{{}}](?:{_TOKENS}{_BRACKETS})""", re.VERBOSE | re.DOTALL)
+_FLAGS = re.VERBOSE | re.DOTALL | re.ASCII  # other blanks than those of ASCII are part of a name
+_TOKEN = re.compile(rf"""[/@("'](?:{_TOKENS})""", _FLAGS)
+_SET_TOKEN = re.compile(rf"""[/@("');{{}}](?:{_TOKENS}{_BRACKETS})""", _FLAGS)
 _STRINGS = {
     '"': re.compile(r'(?:[^"\\\n]++|\\.)*+', re.DOTALL),
     "'": re.compile(r"(?:[^'\\\n]++|\\.)*+", re.DOTALL),
 }
-_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|\s)?|\r?\n|(.))", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|\s)?|\r?\n|(.))", re.DOTALL | re.ASCII)
 _CHARSET_RULE = re.compile(rb'@charset "([\w.:-]{1,40})";', re.ASCII)
 
 

@@ -37,7 +37,7 @@ _STYLE = re.compile(
     r"(?:url|src|(?:-webkit-)?image-set|(?:-\w++-)?(?:repeating-)?(?:linear|radial|conic)-gradient|cross-fade)\(",
     re.IGNORECASE,
 )
-_SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
+_SRCSET_URI = re.compile(r"[ \t\n\f\r,]*+([^ \t\n\f\r]++)")  # other blanks are part of a name
 _SRCSET_DESCRIPTORS = re.compile(r"(?:[^,(]++|\([^)]*+\)?)*+")
 
 
@@ -195,13 +195,13 @@ class _Page:
             self._add_if_any(token.attr("href"), hop, "link/@href")
 
     def _read_form(self, token: turbohtml.Token) -> None:
-        self._is_get_form = (token.attr("method") or "get").strip().lower() == "get"
+        self._is_get_form = _is_get(token.attr("method"))
         if self._is_get_form:
             self._add_action(token, "action")
 
     def _read_button(self, token: turbohtml.Token) -> None:
         method = token.attr("formmethod")
-        if self._is_get_form if method is None else method.strip().lower() == "get":
+        if self._is_get_form if method is None else _is_get(method):
             self._add_action(token, "formaction")
 
     def _add_action(self, token: turbohtml.Token, name: str) -> None:
@@ -232,6 +232,11 @@ class _Page:
 
 def _pass(token: turbohtml.Token) -> None:
     """Does nothing, as only the content of the element matters."""
+
+
+def _is_get(method: str | None) -> bool:
+    """Whether a form with this method gets a page: methods that do not exist mean GET."""
+    return (method or "").strip().lower() not in ("post", "dialog")
 
 
 def _value(attributes: list[tuple[str, str]], wanted: str) -> str:

@@ -32,6 +32,7 @@ from crawler_node.extraction.css_links import css_references, declared_charset
         ("@namespace svg url(http://no.example/); a { b: url(x) }", ["x"]),
         ("@charset 'no'; @media print { a { b: url(x) } }", ["x"]),
         ("a { b: url(x/*y*/z) }", ["x/*y*/z"]),
+        ("a { b: url(\u3000x\u00a0y ) }", ["\u3000x\u00a0y"]),
         ("color: red", []),
     ],
 )

@@ -55,6 +55,7 @@ ROOT_Y = ("E", "http://a.example/y")
         # It means nothing to a browser, but it names a document of the page's author, and nothing else.
         ("<link href=x><link rel href=y><link rel=' ' href=z><link>", [("L", c) for c in "xyz"]),
         ("<img srcset='a (1,2), b'>", [("E", "a"), ("E", "b")]),
+        ("<img srcset='a\u3000b 1x,\f\rc\u00a0'>", [("E", "a%E3%80%80b"), ("E", "c%C2%A0")]),
         ("<img srcset='a 1x (b, c) 2x, d (e'>", [("E", "a"), ("E", "d")]),
         ("<img srcset='a (1,2),b 2x,c'>", [("E", "a"), ("E", "b"), ("E", "c")]),
         ("<img srcset='a 1x), b (2(3,4), c'>", [("E", "a"), ("E", "b"), ("E", "c")]),
@@ -210,6 +211,10 @@ def test_styles_in_a_page_embed(body: str, links: list[tuple[str, str]]) -> None
         ("<form action=x method=GET>", [("L", "x")]),
         ("<form action=x method=post><button formaction=y><input formaction=z>", []),
         ("<form action=x method=dialog>", []),
+        (
+            "<form action=x method=put><form action=y method><button formaction=z formmethod=q>",
+            [("L", c) for c in "xyz"],
+        ),
         ("<form method=post><button formaction=y formmethod=get>", [("L", "y")]),
         ("<form><button formaction=y><button formaction=z formmethod=post>", [("L", "y")]),
         ("<form>", []),
@@ -303,6 +308,37 @@ def test_an_element_that_closes_itself_hides_nothing_in_svg_and_xml(element: str
     page = f"<html xmlns='http://www.w3.org/1999/xhtml'>{element}<a href='x'/>{element}<a href='y'/></html>"
     assert pairs(find(fetch(page, "application/xhtml+xml"))) == [("L", "x"), ("L", "y")]
     assert html(f"{element}<a href=x>") == html(f"<svg></svg>{element}<a href=x>") == []
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        *(
+            "<title>",
+            "<title>a</title>",
+            "<TITLE id=b>",
+            "<style>",
+            "<style>a {}",
+            "<script>",
+            "<script>a</script>",
+        ),
+        *("<textarea>", "<xmp>", "<iframe>", "<noscript>", "<noembed>", "<noframes>", "<style><title>"),
+    ],
+)
+@pytest.mark.parametrize("tag", ["svg", "math", "SVG"])
+def test_an_element_that_is_not_closed_ends_with_the_svg_around_it(tag: str, element: str) -> None:
+    assert html(f"<{tag}>{element}</{tag}><a href=x>") == [("L", "x")]
+    assert html(f"<{tag}>{element}</{tag}<a href=no><a href=x>") == [("L", "x")]
+
+
+def test_markup_in_the_title_of_a_picture_is_markup() -> None:
+    links = [("L", "x"), ("E", "y"), ("L", "z")]
+    assert html("<svg><title><a href=x></a></title><desc><img src=y></desc></svg><a href=z>") == links
+
+
+def test_a_picture_in_a_script_does_not_end_the_script() -> None:
+    script = "var a = '<svg><title>b</title><style>c{}</style></svg>', d = '<a href=no>';"
+    assert html(f"<script>{script}</script><a href=x>") == [("L", "x")]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ PATHS = {
     "two words": "two%20words",
     'say "no"': "say%20%22no%22",
     "a|b": "a|b",
-    "a^b": "a^b",
+    "a^b": "a%5Eb",
     "a`b": "a%60b",
     "a{1}": "a%7B1%7D",
     "a{": "a%7B",

@@ -104,6 +104,10 @@ def parsed(text: str) -> CanonicalUri:
     if not hostname or ".." in hostname or hostname[0] == "." or hostname[-1] == ".":
         raise Malformed("no host name")
     uri = url.href
+    if "^" in uri:
+        # The standard says so since 2024, and the parser does not yet. Some servers refuse it as it is.
+        url.pathname = url.pathname.replace("^", "%5E")
+        uri = url.href
     if uri.endswith("?") and not url.search:
         uri = uri[:-1]
     if len(uri) > MAX_URI_BYTES:
