@@ -79,6 +79,7 @@ class Crawl:
         self.future_head = b""  # lower bound of the future URIs' keys
         self.first_far_ms: int | None = 0  # no far snooze is due earlier; None: there is none
         self.first_future_ms: int | None = 0
+        self.first_retry = (0, "")  # when the first future URI is due, and why, if it rests before a retry
         # Statistics of hosts and sources, as stored.
         self.statistics: dict[tuple[FetchStatisticsOf, str], FetchStatisticsRow] = {}
         # The latest outcomes that the crawl log lacks, without gaps: its writer need not read the store.

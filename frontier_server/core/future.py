@@ -3,6 +3,7 @@
 A crawl with future URIs is not empty. Each row is put and deleted in the same write as the cause.
 """
 
+from collections.abc import Callable
 from itertools import islice
 
 from . import keys
@@ -15,8 +16,10 @@ from .model import CandidateCodec
 from .operation import Operation
 from .records import PendingUri, SeenRow, decode, decode_pending, encode, encode_pending
 from .store import Family
+from .uri.assign import Place
 
 PER_CALL = 100
+RECALLED_AT_ONCE = 10_000  # URIs, the next ones due, among which a call looks for those of one queue
 LAST_MS = 253_402_300_799_999  # the year 9999
 
 
@@ -58,6 +61,44 @@ def release_due(op: Operation, crawl: Crawl, codec: CandidateCodec) -> None:
         drop(op, crawl, due_ms, partition, uri.fingerprint)
         _release(op, crawl, codec, partition, uri, due_ms)
     crawl.future_head, crawl.first_future_ms = due[-1][0] if due else prefix, None
+
+
+def recall(
+    op: Operation,
+    crawl: Crawl,
+    codec: CandidateCodec,
+    cursor: bytes,
+    most: int,
+    partition: bytes,
+    wanted: Callable[[Place], bool],
+) -> tuple[bytes, int]:
+    """Put URIs that rest alone before a retry into their queues ahead of their time.
+
+    It looks at the next `most` URIs behind a cursor; those of other partitions cost little, if one is given
+    (empty: all). Returns the cursor behind the last one, or an empty one at the end, and how many it found.
+    """
+    prefix = keys.set_prefix(crawl.number, IndexSet.FUTURE)
+    rows = op.tx.scan(Family.INDEX, max(prefix + cursor, crawl.future_head), prefix)
+    looked, found = 0, []
+    for key, value in rows:
+        if key[len(prefix) :] == cursor:
+            continue
+        looked += 1
+        if not partition or key[13:21] == partition:
+            found.append((key, value))
+        if looked == most:
+            cursor = key[len(prefix) :]
+            break
+    else:
+        cursor = b""
+    recalled = 0
+    for key, value in found:
+        uri = decode_pending(value)
+        if uri.attempts and wanted(stored_place(crawl, read_head(crawl, codec, b"", uri), key[13:21])):
+            drop(op, crawl, keys.due_of(key), key[13:21], uri.fingerprint)
+            _release(op, crawl, codec, key[13:21], uri, op.now_ms)
+            recalled += 1
+    return cursor, recalled
 
 
 def _release(

@@ -78,6 +78,7 @@ def queue_row_key(crawl: int, queue: bytes) -> bytes:
 
 
 POSITION_BYTES = 8
+QUEUE_BYTES = 16  # of a queue's id: its partition, and the hash of its key
 LAST_POSITION = b"\xff" * POSITION_BYTES
 
 

@@ -276,6 +276,7 @@ class HostRow(Record):
     duration_ms: int = 0  # of the last fetch that ended; likewise
     strain: int = 100  # percent of the usual rest that it gets, if rests are adaptive
     usual_ms: int = 0  # its usual duration of an answer; likewise
+    unanswered: bytes = b""  # the hashes of the last URIs in a row that it has left without an answer
 
 
 class RobotsRow(Record):

@@ -32,13 +32,14 @@ from .robotstxt.authority import Outcome, RobotsReport, after_fetch
 from .rules.disposition import (
     DEFERRED,
     MAX_DEFERRALS,
+    NO_ANSWER,
     PROCESSING_THREAD_KILLED,
     SERIOUS_ERROR,
     UNFETCHABLE_URI,
     Disposition,
     decide,
 )
-from .rules.outcome_words import words
+from .rules.outcome_words import retry_words
 from .settling import Settling
 from .shard import Shard
 from .spec.settings import CrawlSettings
@@ -131,6 +132,7 @@ class Reports:
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
             ended.host.row.address = report.peer_address
+        silent = self._settling.is_silent(op, crawl, ended, status, uri, row.bound)
         self._settling.rest_host(op, crawl, ended, report, uri, settings, row.bound)
         final = Final(
             status,
@@ -154,15 +156,12 @@ class Reports:
                 happened = Happened(status, Disposition.DEFERRED, report.body_bytes)
                 note(op, crawl, uri.host, final.source, happened)
             if decision.steps_aside:
-                self._put_aside(op, crawl, lease, pending, op.now_ms + decision.rest_ms)
+                self._put_aside(op, crawl, lease, pending, report, op.now_ms + decision.rest_ms)
             else:
-                self._keep(op, crawl, lease, pending, lease.serial)
-            if decision.rest_ms and not decision.steps_aside:
-                told = f": {words(status, report.reason)}" if status < 0 else ""
-                reason = f"retry after fetch status {status}{told}"
-                self._settling.rest_queue(
-                    op, crawl, queue, uri, settings, op.now_ms + decision.rest_ms, reason
-                )
+                self._keep(op, crawl, lease, pending, report)
+            if decision.rest_ms and (not decision.steps_aside or (silent and status in NO_ANSWER)):
+                reason, until_ms = retry_words(status, report.reason), op.now_ms + decision.rest_ms
+                self._settling.rest_queue(op, crawl, queue, uri, settings, until_ms, reason)
         else:
             conclude(op, crawl, queue, row.position, pending, final, settings)
         self._settling.settle(op, crawl, ended, settings)
@@ -189,7 +188,7 @@ class Reports:
             # The report teaches nothing and does not count, but the host got a request.
             disposition = Disposition.DEFERRED
             op.counters(crawl).deferred += 1
-            self._keep(op, crawl, lease, replace(pending, deferrals=pending.deferrals + 1), 0)
+            self._keep(op, crawl, lease, replace(pending, deferrals=pending.deferrals + 1))
         else:
             disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
             op.counters(crawl).robots_fetches += 1
@@ -220,6 +219,7 @@ class Reports:
                 address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=head.source
             )
             log(op, crawl, Final(status, disposition, address, of_robots, report=report, node=row.node))
+        self._settling.is_silent(op, crawl, ended, status, address, row.bound)
         self._settling.rest_host(op, crawl, ended, report, uri, settings, row.bound)
         self._settling.settle(op, crawl, ended, settings)
         _pause_after(op, crawl, status, row.node, address.uri)
@@ -304,40 +304,45 @@ class Reports:
             else:
                 queue_row = op.touch(ended.queue)
                 queue_row.expenditure = added(queue_row.expenditure, pending.cost)
-                self._keep(op, crawl, lease, pending, 0)
+                self._keep(op, crawl, lease, pending)
         self._settling.rest_host(op, crawl, ended, report, uri, settings, lease.row.bound)
         self._settling.settle(op, crawl, ended, settings)
         if ends:
             self._follow(op, crawl, lease)
 
     def _keep(
-        self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, token_serial: int
+        self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, report: Report | None = None
     ) -> None:
         """Leave a URI in its place, with its new counts, and note the report if there was one."""
         row = lease.row
         crawl.queues[row.queue].give_back(row.position, pending.lane)
         put_row(op, crawl, crawl.queues[row.queue], row.position, pending)
-        if token_serial:
-            key, seen = _deferred(op, lease, pending)
+        if report is not None:
+            key, seen = _deferred(op, lease, pending, report)
             seen.position, seen.queue = row.position, row.queue[8:]
             op.tx.put(Family.SEEN, key, encode(seen))
 
-    def _put_aside(self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, due_ms: int) -> None:
+    def _put_aside(
+        self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, report: Report, due_ms: int
+    ) -> None:
         """Make a URI a future one, so that it rests while its queue goes on; note the report."""
         queue = crawl.queues[lease.row.queue]
         take_out(op, crawl, queue, lease.row.position, pending)
-        key, seen = _deferred(op, lease, pending)
+        key, seen = _deferred(op, lease, pending, report)
         seen.position, seen.queue, seen.future_ms = b"", b"", due_ms
         op.tx.put(Family.SEEN, key, encode(seen))
         future.keep(op, crawl, due_ms, queue.partition, pending)
+        if due_ms == crawl.first_future_ms:
+            crawl.first_retry = (due_ms, retry_words(report.fetch_status, report.reason))
 
 
-def _deferred(op: Operation, lease: Lease, pending: PendingUri) -> tuple[bytes, SeenRow]:
-    """The key and the seen-set row of a URI that a report has deferred."""
+def _deferred(op: Operation, lease: Lease, pending: PendingUri, report: Report) -> tuple[bytes, SeenRow]:
+    """The key and the seen-set row of a URI that a report has deferred; it says why."""
     key = keys.seen_key(lease.crawl, lease.row.queue[:8], lease.row.fingerprint)
     value = op.tx.get(Family.SEEN, key) if pending.visited else None
     seen = SeenRow(b"") if value is None else decode(SeenRow, value)
     seen.disposition, seen.token_serial = Disposition.DEFERRED.value, lease.serial
+    seen.fetch_status, seen.reason = report.fetch_status, report.reason
     return key, seen
 
 

@@ -9,10 +9,18 @@ from .ledger import Ended
 from .model import Report
 from .operation import Operation, is_ineligible
 from .queue import QueueEvent, QueueState, WorkQueue
-from .rules.disposition import OVERLOADED
-from .rules.politeness import overload_rest_ms, overloads_after, rest_after, strain_after
+from .rules.disposition import NO_ANSWER, OVERLOADED
+from .rules.politeness import (
+    is_silent,
+    overload_rest_ms,
+    overloads_after,
+    rest_after,
+    strain_after,
+    unanswered_after,
+)
 from .shard import Shard
 from .spec.settings import CrawlSettings
+from .uri.assign import hash64
 from .uri.canonical import CanonicalUri
 
 
@@ -77,6 +85,24 @@ class Settling:
         if not shares(ended.queue, settings):  # hosts that share a queue have intervals of their own
             own_ms = report.duration_ms if politeness.max_parallel == 1 else 0
             ended.queue.interval_ms = usual_ms + own_ms
+
+    def is_silent(
+        self, op: Operation, crawl: Crawl, ended: Ended, status: int, uri: CanonicalUri, bound: bool
+    ) -> bool:
+        """Count a fetch among those that its host has left without an answer, or begin anew after an answer.
+
+        Returns whether the host gave none to several different URIs in a row. Call it before `rest_host`,
+        which stores the count.
+        """
+        host = ended.host
+        if bound and crawl.settings.politeness.across_crawls:
+            host = self._shard.hosts.own_rest(op.tx, crawl, uri.host)
+        before = host.row.unanswered
+        asked = hash64(uri.uri) if status in NO_ANSWER else b""
+        host.row.unanswered = unanswered_after(status, before, asked)
+        if host is not ended.host and host.row.unanswered != before:
+            self._shard.hosts.put(op.tx, host)
+        return is_silent(host.row.unanswered)
 
     def rest_queue(
         self,

@@ -173,11 +173,14 @@ def test_a_sloppy_head_is_kept_as_it_was_sent(crawled: HostileCrawl, name: str, 
     assert cut is None and head in answer
 
 
-def test_a_page_that_is_no_http_is_asked_for_twice_while_its_host_goes_on(crawled: HostileCrawl) -> None:
-    (row,) = (row for row in NASTINESSES if row.name == "one-sloppy-page")
+@pytest.mark.parametrize(("name", "bad"), [("one-sloppy-page", "/sloppy"), ("one-lost-page", "/lost")])
+def test_a_bad_page_is_asked_for_twice_while_its_host_goes_on(
+    crawled: HostileCrawl, name: str, bad: str
+) -> None:
+    (row,) = (row for row in NASTINESSES if row.name == name)
     asked = [connection.path for connection in crawled.connections_of(row)]
-    assert sorted(asked) == ["/", "/last", "/next", ROBOTS_TXT, "/sloppy", "/sloppy"]
-    tries = [number for number, path in enumerate(asked) if path == "/sloppy"]
+    assert sorted(asked) == sorted(["/", "/last", "/next", ROBOTS_TXT, bad, bad])
+    tries = [number for number, path in enumerate(asked) if path == bad]
     assert tries[1] > tries[0] + 1, "others had their turn meanwhile"
 
 

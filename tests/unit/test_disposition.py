@@ -20,9 +20,10 @@ RETRY = RetrySettings()  # Heritrix's: 30 tries, 900 s apart
 SUCCESSES = (100, 200, 204, 301, 304, 307, 401, 403, 404, 410, 500, 502, 504, 599)
 FAILURES = (-4, -5, -6, -7, -8, -60, -61, -62, -63, -404, -3000, -4000, -5003, -5004, -7000)
 DISREGARDED = (-4001, -4002, -5000, -5001, -5002, -6000, -9998)
-RETRIED_AFTER_A_REST = (-1, -2, -3)
+RETRIED_AFTER_A_REST = (-1, -2)
+CONNECT_LOST = -3
 OURS = -10  # the one status below zero that Heritrix lacks
-ALL_KNOWN = (*SUCCESSES, *FAILURES, *DISREGARDED, *RETRIED_AFTER_A_REST, OURS, -50, 429, 503)
+ALL_KNOWN = (*SUCCESSES, *FAILURES, *DISREGARDED, *RETRIED_AFTER_A_REST, CONNECT_LOST, OURS, -50, 429, 503)
 
 
 @pytest.mark.parametrize("status", SUCCESSES)
@@ -49,13 +50,18 @@ def test_no_address_and_no_connection_are_tried_again_after_a_rest(status: int) 
     assert decide(status, 1, RETRY) == Decision(D.DEFERRED, rest_ms=900_000)
 
 
+def test_a_uri_whose_connection_is_lost_rests_alone_and_is_tried_again() -> None:
+    """S1.18, S1.20: likewise, but its host was reached, so its queue goes on."""
+    assert decide(CONNECT_LOST, 1, RETRY) == Decision(D.DEFERRED, rest_ms=900_000, steps_aside=True)
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_an_overloaded_host_is_asked_again_after_its_own_rest(status: int) -> None:
     """A difference: in Heritrix these are successes (2.8). The host rests, so the queue need not."""
     assert decide(status, 1, RETRY) == Decision(D.DEFERRED, rest_ms=0)
 
 
-@pytest.mark.parametrize("status", [*RETRIED_AFTER_A_REST, 429, 503])
+@pytest.mark.parametrize("status", [*RETRIED_AFTER_A_REST, CONNECT_LOST, 429, 503])
 def test_the_last_attempt_is_final(status: int) -> None:
     """S1.16: once over the maximum no more."""
     assert decide(status, 29, RETRY).disposition is D.DEFERRED
@@ -133,13 +139,22 @@ def test_the_table_has_every_status_of_heritrix_below_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "last"), [(-4, D.FAILED), (404, D.SUCCEEDED), (500, D.SUCCEEDED), (503, D.FAILED)]
+    ("status", "last", "alone"),
+    [
+        *[(status, D.FAILED, False) for status in (-1, -2, 429, 503)],  # they tell of the host
+        *[(status, D.FAILED, True) for status in (-3, -4, -5, -10)],
+        *[(status, D.SUCCEEDED, True) for status in (400, 404, 500, 502, 504, 599, 999)],
+    ],
 )
-def test_a_status_may_have_a_rule_of_its_own(status: int, last: Disposition) -> None:
+def test_a_status_may_have_a_rule_of_its_own(status: int, last: Disposition, alone: bool) -> None:
     """Delay, growth and tries by status; once its tries are used up it is what it would have been."""
     rule = RetryRule(status, max_attempts=3, delay_ms=1_000, growth=2.0, max_delay_ms=10_000)
-    retry = RetrySettings(statuses=(RetryRule(-1, max_attempts=9), rule))
-    assert decide(status, 1, retry) == Decision(D.DEFERRED, rest_ms=1_000)
-    assert decide(status, 2, retry) == Decision(D.DEFERRED, rest_ms=2_000)
+    retry = RetrySettings(statuses=(RetryRule(598, max_attempts=9), rule))
+    assert decide(status, 1, retry) == Decision(D.DEFERRED, rest_ms=1_000, steps_aside=alone)
+    assert decide(status, 2, retry) == Decision(D.DEFERRED, rest_ms=2_000, steps_aside=alone)
     assert decide(status, 3, retry) == Decision(last)
-    assert decide(-2, 3, retry) == Decision(D.DEFERRED, rest_ms=900_000), "others keep the common rule"
+
+
+def test_statuses_without_a_rule_keep_the_common_one() -> None:
+    retry = RetrySettings(statuses=(RetryRule(-1, max_attempts=2, delay_ms=1_000),))
+    assert decide(-2, 3, retry) == Decision(D.DEFERRED, rest_ms=900_000)

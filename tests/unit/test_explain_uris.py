@@ -44,15 +44,16 @@ def test_a_uri_that_waits_for_its_next_visit() -> None:
     assert explained(shell, "a/") == [Reason(Why.FUTURE, words, finish_ms + 86_400_000)]
 
 
-def test_a_uri_whose_answer_was_no_http() -> None:
-    """S1.18: it rests alone, also if an earlier visit went well."""
+@pytest.mark.parametrize(("failed", "why"), [(-10, "the answer was not HTTP"), (-3, "connection lost")])
+def test_a_uri_that_rests_alone(failed: int, why: str) -> None:
+    """S1.18: also if an earlier visit went well."""
     shell = crawl("a/", revisit=RevisitSettings(policy="fixed", interval_ms=3_600_000))
-    words = "its answer was not HTTP (-10); it will be tried again, while its queue goes on"
-    for status in (-10, 200, -10):
+    words = f"it rests alone, while its queue goes on: retry after fetch status {failed}: {why}: words"
+    for status in (failed, 200, failed):
         (grant,) = shell.grants()
-        shell.finish(Report(grant.token, fetch_status=status))
+        shell.finish(Report(grant.token, fetch_status=status, reason="words" if status < 0 else ""))
         (reason,) = explained(shell, "a/")
-        assert (reason.message == words) == (status == -10)
+        assert (reason.message == words) == (status == failed)
         shell.now_ms = reason.until_ms
 
 

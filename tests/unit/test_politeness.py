@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 
 from frontier_server.core.rules.politeness import (
     USUAL_STRAIN,
+    is_silent,
     overload_rest_ms,
     overloads_after,
     rest_after,
     strain_after,
+    unanswered_after,
 )
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
 
@@ -154,3 +156,36 @@ def test_a_rest_names_the_setting_that_decides(
 ) -> None:
     politeness = PolitenessSettings(adaptive=True)
     assert rest_after(duration_ms, crawl_delay_ms, politeness, strain).setting == setting
+
+
+def unanswered(*fetches: tuple[int, str]) -> bytes:
+    """What a host has left without an answer after some fetches, each a status and a URI of one letter."""
+    found = b""
+    for status, uri in fetches:
+        found = unanswered_after(status, found, uri.encode() * 8)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fetches", "silent"),
+    [
+        ([(-3, "a"), (-3, "b")], False),
+        ([(-3, "a"), (-3, "b"), (-3, "c")], True),
+        ([(-3, "a"), (-4, "b"), (-3, "c")], True),  # a time-out is no answer, either
+        ([(-3, "a"), (-3, "b"), (-3, "a"), (-3, "b"), (-3, "a")], False),  # two URIs only
+        ([(-3, "a"), (-3, "b"), (200, "x"), (-3, "c")], False),
+        ([(-3, "a"), (-3, "b"), (500, "x"), (-3, "c")], False),  # any answer is one
+        ([(-3, "a"), (-3, "b"), (-10, "x"), (-3, "c")], False),  # also one that is not HTTP
+        ([(-3, "a"), (-3, "b"), (-1, "x"), (-2, "x"), (-7000, "x"), (-3, "c")], True),  # these tell nothing
+        ([(-3, "a"), (-3, "b"), (-3, "c"), (-3, "d"), (-3, "e")], True),
+        ([(-3, "a"), (-3, "b"), (-3, "c"), (-3, "d"), (304, "a")], False),
+    ],
+)
+def test_a_host_is_silent_after_three_different_uris_in_a_row_without_an_answer(
+    fetches: list[tuple[int, str]], silent: bool
+) -> None:
+    assert is_silent(unanswered(*fetches)) == silent
+
+
+def test_what_a_host_left_unanswered_does_not_grow_without_bound() -> None:
+    assert len(unanswered(*[(-3, chr(65 + number)) for number in range(50)])) == 24

@@ -195,7 +195,7 @@ def test_something_more_urgent_goes_before_a_retried_uri() -> None:
     shell = crawling(f"{HOST}/", f"{HOST}/two")
     first, *_ = shell.grants()
     shell.schedule("crawl", candidate(f"{HOST}/urgent", directive=1))
-    shell.finish(Report(first.token, fetch_status=-3))
+    shell.finish(Report(first.token, fetch_status=-2))
     shell.now_ms += 60_000
     (urgent,) = shell.grants()
     assert urgent.uri == f"{HOST}/urgent"

@@ -5,20 +5,22 @@ A queue whose URI is out at a node changes its state when that lease ends.
 
 from dataclasses import dataclass
 
-from .. import job, keys
+from .. import future, job, keys
 from ..crawl import Crawl
 from ..errors import InvalidRequest
 from ..head import queue_settings
 from ..job import Kind
+from ..keys import QUEUE_BYTES
 from ..model import CandidateCodec
 from ..operation import Operation
 from ..queue import QueueEvent, QueueState, WorkQueue
 from ..records import JobRow, QueueRow, decode
 from ..spec.settings import DAY_MS, YEAR_MS
 from ..store import Family
-from ..uri.patterns import compile_pattern, full_match
+from ..uri.patterns import Pattern, compile_pattern, full_match
 
 QUEUES_PER_SLICE = 200
+FUTURE_PER_SLICE = 500
 MAX_PRECEDENCE = 255
 _S = QueueState
 MAX_REST_MS = YEAR_MS
@@ -76,6 +78,8 @@ def apply(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, 
         row.min_gap_ms = None if change.min_gap_ms < 0 else change.min_gap_ms
     if change.wake or change.rest_until_ms is not None:
         force_wake(op, crawl, queue)
+    if change.wake:
+        _recall(op, codec, crawl, queue)
     if change.rest_until_ms is not None and change.rest_until_ms > op.now_ms:
         rest(op, crawl, queue, change.rest_until_ms)
     _take_another_turn(crawl, queue)
@@ -131,6 +135,12 @@ def force_wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
         op.wake(crawl, queue)
 
 
+def _recall(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue) -> None:
+    """End the rests of URIs that rest alone before a retry, as far as the queue's are among the next due."""
+    most, partition = future.RECALLED_AT_ONCE, queue.partition
+    future.recall(op, crawl, codec, b"", most, partition, lambda place: place.queue == queue.queue)
+
+
 def set_paused(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, paused: bool) -> None:
     """Pause a queue, or resume it. Its URIs stay queued, so the crawl does not end meanwhile."""
     row = op.touch(queue)
@@ -147,10 +157,34 @@ def set_paused(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQu
 
 
 def queues_slice(op: Operation, codec: CandidateCodec, crawl: Crawl, number: int, row: JobRow) -> None:
-    """Change the next queues whose keys match a job's pattern."""
-    pattern = compile_pattern(row.parameters.get("queue_pattern", ".*"))
+    """Change the next queues whose keys match a job's pattern, then the URIs that rest outside them."""
+    kind, pattern = Kind(row.kind), compile_pattern(row.parameters.get("queue_pattern", ".*"))
+    ended = len(row.cursor) > QUEUE_BYTES or _pass_queues(op, codec, crawl, row, kind, pattern)
+    if ended and kind is Kind.WAKE_QUEUES:
+        cursor = row.cursor if len(row.cursor) > QUEUE_BYTES else b""
+        row.cursor, recalled = future.recall(
+            op,
+            crawl,
+            codec,
+            cursor,
+            FUTURE_PER_SLICE,
+            b"",
+            lambda place: full_match(pattern, place.queue_key),
+        )
+        if recalled:
+            row.counts["recalled"] = row.counts.get("recalled", 0) + recalled
+        ended = not row.cursor
+    if ended:
+        job.end(op, crawl, number, row)
+    else:
+        job.put(op, crawl, number, row)
+
+
+def _pass_queues(
+    op: Operation, codec: CandidateCodec, crawl: Crawl, row: JobRow, kind: Kind, pattern: Pattern
+) -> bool:
+    """Change the next queues; return whether these were the last ones."""
     prefix = keys.crawl_prefix(crawl.number)
-    kind = Kind(row.kind)
     queue_id = b""
     read = 0
     for key, value in op.tx.scan(Family.QUEUES, prefix + row.cursor, prefix):
@@ -166,10 +200,7 @@ def queues_slice(op: Operation, codec: CandidateCodec, crawl: Crawl, number: int
             break
     row.done += read
     row.cursor = queue_id
-    if read < QUEUES_PER_SLICE:
-        job.end(op, crawl, number, row)
-    else:
-        job.put(op, crawl, number, row)
+    return read < QUEUES_PER_SLICE
 
 
 def _concerns(kind: Kind, queue: WorkQueue) -> bool:

@@ -215,9 +215,15 @@ def _paused(m: Moment) -> str:
     return f"{uris} left, only in queues that an operator has paused"
 
 
+def later_why(crawl: Crawl) -> str:
+    """In brackets, why the first future URI waits, if it was tried before; empty if that is not in memory."""
+    due_ms, why = crawl.first_retry
+    return f" ({why})" if due_ms and due_ms == crawl.first_future_ms else ""
+
+
 def _later(m: Moment) -> str:
     future = some(m.crawl.counters.future, "URI")
-    return f"{future} to be fetched later, the first {_in(m, m.crawl.first_future_ms)}"
+    return f"{future} to be fetched later, the first {_in(m, m.crawl.first_future_ms)}{later_why(m.crawl)}"
 
 
 def _jobs(m: Moment) -> str:

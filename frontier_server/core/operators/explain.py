@@ -17,8 +17,8 @@ from ..operation import Operation, rank_of
 from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
 from ..robotstxt.authority import Gate, standing
-from ..rules.disposition import PROTOCOL_ERROR, Disposition
-from ..rules.outcome_words import words
+from ..rules.disposition import Disposition
+from ..rules.outcome_words import retry_words, words
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..store import Family
@@ -312,8 +312,13 @@ class Explanations:
             its = standing(row, op.now_ms, settings.robots)
             if row is not None and its.gate is not Gate.OPEN and its.tries:
                 return _not_had(uri, its.tries, row)
-        attempts = told.story.waiting.attempts if told.story.waiting is not None else 0
-        return f"tried {some(attempts, 'time')}, in vain" if attempts else ""
+        story = told.story
+        attempts = story.waiting.attempts if story.waiting is not None else 0
+        if not attempts:
+            return ""
+        failed = story.disposition == Disposition.DEFERRED.value and story.fetch_status
+        why = f" ({words(story.fetch_status, story.reason)})" if failed else ""
+        return f"tried {some(attempts, 'time')}, in vain{why}"
 
     def _waits_for(self, op: Operation, crawl: Crawl, told: Located) -> str:
         """Why a seed that waits in its queue has not been fetched. Many seeds are asked for at once, so this
@@ -389,7 +394,8 @@ def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> st
 def _wait(op: Operation, story: UriStory) -> str:
     """Why a URI waits outside its queue."""
     if story.disposition == Disposition.DEFERRED.value:
-        return f"its answer was not HTTP ({PROTOCOL_ERROR}); it will be tried again, while its queue goes on"
+        why = retry_words(story.fetch_status, story.reason)
+        return f"it rests alone, while its queue goes on: {why}"
     return "it is not due yet" + (f"; last visit: {_visit(op, story)}" if story.finish_ms else "")
 
 

@@ -11,6 +11,8 @@ from ..machines.target import Target
 from ..model import Reason, Why
 from ..operation import Operation
 from ..queue import QueueState
+from ..records import SeenRow, decode, decode_pending
+from ..rules.outcome_words import retry_words
 from ..store import Family
 from ..troubles import DISK_RESERVE
 
@@ -191,20 +193,31 @@ def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
     far = crawl.counters.queues.get(QueueState.SNOOZED.value, 0)
     if far:
         message = f"{some(far, 'queue')} at rest on disk, for longer"
-        found.append(Reason(Why.QUEUE_SNOOZED, message, _first_due(op, crawl, IndexSet.FAR)))
+        found.append(Reason(Why.QUEUE_SNOOZED, message, _first_far_ms(op, crawl)))
     if crawl.counters.future:
-        message = f"{some(crawl.counters.future, 'URI')} to be fetched later"
-        found.append(Reason(Why.FUTURE, message, _first_due(op, crawl, IndexSet.FUTURE)))
+        due_ms, why = _first_future(op, crawl)
+        message = f"{some(crawl.counters.future, 'URI')} to be fetched later{why}"
+        found.append(Reason(Why.FUTURE, message, due_ms))
     return found
 
 
-def _first_due(op: Operation, crawl: Crawl, index: IndexSet) -> int:
-    """When the first member of a set is due; 0 if the set is empty."""
-    prefix = keys.set_prefix(crawl.number, index)
-    head = crawl.far_head if index is IndexSet.FAR else crawl.future_head
-    for key, _ in op.tx.scan(Family.INDEX, max(prefix, head), prefix):
+def _first_far_ms(op: Operation, crawl: Crawl) -> int:
+    """When the first queue at rest on disk wakes; 0 if there is none."""
+    prefix = keys.set_prefix(crawl.number, IndexSet.FAR)
+    for key, _ in op.tx.scan(Family.INDEX, max(prefix, crawl.far_head), prefix):
         return keys.due_of(key)
     return 0
+
+
+def _first_future(op: Operation, crawl: Crawl) -> tuple[int, str]:
+    """When the first future URI is due (0: there is none), and why it waits, if it was tried before."""
+    prefix = keys.set_prefix(crawl.number, IndexSet.FUTURE)
+    for key, value in op.tx.scan(Family.INDEX, max(prefix, crawl.future_head), prefix):
+        seen_key = keys.seen_key(crawl.number, key[13:21], key[21:])
+        row = op.tx.get(Family.SEEN, seen_key) if decode_pending(value).attempts else None
+        seen = None if row is None else decode(SeenRow, row)
+        return keys.due_of(key), "" if seen is None else f" ({retry_words(seen.fetch_status, seen.reason)})"
+    return 0, ""
 
 
 def _behind(op: Operation, crawl: Crawl) -> list[Reason]:

@@ -12,7 +12,7 @@ from ..queue import QueueState
 from ..records import CountersRow, StateRow
 from ..rules.outcome_words import failure
 from ..shard import Shard
-from .bottleneck import bottleneck
+from .bottleneck import bottleneck, later_why
 from .idle import asked_lately, some
 from .remaining import remaining
 
@@ -201,5 +201,6 @@ def _resting(crawl: Crawl) -> tuple[int, str] | None:
     if crawl.first_far_ms:
         found.append((crawl.first_far_ms, "queues that rest for long"))
     if crawl.counters.future and crawl.first_future_ms:
-        found.append((crawl.first_future_ms, f"{some(crawl.counters.future, 'URI')} to be fetched later"))
+        later = f"{some(crawl.counters.future, 'URI')} to be fetched later{later_why(crawl)}"
+        found.append((crawl.first_future_ms, later))
     return min(found, default=None)

@@ -1,8 +1,9 @@
 """The meaning of a fetch status: the disposition, and whether and when to try again.
 
-This is Heritrix's table as data, with three differences: 429 and 503 are tried again (there
-they are successes), rests between tries may grow, and a crawl may have its own rule for a
-status.
+This is Heritrix's table as data, with four differences: 429 and 503 are tried again (there
+they are successes), rests between tries may grow, a crawl may have its own rule for a status,
+and a URI that fails although its host was reached rests alone, so that it does not hold up the
+host's other pages.
 """
 
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ class Disposition(Enum):
     __hash__ = object.__hash__  # by identity: each report's is looked up
 
 
+CONNECT_LOST = -3
+TIMEOUT = -4
 UNFETCHABLE_URI = -7
 PROTOCOL_ERROR = -10
 DEFERRED = -50
@@ -45,7 +48,8 @@ class Meaning(Enum):
     FAILURE = "final: the URI was not fetched"
     DISREGARDED = "final: the URI should not be fetched"
     RETRIED = "the queue rests, and the URI is tried again"
-    MALFORMED = "the URI rests by itself while its queue goes on, and is tried once more"
+    UNANSWERED = "the URI rests by itself while its queue goes on, and is tried again"
+    MALFORMED = "as UNANSWERED, but tried once more only"
     OVERLOADED = "the host rests, and the URI is tried again"
     DEFERRED = "put off: the URI is tried again at once, at no cost; after many, as RETRIED"
     SUCCESS = "final: any other HTTP status"
@@ -55,8 +59,8 @@ _M = Meaning
 MEANINGS: dict[int, tuple[str, Meaning]] = {
     -1: ("DOMAIN_UNRESOLVABLE", _M.RETRIED),
     -2: ("CONNECT_FAILED", _M.RETRIED),
-    -3: ("CONNECT_LOST", _M.RETRIED),
-    -4: ("TIMEOUT", _M.FAILURE),
+    CONNECT_LOST: ("CONNECT_LOST", _M.UNANSWERED),
+    TIMEOUT: ("TIMEOUT", _M.FAILURE),
     -5: ("RUNTIME_EXCEPTION", _M.FAILURE),
     -6: ("DOMAIN_PREREQUISITE_FAILURE", _M.FAILURE),
     UNFETCHABLE_URI: ("UNFETCHABLE_URI", _M.FAILURE),
@@ -84,13 +88,17 @@ MEANINGS: dict[int, tuple[str, Meaning]] = {
     503: ("Service Unavailable", _M.OVERLOADED),
 }
 OVERLOADED = frozenset(status for status, (_, meaning) in MEANINGS.items() if meaning is _M.OVERLOADED)
+# The host was reached and gave no answer: it is in trouble, or only this URI's handler is.
+NO_ANSWER = frozenset((CONNECT_LOST, TIMEOUT))
+# What tells nothing of one URI, but of its host (which was not reached, or wants a rest) or of the node.
+_OF_HOST = frozenset((-1, -2, DEFERRED, *OVERLOADED))
 # Statuses that a crawl may have its own rule for: a later fetch may succeed.
-RULED = frozenset((-1, -2, -3, -4, -5, PROTOCOL_ERROR, *range(400, 1000)))
+RULED = frozenset((-1, -2, CONNECT_LOST, TIMEOUT, -5, PROTOCOL_ERROR, *range(400, 1000)))
 # A server will most likely answer the same URI in the same way again, but its other pages may be fine.
 MALFORMED_ATTEMPTS = 2
 MAX_HTTP_STATUS = 999  # three digits; from 600 on they have no class, and count as 5xx (RFC 9110, 15)
 MAX_DEFERRALS = 10  # of a URI, free of cost
-_AGAIN = frozenset((Meaning.RETRIED, Meaning.MALFORMED, Meaning.OVERLOADED, Meaning.DEFERRED))
+_AGAIN = frozenset((_M.RETRIED, _M.UNANSWERED, _M.MALFORMED, _M.OVERLOADED, _M.DEFERRED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,7 @@ class Decision:
     """The decision on a report, for its URI."""
 
     disposition: Disposition
-    rest_ms: int = 0  # of the queue, before the URI is tried again
+    rest_ms: int = 0  # of the queue, or of the URI alone, before the URI is tried again
     counts: bool = True  # as an attempt
     steps_aside: bool = False  # the URI rests alone, outside its queue
 
@@ -124,7 +132,7 @@ def decide(status: int, attempt: int, retry: RetrySettings, deferrals: int = 0) 
             return Decision(final)
         rests = meaning is not Meaning.OVERLOADED or rule is not None
         rest_ms = retry_rest_ms(attempt, rule or retry) if rests else 0
-        return Decision(Disposition.DEFERRED, rest_ms, steps_aside=meaning is Meaning.MALFORMED)
+        return Decision(Disposition.DEFERRED, rest_ms, steps_aside=status not in _OF_HOST)
     match meaning:
         case Meaning.SUCCESS:
             return Decision(Disposition.SUCCEEDED)

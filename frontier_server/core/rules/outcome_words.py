@@ -54,6 +54,12 @@ def words(fetch_status: int, reason: str = "") -> str:
     return f"{told}: {reason}" if reason else told
 
 
+def retry_words(fetch_status: int, reason: str = "") -> str:
+    """Why a queue, or a URI alone, rests: `retry after fetch status -3: connection lost`."""
+    told = f": {words(fetch_status, reason)}" if fetch_status < 0 else ""
+    return f"retry after fetch status {fetch_status}{told}"
+
+
 def is_redirect(fetch_status: int) -> bool:
     """Whether a status is that of a redirect: 3xx, but for 304."""
     return 300 <= fetch_status < 400 and fetch_status != NOT_MODIFIED

@@ -1,14 +1,19 @@
-"""How long a host rests after an answer: as in Heritrix, and after 429, 503 and Retry-After."""
+"""How long a host rests after an answer: as in Heritrix, and after 429, 503 and Retry-After.
+
+A host that leaves different URIs in a row without an answer rests, too: then not the URIs are at fault.
+"""
 
 from typing import NamedTuple
 
 from ..spec.settings import PolitenessSettings
-from .disposition import OVERLOADED, grown
+from .disposition import NO_ANSWER, OVERLOADED, PROTOCOL_ERROR, grown
 
 USUAL_STRAIN = 100  # percent of the usual rest
 MAX_STRAIN = 6_400
 LEAST_STRAINED_MS = 250  # what a strained host's rest counts as, at least, before it is multiplied
 SLOW = 4  # times the usual duration
+MAX_UNANSWERED = 3  # different URIs in a row that a host may leave without an answer before it rests
+_HASH_BYTES = 8
 _POLITENESS = "politeness, "
 _FAILED = frozenset((-2, -3, -4))  # the host did not answer
 
@@ -78,6 +83,25 @@ def overloads_after(status: int, overloads: int) -> int:
     if status in OVERLOADED:
         return overloads + 1
     return 0 if status > 0 else overloads
+
+
+def unanswered_after(status: int, unanswered: bytes, uri: bytes) -> bytes:
+    """The hashes of the last different URIs that a host has left without an answer in a row.
+
+    `uri` is the hash of the one just asked for. A status that tells nothing of the host's answers changes
+    nothing, and so does a URI that is among the last.
+    """
+    if status > 0 or status == PROTOCOL_ERROR:
+        return b""
+    places = range(0, len(unanswered), _HASH_BYTES)
+    if status not in NO_ANSWER or uri in [unanswered[at : at + _HASH_BYTES] for at in places]:
+        return unanswered
+    return (unanswered + uri)[-MAX_UNANSWERED * _HASH_BYTES :]
+
+
+def is_silent(unanswered: bytes) -> bool:
+    """Whether a host that left these URIs without an answer rests after each further one."""
+    return len(unanswered) >= MAX_UNANSWERED * _HASH_BYTES
 
 
 def overload_rest_ms(overloads: int, retry_after_ms: int, politeness: PolitenessSettings) -> int:

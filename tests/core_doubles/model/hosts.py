@@ -10,6 +10,8 @@ OVERLOADED = (429, 503)
 UNFETCHABLE = -7
 DEFERRED = -50
 NOT_FOUND = -404
+NO_ANSWER = (-3, -4)
+NOT_HTTP = -10
 
 
 def host_name(crawl: Crawl, site: Site) -> str:
@@ -97,6 +99,16 @@ def rest(
     elif status > 0:
         host.overloads = 0
     host.rest_ms = max(host.rest_ms, model.now_ms + rest_ms)
+
+
+def is_silent(model: Model, name: str, uri: str, status: int) -> bool:
+    """Whether a host has answered none of the last requests, for three different URIs, this one included."""
+    host = model.hosts.setdefault(name, Host())
+    if status > 0 or status == NOT_HTTP:
+        host.unanswered.clear()
+    elif status in NO_ANSWER:
+        host.unanswered.add(uri)
+    return len(host.unanswered) >= 3
 
 
 def started(model: Model, crawl: Crawl, site: Site, target: str) -> None:

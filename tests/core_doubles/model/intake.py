@@ -1,8 +1,10 @@
 """What Schedule must answer, and what follows from it: scope, the seen-set, queues, futures."""
 
+from collections.abc import Callable
+
 from core_doubles.model import outcomes, places, prices
 from core_doubles.model.hosts import forbids
-from core_doubles.model.things import Crawl, Model, Offer, Stand, Uri
+from core_doubles.model.things import Crawl, Model, Offer, QueueId, Stand, Uri
 from core_doubles.web import Spelled
 
 from frontier_server.core.model import Verdict
@@ -137,6 +139,13 @@ def release_due(model: Model, crawl: Crawl) -> None:
     due = [uri for uri in crawl.future() if uri.due_ms <= model.now_ms]
     for uri in sorted(due, key=lambda uri: (uri.due_ms, _place(crawl, uri))):
         enqueue(model, crawl, uri)
+
+
+def recalled(model: Model, crawl: Crawl, wanted: Callable[[QueueId, str], bool]) -> None:
+    """URIs that rest alone before a retry go into the queues that an operator wakes."""
+    for uri in sorted(crawl.future(), key=lambda uri: (uri.due_ms, _place(crawl, uri))):
+        if uri.attempts and wanted(*places.queue_id(crawl, uri.site, uri.target)):
+            enqueue(model, crawl, uri)
 
 
 def _place(crawl: Crawl, uri: Uri) -> bytes:

@@ -40,7 +40,7 @@ def worked(model: Model, crawl: Crawl, announced: int, views: dict[int, JobView]
         case Kind.VERIFY:
             assert not view.findings and not view.changed, f"a verification found {view.findings}"
         case _:
-            steering.queues_passed(model, crawl, job, done)
+            steering.queues_passed(model, crawl, job, done, view.state == "DONE")
     _check_changes(job, view)
     if view.state in ENDED:
         _end(model, crawl, job, view, ending)

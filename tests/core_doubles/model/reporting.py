@@ -14,8 +14,8 @@ from frontier_server.core.reports import Lapse
 from frontier_server.core.rules.disposition import Disposition
 
 MOST_LAPSES, FREE_DEFERRALS = 3, 10
-RETRIED_AFTER_REST = (-1, -2, -3)
-MALFORMED, MALFORMED_TRIES = -10, 2
+OF_HOST = (-1, -2)  # the host was not reached, so its queue rests; after others, the URI alone
+CONNECT_LOST, MALFORMED, MALFORMED_TRIES = -3, -10, 2
 DISREGARDED = (-4001, -4002, -5000, -5001, -5002, -6000, -9998)
 LAPSED = -7000
 SERIOUS_ERROR = -3000
@@ -75,9 +75,11 @@ def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> 
     queue.robots_tried = None
     retry = places.settings_of_uri(crawl, uri).retry
     own = next((rule for rule in retry.statuses if rule.fetch_status == status), None)
+    silent = hosts.is_silent(model, lease.hosts[0], uri.uri, status)
     _rest(model, crawl, lease, report)
     again = _put_off(uri, status)
-    if not again and (own is not None or status in (*RETRIED_AFTER_REST, MALFORMED, DEFERRED, *OVERLOADED)):
+    tried_again = (*OF_HOST, CONNECT_LOST, MALFORMED, DEFERRED, *OVERLOADED)
+    if not again and (own is not None or status in tried_again):
         rule = own or retry
         most = rule.max_attempts
         if own is None and status == MALFORMED:
@@ -86,9 +88,11 @@ def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> 
         uri.attempts += again
         queue.expenditure += uri.cost if again else 0  # S1.6
         rest_ms = int(min(rule.delay_ms * rule.growth ** (lease.attempt - 1), rule.max_delay_ms))
-        if again and status == MALFORMED:  # its queue goes on without it
+        alone = status not in (*OF_HOST, DEFERRED, *OVERLOADED)  # its queue goes on without it
+        if again and alone:
             uri.stand, uri.due_ms = Stand.FUTURE, model.now_ms + rest_ms
-        elif again and rest_ms and (own is not None or status in (*RETRIED_AFTER_REST, DEFERRED)):
+        rests = silent and status in hosts.NO_ANSWER if alone else own is not None or status not in OVERLOADED
+        if again and rest_ms and rests:
             if places.shared(crawl, uri):
                 authority = hosts.authority_name(crawl, uri.site)
                 model.hosts[authority] = Host(model.now_ms + rest_ms, start_ms=model.now_ms)
@@ -133,6 +137,7 @@ def _robots_reported(
     elif status == UNFETCHABLE:
         crawl.queues[lease.queue].robots_tried = None
         outcomes.conclude(model, crawl, uri, status, disposition)
+    hosts.is_silent(model, lease.hosts[0], lease.site.uri("/robots.txt"), status)
     _rest(model, crawl, lease, report)
     _end(model, crawl, lease)
     return disposition

@@ -1,6 +1,6 @@
 """What operators change: queues, overrides, the seen-set (2.14, 2.23)."""
 
-from core_doubles.model import life, places, prices, reporting
+from core_doubles.model import intake, life, places, prices, reporting
 from core_doubles.model.things import Crawl, Job, Model, Queue, Uri
 from core_doubles.web import Site
 
@@ -40,6 +40,7 @@ def changed(model: Model, crawl: Crawl, queue: Queue, change: QueueChange) -> No
         unretire(crawl, queue)
     if change.wake:
         _wake(model, queue)
+        intake.recalled(model, crawl, lambda found, key: found == queue.id)
 
 
 def _wake(model: Model, queue: Queue) -> None:
@@ -122,7 +123,7 @@ def updated(model: Model, crawl: Crawl, settings: CrawlSettings, by: str, what: 
 # Slices of the jobs that concern queues.
 
 
-def queues_passed(model: Model, crawl: Crawl, job: Job, count: int) -> None:
+def queues_passed(model: Model, crawl: Crawl, job: Job, count: int, ended: bool) -> None:
     """A job has come so many queues further, in the order of their ids."""
     ids = sorted(found for found in crawl.queues if found > job.cursor)[:count]
     assert len(ids) == count, f"job {job.number} has passed {count} queues of {len(ids)}"
@@ -132,6 +133,9 @@ def queues_passed(model: Model, crawl: Crawl, job: Job, count: int) -> None:
         if matches(job.parameters.get("queue_pattern", ".*"), queue.key) and _concerns(job, queue):
             job.changed += 1
             _change(model, crawl, job, queue)
+    if job.kind is Kind.WAKE_QUEUES and ended:
+        pattern = job.parameters.get("queue_pattern", ".*")
+        intake.recalled(model, crawl, lambda found, key: matches(pattern, key))
 
 
 def matches(pattern: str, text: str) -> bool:

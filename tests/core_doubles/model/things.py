@@ -124,6 +124,7 @@ class Host:
     address: str = ""
     start_ms: int = 0  # of the last request, where several may be answered at once
     last_ms: int = 0  # how long the last fetch took; likewise
+    unanswered: set[str] = field(default_factory=set)  # URIs since the last answer
 
 
 @dataclass

@@ -65,6 +65,17 @@ CONNECTIONS = (
         {"/": says_and_waits(head(length=10_000), b"<p>Half of")},
     ),
     Nastiness("hang-up", "hangs up without an answer", {"/": CONNECT_LOST}, greet=says()),
+    Nastiness(
+        "one-lost-page",
+        "hangs up on one of several pages",
+        {"/": 200, "/lost": CONNECT_LOST, "/next": 200, "/last": 200},
+        {
+            "/": page(link("/lost") + link("/next") + link("/last")),
+            "/lost": says(),
+            "/next": LEAF,
+            "/last": LEAF,
+        },
+    ),
     Nastiness("reset", "resets every connection", {"/": CONNECT_LOST}, greet=_reset),
     Nastiness(
         "reset-in-body",

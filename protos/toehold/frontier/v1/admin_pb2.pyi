@@ -1843,7 +1843,11 @@ class QueueChange(_message.Message):
     one as well: otherwise it is retired again at its next turn.
     """
     wake: _builtins.bool
-    """Ends its own rest, such as one before a retry. Its host's rest goes on."""
+    """Ends its own rest, such as one before a retry. Its host's rest goes on. URIs
+    of it that rest by themselves before a retry (RetrySpec) go back into it, if
+    they are among the next 10 000 URIs of the crawl that wait for a time;
+    WakeQueuesJob finds all.
+    """
     @_builtins.property
     def rest_until_time(self) -> _timestamp_pb2.Timestamp:
         """The queue gives no leases before this time, whatever its own rest was before. A
@@ -2905,7 +2909,10 @@ Global___UnretireQueuesJob: _TypeAlias = UnretireQueuesJob  # noqa: Y015
 
 @_typing.final
 class WakeQueuesJob(_message.Message):
-    """Ends the queues' own rests; their hosts' rests go on."""
+    """Ends the queues' own rests; their hosts' rests go on. URIs of the queues that
+    rest by themselves before a retry (RetrySpec) go back into them; JobInfo.counts
+    has their number as `recalled`.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

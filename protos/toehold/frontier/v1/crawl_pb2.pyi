@@ -1673,10 +1673,16 @@ class RetrySpec(_message.Message):
 
     Fetches without an address or a connection have fetch status -1, -2 or -3. A
     fetch with -50 is tried again at once and does not count, ten times for a URI;
-    after that -50 is treated as -2. Every other status is final. A URI keeps its
-    place in its queue, and the queue rests. After -10 (an answer that is not HTTP)
-    only the URI rests for `delay`, outside its queue, which goes on. Such a URI is
-    fetched at most twice, unless `statuses` has a rule for -10.
+    after that -50 is treated as -2. Every other status is final.
+
+    After -1, -2 and -50, and by a rule for 429 or 503, a URI keeps its place in its
+    queue, and the queue rests. After every other status the host was reached, so
+    only the URI rests, outside its queue, which goes on. If a host leaves three
+    different URIs in a row without an answer (-3 or -4), the queue rests, too, after
+    the third one and each further one, until the host answers.
+
+    After -10 (an answer that is not HTTP) a URI is fetched at most twice, unless
+    `statuses` has a rule for -10.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1790,7 +1796,7 @@ class RetryRule(_message.Message):
     def delay(self) -> _duration_pb2.Duration:
         """Rest before the second try.
 
-        The queue rests; after -10 only the URI rests.
+        The queue rests, or only the URI: see RetrySpec.
 
         Default: 900 s. Range: 0 s to 1 day.
         """
