@@ -2,6 +2,9 @@
 can be cut from another thread. Knows nothing of HTTP.
 """
 
+import errno
+import os
+import select
 import socket
 import threading
 import time
@@ -259,8 +262,7 @@ class Connection:
         DeadlinePassed, WireLimitReached, and Cancelled, as a cut looks like the end."""
         link = self._link
         try:
-            self._sock.settimeout(link.patience_s(link.read_s))
-            data = self._sock.recv(link.piece_bytes)
+            data = self._received()
         except TimeoutError:
             raise link.silence() from None
         except OSError as error:
@@ -273,6 +275,40 @@ class Connection:
                 f"more than {link.wire_limit} bytes received", f"a head of more than {link.wire_limit} bytes"
             )
         return data
+
+    def _received(self) -> bytes:
+        if isinstance(self._sock, ssl.SSLSocket):
+            return self._received_over_tls(self._sock)
+        self._sock.settimeout(self._link.patience_s(self._link.read_s))
+        return self._sock.recv(self._link.piece_bytes)
+
+    def _received_over_tls(self, sock: ssl.SSLSocket) -> bytes:
+        """Waits by itself: the socket's own timeout would limit the wait for a whole record, but a server
+        whose record trickles is not silent. And the socket takes a reset for an end."""
+        sock.settimeout(0)
+        events, wanted = 0, select.POLLIN
+        while True:
+            if not sock.pending():
+                events = self._events(wanted)
+            try:
+                data = sock.recv(self._link.piece_bytes)
+            except ssl.SSLWantReadError:
+                wanted = select.POLLIN
+            except ssl.SSLWantWriteError:
+                wanted = select.POLLOUT
+            else:
+                if not data and events & select.POLLERR:
+                    raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+                return data
+
+    def _events(self, wanted: int) -> int:
+        """What there is at the socket, once there is something. Raises TimeoutError."""
+        waiting = select.poll()
+        waiting.register(self._sock, wanted)
+        found = waiting.poll(self._link.patience_s(self._link.read_s) * 1000)
+        if not found:
+            raise TimeoutError
+        return found[0][1]
 
     def write(self, data: bytes) -> None:
         """Sends all of `data`. Raises WriteFailed, Stalled, DeadlinePassed."""

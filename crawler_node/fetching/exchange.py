@@ -55,10 +55,14 @@ class Answer:
 
     def body(self) -> Iterator[bytes]:
         """Reads the body, without its chunks. Raises ConnectionLost where it breaks off, and the other errors
-        of `ask`."""
+        of `ask`, behind all that came."""
         body, come = self._body, self._come
         while not body.complete:
-            data = come or self._connection.read()
+            try:
+                data = come or self._connection.read()
+            except FetchFailure:
+                yield from body.feed(b"")  # what it holds back
+                raise
             come = b""
             yield from body.feed(data)
             if not data:

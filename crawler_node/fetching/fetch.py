@@ -117,8 +117,9 @@ class Fetch:
     Transfer-Encoding, since the body has no chunks, no blank lines before its status line, and always one at
     its end; credentials become `*`, as in `Authorization: Basic *`; headers for a proxy are left out.
     `digest` is that of the body bytes, `sha1:` and base 32; it is empty without an answer. `body` is at its
-    end after a fetch. `annotations` go into the crawl log. An answer keeps its status and its redirect when
-    its body breaks off (Truncation.DISCONNECT).
+    end after a fetch. `annotations` go into the crawl log. Once the head has come, the answer keeps its
+    status, its redirect and what came of its body, be it nothing, whether the connection is lost then
+    (Truncation.DISCONNECT), the server falls silent or the deadline passes (Truncation.TIME).
     """
 
     uri: str

@@ -17,7 +17,7 @@ from .addresses import Resolver
 from .answer_head import Header, ProtocolError
 from .authentication import authorization
 from .cancellation import Cancellation, Cancelled
-from .connection import ConnectionLost, DeadlinePassed, Link, WireLimitReached
+from .connection import ConnectionLost, DeadlinePassed, Link, Stalled, WireLimitReached
 from .cookies import CookieJars, Cookies
 from .exchange import Answer, head
 from .fetch import (
@@ -224,14 +224,14 @@ class HttpFetcher:
                 link.pay(len(chunk))
         except WireLimitReached:
             fetch.truncation = Truncation.LENGTH
-        except DeadlinePassed as error:
-            fetch.truncation, fetch.reason = Truncation.TIME, error.reason
-        except (ConnectionLost, ProtocolError) as error:
+        except (DeadlinePassed, Stalled, ConnectionLost, ProtocolError) as error:
             link.cancellation.check()  # a cut looks like a lost connection
             if isinstance(error, ProtocolError) and not fetch.body_bytes:
                 raise  # no part of the body can be read
-            # A part of the answer came: its status, its head and the body so far count.
-            fetch.truncation, fetch.reason = Truncation.DISCONNECT, error.reason
+            # The head came, so there is an answer: its status, its head and the body so far count.
+            is_late = isinstance(error, DeadlinePassed | Stalled)
+            fetch.truncation = Truncation.TIME if is_late else Truncation.DISCONNECT
+            fetch.reason = error.reason
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         finally:
             fetch.digest = _digest(digest)

@@ -40,9 +40,16 @@ class Truncation(Enum):
     NONE = ""
     LENGTH = "length"
     TIME = "time"
+    """The deadline passed within the body, or the server fell silent."""
     DISCONNECT = "disconnect"
     FILTER = "unspecified"
     """The crawl does not want bodies of this media type or length, and leaves them unread."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the next visit may get more, even of an unchanged page. So it must neither ask whether the
+        page has changed, nor refer to this answer."""
+        return self in (Truncation.TIME, Truncation.DISCONNECT, Truncation.FILTER)
 
 
 def status_of(error: Exception) -> Status:

@@ -45,9 +45,6 @@ _TRUNCATIONS = {
     Truncation.FILTER: TRUNCATION_FILTER,
 }
 
-_PARTIAL = frozenset({Truncation.TIME, Truncation.DISCONNECT, Truncation.FILTER})
-"""Truncations of bodies of which the next visit may get more, even of an unchanged page."""
-
 _LINK_OVERHEAD_BYTES = 150  # the objects that an Outlink is made of
 
 
@@ -163,7 +160,7 @@ def _digest(lease: Lease, fetch: Fetch) -> str:
 
 def _validator(fetch: Fetch, header: str) -> str:
     """A validator of the page, for the next visit to ask with."""
-    if fetch.truncation in _PARTIAL:
+    if fetch.truncation.is_partial:
         return ""  # with one, no visit would ever get the rest
     value = fetch.header(header) or ""
     return value if len(value.encode()) <= MAX_VALIDATOR_BYTES else ""

@@ -124,7 +124,8 @@ class Archive:
             raise
         if visit.is_identical:
             notes = (DUPLICATE, *notes)
-        captured = self.archives and visit.is_page and not visit.is_revisit
+        is_whole = not (visit.is_revisit or visit.fetch.truncation.is_partial)
+        captured = self.archives and visit.is_page and is_whole
         return Stored(epoch if any(stored) else None, notes, captured)
 
     def sync(self) -> int | None:

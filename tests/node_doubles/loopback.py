@@ -2,11 +2,17 @@
 
 import socket
 import ssl
+import struct
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from fcntl import ioctl
 from typing import Any
+
+from frontier_harness.waiting import eventually
 
 from crawler_node.fetching.addresses import AddressRule, Resolver
 from crawler_node.fetching.cancellation import Cancellation
@@ -149,6 +155,13 @@ def relay_to(port: int) -> Callable[[socket.socket], None]:
 
 def wait_for_hang_up(client: socket.socket) -> None:
     client.recv(1)
+
+
+def reset(client: socket.socket) -> None:
+    """Lets the end of the connection be a reset, once everything that was sent has arrived."""
+    # With this, closing throws away what is not sent and resets the connection.
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    eventually(lambda: not int.from_bytes(ioctl(client, termios.TIOCOUTQ, bytes(4)), sys.byteorder))
 
 
 def body_of(fetch: Fetch) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 from node_doubles.leases import lease
 from node_doubles.stages import FakeWriter, page
 
+from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.archive import Archive
 from crawler_node.output.disk import DiskWatch
 from crawler_node.output.visit import Visit
@@ -160,6 +161,16 @@ def test_visit_is_captured_if_an_archive_has_its_answer_whole(
     fetch.digest = "sha1:ABC" if body == b"same" else "sha1:DEF"
     stored = archive.append(Visit(lease("a", last_digest="sha1:ABC", capture_ms=capture_ms), fetch))
     assert stored.captured is (archives and is_response)
+
+
+@pytest.mark.parametrize("truncation", Truncation)
+def test_visit_is_captured_unless_the_next_one_may_get_more_of_its_page(
+    rig: Rig, truncation: Truncation
+) -> None:
+    """A later visit must not refer to a part of a page."""
+    rig.writer.archives = True
+    stored = Archive([rig.writer]).append(Visit(lease("a"), page("a", body=b"part", truncation=truncation)))
+    assert stored.captured is (truncation in (Truncation.NONE, Truncation.LENGTH))
 
 
 def test_the_users_function_is_asked_of_pages_that_were_answered(tmp_path: Path) -> None:

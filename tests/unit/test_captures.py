@@ -24,6 +24,7 @@ WHOLE = Report(
     b"", fetch_status=200, digest="sha1:A", etag='"1"', last_modified="yesterday", capture_ms=FIRST_MS
 )
 CHANGED = structs.replace(WHOLE, digest="sha1:B", etag='"2"')
+PART = Report(b"", fetch_status=200, truncated="timeTrunc")
 NO_ANSWER = -2
 
 
@@ -67,6 +68,8 @@ class Visited(Shell):
         (Report(b"", fetch_status=304, digest="sha1:A"), FIRST_MS),
         (Report(b"", fetch_status=NO_ANSWER), FIRST_MS),
         (structs.replace(CHANGED, capture_ms=0), 0),
+        (structs.replace(PART, digest="sha1:B"), 0),
+        (structs.replace(PART, digest="sha1:A"), FIRST_MS),
         (structs.replace(WHOLE, digest="", capture_ms=0), 0),
     ],
     ids=[
@@ -76,6 +79,8 @@ class Visited(Shell):
         "unchanged",
         "no answer",
         "another page that nobody archived",
+        "a part of the page",
+        "all of the page, and then silence",
         "a page without digest that nobody archived",
     ],
 )
@@ -91,6 +96,15 @@ def test_lease_names_the_record_that_has_the_page_of_the_last_visit(
         shell.restart()
     grant = shell.lease()
     assert (grant.capture_ms, grant.capture_uri) == (capture_ms, PAGE if capture_ms else "")
+
+
+@pytest.mark.parametrize("digest", ["sha1:A", "sha1:B"])
+def test_lease_after_a_part_of_a_page_has_no_validators(digest: str) -> None:
+    shell = Visited()
+    shell.visit(WHOLE)
+    shell.visit(structs.replace(PART, digest=digest))
+    grant = shell.lease()
+    assert (grant.etag, grant.last_modified) == ("", "")
 
 
 @pytest.mark.parametrize("rules", [(), ("strip-www",)])

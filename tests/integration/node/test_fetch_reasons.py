@@ -134,7 +134,7 @@ def test_silence_is_told_with_the_limit_that_ended_it(site: Site, fetcher: Fetch
     assert told(fetcher, site.url("/"), **limit) == (-4, "not done within timeout_seconds = 0.3")
 
     def begin(client: socket.socket) -> None:
-        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel")
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Len")
         wait_for_hang_up(client)
 
     site.answers["/"] = begin
