@@ -138,6 +138,16 @@ def silence(visit: Visit) -> None:
     visit.wait(_PATIENCE_S)
 
 
+def stalls(*pieces: bytes) -> Answer:
+    """Sends these bytes, and then says nothing until the fetcher hangs up."""
+
+    def answer(visit: Visit) -> None:
+        visit.send(*pieces)
+        silence(visit)
+
+    return answer
+
+
 def later(seconds: float, answer: Answer = LEAF) -> Answer:
     """The same answer, after a while."""
 

@@ -25,6 +25,9 @@ from .tap import Call
 
 ROBOTS = "/robots.txt"
 
+_SOON_S = 3.0
+"""How much later than its limit a fetch may end."""
+
 
 class Fails(Exception):
     """The fetcher does something else than the contract says: one sentence about what it did."""
@@ -161,6 +164,15 @@ class Evidence:
             uri = path if "://" in path else self.uri(path, host)
             raise Fails(f"The fetcher reported {report.fetch_status} for {uri}; {right} is right.")
         return report
+
+    def must_end(self, limit_s: float, path: str = "/") -> None:
+        """The fetcher must have given up this page's requests soon after a limit."""
+        for request in self.asked(path):
+            took_s = request.ended_s - request.began_s
+            if took_s > limit_s + _SOON_S:
+                raise Fails(
+                    f"The fetcher waited {took_s:.1f} s for {self.uri(path)}; {limit_s:g} s is right."
+                )
 
     def must_be_cut(self, how: Truncation.ValueType, path: str = "/") -> Report:
         """The report of a URI, which must tell that its body was cut in this way."""

@@ -471,9 +471,9 @@ func get(ctx context.Context, uri string, lease *pb.Lease, policy *pb.FetchPolic
 	}
 	if err != io.EOF {
 		switch code := fetchStatus(ctx, err, wire); {
-		case ctx.Err() != nil:
+		case code == -4: // the deadline, or silence
 			report.Truncation = pb.Truncation_TRUNCATION_TIME
-		case code == -4, code == -10 && report.BodyBytes == 0: // silence, or no valid chunk
+		case code == -10 && report.BodyBytes == 0: // no valid chunk
 			report.FetchStatus = code
 			return nil, nil
 		default:

@@ -325,11 +325,12 @@ async function get(
     }
   } catch (error) {
     const status = fetchStatus(error, wire);
-    if (!signal.aborted && (status === -4 || (status === -10 && bytes === 0))) {
-      report.fetchStatus = status; // silence, or chunks that are invalid from the first
+    if (!signal.aborted && status === -10 && bytes === 0) {
+      report.fetchStatus = status; // chunks that are invalid from the first
       return undefined;
     }
-    report.truncation = signal.aborted ? pb.Truncation.TIME : pb.Truncation.DISCONNECT;
+    const isLate = signal.aborted || status === -4; // the deadline, or silence
+    report.truncation = isLate ? pb.Truncation.TIME : pb.Truncation.DISCONNECT;
   } finally {
     response.destroy();
   }

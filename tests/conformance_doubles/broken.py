@@ -31,6 +31,7 @@ class Broken(StrEnum):
     IGNORES_MAX_BYTES = "ignores-max-bytes"
     IGNORES_DEADLINE = "ignores-deadline"
     IGNORES_SILENCE = "ignores-silence"
+    DROPS_SILENT_BODIES = "drops-silent-bodies"
     IGNORES_FILTER = "ignores-filter"
     HIDES_CUTS = "hides-cuts"
     SENDS_NO_VALIDATORS = "sends-no-validators"
@@ -56,8 +57,25 @@ _FAILED_CALLS = ("overloaded", "broken-connections", "failed-schedule", "lost-an
 _ROBOTS = tuple(
     f"robots-{name}"
     for name in (
-        *("body", "redirects", "six-redirects", "redirect-without-target", "cut", "lost", "drip", "empty"),
-        *("huge", "beyond-max-bytes", "redirects-with-bodies", "gzip", "garbage", "to-private-address"),
+        *(
+            "body",
+            "redirects",
+            "six-redirects",
+            "redirect-without-target",
+            "cut",
+            "lost",
+            "drip",
+            "silent-body",
+        ),
+        *(
+            "empty",
+            "huge",
+            "beyond-max-bytes",
+            "redirects-with-bodies",
+            "gzip",
+            "garbage",
+            "to-private-address",
+        ),
     )
 )
 
@@ -67,7 +85,7 @@ FAILING: Mapping[Broken, frozenset[str]] = {
         Broken.FOLLOWS_REDIRECTS: (*_REDIRECTS, "only-leases", "redirect-to-private-address"),
         Broken.IGNORES_ROBOTS_PURPOSE: (*_ROBOTS, "valid-reports"),
         Broken.FOLLOWS_SIX_REDIRECTS: ("robots-six-redirects",),
-        Broken.CLAIMS_EMPTY_ROBOTS: ("robots-lost", "robots-drip", "robots-garbage"),
+        Broken.CLAIMS_EMPTY_ROBOTS: ("robots-lost", "robots-drip", "robots-silent-body", "robots-garbage"),
         Broken.CUTS_NO_ROBOTS: ("robots-huge", "valid-reports"),
         Broken.CUTS_ROBOTS_AS_PAGES: ("robots-beyond-max-bytes",),
         Broken.MIXES_ROBOTS_BODIES: ("robots-redirects-with-bodies",),
@@ -88,14 +106,16 @@ FAILING: Mapping[Broken, frozenset[str]] = {
         Broken.IGNORES_MAX_BYTES: ("max-bytes",),
         Broken.IGNORES_DEADLINE: ("slow-body", "slow-head", "robots-drip"),
         Broken.IGNORES_SILENCE: ("no-answer", "silent-body"),
+        Broken.DROPS_SILENT_BODIES: ("silent-body", "links-of-a-silent-body"),
         Broken.IGNORES_FILTER: ("media-type-filter", "length-filter"),
         Broken.HIDES_CUTS: (
             *("body-too-short", "chunks-cut", "max-bytes", "media-type-filter", "length-filter", "slow-body"),
+            "silent-body",
         ),
         Broken.SENDS_NO_VALIDATORS: ("revisit",),
         Broken.BENDS_STATUSES: ("statuses-beyond-599",),
         Broken.CALLS_ALL_FAILURES_LOST: (
-            *("refused", "no-such-name", "no-answer", "silent-body", "slow-head", "not-http", "bad-framing"),
+            *("refused", "no-such-name", "no-answer", "slow-head", "not-http", "bad-framing"),
             *("robots-six-redirects", "robots-redirect-without-target", "robots-silence", "robots-drip"),
             *("robots-garbage", "private-addresses"),
         ),

@@ -337,6 +337,7 @@ class Fetcher:
             ),
             wants=wants,
             cancelled=lambda: held.ended or held.interrupted,
+            keeps_parts=self.broken is not Broken.DROPS_SILENT_BODIES,
         )
 
     def fetch_page(self, held: Held) -> Answer:

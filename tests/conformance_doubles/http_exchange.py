@@ -54,6 +54,8 @@ class Rules:
     wants: Callable[[str, int], bool]
     """Whether to read a body of this media type and length (0 if unknown)."""
     cancelled: Callable[[], bool] = lambda: False
+    keeps_parts: bool = True
+    """Whether what came of a body counts when the server falls silent."""
 
 
 @dataclass(slots=True)
@@ -198,6 +200,10 @@ def _read(reader: _Reader, rules: Rules) -> Answer:
         return answer
     try:
         _read_body(reader, answer, rules.max_bytes)
+    except _Silence:
+        if not rules.keeps_parts:
+            raise
+        answer.truncation = TIME
     except _Deadline:
         answer.truncation = TIME
     except OSError:
@@ -243,9 +249,13 @@ def _read_chunks(reader: _Reader, answer: Answer, most: int) -> None:
         first = False
         content = b""
         while len(content) < size + 2:
-            part = reader.more()
+            try:
+                part = reader.more()
+            except (_Deadline, _Silence, OSError):
+                answer.body += content[:size]
+                raise
             if not part:
-                answer.body += content
+                answer.body += content[:size]
                 answer.truncation = DISCONNECT
                 return
             content += part

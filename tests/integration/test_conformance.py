@@ -30,7 +30,10 @@ FLAGS = ("--frontier", "{frontier}", "--crawl", "{crawl}", "--name", "{name}")
 NODE = (str(Path(sys.executable).with_name("toehold-node")), *FLAGS, "--toes", "10", "--warc", "{dir}")
 DOUBLE = (sys.executable, str(Path(__file__).parents[1] / "conformance_doubles" / "fetcher.py"), *FLAGS)
 
-SLOW = {"heartbeats", "slow-body", "robots-drip", "silent-body", "slow-head", "no-answer", "robots-silence"}
+SLOW = {
+    *("heartbeats", "slow-body", "silent-body", "links-of-a-silent-body", "slow-head", "no-answer"),
+    *("robots-drip", "robots-silence", "robots-silent-body"),
+}
 """Cases that take seconds."""
 
 QUICK = [case for case in ALL if case.name not in SLOW and case.play in (SITE, LOST)]

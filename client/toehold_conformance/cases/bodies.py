@@ -9,9 +9,10 @@ from toehold.frontier.v1.frontier_pb2 import (
     TRUNCATION_LENGTH,
     TRUNCATION_TIME,
     TRUNCATION_UNSPECIFIED,
+    Report,
 )
 from toehold_client.rpc.contract import duration
-from toehold_conformance.answers import LEAF, chunked, drip, flood, head, page, says, zipped
+from toehold_conformance.answers import LEAF, chunked, drip, flood, head, page, says, stalls, zipped
 from toehold_conformance.case import Cases, Level
 from toehold_conformance.evidence import Evidence, Fails
 
@@ -22,8 +23,13 @@ CASES = Cases("Bodies", SITE)
 _FLOOD_BYTES = 64 * 1024 * 1024
 _MOST_READ_BYTES = 16 * 1024 * 1024  # sent although nobody reads: buffers of both ends
 _MAX_BYTES = 100_000
-_TIMEOUT_S = 2.0
+_TIMEOUT_S, _READ_TIMEOUT_S = 2.0, 1.0
 _CUT = b'<!DOCTYPE html><a href="/leaf">on</a><p>And then'
+_KEPT_OPEN = b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "x"\r\nConnection: keep-alive\r\n\r\n'
+_SILENT = ("/no-length", "/length", "/chunks", "/nothing")
+_ENDS_SILENCE = OverrideSettings(
+    fetch=FetchSpec(read_timeout=duration(_READ_TIMEOUT_S), timeout=duration(10))
+)
 
 
 @CASES.add(
@@ -52,9 +58,7 @@ def gzip_page(seen: Evidence) -> None:
     hosts={"": {"/": says(head('ETag: "x"', length=len(_CUT) + 100), _CUT), "/leaf": LEAF}},
 )
 def body_too_short(seen: Evidence) -> None:
-    report = seen.must_be_cut(TRUNCATION_DISCONNECT)
-    if report.etag or report.last_modified:
-        raise Fails(f"The fetcher reported the ETag of {seen.uri()}, whose body broke off; none is right.")
+    _must_have_no_validators(seen, seen.must_be_cut(TRUNCATION_DISCONNECT))
 
 
 @CASES.add(
@@ -133,10 +137,46 @@ def length_filter(seen: Evidence) -> None:
 )
 def slow_body(seen: Evidence) -> None:
     seen.must_be_cut(TRUNCATION_TIME)
-    for request in seen.asked():
-        took_s = request.ended_s - request.began_s
-        if took_s > _TIMEOUT_S + 3:
-            raise Fails(f"The fetcher read {seen.uri()} for {took_s:.1f} s; {_TIMEOUT_S:g} s is right.")
+    seen.must_end(_TIMEOUT_S)
+
+
+@CASES.add(
+    "Report an answer whose server falls silent within the body for read_timeout, or before its first byte, "
+    "with its own status, TRUNCATION_TIME and no validators.",
+    "TRUNCATION_TIME, FetchPolicy.read_timeout, Report.etag",
+    hosts={
+        "": {
+            "/": page(*_SILENT),
+            "/no-length": stalls(_KEPT_OPEN, _CUT),
+            "/length": stalls(head('ETag: "x"', length=len(_CUT) + 100), _CUT),
+            "/chunks": stalls(head('ETag: "x"', "Transfer-Encoding: chunked"), b"%x\r\n" % len(_CUT), _CUT),
+            "/nothing": stalls(head('ETag: "x"', length=100)),
+        }
+    },
+    settings=_ENDS_SILENCE,
+)
+def silent_body(seen: Evidence) -> None:
+    for path in _SILENT:
+        _must_have_no_validators(seen, seen.must_be_cut(TRUNCATION_TIME, path), path)
+        seen.must_end(_READ_TIMEOUT_S, path)
+
+
+@CASES.add(
+    "Offer the links in the received part of a body whose server fell silent.",
+    "TRUNCATION_TIME",
+    hosts={"": {"/": stalls(_KEPT_OPEN, _CUT), "/leaf": LEAF}},
+    settings=_ENDS_SILENCE,
+    level=Level.ADVISED,
+)
+def links_of_a_silent_body(seen: Evidence) -> None:
+    seen.must_ask("/leaf")
+
+
+def _must_have_no_validators(seen: Evidence, report: Report, path: str = "/") -> None:
+    if report.etag or report.last_modified:
+        raise Fails(
+            f"The fetcher reported the ETag of {seen.uri(path)}, whose body broke off; none is right."
+        )
 
 
 def _must_hang_up(seen: Evidence, path: str) -> None:

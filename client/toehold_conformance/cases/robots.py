@@ -5,7 +5,19 @@ from __future__ import annotations
 from toehold.frontier.v1.crawl_pb2 import FetchSpec, OverrideSettings
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE
 from toehold_client.rpc.contract import duration
-from toehold_conformance.answers import LEAF, drip, head, page, redirect, robots, says, silence, text, zipped
+from toehold_conformance.answers import (
+    LEAF,
+    drip,
+    head,
+    page,
+    redirect,
+    robots,
+    says,
+    silence,
+    stalls,
+    text,
+    zipped,
+)
 from toehold_conformance.case import Cases, Level
 from toehold_conformance.evidence import ROBOTS, Evidence, Fails, origin_of
 
@@ -155,6 +167,18 @@ def robots_lost(seen: Evidence) -> None:
 )
 def robots_drip(seen: Evidence) -> None:
     seen.must_report(-4, path=ROBOTS)
+
+
+@CASES.add(
+    "Report a status below zero for a robots.txt whose server falls silent within it: rules may be missing.",
+    "PURPOSE_ROBOTS, FETCH_STATUS_TIMEOUT",
+    hosts={"": {ROBOTS: stalls(head(media_type="text/plain"), b"User-agent: *\nDisallow: /no\n"), **_TWO}},
+    settings=_IMPATIENT,
+)
+def robots_silent_body(seen: Evidence) -> None:
+    if seen.robots().fetch_status >= 0:
+        raise Fails(f"The fetcher took {seen.uri(ROBOTS)}, which fell silent, for a file: {_told(seen)}.")
+    seen.must_not_ask("/", "/no", "/yes", why="although its robots.txt is unreachable")
 
 
 @CASES.add(

@@ -214,11 +214,10 @@ impl Answer {
                     answer.truncation = Truncation::Disconnect;
                     break;
                 }
-                None if Instant::now() >= visit.deadline => {
-                    answer.truncation = Truncation::Time;
+                None => {
+                    answer.truncation = Truncation::Time; // the deadline, or silence
                     break;
                 }
-                None => return Err(Failure(FetchStatus::Timeout, "silence")),
             }
         }
         answer.digest = format!("sha1:{}", BASE32.encode(&sha1.finalize()));

@@ -32,6 +32,12 @@ def _body(name: str, does: str, status: int, handler: Handler, *notes: str) -> N
     return Nastiness(name, does, {"/": status}, {"/": handler}, notes=notes)
 
 
+def _kept_open(name: str, does: str, *answer: bytes, ends: int = 200) -> Nastiness:
+    """A page with a link, whose connection stays open behind what came of its body."""
+    pages = {"/": says_and_waits(*answer), "/behind": LEAF}
+    return Nastiness(name, does, {"/": ends, "/behind": 200}, pages, notes=("timeTrunc",))
+
+
 def _coded(
     name: str, does: str, coding: str, body: Callable[[], bytes], *, readable: bool = True, note: str = ""
 ) -> Nastiness:
@@ -209,6 +215,55 @@ BODIES = (
         {"/": says(_CHUNKED, b"%x\r\n%s\r\n" % (len(_PAGE), _PAGE)), "/behind": LEAF},
         notes=("disconnectTrunc",),
     ),
+    _kept_open(
+        "kept-open",
+        "sends a page without a length, and keeps the connection",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: keep-alive\r\n\r\n",
+        _PAGE,
+    ),
+    _kept_open(
+        "kept-open-1-0",
+        "does so in HTTP/1.0",
+        b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n",
+        _PAGE,
+    ),
+    _kept_open(
+        "too-short-kept-open",
+        "sends less than announced, and keeps the connection",
+        head(length=1000),
+        _PAGE,
+    ),
+    _kept_open(
+        "unended-chunks-kept-open",
+        "sends no last chunk, and keeps the connection",
+        _CHUNKED,
+        b"%x\r\n%s\r\n" % (len(_PAGE), _PAGE),
+    ),
+    _kept_open(
+        "redirect-kept-open",
+        "redirects, sends nothing of the body, and keeps the connection",
+        head("Location: /behind", status="302 Found", length=1000),
+        ends=302,
+    ),
+    _kept_open(
+        "half-a-gzip",
+        "falls silent within gzip",
+        head("Content-Encoding: gzip", length=10_000),
+        _broken_within()[:-1000],
+    ),
+    _kept_open(
+        "half-a-feed",
+        "falls silent within a feed",
+        head(length=10_000, media_type="application/rss+xml"),
+        b"<rss><channel><item><link>/behind</link></item><item><ti",
+    ),
+    _body(
+        "body-that-never-begins",
+        "falls silent behind the head",
+        200,
+        says_and_waits(head(length=10_000)),
+        "timeTrunc",
+    ),
     _body(
         "said-chunked",
         "announces chunks, and sends none",
@@ -321,10 +376,11 @@ BODIES = (
     _coded("many-codings", "compresses ten times", ", ".join(["gzip"] * 10), _many_codings, readable=False),
     _body(
         "stalled-gzip",
-        "falls silent in the middle of a gzip bomb",
-        -4,
+        "falls silent behind the header of gzip",
+        200,
         says_and_waits(
             head("Content-Encoding: gzip", length=10**6), b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
         ),
+        "timeTrunc",
     ),
 )

@@ -61,8 +61,9 @@ CONNECTIONS = (
     Nastiness(
         "half-a-body",
         "falls silent within the body",
-        {"/": TIMEOUT},
-        {"/": says_and_waits(head(length=10_000), b"<p>Half of")},
+        {"/": 200, "/behind": 200},
+        {"/": says_and_waits(head(length=10_000), b"<p>Half of", link("/behind").encode()), "/behind": LEAF},
+        notes=("timeTrunc",),
     ),
     Nastiness("hang-up", "hangs up without an answer", {"/": CONNECT_LOST}, greet=says()),
     Nastiness(
@@ -83,6 +84,14 @@ CONNECTIONS = (
         {"/": 200},
         {"/": _reset_in_body},
         notes=("disconnectTrunc",),
+    ),
+    Nastiness(
+        "tls-half-a-body",
+        "falls silent within the body, over TLS",
+        {"/": 200, "/behind": 200},
+        {"/": says_and_waits(head(length=10_000), b"<p>Half of", link("/behind").encode()), "/behind": LEAF},
+        certificate="good",
+        notes=("timeTrunc",),
     ),
     _tls("tls-expired", "shows a certificate that has expired", "expired"),
     _tls("tls-other-host", "shows a certificate of another host", "of-another-host"),

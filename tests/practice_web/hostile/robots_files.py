@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 
-from practice_web.hostile.connections import CONNECT_LOST, NO_ROBOTS, PROTOCOL_ERROR
+from practice_web.hostile.connections import CONNECT_LOST, NO_ROBOTS, PROTOCOL_ERROR, TIMEOUT
 from practice_web.hostile.nastiness import (
     LEAF,
     Handler,
@@ -17,6 +17,7 @@ from practice_web.hostile.nastiness import (
     page,
     redirect,
     says,
+    says_and_waits,
     says_for_ever,
     sends_much,
 )
@@ -98,6 +99,18 @@ ROBOTS = (
         "breaks off before its first byte",
         {ROBOTS_TXT: CONNECT_LOST, "/": NO_ROBOTS},
         says(head(length=1000, media_type=_TEXT)),
+    ),
+    _robots(
+        "half",
+        "falls silent within its rules",
+        {ROBOTS_TXT: TIMEOUT, "/": NO_ROBOTS},
+        says_and_waits(head(length=1000, media_type=_TEXT), b"User-agent: *\nDisallow: /other\n"),
+    ),
+    _robots(
+        "missing-kept-open",
+        "is missing, says so without a length, and keeps the connection",
+        _OPEN,
+        says_and_waits(head(status="404 Not Found"), b"<p>Nothing here."),
     ),
     _robots("503", "is always unavailable", {"/": NO_ROBOTS}, answers(b"", status="503 Service Unavailable")),
     _robots(

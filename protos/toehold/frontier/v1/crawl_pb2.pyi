@@ -231,10 +231,13 @@ class _FetchStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FetchStat
     """No connection, or no TLS over it."""
     FETCH_STATUS_CONNECT_LOST: _FetchStatus.ValueType  # -3
     """The connection ended before the head of an answer had come. An answer whose
-    head came keeps its own status, with TRUNCATION_DISCONNECT.
+    head came keeps its own status, with TRUNCATION_DISCONNECT (see Truncation).
     """
     FETCH_STATUS_TIMEOUT: _FetchStatus.ValueType  # -4
-    """The deadline passed before the answer began, or the server fell silent."""
+    """The deadline passed before the head of an answer had come, or the server fell
+    silent before that. An answer whose head came keeps its own status, with
+    TRUNCATION_TIME (see Truncation).
+    """
     FETCH_STATUS_RUNTIME_EXCEPTION: _FetchStatus.ValueType  # -5
     """The node failed; its log has the reason."""
     FETCH_STATUS_UNFETCHABLE_URI: _FetchStatus.ValueType  # -7
@@ -285,10 +288,13 @@ FETCH_STATUS_CONNECT_FAILED: FetchStatus.ValueType  # -2
 """No connection, or no TLS over it."""
 FETCH_STATUS_CONNECT_LOST: FetchStatus.ValueType  # -3
 """The connection ended before the head of an answer had come. An answer whose
-head came keeps its own status, with TRUNCATION_DISCONNECT.
+head came keeps its own status, with TRUNCATION_DISCONNECT (see Truncation).
 """
 FETCH_STATUS_TIMEOUT: FetchStatus.ValueType  # -4
-"""The deadline passed before the answer began, or the server fell silent."""
+"""The deadline passed before the head of an answer had come, or the server fell
+silent before that. An answer whose head came keeps its own status, with
+TRUNCATION_TIME (see Truncation).
+"""
 FETCH_STATUS_RUNTIME_EXCEPTION: FetchStatus.ValueType  # -5
 """The node failed; its log has the reason."""
 FETCH_STATUS_UNFETCHABLE_URI: FetchStatus.ValueType  # -7
@@ -1913,6 +1919,9 @@ class FetchSpec(_message.Message):
     @_builtins.property
     def read_timeout(self) -> _duration_pb2.Duration:
         """Longest wait for the next bytes of an answer.
+
+        A server that falls silent within a body ends it: what came is kept, and the
+        record marked as truncated.
 
         Heritrix: soTimeoutMs.
 

@@ -158,8 +158,9 @@ class _PurposeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Purpose.Value
     """A robots.txt: follow up to five redirects, report the body. After more
     redirects, or one without a target, report -404: a 3xx would be
     INVALID_REPORT. Such a robots.txt counts as missing (RFC 9309, 2.3.1.2). A
-    redirect to an address that the policy refuses is -7. A body of which no byte
-    came is -3, and one that had not come by the deadline is -4.
+    redirect to an address that the policy refuses is -7. A file whose connection
+    ended before its first byte is -3. One whose end had not come when the deadline
+    passed, or the server fell silent, is -4: rules may be missing.
     """
 
 class Purpose(_Purpose, metaclass=_PurposeEnumTypeWrapper):
@@ -175,8 +176,9 @@ PURPOSE_ROBOTS: Purpose.ValueType  # 2
 """A robots.txt: follow up to five redirects, report the body. After more
 redirects, or one without a target, report -404: a 3xx would be
 INVALID_REPORT. Such a robots.txt counts as missing (RFC 9309, 2.3.1.2). A
-redirect to an address that the policy refuses is -7. A body of which no byte
-came is -3, and one that had not come by the deadline is -4.
+redirect to an address that the policy refuses is -7. A file whose connection
+ended before its first byte is -3. One whose end had not come when the deadline
+passed, or the server fell silent, is -4: rules may be missing.
 """
 Global___Purpose: _TypeAlias = Purpose  # noqa: Y015
 
@@ -215,7 +217,10 @@ class _TruncationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Truncation
     TRUNCATION_LENGTH: _Truncation.ValueType  # 1
     """FetchPolicy.max_bytes was reached."""
     TRUNCATION_TIME: _Truncation.ValueType  # 2
-    """The deadline passed while the body was read."""
+    """The deadline passed while the body was read, or the server fell silent within
+    it for FetchSpec.read_timeout, as one does that keeps the connection open behind
+    the page.
+    """
     TRUNCATION_FILTER: _Truncation.ValueType  # 3
     """The body was not read: the crawl leaves out its media type or its length
     (FetchSpec.accept_media_types, reject_media_types, max_content_length).
@@ -224,14 +229,24 @@ class _TruncationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Truncation
     """The body is incomplete: the server hung up, or sent chunks that are not valid."""
 
 class Truncation(_Truncation, metaclass=_TruncationEnumTypeWrapper):
-    """Whether, and why, a body was cut."""
+    """Whether, and why, a body was cut.
+
+    Once the head of an answer has come, the answer has its own status, and what
+    came of its body counts, be it nothing: whether the connection ends, the server
+    falls silent, or the deadline passes. Before that there is no answer (-3, -4).
+    Chunks that are invalid from the first are no answer either (-10). A robots.txt
+    has a rule of its own: PURPOSE_ROBOTS.
+    """
 
 TRUNCATION_UNSPECIFIED: Truncation.ValueType  # 0
 """It was not."""
 TRUNCATION_LENGTH: Truncation.ValueType  # 1
 """FetchPolicy.max_bytes was reached."""
 TRUNCATION_TIME: Truncation.ValueType  # 2
-"""The deadline passed while the body was read."""
+"""The deadline passed while the body was read, or the server fell silent within
+it for FetchSpec.read_timeout, as one does that keeps the connection open behind
+the page.
+"""
 TRUNCATION_FILTER: Truncation.ValueType  # 3
 """The body was not read: the crawl leaves out its media type or its length
 (FetchSpec.accept_media_types, reject_media_types, max_content_length).
@@ -1291,7 +1306,8 @@ class Report(_message.Message):
         milliseconds. The leases of later visits have it, so that these can refer to the
         record. Unset if the answer was not archived, or as a revisit record: then the
         former time stays as long as the page is unchanged (a 304, or the digest of the
-        last visit).
+        last visit). Unset, too, if the body broke off (TRUNCATION_TIME or DISCONNECT):
+        later visits must not refer to a part of the page.
         """
 
     def __init__(

@@ -88,8 +88,10 @@ final class Answer {
             boolean unreadable = bodyBytes == 0 && error.getClass() == MalformedChunkCodingException.class;
             if (fetch.isExpired()) {
                 truncation = Truncation.TRUNCATION_TIME;
-            } else if (fetch.isBrokenOff() || unreadable || error instanceof SocketTimeoutException) {
+            } else if (fetch.isBrokenOff() || unreadable) {
                 throw error;
+            } else if (error instanceof SocketTimeoutException) { // silence
+                truncation = Truncation.TRUNCATION_TIME;
             } else {
                 truncation = Truncation.TRUNCATION_DISCONNECT;
             }
