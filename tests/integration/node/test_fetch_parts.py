@@ -264,6 +264,21 @@ def test_a_connection_that_was_kept_open_is_closed_and_not_used_again(site: Site
     assert site.connections == 2
 
 
+def test_a_challenge_whose_page_falls_silent_is_answered(site: Site, fetcher: Fetching) -> None:
+    challenge = b"HTTP/1.1 401 Who?\r\nWWW-Authenticate: Basic realm=x\r\nConnection: keep-alive\r\n\r\nWho"
+
+    def answer(client: socket.socket) -> None:
+        if b"\r\nAuthorization: Basic " in site.requests[-1]:
+            client.sendall(ok(HELLO))
+        else:
+            client.sendall(challenge)
+            wait_for_hang_up(client)
+
+    site.answers["/"] = answer
+    fetch = fetcher.fetch(site.url("/"), policy(read_timeout_ms=BRIEF_MS, user="a", password="b"))
+    assert (fetch.status, body_of(fetch), fetch.annotations) == (200, HELLO, ("credentialsSent",))
+
+
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(
     ("framing", "rules"),
