@@ -6,6 +6,7 @@ import errno
 import os
 import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -36,9 +36,9 @@ def robots_file(fetch: Fetch) -> RobotsFile:
 
     A redirect that was not followed, or leads nowhere, means that there is no file. A file that broke off, or
     is longer than MAX_ROBOTS_BYTES, counts as far as it came, unless it is empty: a cut line forbids no less
-    than the whole line, except an `Allow`, which is left out. A file that dripped until the deadline, or whose
-    server fell silent, is unavailable, as most of it may be missing. Bytes that are no text, and that no
-    coding explains, are no file either. A broken Content-Encoding breaks the file off, unless only its
+    than the whole line, except an `Allow`, which is left out. A file that dripped until the deadline, or
+    whose server fell silent, is unavailable, as most of it may be missing. Bytes that are no text, and that
+    no coding explains, are no file either. A broken Content-Encoding breaks the file off, unless only its
     checksum or length is wrong.
     """
     if 300 <= fetch.status < 400:
