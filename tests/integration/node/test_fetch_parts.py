@@ -11,6 +11,7 @@ from base64 import b32encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -41,7 +42,7 @@ def _close(_: socket.socket) -> None:
     """Hangs up; over TLS without a word (close_notify), as many servers do."""
 
 
-ENDS: dict[str, tuple[Callable[[socket.socket], None], dict[str, int], Truncation, str]] = {
+ENDS: dict[str, tuple[Callable[[socket.socket], None], dict[str, Any], Truncation, str]] = {
     "silence": (wait_for_hang_up, {"read_timeout_ms": BRIEF_MS}, Truncation.TIME, "Stalled"),
     "deadline": (wait_for_hang_up, {"timeout_ms": BRIEF_MS}, Truncation.TIME, "DeadlinePassed"),
     "cut": (_close, {}, Truncation.DISCONNECT, "ConnectionLost"),
@@ -175,8 +176,7 @@ def test_the_beginning_of_a_plain_body_that_looks_like_a_chunk_s_size_is_kept(
 
 def test_a_server_that_never_falls_silent_is_read_to_the_deadline(site: Site, fetcher: Fetching) -> None:
     site.answers["/"] = lambda client: site.drip(client, b"HTTP/1.1 200 OK\r\n\r\n", b"x")
-    limits = {"read_timeout_ms": BRIEF_MS, "timeout_ms": 3 * BRIEF_MS}
-    fetch = fetcher.fetch(site.url("/"), policy(**limits))
+    fetch = fetcher.fetch(site.url("/"), policy(read_timeout_ms=BRIEF_MS, timeout_ms=3 * BRIEF_MS))
     assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
     assert fetch.annotations == ("DeadlinePassed:deadline_passed",)
     assert body_of(fetch) == b"x" * fetch.body_bytes != b""
@@ -216,7 +216,7 @@ def copy(source: socket.socket, sink: socket.socket, send: Callable[[bytes], Non
     ids=["whole", "deadline"],
 )
 def test_a_record_of_tls_that_trickles_is_no_silence(
-    secure: tuple[Site, Path], trusting: Fetching, limits: dict[str, int], truncation: Truncation
+    secure: tuple[Site, Path], trusting: Fetching, limits: dict[str, Any], truncation: Truncation
 ) -> None:
     """The server is slow and never silent, though nothing can be read before a record is whole."""
     site, _ = secure
