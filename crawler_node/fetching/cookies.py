@@ -6,13 +6,15 @@ process that keeps the cookies of others need not read it.
 """
 
 import re
+import secrets
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from email.utils import mktime_tz, parsedate_tz
 from functools import cache
-from typing import Protocol
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
 
 import msgspec
 from publicsuffixlist import PublicSuffixList
@@ -60,11 +62,24 @@ _Key = tuple[bytes, str]  # name and path
 _Host = tuple[str, str]  # crawl and domain
 
 
+class CookieHeader(NamedTuple):
+    """A Cookie header, and its mark, which is the same for the same header and tells nothing of it. Both are
+    empty if no cookie fits."""
+
+    text: bytes
+    mark: bytes
+
+
+NO_COOKIES = CookieHeader(b"", b"")
+
+MARK_BYTES = 8
+
+
 class Cookies(Protocol):
     """The cookies of all crawls of a node. Thread-safe. Paths may include a query."""
 
-    def header(self, crawl: str, host: str, path: str, *, https: bool) -> bytes:
-        """The Cookie header for a request; empty if no cookie fits."""
+    def header(self, crawl: str, host: str, path: str, *, https: bool) -> CookieHeader:
+        """The Cookie header for a request."""
         ...
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
@@ -82,11 +97,12 @@ class CookieJars:
         self._hosts: OrderedDict[_Host, dict[_Key, Cookie]] = OrderedDict()  # least recently used first
         self._kept_bytes = 0
         self._serial = 0
+        self._key = secrets.token_bytes(16)
 
-    def header(self, crawl: str, host: str, path: str, *, https: bool) -> bytes:
+    def header(self, crawl: str, host: str, path: str, *, https: bool) -> CookieHeader:
         """See Cookies."""
         if not self._hosts:
-            return b""
+            return NO_COOKIES
         host, path, now_s = _canonical(host), path.partition("?")[0], self._clock()
         fitting: list[Cookie] = []
         with self._lock:
@@ -104,7 +120,12 @@ class CookieJars:
                     and _path_matches(path, each.path)
                 ]
         fitting.sort(key=lambda each: (-len(each.path), each.serial))
-        return _joined(fitting[:MAX_COOKIES])
+        text = _joined(fitting[:MAX_COOKIES])
+        return (
+            CookieHeader(text, blake2b(text, digest_size=MARK_BYTES, key=self._key).digest())
+            if text
+            else NO_COOKIES
+        )
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
         """See Cookies."""

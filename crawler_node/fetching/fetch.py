@@ -142,6 +142,7 @@ class Fetch:
     conditional: bool = False  # the request asked for the page only if it has changed
     connecting_ns: tuple[int, int] | None = None  # when its connection was begun, and made
     received_bytes: int = 0  # all that came, inside TLS
+    cookie_mark: bytes = b""  # of the Cookie header that was sent (see CookieHeader)
     took_s: dict[Stage, float] = field(default_factory=dict)  # the time of its stages
 
     @property
@@ -201,6 +202,11 @@ class Fetcher(Protocol):
     ) -> Fetch:
         """Fetches a page; with validators only if it has changed. A redirect is an answer like any other, and
         so is a 304. A body that the policy does not want is left unread (Truncation.FILTER)."""
+        ...
+
+    def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
+        """The mark of the Cookie header that a fetch would send now; empty without one. Raises
+        CookiesUnavailable."""
         ...
 
     def fetch_robots(

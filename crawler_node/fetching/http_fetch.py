@@ -43,6 +43,9 @@ SPOOL_BYTES = 1024 * 1024
 
 UNAUTHORIZED = 401
 
+COOKIES_IGNORED = "cookiesIgnored"
+"""Annotates a redirect that sets a cookie, if the crawl keeps none: it may be a cookie wall."""
+
 ACCEPTED_CODINGS = b"gzip, deflate"
 
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})  # with 300, the choice that the server prefers
@@ -103,6 +106,12 @@ class HttpFetcher:
             uri, policy, crawl, cancellation or Cancellation(), _deadline_s(policy), _conditions(validators)
         )
         return self._fetch(uri, visit)
+
+    def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
+        if not policy.cookies:
+            return b""
+        target = Target.of(uri)
+        return self._cookies.header(crawl, target.host, target.path, https=target.is_https).mark
 
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
@@ -181,8 +190,9 @@ class HttpFetcher:
         ]
         if policy.cookies:
             cookies = self._cookies.header(visit.crawl, target.host, target.path, https=target.is_https)
-            if cookies:
-                headers.append((b"Cookie", cookies))
+            if cookies.text:
+                headers.append((b"Cookie", cookies.text))
+            fetch.cookie_mark = cookies.mark
         shown = list(headers)
         if credentials is not None:
             headers.append((b"Authorization", credentials))
@@ -193,9 +203,11 @@ class HttpFetcher:
         try:
             answer: Answer = response.extensions["answer"]
             _take_head(fetch, answer)
+            lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
             if policy.cookies:
-                lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
                 self._cookies.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
+            elif lines and fetch.redirect_target is not None and not visit.is_robots:
+                fetch.annotations += (COOKIES_IGNORED,)
             if not visit.is_robots and _is_unwanted(fetch, policy, answer.announced):
                 fetch.truncation = Truncation.FILTER
                 fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))

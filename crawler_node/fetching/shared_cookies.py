@@ -16,7 +16,15 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import structlog
 
-from .cookies import MAX_HEADER_BYTES, Cookie, CookieJars, cookies_in
+from .cookies import (
+    MARK_BYTES,
+    MAX_HEADER_BYTES,
+    NO_COOKIES,
+    Cookie,
+    CookieHeader,
+    CookieJars,
+    cookies_in,
+)
 from .failure import FetchFailure
 
 WAIT_S = 5.0
@@ -64,9 +72,10 @@ class SharedCookies:
         self._serial = 0
         self._answers = True
 
-    def header(self, crawl: str, host: str, path: str, *, https: bool) -> bytes:
+    def header(self, crawl: str, host: str, path: str, *, https: bool) -> CookieHeader:
         """See Cookies."""
-        return self._ask(_Question(0, 0.0, crawl, https, host, path.partition("?")[0]))
+        answer = self._ask(_Question(0, 0.0, crawl, https, host, path.partition("?")[0]))
+        return CookieHeader(answer[MARK_BYTES:], answer[:MARK_BYTES]) if answer else NO_COOKIES
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
         """See Cookies."""
@@ -97,7 +106,7 @@ class SharedCookies:
         self._channel.send(msgspec.msgpack.encode(question))
         while True:
             self._wait_until(question.until_s)
-            answer = self._channel.recv(_SERIAL_BYTES + MAX_HEADER_BYTES)
+            answer = self._channel.recv(_SERIAL_BYTES + MARK_BYTES + MAX_HEADER_BYTES)
             if not answer:
                 raise ConnectionResetError
             if int.from_bytes(answer[:_SERIAL_BYTES], "big") == question.serial:
@@ -142,7 +151,8 @@ def _answered(question: _Question, jars: CookieJars) -> bytes:
     if question.found:
         jars.keep(question.crawl, question.found, https=question.https)
         return b""
-    return jars.header(question.crawl, question.host, question.path, https=question.https)
+    header = jars.header(question.crawl, question.host, question.path, https=question.https)
+    return header.mark + header.text
 
 
 def _parts(found: list[tuple[str, Cookie]]) -> Iterator[list[tuple[str, Cookie]]]:

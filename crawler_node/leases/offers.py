@@ -1,6 +1,6 @@
 """The candidates that finished pages offer to Schedule: their links, each once, without those it knows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cachetools import LRUCache
 
@@ -25,6 +25,10 @@ MAX_KNOWN_CRAWLS = 4
 MAX_KNOWN_LINK_CHARS = 512
 """Longer links are not remembered, lest a hostile site fill the memory with them."""
 
+REDIRECT_LOOP = "redirectLoop"
+"""Annotates a page that redirects to where the frontier does not go once more."""
+
+_KNOWN_BEFORE = frozenset((VERDICT_ALREADY_SEEN, VERDICT_ALREADY_QUEUED))
 # Verdicts that no later offer can change. Others can: a scope may grow, and another path may be shorter.
 _SETTLED = frozenset((VERDICT_QUEUED, VERDICT_ALREADY_SEEN, VERDICT_ALREADY_QUEUED, VERDICT_ROBOTS_FORBIDDEN))
 
@@ -79,12 +83,26 @@ def candidates(pages: Iterable[FinishedPage], known: LRUCache[str, bool]) -> lis
     return redirects + linked
 
 
+def ends_of_loops(
+    pages: Iterable[FinishedPage], offered: Iterable[Candidate], verdicts: Iterable[Verdict.ValueType]
+) -> Iterator[FinishedPage]:
+    """The pages that redirect to themselves, or to the page that redirects to them, where the frontier does
+    not go once more. It alone knows longer loops."""
+    by_uri = {page.held.lease.uri: page for page in pages}
+    for candidate, verdict in zip(offered, verdicts, strict=True):
+        page = by_uri.get(candidate.via) if candidate.redirects and verdict in _KNOWN_BEFORE else None
+        if page is not None and candidate.uri in (page.held.lease.uri, page.held.lease.via):
+            yield page
+
+
 def _redirected(link: Outlink, page: FinishedPage) -> Candidate:
     lease = page.held.lease
     offer = _candidate(link.uri, page, Hop.REDIRECT)
-    # A page that only asks browsers to load it again, every minute say, needs no second fetch.
-    if link.context == LOCATION or link.uri != lease.uri:
-        offer.redirects = lease.redirects
+    sent, now = page.cookies_sent, page.cookies_now.get(link.uri, b"")
+    # A page that only asks browsers to load it again, every minute say, needs no second fetch. If it has just
+    # set the first cookie, it may be a cookie wall.
+    if link.context == LOCATION or link.uri != lease.uri or (now and not sent):
+        offer.redirects, offer.cookies_sent, offer.cookies_now = lease.redirects, sent, now
     return offer
 
 

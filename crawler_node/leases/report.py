@@ -1,7 +1,7 @@
 """The report of a lease, within the contract's limits, and what goes to the frontier with it. Pure."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from google.protobuf.duration_pb2 import Duration
@@ -52,13 +52,17 @@ _LINK_OVERHEAD_BYTES = 150  # the objects that an Outlink is made of
 class FinishedPage:
     """A lease that a toe is done with, be it fetched, failed, or handed back, for the reporter.
 
-    `stored_in` is the epoch that Archive.append answered; None when nothing was stored for it.
+    `stored_in` is the epoch that Archive.append answered; None when nothing was stored for it. `cookies_sent`
+    is the mark of the cookies that the page was asked for with, and `cookies_now` has those that the targets
+    of its redirects would be asked for with.
     """
 
     held: Held
     report: Report
     links: Sequence[Outlink] = ()
     stored_in: int | None = None
+    cookies_sent: bytes = b""
+    cookies_now: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def size_bytes(self) -> int:

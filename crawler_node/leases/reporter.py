@@ -24,7 +24,7 @@ from ..fetching.outcome import Status
 from ..output.archive import Archive
 from .book import Held, LeaseBook
 from .frontier import Abandoned, CrawlOver, FrontierConnection, Refused, persist, request_id_of
-from .offers import KnownLinks, candidates
+from .offers import REDIRECT_LOOP, KnownLinks, candidates, ends_of_loops
 from .report import FinishedPage, annotate, failed, put_off, released
 
 MAX_BACKLOG_PAGES = 500
@@ -207,6 +207,8 @@ class Reporter:
                 annotate(pages[0].report, "linksRefused")
         else:
             self._known.learn(spell, offered, verdicts)
+            for page in ends_of_loops(pages, offered, verdicts):
+                annotate(page.report, REDIRECT_LOOP)
 
     def _report(self, pages: Sequence[FinishedPage]) -> None:
         """Reports pages. Reports one whose report is refused as failed, so that it holds up no others."""

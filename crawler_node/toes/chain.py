@@ -19,6 +19,7 @@ from ..fetching.decode import coding_note
 from ..fetching.fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
 from ..fetching.outcome import Status
 from ..fetching.robots_file import robots_file
+from ..fetching.shared_cookies import CookiesUnavailable
 from ..leases.book import Held
 from ..leases.report import SERIOUS_ERROR, FinishedPage, annotate, failed, fetched, killed, put_off
 from ..memory import MemoryReserve
@@ -143,6 +144,8 @@ class Chain:
             return self._fetched(held, held.policy, fetch, toe)
         except Killed:
             return FinishedPage(held, killed(fetched(held.lease, fetch, toe.serial), KILLED))
+        except CookiesUnavailable as problem:
+            return FinishedPage(held, put_off(fetched(held.lease, fetch, toe.serial), problem.reason))
         finally:
             fetch.close()
 
@@ -164,6 +167,11 @@ class Chain:
             links, report = self._read_robots(held, fetch, toe)
         else:
             links, report = self._read_page(held, policy, fetch, toe)
+        now = {
+            link.uri: self._stages.fetcher.cookie_mark(link.uri, policy, held.lease.crawl)
+            for link in links
+            if policy.cookies and link.hop is Hop.REDIRECT
+        }
         toe.enter(Step.WRITING)
         extracted_s = perf_counter()
         self._meter.took(Stage.EXTRACT, extracted_s - start_s)
@@ -178,7 +186,7 @@ class Chain:
         annotate(report, *stored.notes)
         if stored.captured:
             report.capture_time.CopyFrom(report.start_time)
-        return FinishedPage(held, report, links, stored.epoch)
+        return FinishedPage(held, report, links, stored.epoch, fetch.cookie_mark, now)
 
     def _read_page(
         self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe

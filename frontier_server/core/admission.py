@@ -147,9 +147,9 @@ class Admission:
 
     def _chain(self, candidate: Candidate) -> Chain:
         """The redirects that led to a candidate; an empty chain if it is no redirect's target."""
-        if not candidate.redirects or not candidate.path.endswith("R"):
+        if not candidate.path.endswith("R"):
             return NO_CHAIN
-        return self._leases.chain_to(self._crawl.number, candidate.redirects)
+        return self._leases.chain_to(self._crawl.number, candidate)
 
     def _refetch_before_ms(self, candidate: Candidate, chain: Chain) -> int:
         """A URI that was last fetched before this time is fetched again."""
@@ -211,5 +211,4 @@ def _same_page(chain: Chain, wanted: Wanted, seen: SeenRow) -> Link | None:
     link = chain.same_as(wanted.key[-8:])
     if link is None or count_of(link.serial) <= seen.redirect:
         return None
-    most = 2 if wanted.settings.fetch.cookies else 1
-    return link if chain.visits(hash64(wanted.text)) < most else None
+    return link if chain.may_come(hash64(wanted.text), wanted.candidate.cookies_now) else None

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from .errors import NodePresent, UnknownNode
 from .head import Head
 from .keys import Token, decode_token, encode_token, lease_serial
-from .model import NodeView, PoolStatistics, Presence
+from .model import Candidate, NodeView, PoolStatistics, Presence
 from .records import LeaseRow
 from .redirects import NO_CHAIN, Chain, Link, decode_chain, encode_chain
 from .spec.settings import DAY_MS, FetchSettings
@@ -143,14 +143,15 @@ class LeaseTable:
     def chain(self, lease: Lease, head: Head, now_ms: int) -> bytes:
         """The chain of redirects that a lease tells its fetcher: that of its URI, and the lease itself."""
         before_ms = min(head.candidate.refetch_before_ms or 0, now_ms + 1)
-        told = head.candidate.redirects
-        earlier = decode_chain(told, lease.crawl, self._secret) if told else NO_CHAIN
+        earlier = self.chain_to(lease.crawl, head.candidate)
         link = Link(lease.row.fingerprint, hash64(head.uri.uri), lease.serial)
         return encode_chain(earlier.followed_by(link, before_ms), lease.crawl, self._secret)
 
-    def chain_to(self, crawl: int, told: bytes) -> Chain:
+    def chain_to(self, crawl: int, candidate: Candidate) -> Chain:
         """The chain of redirects that a candidate of a crawl brings; an empty one if it is not genuine."""
-        return decode_chain(told, crawl, self._secret)
+        if not candidate.redirects:
+            return NO_CHAIN
+        return decode_chain(candidate.redirects, crawl, self._secret).with_cookies(candidate.cookies_sent)
 
     def out(self, token: bytes) -> Lease | None:
         """The lease of a token, until it ends."""

@@ -67,6 +67,8 @@ class Candidate(msgspec.Struct, gc=False):
     queue_key: str = ""  # of the queue that it waits in; empty: the crawl's policy decides
     base: str = ""  # set only if the URI could not be resolved against it
     redirects: bytes = b""  # the chain of redirects that led to it, as the lease of their last one told it
+    cookies_sent: bytes = b""  # a mark of the cookies with which the page was asked for that redirects to it
+    cookies_now: bytes = b""  # a mark of those that it would be asked for with; empty: none
 
     def seed_of(self, uri: str) -> str:
         """The seed that the URI descends from: itself, if it is a seed. `uri` is its canonical form."""

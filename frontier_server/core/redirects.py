@@ -10,8 +10,10 @@ fetched although it has been seen, if
   would be lost (Heritrix: forceFetch).
 
 Chains are tagged, so that fetchers cannot make them up, and each lease has one URI of its identity fetched
-again at most. A URI comes once in a chain; twice if the crawl keeps cookies, since the answer may depend on
-one that the chain has set.
+again at most. A URI comes once in a chain. It comes once more, up to `MAX_VISITS` in all, whenever its
+cookies have changed since its last visit there: a cookie wall redirects to the page that it hides, and opens
+once its cookie comes back. Fetchers tell by marks with which cookies they asked for a page, and would ask
+for its target; the marks are in the chain, as the cookies stay with the fetcher.
 """
 
 import struct
@@ -19,17 +21,19 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 MAX_LINKS = 32  # earlier ones are dropped
+MAX_VISITS = 4  # of a URI in a chain: walls that set three cookies, one after the other, are open then
 _HEAD = struct.Struct(">Q")
 _LINK = struct.Struct(">8s8sQ")
 _TAG_BYTES = 8
+_NO_TEXT = bytes(8)
 _NUMBER = struct.Struct(">I")
 _COUNT = (1 << 32) - 1
 
 
 class Link(NamedTuple):
-    """A lease of a chain."""
+    """A lease of a chain. One without a text stands for the cookies with which the one before was fetched."""
 
-    fingerprint: bytes  # of the identity of its URI
+    fingerprint: bytes  # of the identity of its URI; or the hash of the cookies' mark
     text: bytes  # the hash of its canonical URI
     serial: int  # the lease's
 
@@ -43,13 +47,28 @@ class Chain(NamedTuple):
     def same_as(self, fingerprint: bytes) -> Link | None:
         """The last lease of the chain whose URI has an identity."""
         for link in reversed(self.links):
-            if link.fingerprint == fingerprint:
+            if link.fingerprint == fingerprint and link.text != _NO_TEXT:
                 return link
         return None
 
-    def visits(self, text: bytes) -> int:
-        """How often a canonical URI, by its hash, is in the chain."""
-        return [link.text for link in self.links].count(text)
+    def may_come(self, text: bytes, cookies: bytes) -> bool:
+        """Whether a canonical URI, by its hash, may come in the chain, with cookies of this mark."""
+        visits = 0
+        latest = before = b""  # the hash of the mark of its last visit; the text of the link before
+        for link in self.links:
+            if link.text == text:
+                visits += 1
+                latest = b""
+            elif link.text == _NO_TEXT and before == text:
+                latest = link.fingerprint
+            before = link.text
+        return not visits or (visits < MAX_VISITS and latest != _hash_of(cookies))
+
+    def with_cookies(self, mark: bytes) -> "Chain":
+        """The chain once the fetcher of its last lease has told the mark of the cookies that it sent."""
+        if not mark or not self.links:
+            return self
+        return Chain(self.refetch_before_ms, (*self.links, Link(_hash_of(mark), _NO_TEXT, 0))[-MAX_LINKS:])
 
     def followed_by(self, link: Link, refetch_before_ms: int) -> "Chain":
         """The chain after one more lease, which was itself to bring a newer state if the time is not 0."""
@@ -80,6 +99,11 @@ def decode_chain(data: bytes, crawl: int, secret: bytes) -> Chain:
     (refetch_before_ms,) = _HEAD.unpack_from(body)
     links = [Link(*_LINK.unpack_from(body, at)) for at in range(_HEAD.size, len(body), _LINK.size)]
     return Chain(refetch_before_ms, tuple(links))
+
+
+def _hash_of(mark: bytes) -> bytes:
+    """The hash of a mark of cookies; empty without cookies."""
+    return blake2b(mark, digest_size=8, person=b"cookies").digest() if mark else b""
 
 
 def _tag(body: bytes, crawl: int, secret: bytes) -> bytes:

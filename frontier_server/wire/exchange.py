@@ -95,6 +95,8 @@ def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> C
         queue_key=message.queue_key,
         base=message.base,
         redirects=message.redirects,
+        cookies_sent=message.cookies_sent,
+        cookies_now=message.cookies_now,
     )
 
 

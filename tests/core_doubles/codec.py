@@ -17,7 +17,7 @@ class PlainCodec:
         """A candidate that was stored."""
         try:
             uri, via, path, directive, precedence, seed, annotations, *rest = msgspec.msgpack.decode(record)
-            cost, not_before_ms, source, queue_key, refetch_before_ms, redirects = rest
+            cost, not_before_ms, source, queue_key, refetch_before_ms, redirects, sent, now = rest
         except (msgspec.DecodeError, TypeError) as problem:
             raise StoreCorrupt("a stored candidate cannot be read") from problem
         return Candidate(
@@ -35,6 +35,8 @@ class PlainCodec:
             source=source,
             queue_key=queue_key,
             redirects=redirects,
+            cookies_sent=sent,
+            cookies_now=now,
         )
 
     def refetched(self, offered: Candidate, before_ms: int) -> Candidate:
@@ -63,13 +65,16 @@ def candidate(
     source: str = "",
     queue_key: str = "",
     redirects: bytes = b"",
+    cookies_sent: bytes = b"",
+    cookies_now: bytes = b"",
 ) -> Candidate:
     """A candidate with its record."""
     urgency = int(directive), precedence
     fields = (uri, via, path, *urgency, seed, annotations, cost, not_before_ms, source, queue_key)
     # In words: a time of the contract may have more than 64 bits of milliseconds.
-    again = None if refetch_before_ms is None else str(refetch_before_ms), redirects
-    return PlainCodec().decode(msgspec.msgpack.encode((*fields, *again)))
+    again = None if refetch_before_ms is None else str(refetch_before_ms)
+    chained = again, redirects, cookies_sent, cookies_now
+    return PlainCodec().decode(msgspec.msgpack.encode((*fields, *chained)))
 
 
 def spec_of(settings: CrawlSettings) -> bytes:

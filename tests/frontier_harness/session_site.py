@@ -10,14 +10,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Request:
     """A request, and the answer that its rule gives."""
 
-    def __init__(self, number: int, path: str, agent: str, cookies: dict[str, str]) -> None:
+    def __init__(self, number: int, host: str, path: str, agent: str, cookies: dict[str, str]) -> None:
         self.number = number
         """How many pages were asked for before."""
+        self.host = host
         self.path = path
         self.agent = agent
         self.cookies = cookies
         self.sets: list[str] = []
         """Set-Cookie headers of the answer."""
+        self.status = 302
+        self.location = ""
+        """Where the answer redirects to, with `status`."""
+        self.refresh = ""
+        """Where the page has browsers go, by a `<meta>`."""
 
 
 Rule = Callable[[Request], bool]
@@ -25,9 +31,10 @@ Rule = Callable[[Request], bool]
 
 
 class SessionSite(ThreadingHTTPServer):
-    """Answers `/` with links to pages, each by a rule: 200, or 403. It has no robots.txt.
+    """Answers `/` with links to pages, each by a rule: 200, 403, or a redirect. It has no robots.txt.
 
-    `asked` has how often each path was asked for, and `refused` the paths that were answered with 403.
+    All its names share the answers. `asked` has how often each path was asked for, and `refused` the paths
+    that were answered with 403.
     """
 
     daemon_threads = True
@@ -45,7 +52,11 @@ class SessionSite(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """The URL of the page with the links."""
-        return f"http://127.0.0.1:{self.server_port}/"
+        return self.at()
+
+    def at(self, host: str = "127.0.0.1", path: str = "/") -> str:
+        """The URL of a path under one of its names."""
+        return f"http://{host}:{self.server_port}{path}"
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -59,16 +70,24 @@ class _Answers(BaseHTTPRequestHandler):
             sent = SimpleCookie(self.headers.get("Cookie", ""))
             cookies = {name: each.value for name, each in sent.items()}
             with site.lock:
-                request = Request(sum(site.asked.values()), self.path, self.headers["User-Agent"], cookies)
+                host, agent = self.headers["Host"].partition(":")[0], self.headers["User-Agent"]
+                request = Request(site.asked.total(), host, self.path, agent, cookies)
                 site.asked[self.path] += 1
                 status = 200 if site.rule(request) else 403
                 if status == 403:
                     site.refused.append(self.path)
             site.when_asked(request.number)
         body = site.page if self.path == "/" else self.path.encode()
+        if request is not None and request.location:
+            status = request.status
         self.send_response(status)
-        for line in request.sets if request is not None else ():
-            self.send_header("Set-Cookie", line)
+        if request is not None:
+            for line in request.sets:
+                self.send_header("Set-Cookie", line)
+            if request.location:
+                self.send_header("Location", request.location)
+            if request.refresh:
+                body = f'<meta http-equiv="refresh" content="0; url={request.refresh}">'.encode()
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -96,7 +96,7 @@ def _cookies(data: bytes) -> Said:
         for host, path in (("www.a.example", "/d/e?f"), ("127.0.0.1", "/"), ("co.uk", "/")):
             jars.take("c", host, path, lines, https=https)
     sent = [
-        jars.header("c", host, path, https=https)
+        jars.header("c", host, path, https=https).text
         for host in ("www.a.example", "a.example", "b.www.a.example", "127.0.0.1", "co.uk")
         for path in ("/", "/d/e", "/d/ef")
         for https in (True, False)

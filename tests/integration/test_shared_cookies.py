@@ -19,7 +19,7 @@ from frontier_harness.waiting import PATIENCE_S
 from toehold.frontier.v1.crawl_pb2 import CRAWL_STATE_FINISHED, FetchSpec
 
 PAGES = 60
-SPEC = 'allowed_addresses = ["loopback"]\n[fetch]\ncookies = true\n'
+SPEC = "[fetch]\ncookies = true\n"
 
 
 def session(request: Request) -> bool:

@@ -118,6 +118,9 @@ class Fetching:
         started_s = time.monotonic()
         return self._ended(self._fetcher.fetch(uri, policy, cancellation, validators, crawl), started_s)
 
+    def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
+        return self._fetcher.cookie_mark(uri, policy, crawl)
+
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
     ) -> Fetch:

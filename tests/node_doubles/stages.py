@@ -72,6 +72,9 @@ class FakeFetcher:
                 return page(uri, Status.PROCESSING_THREAD_KILLED, response_head=b"")
         return self.answer(uri)
 
+    def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
+        return b""
+
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
     ) -> Fetch:

@@ -33,7 +33,7 @@ class Browser:
 
     def says(self, url: str, crawl: str = "c") -> str:
         scheme, host, path = parts(url)
-        return self.jars.header(crawl, host, path, https=scheme == "https").decode("latin-1")
+        return self.jars.header(crawl, host, path, https=scheme == "https").text.decode("latin-1")
 
 
 def parts(url: str) -> tuple[str, str, str]:
@@ -281,4 +281,4 @@ def test_a_cookie_without_the_attributes_that_its_name_prefix_requires_is_droppe
     """RFC 6265bis, 4.1.3: or a host below, or somebody on the way, could set the cookie of another one."""
     jars = CookieJars()
     jars.take("crawl", "www.example.com", "/x/y", [line], https=https)
-    assert bool(jars.header("crawl", "www.example.com", "/x/y", https=https)) is is_kept
+    assert bool(jars.header("crawl", "www.example.com", "/x/y", https=https).text) is is_kept

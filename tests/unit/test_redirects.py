@@ -16,6 +16,7 @@ from frontier_server.core.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.records import ImportRow
 from frontier_server.core.redirects import (
     MAX_LINKS,
+    MAX_VISITS,
     NO_CHAIN,
     Chain,
     Link,
@@ -57,17 +58,23 @@ def settings(
     )
 
 
+Cookie = tuple[str, str]  # host and name
+
+
 @dataclass
 class Web:
     """A web and its crawl: a node that asks, offers what it finds, and reports.
 
-    `redirects` has the targets of URIs that redirect, and `links` the links of the others. `once` redirects
-    only until the second visit, as a page does that wants its cookie back.
+    `redirects` has the targets of URIs that redirect, and `links` the links of the others. `sets` has the
+    cookies of pages, each for a host: such a page sets the first one that is missing; `*` gets another value
+    each time. A page that has all the cookies that it `wants` does not redirect.
     """
 
     redirects: Mapping[str, str]
     links: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    once: frozenset[str] = frozenset()
+    sets: Mapping[str, tuple[Cookie, ...]] = field(default_factory=dict)
+    wants: Mapping[str, tuple[Cookie, ...]] = field(default_factory=dict)
+    jar: dict[Cookie, str] = field(default_factory=dict)
     shell: Shell = field(default_factory=Shell)
     visits: list[str] = field(default_factory=list)
     restarts: bool = False
@@ -94,11 +101,15 @@ class Web:
 
     def fetch(self, grant: Grant) -> None:
         self.visits.append(grant.uri)
-        target = self.redirects.get(grant.uri)
-        if grant.uri in self.once and self.visits.count(grant.uri) > 1:
+        target, sent = self.redirects.get(grant.uri), self.mark(grant.uri)
+        if grant.uri in self.wants and self.jar.keys() >= set(self.wants[grant.uri]):
             target = None
+        for cookie in [each for each in self.sets.get(grant.uri, ()) if each not in self.jar][:1]:
+            self.jar[cookie] = "1"
+        if (host_of(grant.uri), "*") in self.sets.get(grant.uri, ()):
+            self.jar[host_of(grant.uri), "*"] = str(len(self.visits))
         if target is not None:
-            self.shell.schedule("crawl", offer(grant, target))
+            self.shell.schedule("crawl", offer(grant, target, sent, self.mark(target)))
         elif found := self.links.get(grant.uri):
             path, source = grant.candidate.path + "L", grant.source
             links = [candidate(uri, via=grant.uri, path=path, source=source) for uri in found]
@@ -107,11 +118,27 @@ class Web:
             self.shell.restart()
         self.shell.finish(report(grant, 200 if target is None else 301))
 
+    def mark(self, uri: str) -> bytes:
+        """The mark of the cookies that the node would send to a URI."""
+        sent = {name: value for (host, name), value in self.jar.items() if host == host_of(uri)}
+        return str(sent).encode() if sent else b""
 
-def offer(grant: Grant, target: str) -> Candidate:
+
+def host_of(uri: str) -> str:
+    return uri.partition("://")[2].partition("/")[0]
+
+
+def offer(grant: Grant, target: str, sent: bytes = b"", now: bytes = b"") -> Candidate:
     """What a fetcher offers for the target of a redirect."""
-    path = grant.candidate.path + "R"
-    return candidate(target, via=grant.uri, path=path, source=grant.source, redirects=grant.redirects)
+    return candidate(
+        target,
+        via=grant.uri,
+        path=grant.candidate.path + "R",
+        source=grant.source,
+        redirects=grant.redirects,
+        cookies_sent=sent,
+        cookies_now=now,
+    )
 
 
 def report(grant: Grant, status: int) -> Report:
@@ -171,32 +198,100 @@ def test_all_pages_of_a_site_that_redirects_to_its_www_host_are_fetched() -> Non
 
 A, B, C = f"{SITE}/a", f"{WWW}/a", f"{SITE}/c"
 LOOPS = {
-    "two spellings": (("strip-www",), False, {A: B, B: A}, [A, B]),
-    "two spellings, cookies": (("strip-www",), True, {A: B, B: A}, [A, B, A, B]),
-    "to itself": ((), False, {A: A}, [A]),
-    "to itself, cookies": ((), True, {A: A}, [A, A]),
-    "two pages": ((), False, {A: C, C: A}, [A, C]),
-    "three, of two identities": (("strip-www",), False, {A: C, C: B, B: C}, [A, C, B]),
+    "two spellings": (("strip-www",), {A: B, B: A}, [A, B]),
+    "to itself": ((), {A: A}, [A]),
+    "two pages": ((), {A: C, C: A}, [A, C]),
+    "three, of two identities": (("strip-www",), {A: C, C: B, B: C}, [A, C, B]),
 }
 
 
-@pytest.mark.parametrize(("rules", "cookies", "redirects", "fetched"), LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("cookies", [False, True])
+@pytest.mark.parametrize(("rules", "redirects", "fetched"), LOOPS.values(), ids=LOOPS)
 def test_a_loop_of_redirects_ends(
-    rules: tuple[str, ...], cookies: bool, redirects: dict[str, str], fetched: list[str]
+    rules: tuple[str, ...], redirects: dict[str, str], fetched: list[str], cookies: bool
 ) -> None:
-    """2.4/redirect: each URI comes once in a chain, or twice with cookies."""
+    """2.4/redirect: each URI comes once in a chain, whether or not cookies are kept that nobody sets."""
     web = Web(redirects)
     assert web.crawl(settings(rules, cookies=cookies), A) == fetched
     assert web.shell.state("crawl") is CrawlState.FINISHED
     assert web.shell.count("crawl", "queued_count") == 0
 
 
-def test_a_page_that_redirects_to_itself_until_its_cookie_returns_is_fetched() -> None:
-    """By a redirect to itself, or over a session in its path, as Java's servlets do."""
-    assert Web({A: A}, once=frozenset({A})).crawl(settings(cookies=True), A) == [A, A]
-    session = f"{A};jsessionid={'0' * 32}"
-    web = Web({A: session, session: A}, once=frozenset({A}))
-    assert web.crawl(settings(("strip-session-ids",), cookies=True), A) == [A, session, A]
+HERE, THERE, ANEW = (("site.example", "1"), ("www.site.example", "1"), ("site.example", "*"))
+STEPS = tuple(("site.example", str(number)) for number in range(5))
+SESSION, ASKS = f"{A};jsessionid={'0' * 32}", f"{SITE}/a?cookieSet=1"
+CONSENT, BACK, AFE = f"{WWW}/consent?for=a", f"{SITE}/back?to=a", f"{SAFE}/a"
+OPENING = {
+    "to itself": ({A: A}, {A: (HERE,)}, [A, A]),
+    "over a session in its path": ({A: SESSION, SESSION: A}, {A: (HERE,)}, [A, SESSION, A]),
+    "over another page": ({A: ASKS, ASKS: A}, {A: (HERE,)}, [A, ASKS, A]),
+    "over another page, which sets it": ({A: ASKS, ASKS: A}, {ASKS: (HERE,)}, [A, ASKS, A]),
+    "over another host": ({A: CONSENT, CONSENT: A}, {A: (HERE,)}, [A, CONSENT, A]),
+    "over another host, which sets it": ({A: CONSENT, CONSENT: A}, {CONSENT: (HERE,)}, [A, CONSENT, A]),
+    "over two hosts": ({A: CONSENT, CONSENT: BACK, BACK: A}, {BACK: (HERE,)}, [A, CONSENT, BACK, A]),
+    "over https": ({A: AFE, AFE: A}, {AFE: (HERE,)}, [A, AFE, A]),
+}
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "restarts"])
+@pytest.mark.parametrize(("redirects", "sets", "fetched"), OPENING.values(), ids=OPENING)
+def test_a_cookie_wall_opens_when_its_cookie_comes_back(
+    redirects: dict[str, str], sets: dict[str, tuple[Cookie, ...]], fetched: list[str], restarts: bool
+) -> None:
+    chosen = settings(("strip-session-ids",), TO_HTTP, cookies=True)
+    web = Web(redirects, {A: (C,)}, sets=sets, wants={A: (HERE,)}, restarts=restarts)
+    assert web.crawl(chosen, A) == [*fetched, C]
+    assert web.shell.count("crawl", "succeeded_count") == len(fetched) + 1
+
+
+@pytest.mark.parametrize(("wanted", "visits"), [(1, 2), (2, 3), (3, 4), (4, 4), (5, 4)])
+def test_a_wall_of_several_cookies_opens_within_4_visits(wanted: int, visits: int) -> None:
+    web = Web({A: A}, {A: (C,)}, sets={A: STEPS[:wanted]}, wants={A: STEPS[:wanted]})
+    assert web.crawl(settings(cookies=True), A) == [A] * visits + [C] * (wanted < 4)
+
+
+CLOSED = {
+    "no cookie": ({A: A}, {}, [A]),
+    "the same cookie": ({A: A}, {A: (HERE,)}, [A, A]),
+    "another value each time": ({A: A}, {A: (ANEW,)}, [A] * 4),
+    "another value each time, over another page": ({A: ASKS, ASKS: A}, {A: (ANEW,)}, [A, ASKS] * 4),
+    "a cookie of another host": ({A: CONSENT, CONSENT: A}, {CONSENT: (THERE,)}, [A, CONSENT]),
+    "a cookie for another host": ({A: A}, {A: (THERE,)}, [A]),
+    "two spellings": ({A: B, B: A}, {A: (HERE,)}, [A, B, A]),
+}
+
+
+@pytest.mark.parametrize(("redirects", "sets", "fetched"), CLOSED.values(), ids=CLOSED)
+def test_a_wall_that_never_opens_is_left_once_nothing_changes(
+    redirects: dict[str, str], sets: dict[str, tuple[Cookie, ...]], fetched: list[str]
+) -> None:
+    """A page whose cookies are those of its last visit is not asked for again; any page 4 times at most."""
+    web = Web(redirects, sets=sets)
+    assert web.crawl(settings(("strip-www",), cookies=True), A) == fetched
+    assert web.shell.state("crawl") is CrawlState.FINISHED
+    assert web.shell.count("crawl", "succeeded_count") == len(fetched)
+
+
+def test_cookies_that_other_pages_set_meanwhile_open_a_wall() -> None:
+    """Its own answer sets none: what counts is what would be sent now, and what was sent."""
+    web = Web({A: A}, wants={A: (HERE,)})
+    web.shell.create("crawl", settings(cookies=True))
+    web.shell.launch("crawl", A)
+    (grant,) = web.shell.grants()
+    web.shell.schedule("crawl", offer(grant, A, b"", b"theirs"))
+    web.shell.finish(report(grant, 302))
+    assert [each.uri for each in web.shell.grants()] == [A]
+
+
+def test_a_page_that_was_asked_for_with_all_its_cookies_is_not_asked_for_again() -> None:
+    web = Web({A: A})
+    web.jar[HERE] = "1"
+    assert web.crawl(settings(cookies=True), A) == [A]
+
+
+def test_max_redirect_hops_bounds_a_wall_too() -> None:
+    web = Web({A: A}, sets={A: (ANEW,)})
+    assert web.crawl(settings(cookies=True, redirect_hops=2), A) == [A] * 3
 
 
 def test_max_redirect_hops_bounds_a_chain_of_spellings() -> None:
@@ -366,7 +461,7 @@ def test_a_link_that_carries_a_chain_is_already_seen() -> None:
 links = st.builds(
     Link,
     st.binary(min_size=8, max_size=8),
-    st.binary(min_size=8, max_size=8),
+    st.binary(min_size=8, max_size=8).filter(any),
     st.integers(0, 2**64 - 1),
 )
 chains = st.builds(
@@ -384,7 +479,12 @@ def test_a_chain_survives_encoding_and_never_exceeds_its_bounds(
     longer = chain.followed_by(link, before_ms)
     assert longer.links[-1] == link and len(longer.links) <= MAX_LINKS
     assert longer.same_as(link.fingerprint) == link
-    assert len(encode_chain(longer, crawl, SECRET)) <= 1024
+    marked = longer.with_cookies(b"mark")
+    assert marked.same_as(link.fingerprint) == link and len(marked.links) <= MAX_LINKS
+    assert not marked.may_come(link.text, b"mark")
+    assert longer.with_cookies(b"") == longer
+    for each in (longer, marked):
+        assert len(encode_chain(each, crawl, SECRET)) <= 1024
 
 
 @given(st.binary(max_size=200))
@@ -401,15 +501,24 @@ def pages(count: int) -> st.SearchStrategy[dict[str, str]]:
     return st.dictionaries(st.sampled_from(spelled), st.sampled_from(spelled))
 
 
-@given(pages(3), st.booleans(), st.booleans(), st.integers(0, 2))
+cookies = st.tuples(st.sampled_from(("site.example", "www.site.example")), st.sampled_from("ab*"))
+
+
+@given(
+    pages(3),
+    st.dictionaries(st.sampled_from([f"{SITE}/0", f"{WWW}/0", f"{SITE}/1"]), st.tuples(cookies)),
+    st.booleans(),
+    st.integers(0, 2),
+)
 def test_a_crawl_of_any_redirects_ends_and_agrees_with_its_counts(
-    redirects: dict[str, str], cookies: bool, restarts: bool, rounds: int
+    redirects: dict[str, str], sets: dict[str, tuple[Cookie, ...]], restarts: bool, rounds: int
 ) -> None:
-    web = Web(redirects, restarts=restarts)
+    web = Web(redirects, restarts=restarts, sets=sets)
     seeds = [f"{SITE}/{number}" for number in range(3)]
-    chosen = settings(("strip-www",), TO_HTTP, cookies=cookies, rounds=rounds)
+    chosen = settings(("strip-www",), TO_HTTP, cookies=True, rounds=rounds)
     fetched = web.crawl(chosen, *seeds)
-    assert max(Counter(fetched).values(), default=0) <= (rounds + 1) * (4 if cookies else 2) * 3
+    most = MAX_VISITS if sets else 1
+    assert max(Counter(fetched).values(), default=0) <= (rounds + 1) * 2 * most * 3
     assert web.shell.state("crawl") is CrawlState.FINISHED
     assert web.shell.count("crawl", "succeeded_count") == len(fetched)
     assert web.shell.count("crawl", "discovered_count") <= 9

@@ -22,6 +22,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_STALE,
     DISPOSITION_SUCCEEDED,
+    VERDICT_ALREADY_QUEUED,
     VERDICT_ALREADY_SEEN,
     VERDICT_OUT_OF_SCOPE,
     VERDICT_QUEUED,
@@ -224,6 +225,52 @@ def test_a_page_that_only_reloads_itself_is_not_fetched_again(
     rig.reporter.put(FinishedPage(page.held, page.report, [link], page.stored_in))
     rig.report()
     assert [each.redirects for each in rig.client.candidates] == [told]
+
+
+@pytest.mark.parametrize(
+    ("context", "target", "sent", "now", "is_told"),
+    [
+        (LOCATION, "http://h/a", b"", b"new", True),
+        (LOCATION, "http://h/b", b"old", b"", True),
+        ("Refresh", "http://h/b", b"old", b"new", True),
+        ("Refresh", "http://h/a", b"", b"new", True),
+        ("meta/@content", "http://h/a", b"", b"new", True),
+        ("meta/@content", "http://h/a", b"old", b"new", False),
+    ],
+)
+def test_the_target_of_a_redirect_has_the_marks_of_its_cookies(
+    rig: Rig, context: str, target: str, sent: bytes, now: bytes, is_told: bool
+) -> None:
+    """A page that reloads itself may be a cookie wall if it has set the first cookie."""
+    page = rig.page("http://h/a")
+    page.held.lease.redirects = b"chain"
+    found = [Outlink(target, Hop.REDIRECT, context), Outlink("http://h/link", Hop.LINK, "a/@href")]
+    rig.reporter.put(FinishedPage(page.held, page.report, found, page.stored_in, sent, {target: now}))
+    rig.report()
+    told = [(each.redirects, each.cookies_sent, each.cookies_now) for each in rig.client.candidates]
+    assert told == [(b"chain", sent, now) if is_told else (b"", b"", b""), (b"", b"", b"")]
+
+
+@pytest.mark.parametrize(
+    ("target", "verdict", "notes"),
+    [
+        ("http://h/a", VERDICT_ALREADY_QUEUED, ["redirectLoop"]),
+        ("http://h/via", VERDICT_ALREADY_SEEN, ["redirectLoop"]),
+        ("http://h/a", VERDICT_QUEUED, []),
+        ("http://h/login", VERDICT_ALREADY_SEEN, []),
+        ("http://h/via", VERDICT_OUT_OF_SCOPE, []),
+    ],
+)
+def test_a_page_that_redirects_back_in_vain_says_so(
+    rig: Rig, target: str, verdict: Verdict.ValueType, notes: list[str]
+) -> None:
+    page = rig.page("http://h/a", path="R")
+    page.held.lease.redirects, page.held.lease.via = b"chain", "http://h/via"
+    rig.client.on_schedule = lambda crawl, offered: [verdict] * len(offered)
+    found = [Outlink(target, Hop.REDIRECT, LOCATION)]
+    rig.reporter.put(FinishedPage(page.held, page.report, found, page.stored_in))
+    rig.report()
+    assert rig.annotations() == {"http://h/a": notes}
 
 
 def test_a_link_that_has_changed_since_it_was_fetched_is_offered_although_it_is_known(rig: Rig) -> None:

@@ -11,7 +11,7 @@ from frontier_harness.waiting import PATIENCE_S
 from structlog.testing import capture_logs
 
 from crawler_node.fetching import shared_cookies
-from crawler_node.fetching.cookies import MAX_COOKIE_BYTES, MAX_COOKIES, CookieJars
+from crawler_node.fetching.cookies import MAX_COOKIE_BYTES, MAX_COOKIES, CookieHeader, CookieJars
 from crawler_node.fetching.outcome import Status, status_of
 from crawler_node.fetching.shared_cookies import (
     CookiesUnavailable,
@@ -57,7 +57,7 @@ def take(cookies: SharedCookies, *lines: bytes, crawl: str = "one", https: bool 
 
 
 def header(cookies: SharedCookies, crawl: str = "one", path: str = "/a/b", https: bool = False) -> bytes:
-    return cookies.header(crawl, HOST, path, https=https)
+    return cookies.header(crawl, HOST, path, https=https).text
 
 
 def test_what_one_process_took_another_one_sends(node: Node) -> None:
@@ -97,7 +97,7 @@ def test_the_longest_uri_sets_and_gets_cookies(node: Node) -> None:
     deep = "/" + "p" * 8000 + "/"
     with its_one:
         one.take("crawl", HOST, deep + "x", [b"%d=%s" % (n, b"x" * 4000) for n in range(4)], https=True)
-        assert one.header("crawl", HOST, deep + "?" + "q" * 100_000, https=True).startswith(b"0=x")
+        assert one.header("crawl", HOST, deep + "?" + "q" * 100_000, https=True).text.startswith(b"0=x")
 
 
 def test_an_answer_without_cookies_asks_nobody() -> None:
@@ -135,12 +135,11 @@ def test_a_silent_supervisor_is_waited_for_only_so_long(node: Node, monkeypatch:
 def test_an_answer_that_comes_late_is_dropped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     own, its_end = channel_ends()
     go = threading.Event()
-    jars_header = node.jars.header
 
-    def slow(crawl: str, host: str, path: str, *, https: bool) -> bytes:
+    def slow(crawl: str, host: str, path: str, *, https: bool) -> CookieHeader:
         if path == "/slow":
             go.wait(PATIENCE_S)
-        return jars_header(crawl, host, path, https=https) + path.encode()
+        return CookieHeader(path.encode(), b"markmark")
 
     monkeypatch.setattr(node.jars, "header", slow)
     node.serve(own)
@@ -195,7 +194,7 @@ def test_threads_of_several_processes_lose_no_cookie(node: Node) -> None:
         thread.join()
     for n in range(4):
         for asked, _ in processes:
-            assert asked.header("crawl", f"h{n}-7.example", "/", https=False) == b"a=7"
+            assert asked.header("crawl", f"h{n}-7.example", "/", https=False).text == b"a=7"
     for _, its_end in processes:
         its_end.close()
 

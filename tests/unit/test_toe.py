@@ -1,7 +1,9 @@
 """What a toe thread makes of a lease."""
 
+import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,15 @@ from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
 from crawler_node.extraction.links import Found, Hop, Outlink
-from crawler_node.fetching.fetch import MAX_ROBOTS_BYTES, ExtractSettings, Fetch, Validators
+from crawler_node.fetching.fetch import (
+    MAX_ROBOTS_BYTES,
+    ExtractSettings,
+    Fetch,
+    FetchPolicy,
+    Validators,
+)
 from crawler_node.fetching.outcome import Status, Truncation
+from crawler_node.fetching.shared_cookies import CookiesUnavailable
 from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.report import FinishedPage
 from crawler_node.memory import MemoryReserve
@@ -422,6 +431,44 @@ def test_a_thread_that_dies_hands_its_lease_back_first(work: Work) -> None:
     work.outlinks = die
     assert work.on(lease("http://h/")).report.fetch_status == -7000
     assert work.toe is not None and not work.toe.is_alive()
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_redirect_has_the_marks_of_its_cookies(
+    work: Work, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    """That of the page, and those of its targets now; a crawl without cookies has none, and asks for none."""
+    asked: list[str] = []
+    with_cookies = replace(POLICY, cookies=keeps)
+    monkeypatch.setattr(sys.modules[__name__], "POLICY", with_cookies)
+
+    def mark(uri: str, policy: FetchPolicy, crawl: str) -> bytes:
+        asked.append(uri)
+        assert (policy, crawl) == (with_cookies, "crawl")
+        return b"now of " + uri.encode()
+
+    monkeypatch.setattr(work.fetcher, "cookie_mark", mark)
+    target = "http://h/to"
+    work.answer = lambda uri: page(uri, 302, b"http://h/1", redirect_target=target, cookie_mark=b"sent")
+    done = work.on(lease("http://h/"))
+    assert done.cookies_sent == b"sent"
+    assert (asked, dict(done.cookies_now)) == (
+        ([target], {target: b"now of http://h/to"}) if keeps else ([], {})
+    )
+
+
+def test_a_redirect_whose_targets_cookies_cannot_be_had_is_put_off(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise CookiesUnavailable("no supervisor")
+
+    monkeypatch.setattr(sys.modules[__name__], "POLICY", replace(POLICY, cookies=True))
+    monkeypatch.setattr(work.fetcher, "cookie_mark", fail)
+    work.answer = lambda uri: page(uri, 302, redirect_target="http://h/to")
+    done = work.on(lease("http://h/"))
+    assert (done.report.fetch_status, done.report.reason) == (Status.DEFERRED, "no supervisor")
+    assert (list(done.links), work.stored) == ([], [])
 
 
 @pytest.mark.parametrize("purpose", [PURPOSE_PAGE, PURPOSE_ROBOTS])

@@ -28,6 +28,7 @@ from node_doubles.loopback import (
 from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.authentication import challenged
 from crawler_node.fetching.cancellation import Cancellation
+from crawler_node.fetching.cookies import NO_COOKIES, CookieHeader
 from crawler_node.fetching.fetch import FetchPolicy, Validators
 from crawler_node.fetching.outcome import Status, Truncation
 from crawler_node.fetching.shared_cookies import CookiesUnavailable
@@ -253,15 +254,49 @@ def test_cookies_are_kept_and_sent_back_by_crawl(site: Site, fetcher: Fetching) 
     assert cookies_of(site) == [[], [b"a=b; c=d"], [], []]
 
 
+def test_a_mark_tells_whether_cookies_have_changed_and_nothing_else(site: Site, fetcher: Fetching) -> None:
+    keeps = policy(cookies=True)
+    site.answers["/"] = ok(b"", b"Set-Cookie: a=b; Path=/")
+    site.answers["/x"] = ok(b"", b"Set-Cookie: x=y; Path=/x")
+    first = fetcher.fetch(site.url("/"), keeps, crawl="one")
+    now = fetcher.cookie_mark(site.url("/"), keeps, "one")
+    assert (first.cookie_mark, len(now)) == (b"", 8)
+    assert fetcher.fetch(site.url("/x"), keeps, crawl="one").cookie_mark == now
+    assert fetcher.fetch(site.url("/"), keeps, crawl="one").cookie_mark == now, "those of /x are not for it"
+    assert fetcher.cookie_mark(site.url("/x"), keeps, "one") not in (now, b"")
+    assert fetcher.cookie_mark(site.url("/"), keeps, "two") == b""
+    assert fetcher.cookie_mark(site.url("/"), policy(), "one") == b""
+    other = Fetching(Resolver())
+    other.fetch(site.url("/"), keeps, crawl="one")
+    assert other.cookie_mark(site.url("/"), keeps, "one") != now, "nobody can find the cookie by trying"
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("cookies", "answer", "notes"),
+    [
+        (False, b"HTTP/1.1 302 Found\r\nSet-Cookie: a=b\r\nLocation: /r\r\n\r\n", ("cookiesIgnored",)),
+        (False, b"HTTP/1.1 302 Found\r\nLocation: /r\r\n\r\n", ()),
+        (False, ok(b"", b"Set-Cookie: a=b"), ()),
+        (True, b"HTTP/1.1 302 Found\r\nSet-Cookie: a=b\r\nLocation: /r\r\n\r\n", ()),
+    ],
+)
+def test_a_redirect_that_sets_a_cookie_in_vain_says_so(
+    site: Site, fetcher: Fetching, cookies: bool, answer: bytes, notes: tuple[str, ...]
+) -> None:
+    site.answers["/"] = answer
+    assert fetcher.fetch(site.url("/"), policy(cookies=cookies)).annotations == notes
+
+
 class AbsentCookies:
     """Cookies that cannot be had at one moment: for a request (`header`), or after an answer (`take`)."""
 
     def __init__(self, moment: str) -> None:
         self._moment = moment
 
-    def header(self, *_: object, https: bool) -> bytes:
+    def header(self, *_: object, https: bool) -> CookieHeader:
         self._reached("header")
-        return b""
+        return NO_COOKIES
 
     def take(self, *_: object, https: bool) -> None:
         self._reached("take")

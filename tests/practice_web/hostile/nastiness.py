@@ -94,9 +94,9 @@ class Nastiness:
     robots.txt, unless it is `rude` and takes that, too. `certificate` is that of the host, if it is https.
 
     `ends` has the fetch status that each URI of the host ends with, by its path; robots.txt is among them
-    only where something is to be said of it. They end as often as `times` says: twice in a loop of redirects,
-    since the crawl keeps cookies, and the second answer may be another. Other URIs of the host must not have
-    been fetched, unless there are up to `more` of them. A whole URI as a key is one on another host;
+    only where something is to be said of it. They end as often as `times` says: again before a cookie wall,
+    since the crawl keeps cookies. Other URIs of the host must not have been fetched, unless there are up to
+    `more` of them. A whole URI as a key is one on another host;
     `{decoy}` stands for the port of the listeners that must not be connected to, and `{own}` for the host's
     own. `notes`: the line of the first page has one of these annotations in crawl.log; several where it is
     a race which of two limits is met first.
@@ -190,12 +190,12 @@ def page(html: str) -> Handler:
     return handle
 
 
-def redirect(location: str, status: str = "302 Found") -> Handler:
+def redirect(location: str, status: str = "302 Found", *headers: str) -> Handler:
     """A redirect, with ports filled in."""
 
     async def handle(visit: Visit) -> None:
         target = visit.ports.fill(location)
-        await visit.send(head(f"Location: {target}", status=status, length=0))
+        await visit.send(head(f"Location: {target}", *headers, status=status, length=0))
 
     return handle
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from practice_web.hostile.nastiness import LEAF, Nastiness, Visit, answers, head, redirect, says
+from itertools import count
+
+from practice_web.hostile.nastiness import LEAF, Handler, Nastiness, Visit, answers, head, redirect, says
 
 UNFETCHABLE = -7
 MAX_REDIRECTS = 10
 """Most redirects in a row that a crawl follows, by default."""
-TIMES_IN_LOOP = 2
-"""How often a URI comes in a chain of redirects, if the crawl keeps cookies."""
+MAX_VISITS = 4
+"""How often a URI comes in a chain of redirects at most, if its cookies change each time."""
 
 
 def _nowhere(name: str, does: str, location: str) -> Nastiness:
@@ -32,6 +34,16 @@ async def _chain(visit: Visit) -> None:
     await (redirect(f"/{step + 1}") if step < 50 else LEAF)(visit)
 
 
+def _with_new_cookies(location: str) -> Handler:
+    """A redirect that sets another cookie each time."""
+    serials = count()
+
+    async def handle(visit: Visit) -> None:
+        await redirect(location, "302 Found", f"Set-Cookie: c={next(serials)}")(visit)
+
+    return handle
+
+
 async def _to_itself_by_scheme(visit: Visit) -> None:
     await redirect(f"//relative.hostile.example:{visit.ports.own}/a/./b/../c?x#y")(visit)
 
@@ -48,7 +60,7 @@ REDIRECTS = (
         "redirects to an empty Location: to itself",
         {"/": 302},
         {"/": redirect("")},
-        times=TIMES_IN_LOOP,
+        notes=("redirectLoop",),
     ),
     _nowhere("long", "a URI of 50 KB", "/" + "x" * 50_000),
     _nowhere("port-0", "a port beyond all ports", "http://to-port-0.hostile.example:99999/"),
@@ -73,14 +85,34 @@ REDIRECTS = (
         "redirects to itself forever",
         {"/": 302},
         {"/": redirect("/")},
-        times=TIMES_IN_LOOP,
+        notes=("redirectLoop",),
+    ),
+    Nastiness(
+        "wall-of-one-cookie",
+        "redirects to itself forever, and sets the same cookie",
+        {"/": 302},
+        {"/": redirect("/", "302 Found", "Set-Cookie: c=1")},
+        times=2,
+    ),
+    Nastiness(
+        "wall-of-new-cookies",
+        "redirects to itself forever, and sets another cookie each time",
+        {"/": 302},
+        {"/": _with_new_cookies("/")},
+        times=MAX_VISITS,
+    ),
+    Nastiness(
+        "wall-of-two-pages",
+        "redirects back and forth forever, and sets another cookie each time",
+        {"/": 302, "/there": 302},
+        {"/": _with_new_cookies("/there"), "/there": redirect("/")},
+        times=MAX_VISITS,
     ),
     Nastiness(
         "loop-of-two",
         "redirects back and forth forever",
         {"/": 302, "/there": 302},
         {"/": redirect("/there"), "/there": redirect("/")},
-        times=TIMES_IN_LOOP,
     ),
     Nastiness(
         "chain-of-50",

@@ -1880,7 +1880,9 @@ class FetchSpec(_message.Message):
     """Whether nodes keep cookies and send them back (RFC 6265).
 
     Each node has its own cookies, at most 50 per host, which all of its processes
-    share, and loses them when it ends. Those of two crawls are apart.
+    share, and loses them when it ends. Those of two crawls are apart. A page that
+    redirects to itself, at once or over others, is fetched again if its cookies
+    have changed, 4 times at most.
 
     Default: false.
     """

@@ -962,6 +962,8 @@ class Candidate(_message.Message):
     BASE_FIELD_NUMBER: _builtins.int
     QUEUE_KEY_FIELD_NUMBER: _builtins.int
     REDIRECTS_FIELD_NUMBER: _builtins.int
+    COOKIES_SENT_FIELD_NUMBER: _builtins.int
+    COOKIES_NOW_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI as found, absolute unless `base` is set; at most 8192 bytes. Its
     canonical form decides whether it is new, and is fetched: the URI parsed as in
@@ -1020,7 +1022,23 @@ class Candidate(_message.Message):
       forceFetch), once for each lease; or
     - if a round of seeds or a `refetch_before_time` had the page fetched again, and
       the target was last fetched before that time.
+    A target that is itself among the redirects so far is not fetched again, unless
+    its cookies have changed (see `cookies_now`).
     Bytes that this frontier did not make are ignored.
+    """
+    cookies_sent: _builtins.bytes
+    """For the target of a redirect, if the fetcher keeps cookies: a mark of the Cookie
+    header that it sent for the page that redirects; empty if it sent none. A mark
+    is the same for the same header, another one for another, and tells nothing of
+    the cookies: a hash with a secret key, say, of 8 bytes.
+    """
+    cookies_now: _builtins.bytes
+    """For the target of a redirect, if the fetcher keeps cookies: the mark of the
+    Cookie header that it would send for the target now, with what the page has set;
+    empty if it would send none. A cookie wall redirects to the page that it hides,
+    at once or over others, and opens when its cookie comes back. So a target that
+    is itself among the redirects so far is fetched once more if its mark is no
+    longer that of its last visit there; 4 times in all at most.
     """
     @_builtins.property
     def refetch_before_time(self) -> _timestamp_pb2.Timestamp:
@@ -1052,10 +1070,12 @@ class Candidate(_message.Message):
         base: _builtins.str = ...,
         queue_key: _builtins.str = ...,
         redirects: _builtins.bytes = ...,
+        cookies_sent: _builtins.bytes = ...,
+        cookies_now: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "cost", b"cost", "not_before_time", b"not_before_time", "precedence", b"precedence", "refetch_before_time", b"refetch_before_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "annotations", b"annotations", "base", b"base", "cost", b"cost", "directive", b"directive", "not_before_time", b"not_before_time", "path", b"path", "precedence", b"precedence", "queue_key", b"queue_key", "redirects", b"redirects", "refetch_before_time", b"refetch_before_time", "seed", b"seed", "source", b"source", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "annotations", b"annotations", "base", b"base", "cookies_now", b"cookies_now", "cookies_sent", b"cookies_sent", "cost", b"cost", "directive", b"directive", "not_before_time", b"not_before_time", "path", b"path", "precedence", b"precedence", "queue_key", b"queue_key", "redirects", b"redirects", "refetch_before_time", b"refetch_before_time", "seed", b"seed", "source", b"source", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
     _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
