@@ -28,8 +28,9 @@ from .output.disk import DiskWatch
 from .output.hook import Hook, load
 from .output.logs import NodeLogs
 from .output.mirror import MirrorWriter
+from .output.open_file import OutputError
 from .output.pages import PagesWriter, Text
-from .output.rolling import OutputError, Rolling
+from .output.rolling import Rolling
 from .output.warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
 from .process import WORKER_COOKIES, NodeOptions
 from .toes.chain import Stages

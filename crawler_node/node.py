@@ -69,6 +69,9 @@ MAX_LEFT_BEHIND = 3
 WATCH_S = 0.5
 """How often the node checks its toe threads."""
 
+MAX_IDLE_CRAWLS = 100
+"""The most crawls that a heartbeat may ask about."""
+
 TEND_ROUNDS = 4
 """After how many checks the node tends its files."""
 
@@ -130,6 +133,8 @@ class Node:
             service_address=service_address,
             drain=self.drain,
             trouble=lambda: archive.low_disk,
+            idle_crawls=lambda: archive.idle_crawls(MAX_IDLE_CRAWLS),
+            end_crawls=archive.end_crawls,
         )
         self._feeder = Feeder(feeding, self._book, archive, crawl, give_back)
         archive.when_failing(lambda: give_back(self._book.suspend()))

@@ -47,7 +47,7 @@ class CrawlFiles:
         if self._directory is not None:
             found = [*_listed("", [report_of(self._directory)]), *found]
             for folder in _OUTPUT:
-                files = list(_listed(folder, sorted((self._directory / folder).glob("*"))))
+                files = list(_listed(folder, sorted((self._directory / folder).glob("[!.]*"))))
                 found += sorted(files, key=lambda file: (-file.changed_s, file.name))
         return found[:MOST_FILES]
 

@@ -175,16 +175,18 @@ class FrontierClient(Operators):
         pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
+        idle_crawls: Collection[str] = (),
     ) -> HeartbeatResponse:
         """Names the leases that the node holds, started or not, and how many toe threads are at each step.
 
         `leaving` says that the node ends: leases that are not named go back unstarted. `pool` tells about
         lost toe threads, `service_address` where the node's NodeService listens, and `trouble` why the node
-        cannot fetch.
+        cannot fetch. `idle_crawls` asks which of these crawls have ended.
 
-        SessionSuperseded.
+        SessionSuperseded; BatchTooLarge.
         """
         several(tokens, "tokens", "bytes")
+        several(idle_crawls, "idle_crawls", "names")
         return self._call(
             lambda stubs: stubs.frontier.Heartbeat,
             lambda: HeartbeatRequest(
@@ -196,6 +198,7 @@ class FrontierClient(Operators):
                 pool=pool,
                 service_address=service_address,
                 trouble=trouble,
+                idle_crawls=idle_crawls,
             ),
         )
 

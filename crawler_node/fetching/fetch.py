@@ -40,6 +40,21 @@ class ExtractSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Provenance:
+    """What archives say of a crawl. See the contract's Provenance. 0 and empty texts are unknown."""
+
+    launch_ms: int = 0
+    operator: str = ""
+    contact: str = ""
+    description: str = ""
+    user_agent: str = ""
+    robots_policy: str = ""
+
+
+NO_PROVENANCE = Provenance()
+
+
+@dataclass(frozen=True, slots=True)
 class FetchPolicy:
     """How to fetch a crawl's pages. See the contract's FetchPolicy.
 
@@ -64,6 +79,7 @@ class FetchPolicy:
     user: str = ""
     password: str = field(default="", repr=False)
     extract: ExtractSettings = ExtractSettings()
+    provenance: Provenance = NO_PROVENANCE
 
     def __post_init__(self) -> None:
         for name in ("timeout_ms", "max_bytes", "connect_timeout_ms", "read_timeout_ms"):

@@ -11,7 +11,7 @@ from toehold.frontier.v1 import crawl_pb2
 from toehold.frontier.v1.frontier_pb2 import EMPTY_REASON_OTHER_FETCHER
 
 from ..fetching.addresses import AddressRule
-from ..fetching.fetch import ExtractSettings, FetchPolicy
+from ..fetching.fetch import ExtractSettings, FetchPolicy, Provenance
 from ..output.archive import Archive
 from .book import Held, LeaseBook
 from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests, request_id_of
@@ -145,6 +145,7 @@ def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
             user=policy.user,
             password=policy.password,
             extract=_extract(policy.extract) if policy.HasField("extract") else ExtractSettings(),
+            provenance=_provenance(policy.provenance, policy.user_agent),
         )
     except ValueError as error:
         log.error(
@@ -162,4 +163,16 @@ def _extract(spec: crawl_pb2.ExtractSpec) -> ExtractSettings:
         obey_nofollow=spec.obey_nofollow,
         obey_robots_meta=spec.obey_robots_meta,
         sitemap_lastmod=spec.sitemap_lastmod,
+    )
+
+
+def _provenance(whose: crawl_pb2.Provenance, user_agent: str) -> Provenance:
+    """What archives say of a crawl; only this user agent if the frontier, an older one, tells nothing."""
+    return Provenance(
+        launch_ms=whose.launch_time.ToMilliseconds(),
+        operator=whose.operator,
+        contact=whose.contact,
+        description=whose.description,
+        user_agent=whose.user_agent or user_agent,
+        robots_policy=whose.robots_policy,
     )

@@ -122,6 +122,7 @@ class Client(Protocol):
         pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
+        idle_crawls: Collection[str] = (),
     ) -> HeartbeatResponse:
         """Names the leases held, or says that the node ends."""
         ...
@@ -251,6 +252,7 @@ class FrontierConnection:
         pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
+        idle_crawls: Collection[str] = (),
     ) -> HeartbeatResponse:
         """Names the leases held and what the toes do; with `leaving` says that the node ends."""
         return self._call(
@@ -264,6 +266,7 @@ class FrontierConnection:
                 pool=pool,
                 service_address=service_address,
                 trouble=trouble,
+                idle_crawls=idle_crawls,
             ),
         )
 

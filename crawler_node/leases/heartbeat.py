@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 import structlog
@@ -43,8 +43,9 @@ class Heartbeat:
     """Sends heartbeats until it is stopped, the first at once.
 
     `toes` is the pool's own size, which it gets again when the frontier no longer names one. Each heartbeat
-    tells `service_address`, and `trouble()`, the reason why the node cannot go on, if there is one. `drain`
-    is called when the frontier wants the node to end.
+    tells `service_address`, and `trouble()`, the reason why the node cannot go on, if there is one. It asks
+    about `idle_crawls()`, at most 100, and tells `end_crawls` which of them have ended. `drain` is called
+    when the frontier wants the node to end.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class Heartbeat:
         service_address: str = "",
         drain: Callable[[], None] = lambda: None,
         trouble: Callable[[], str] = lambda: "",
+        idle_crawls: Callable[[], Collection[str]] = lambda: (),
+        end_crawls: Callable[[Iterable[str]], None] = lambda crawls: None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._frontier = frontier
@@ -69,6 +72,8 @@ class Heartbeat:
         self._service_address = service_address
         self._drain = drain
         self._trouble = trouble
+        self._idle_crawls = idle_crawls
+        self._end_crawls = end_crawls
         self._draining = False
         self._rivals: set[str] = set()
         self._clock_s = clock_s
@@ -113,7 +118,9 @@ class Heartbeat:
             pool=self._pool.statistics(),
             service_address=self._service_address,
             trouble=self._trouble(),
+            idle_crawls=self._idle_crawls(),
         )
+        self._end_crawls(answer.ended_crawls)
         self._book.end(answer.ended_tokens)
         lease_period_s = answer.lease_duration.ToTimedelta().total_seconds()
         if lease_period_s > 0:

@@ -8,7 +8,9 @@ data again.
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Protocol
@@ -51,7 +53,15 @@ class Writer(Protocol):
         ...
 
     def roll_if_old(self) -> None:
-        """Closes a file that is old enough."""
+        """Closes files that are old enough."""
+        ...
+
+    def idle_crawls(self) -> list[str]:
+        """The crawls of which it keeps files open and has stored nothing lately."""
+        ...
+
+    def finish_crawls(self, crawls: Collection[str]) -> None:
+        """Closes the files of crawls that have ended."""
         ...
 
     def repair(self) -> None:
@@ -91,6 +101,8 @@ class Archive:
         self._failing = False
         self._closed = False
         self._low = ""
+        self._ended: set[str] = set()
+        self._asked_about = ""
         self._on_failure: Callable[[], None] = lambda: None
 
     def when_failing(self, act: Callable[[], None]) -> None:
@@ -141,11 +153,28 @@ class Archive:
         self._fail(errors[0])
         return None
 
+    def idle_crawls(self, most: int) -> list[str]:
+        """Crawls of which it keeps files open and has stored nothing lately; at most so many, in turn."""
+        idle = sorted({crawl for writer in self._writers for crawl in writer.idle_crawls()})
+        place = bisect_right(idle, self._asked_about) if len(idle) > most else 0
+        asked = (idle[place:] + idle[:place])[:most]
+        self._asked_about = asked[-1] if asked else ""
+        return asked
+
+    def end_crawls(self, crawls: Iterable[str]) -> None:
+        """Says that crawls have ended: `tend` closes their files."""
+        with self._lock:
+            self._ended.update(crawls)
+
     def tend(self) -> None:
-        """Closes old files, and looks at the disk. To be called every few seconds."""
+        """Closes the files that are old, or whose crawls have ended, and looks at the disk. To be called
+        every few seconds."""
+        with self._lock:
+            ended, self._ended = self._ended, set()
         for writer in self._writers:
-            if (error := _failure(writer.roll_if_old)) is not None:
-                self._fail(error)
+            for act in (writer.roll_if_old, partial(writer.finish_crawls, ended)):
+                if (error := _failure(act)) is not None:
+                    self._fail(error)
         was_low = self._low
         self._low = self._disk.check()
         if self._low and not was_low:

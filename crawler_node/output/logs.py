@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from ..fetching.outcome import Truncation
-from .rolling import OutputError, is_at
+from .open_file import OutputError, is_at
 from .visit import Visit
 
 URI_ERRORS = "uri-errors.log"

@@ -4,7 +4,7 @@ import fcntl
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha1
 from itertools import count
@@ -15,7 +15,7 @@ from toehold_client.durable import make_directory, sync_directory
 
 from ..fetching.decode import decoding
 from ..fetching.fetch import Fetch
-from .rolling import OutputError, create_locked
+from .open_file import OutputError, create_locked
 from .visit import Visit
 
 MAX_BODY_BYTES = 1024 * 1024 * 1024
@@ -109,6 +109,13 @@ class MirrorWriter:
 
     def roll_if_old(self) -> None:
         """Does nothing: each file is closed when it is written."""
+
+    def idle_crawls(self) -> list[str]:
+        """None: it keeps no files open."""
+        return []
+
+    def finish_crawls(self, crawls: Collection[str]) -> None:
+        """Does nothing, likewise."""
 
     def repair(self) -> None:
         """Removes the unfinished files of dead processes. Never raises."""

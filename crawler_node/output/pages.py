@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
 
 from .repair import parts_of_lines, repair
-from .rolling import DEFAULT_ROLLING, Rolling, RollingFiles, utc_text
+from .rolling import DEFAULT_ROLLING, Piece, Rolling, RollingFiles, Series, utc_text
 from .visit import Visit
 
 SUFFIX = ".jsonl"
@@ -26,7 +26,7 @@ class Text(StrEnum):
 
 
 class PagesWriter:
-    """Appends pages to the JSON Lines files of one process. Thread-safe.
+    """Appends pages to the JSON Lines files of one process, a series for each crawl. Thread-safe.
 
     The members of an object: `url`, `crawl`, `status`, `time` (when its fetch began), `media_type`, `bytes`
     (the number of body bytes, as sent), `digest` (of those), `truncated` (null, or why the body is not whole,
@@ -62,7 +62,8 @@ class PagesWriter:
         """
         if visit.is_page:
             line = _line(visit, self._text)
-            self._files.append(BytesIO(line), len(line))
+            series = Series(visit.lease.crawl, visit.provenance)
+            self._files.append(series, lambda file_id: Piece(BytesIO(line), len(line)))
         return visit.is_page
 
     def sync(self) -> None:
@@ -72,6 +73,14 @@ class PagesWriter:
     def roll_if_old(self) -> None:
         """See RollingFiles.roll_if_old."""
         self._files.roll_if_old()
+
+    def idle_crawls(self) -> list[str]:
+        """See RollingFiles.idle_crawls."""
+        return self._files.idle_crawls()
+
+    def finish_crawls(self, crawls: Collection[str]) -> None:
+        """See RollingFiles.finish_crawls."""
+        self._files.finish_crawls(crawls)
 
     def repair(self) -> None:
         """Repairs the files that dead processes left in the directory; see repair."""

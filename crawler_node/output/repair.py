@@ -1,10 +1,10 @@
 """Repair: turns the files that a dead process was writing into files like any other.
 
-A repair takes the files that end in `.open` and that no process has locked. Such a file keeps its whole
-records, under its final name, also those behind damage: a turned bit or a hole costs only the record that it
-is in. The damaged parts go into a `.torn` file beside it. Its unfinished end is cut off: that was never made
-durable, so its pages were never reported. An empty file is removed. A file that has no whole record, or that
-cannot be read, becomes a `.torn` file as it is.
+A repair takes the files that end in `.open` and that no process has locked or claimed. Such a file keeps its
+whole records, under its final name, also those behind damage: a turned bit or a hole costs only the record
+that it is in. The damaged parts go into a `.torn` file beside it. Its unfinished end is cut off: that was
+never made durable, so its pages were never reported. An empty file is removed. A file that has no whole
+record, or that cannot be read, becomes a `.torn` file as it is.
 """
 
 import fcntl
@@ -21,7 +21,8 @@ import structlog
 
 from toehold_client.durable import sync_directory
 
-from .rolling import OPEN_SUFFIX, is_at
+from .claim import Claims
+from .open_file import OPEN_SUFFIX, is_at
 
 TORN_SUFFIX = ".torn"
 _UNDER_WAY_SUFFIX = ".part"
@@ -68,11 +69,14 @@ def repair(directory: Path, suffix: str, measure: Measure) -> None:
     cannot be repaired, and leaves it for the next start.
     """
     try:
+        claims = Claims(directory, suffix)
         paths = sorted(directory.glob(f"*{suffix}{OPEN_SUFFIX}"))
     except OSError as error:
         log.error("leftovers_unreadable", directory=str(directory), error=str(error))
         return
     for path in paths:
+        if claims.protect(path):
+            continue
         try:
             with _locked(path) as file:
                 if file is not None:

@@ -1,22 +1,29 @@
-"""Rolling files: append-only files of one process, each closed when it is long or old enough.
+"""Rolling files: the append-only files of one process, a series for each crawl.
 
-An open file ends in `.open` and is locked (flock). A closed file is durable and has its final name. The
-system frees the locks of a process that dies, and repair then sees to its files.
+A file is closed when it is long or old enough, or when its crawl has ended. See OpenFile for how it is
+written. Files beyond MAX_DESCRIPTORS rest between appends, so that a node may serve thousands of crawls.
 """
 
-import fcntl
 import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO, NamedTuple
+from uuid import uuid4
 
 from toehold_client.durable import make_directory, sync_directory
+
+from ..fetching.fetch import NO_PROVENANCE, Provenance
+from .claim import Claim
+from .open_file import OpenFile, OutputError
 
 DEFAULT_MAX_BYTES = 1_000_000_000
 """A file is closed, and the next one begun, before it would be longer than this."""
@@ -26,23 +33,46 @@ DEFAULT_MAX_AGE_S = 86_400.0
 
 DEFAULT_PREFIX = "toehold"
 
-OPEN_SUFFIX = ".open"
+MAX_DESCRIPTORS = 64
+"""The most files of a series of files that have a descriptor at a time. The others rest."""
+
+IDLE_MS = 5_000
+"""A crawl is idle when nothing was written for it for so long."""
 
 _PIECE_BYTES = 64 * 1024
 
-Head = Callable[[str, int], bytes]
-"""Makes the beginning of a new file from its final name and the time in ms since the epoch."""
+_CRAWL = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+"""A crawl's name as the frontier allows it, which is also that of its files."""
+_DIGEST_CHARS = 16
 
 
-class OutputError(OSError):
-    """Data could not be written, or not be made durable."""
+class Series(NamedTuple):
+    """Whose files they are. A crawl gets new files when it is another one of its name, or its settings
+    change."""
+
+    crawl: str
+    provenance: Provenance = NO_PROVENANCE
+
+
+Head = Callable[[Series, str, str, int], bytes]
+"""Makes the beginning of a new file from its series, its final name, its id and the time in ms since the
+epoch."""
+
+
+class Piece(NamedTuple):
+    """What to append: the rest of `data`, which is `length` bytes and so many records."""
+
+    data: IO[bytes]
+    length: int
+    records: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
     """How files are named, and when they are closed.
 
-    The name is `<prefix>-<UTC time>-<serial>-<node>~<process id><suffix>`. Raises ValueError.
+    The name is `<prefix>-<crawl>-<UTC time>-<serial>-<node>~<process id><suffix>`. The serial counts all
+    files of the process. Raises ValueError.
     """
 
     prefix: str = DEFAULT_PREFIX
@@ -73,7 +103,8 @@ class Written(NamedTuple):
 
 
 class RollingFiles:
-    """The files of one process in one directory. The first append begins the first file. Thread-safe.
+    """The files of one process in one directory. The first append of a series begins its first file.
+    Thread-safe.
 
     File names end in `suffix`, such as `.warc.gz`. Raises OutputError when the directory can be neither
     created nor written to.
@@ -85,20 +116,24 @@ class RollingFiles:
         node: str,
         suffix: str,
         *,
-        head: Head = lambda name, now_ms: b"",
+        head: Head = lambda series, name, file_id, now_ms: b"",
         rolling: Rolling = DEFAULT_ROLLING,
         process_id: int | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.directory = directory
-        self._owner = f"{_name(node)}~{os.getpid() if process_id is None else process_id}"
+        self._owner = f"{_node_name(node)}~{os.getpid() if process_id is None else process_id}"
         self._suffix = suffix
         self._head = head
         self._rolling = rolling
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()  # one sync at a time: the next one may count on what it takes
         self._serial = 0
-        self._file: _File | None = None
+        self._files: dict[Series, OpenFile] = {}  # in the order in which they were begun
+        self._awake: OrderedDict[Series, OpenFile] = OrderedDict()  # those with descriptors, last used last
+        self._unsynced: set[OpenFile] = set()
+        self._claim: Claim | None = None
         self._doubt: OutputError | None = None
         self._closed = False
         self._records = self._bytes = 0
@@ -112,182 +147,235 @@ class RollingFiles:
         if not directory_is_writable:
             raise OutputError(f"directory {str(directory)!r} is not writable")
 
-    def append(self, data: IO[bytes], length: int, records: int = 1) -> None:
-        """Appends the rest of `data`, which is `length` bytes and so many records, to one file.
+    def append(self, series: Series, make: Callable[[str], Piece]) -> None:
+        """Appends what `make` returns for the id of a file to that file. If the file is full, it is called
+        again for the next one.
 
         Stores all of it or none: a failed write is cut off again. Not durable before `sync`. Raises
         OutputError.
         """
-        with self._lock:
-            if self._closed:
-                raise OutputError("the output is closed")
-            file = self._file
-            if file is not None and (self._is_old(file) or self._is_full(file, length)):
-                self._finish(file)
-            file = self._file or self._begin()
-            offset = file.length
-            try:
-                copyfileobj(data, file, _PIECE_BYTES)
-            except OSError as problem:
-                self._take_back(file, offset)
-                raise OutputError(f"cannot write {file.name}: {problem.strerror or problem}") from problem
-            self._records += records
-            self._bytes += length
+        appended = False
+        while not appended:
+            with self._lock:
+                file_id = self._present(series).id
+            piece = make(file_id)  # without the lock: threads compress side by side
+            with self._lock:
+                appended = self._append(series, file_id, piece)
 
     @property
-    def written(self) -> "Written":
+    def written(self) -> Written:
         """Its output so far."""
         with self._lock:
             return Written(self._serial, self._records, self._bytes)
 
     def sync(self) -> None:
-        """Makes all appended data durable.
+        """Makes all appended data durable: the files that have some, one after the other.
 
-        Raises OutputError. Then the data appended since the last successful sync may be lost, and the file is
-        given up: it stays behind as `.open`, and the next append begins a new one.
+        Raises OutputError. Then the data appended since the last successful sync may be lost, and a file that
+        failed is given up: it stays behind as `.open`, and the next append begins a new one.
         """
-        with self._lock:
-            file = self._file
-            descriptor = None if file is None else os.dup(file.descriptor)
-        problem: OSError | None = None
-        if descriptor is not None:
-            try:
-                os.fsync(descriptor)  # without the lock: appends go on
-            except OSError as error:
-                problem = error
-            finally:
-                os.close(descriptor)
-        with self._lock:
-            if problem is not None:
-                self._give_up(file, problem)
-            # Checked last, as an append that closed the file may have met the failure in our place.
-            doubt, self._doubt = self._doubt, None
+        with self._syncing:
+            with self._lock:
+                unsynced = [(file, os.dup(file.descriptor)) for file in self._unsynced]
+                self._unsynced.clear()
+            failed: list[tuple[OpenFile, OSError]] = []
+            for file, descriptor in unsynced:
+                try:
+                    os.fsync(descriptor)  # without the lock: appends go on
+                except OSError as error:
+                    failed.append((file, error))
+                finally:
+                    os.close(descriptor)
+            with self._lock:
+                for file, error in failed:
+                    self._give_up(file, error)
+                # Checked last, as an append that closed the file may have met the failure in our place.
+                doubt, self._doubt = self._doubt, None
         if doubt is not None:
             raise doubt
 
     def roll_if_old(self) -> None:
-        """Closes the present file if it is old enough, without an append. Raises OutputError, and then the
-        next sync does so, too."""
+        """Closes files without an append: those that are old enough, and idle ones whose crawl has a later
+        file. Raises OutputError, and then the next sync does so, too."""
         with self._lock:
-            if self._file is not None and self._is_old(self._file):
-                self._finish(self._file)
+            latest = {series.crawl: series for series in self._files}
+            self._finish(
+                series
+                for series, file in list(self._files.items())
+                if self._is_old(file) or (latest[series.crawl] is not series and self._is_idle(file))
+            )
+
+    def idle_crawls(self) -> list[str]:
+        """The crawls with files that nothing was written to lately."""
+        with self._lock:
+            crawls = dict.fromkeys(series.crawl for series in self._files)
+            busy = {series.crawl for series, file in self._files.items() if not self._is_idle(file)}
+        return [crawl for crawl in crawls if crawl not in busy]
+
+    def finish_crawls(self, crawls: Collection[str]) -> None:
+        """Closes the idle files of crawls that have ended. Raises as `roll_if_old` does."""
+        with self._lock:
+            self._finish(
+                series
+                for series, file in list(self._files.items())
+                if series.crawl in crawls and self._is_idle(file)
+            )
 
     def close(self) -> None:
-        """Closes the present file under its final name, and refuses later appends. Raises OutputError."""
+        """Closes all files under their final names, and refuses later appends. Raises OutputError."""
         with self._lock:
             self._closed = True
-            if self._file is not None:
-                self._finish(self._file)
+            try:
+                self._finish(list(self._files))
+            finally:
+                if self._claim is not None:
+                    self._claim.close()
+                    self._claim = None
 
     # under the lock
 
-    def _is_old(self, file: "_File") -> bool:
+    def _present(self, series: Series) -> OpenFile:
+        """The file that the next record of a series goes to, if it has room."""
+        if self._closed:
+            raise OutputError("the output is closed")
+        file = self._files.get(series)
+        if file is not None and self._is_old(file):
+            self._finish([series])
+            file = None
+        return file or self._begin(series)
+
+    def _append(self, series: Series, file_id: str, piece: Piece) -> bool:
+        """Whether the piece was appended; False if its file is no longer there, or is full."""
+        if self._closed:
+            raise OutputError("the output is closed")
+        file = self._files.get(series)
+        if file is None or file.id != file_id or not self._wake(series, file):
+            return False
+        if not file.is_empty and file.length + piece.length > self._rolling.max_bytes:
+            self._finish([series])
+            return False
+        offset = file.length
+        self._unsynced.add(file)
+        try:
+            copyfileobj(piece.data, file, _PIECE_BYTES)
+        except OSError as problem:
+            self._take_back(file, offset)
+            raise OutputError(f"cannot write {file.name}: {problem.strerror or problem}") from problem
+        file.used_ms = self._clock_ms()
+        self._awake.move_to_end(series)
+        self._records += piece.records
+        self._bytes += piece.length
+        return True
+
+    def _is_old(self, file: OpenFile) -> bool:
         return self._clock_ms() - file.begun_ms >= self._rolling.max_age_s * 1000
 
-    def _is_full(self, file: "_File", length: int) -> bool:
-        return file.length + length > self._rolling.max_bytes
+    def _is_idle(self, file: OpenFile) -> bool:
+        return self._clock_ms() - file.used_ms >= IDLE_MS
 
-    def _begin(self) -> "_File":
+    def _begin(self, series: Series) -> OpenFile:
+        self._make_room()
         now_ms = self._clock_ms()
         stamp = re.sub(r"[^0-9]", "", utc_text(now_ms))
-        name = f"{self._rolling.prefix}-{stamp}-{self._serial:05}-{self._owner}{self._suffix}"
+        crawl = crawl_name(series.crawl)
+        name = f"{self._rolling.prefix}-{crawl}-{stamp}-{self._serial:05}-{self._owner}{self._suffix}"
         try:
-            file = _File(self.directory, name, now_ms)
+            file = OpenFile(self.directory, name, now_ms)
         except OSError as problem:
             raise OutputError(f"cannot create {name}: {problem.strerror or problem}") from problem
         self._serial += 1
+        file.id = uuid4().urn
         try:
-            file.write(self._head(name, now_ms))
-            file.mark_empty()
+            file.begin(self._head(series, name, file.id, now_ms))
             sync_directory(self.directory)
         except OSError as problem:
             file.remove()
             raise OutputError(f"cannot write {name}: {problem.strerror or problem}") from problem
-        self._file = file
+        self._files[series] = self._awake[series] = file
         return file
 
-    def _finish(self, file: "_File") -> None:
+    def _wake(self, series: Series, file: OpenFile) -> bool:
+        """Sees to it that a file has a descriptor. False if it was finished by a repair meanwhile."""
+        if not file.rests:
+            return True
+        self._make_room()
         try:
-            file.finish()
-            sync_directory(self.directory)
+            awake = file.wake()
         except OSError as problem:
-            raise self._give_up(file, problem) from problem
-        self._file = None
+            raise OutputError(f"cannot open {file.name}: {problem.strerror or problem}") from problem
+        if awake:
+            self._awake[series] = file
+        else:
+            del self._files[series]
+        return awake
 
-    def _take_back(self, file: "_File", offset: int) -> None:
+    def _make_room(self) -> None:
+        """Lets the file that was used longest ago rest, if there are as many as may be awake."""
+        while len(self._awake) >= MAX_DESCRIPTORS:
+            file = next(iter(self._awake.values()))
+            if self._claim is None:
+                with suppress(OSError):  # the next time
+                    self._claim = Claim(self.directory, self._owner, self._suffix)
+            try:
+                if file in self._unsynced:
+                    os.fsync(file.descriptor)
+            except OSError as problem:
+                self._give_up(file, problem)
+                continue
+            self._unsynced.discard(file)
+            self._awake.popitem(last=False)
+            file.rest()
+
+    def _finish(self, finished: Iterable[Series]) -> None:
+        """Finishes files, in one sync of their names. Raises the last OutputError, after all."""
+        done: list[OpenFile] = []
+        failure: OutputError | None = None
+        for series in finished:
+            file = self._files[series]
+            try:
+                file.finish()
+            except OSError as problem:
+                failure = self._give_up(file, problem)
+            else:
+                self._forget(series, file)
+                done.append(file)
+        if done:
+            try:
+                sync_directory(self.directory)
+            except OSError as problem:
+                failure = self._give_up(done[-1], problem)
+        if failure is not None:
+            raise failure
+
+    def _take_back(self, file: OpenFile, offset: int) -> None:
         """Cuts off the data after `offset`, lest the next append follow half of a failed one."""
         try:
             file.cut(offset)
         except OSError as problem:
             self._give_up(file, problem)
 
-    def _give_up(self, file: "_File | None", problem: OSError) -> OutputError:
+    def _give_up(self, file: OpenFile, problem: OSError) -> OutputError:
         """Abandons a file that the disk may not hold as it was written; a later fsync would not tell."""
-        self._doubt = OutputError(
-            f"cannot make {file.name if file else 'output'} durable: {problem.strerror or problem}"
-        )
-        if file is not None and file is self._file:
-            self._file = None
-            file.close()
-        return self._doubt
+        doubt = OutputError(f"cannot make {file.name} durable: {problem.strerror or problem}")
+        for series in [series for series, each in self._files.items() if each is file]:
+            self._forget(series, file)
+        file.close()
+        self._doubt = doubt
+        return doubt
+
+    def _forget(self, series: Series, file: OpenFile) -> None:
+        del self._files[series]
+        self._awake.pop(series, None)
+        self._unsynced.discard(file)
 
 
-class _File:
-    """One open file, unbuffered, so that data whose write failed is not written later."""
-
-    def __init__(self, directory: Path, name: str, begun_ms: int) -> None:
-        self.name = name
-        self.begun_ms = begun_ms
-        self.length = 0
-        self._final_path = directory / name
-        self._path = directory / f"{name}{OPEN_SUFFIX}"
-        self._empty_length = 0
-        self.descriptor = create_locked(self._path)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it holds only its head."""
-        return self.length <= self._empty_length
-
-    def mark_empty(self) -> None:
-        """Says that the data written so far is only the file's head."""
-        self._empty_length = self.length
-
-    def write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            written = os.write(self.descriptor, rest)
-            self.length += written
-            rest = rest[written:]
-
-    def cut(self, offset: int) -> None:
-        os.ftruncate(self.descriptor, offset)
-        self.length = offset
-
-    def finish(self) -> None:
-        """Makes the file durable under its final name, or removes it if it is empty."""
-        if self.is_empty:
-            self.remove()
-            return
-        os.fsync(self.descriptor)
-        self._path.rename(self._final_path)
-        self.close()
-
-    def remove(self) -> None:
-        self._path.unlink(missing_ok=True)
-        self.close()
-
-    def close(self) -> None:
-        os.close(self.descriptor)
-
-
-def is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file is still the one at this path."""
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(there, os.fstat(descriptor))
+def crawl_name(crawl: str) -> str:
+    """A crawl's name in the names of its files: the same, or, for a name that no frontier of ours gives,
+    another of at most 64 harmless characters, which no other crawl has."""
+    if _CRAWL.fullmatch(crawl):
+        return crawl
+    digest = sha256(crawl.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    return f"{re.sub(r'[^a-z0-9._-]+', '_', crawl).lstrip('.')[: 63 - _DIGEST_CHARS]}~{digest}"
 
 
 def utc_text(time_ms: int) -> str:
@@ -296,21 +384,5 @@ def utc_text(time_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"
 
 
-def create_locked(path: Path) -> int:
-    """Creates a file and locks it; its descriptor. It exists then, whatever repairs go on meanwhile."""
-    while True:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Between these two calls a repair may have found an empty, unlocked file, and removed it.
-            if is_at(path, descriptor):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            path.unlink(missing_ok=True)
-            raise
-        os.close(descriptor)
-
-
-def _name(node: str) -> str:
+def _node_name(node: str) -> str:
     return re.sub(r"[^A-Za-z0-9.-]+", "_", node)[:64] or "node"

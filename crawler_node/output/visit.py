@@ -7,7 +7,7 @@ from functools import cached_property
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE, Lease
 
 from ..extraction.links import Outlink
-from ..fetching.fetch import Fetch
+from ..fetching.fetch import NO_PROVENANCE, Fetch, Provenance
 from .content import Content
 
 
@@ -20,6 +20,8 @@ class Visit:
     links: Sequence[Outlink] = ()
     extra: str = ""
     """The value of the user's own function for the page, as JSON; empty before it was called."""
+    provenance: Provenance = NO_PROVENANCE
+    """Whose fetch it is, beside the name of the crawl."""
 
     @property
     def is_page(self) -> bool:

@@ -7,7 +7,7 @@ import re
 import socket
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
@@ -20,8 +20,9 @@ from zlib_ng import zlib_ng
 from ..fetching.answer_head import Header, renamed
 from ..fetching.fetch import NOT_MODIFIED, Fetch
 from ..fetching.outcome import Truncation
+from .open_file import OutputError
 from .repair import parts_of_records, repair
-from .rolling import DEFAULT_ROLLING, OutputError, Rolling, RollingFiles, Written, utc_text
+from .rolling import DEFAULT_ROLLING, Piece, Rolling, RollingFiles, Series, Written, utc_text
 from .visit import Visit
 
 SUFFIX = ".warc.gz"
@@ -63,9 +64,10 @@ class Metadata(StrEnum):
 
 
 class WarcWriter:
-    """Appends visits to the WARC files of one process. Thread-safe.
+    """Appends visits to the WARC files of one process, a series for each crawl. Thread-safe.
 
-    `software` and `node` go into each file's warcinfo record, with the name of this host. `gzip_level` is
+    `software` and `node` go into each file's warcinfo record, with the name of this host, the crawl and its
+    provenance. Each other record of the file names that record (WARC-Warcinfo-ID). `gzip_level` is
     zlib's, 1 to 9. Raises ValueError, and OutputError when the directory can be neither created nor written
     to.
     """
@@ -100,7 +102,9 @@ class WarcWriter:
             directory,
             node,
             SUFFIX,
-            head=lambda name, now_ms: _warcinfo(name, now_ms, info, gzip_level),
+            head=lambda series, name, file_id, now_ms: _warcinfo(
+                name, file_id, now_ms, info | _whose(series), gzip_level
+            ),
             rolling=rolling,
             process_id=process_id,
             clock_ms=clock_ms,
@@ -114,25 +118,36 @@ class WarcWriter:
         Stores all of them or none. Not durable before `sync`. Raises OutputError.
         """
         fetch = visit.fetch
+        if not fetch.hops and fetch.status <= 0:
+            return False
         with SpooledTemporaryFile(_SPOOL_BYTES, dir=str(self.directory)) as records:
-            # Compressed before the file is locked, so that threads compress side by side.
-            count = 0
-            try:
-                for hop in fetch.hops:
-                    count += _write_exchange(
-                        records, Visit(visit.lease, hop), Metadata.NONE, self._gzip_level
-                    )
-                if fetch.status > 0:
-                    count += _write_exchange(records, visit, self._metadata, self._gzip_level)
-            except OSError as problem:
-                raise OutputError(
-                    f"cannot make the records of {fetch.uri}: {problem.strerror or problem}"
-                ) from problem
-            length = records.tell()
-            if length:
-                records.seek(0)
-                self._files.append(records, length, count)
-            return length > 0
+
+            def make(file_id: str) -> Piece:
+                try:
+                    records.seek(0)
+                    records.truncate()
+                    count = self._write(records, visit, f"<{file_id}>")
+                    length = records.tell()
+                    records.seek(0)
+                except OSError as problem:
+                    raise OutputError(
+                        f"cannot make the records of {fetch.uri}: {problem.strerror or problem}"
+                    ) from problem
+                return Piece(records, length, count)
+
+            self._files.append(Series(visit.lease.crawl, visit.provenance), make)
+            return True
+
+    def _write(self, out: IO[bytes], visit: Visit, warcinfo_id: str) -> int:
+        """Writes the records of a visit; how many."""
+        count = 0
+        for hop in visit.fetch.hops:
+            count += _write_exchange(
+                out, Visit(visit.lease, hop), warcinfo_id, Metadata.NONE, self._gzip_level
+            )
+        if visit.fetch.status > 0:
+            count += _write_exchange(out, visit, warcinfo_id, self._metadata, self._gzip_level)
+        return count
 
     @property
     def written(self) -> Written:
@@ -146,6 +161,14 @@ class WarcWriter:
     def roll_if_old(self) -> None:
         """See RollingFiles.roll_if_old."""
         self._files.roll_if_old()
+
+    def idle_crawls(self) -> list[str]:
+        """See RollingFiles.idle_crawls."""
+        return self._files.idle_crawls()
+
+    def finish_crawls(self, crawls: Collection[str]) -> None:
+        """See RollingFiles.finish_crawls."""
+        self._files.finish_crawls(crawls)
 
     def repair(self) -> None:
         """Repairs the files that dead processes left in the directory; see repair."""
@@ -228,13 +251,15 @@ class _Head:
         """Does nothing, as the buffer is set."""
 
 
-def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level: int) -> int:
+def _write_exchange(
+    out: IO[bytes], visit: Visit, warcinfo_id: str, metadata: Metadata, gzip_level: int
+) -> int:
     """Writes the records of an exchange; how many."""
     fetch = visit.fetch
     writer = _writer(out, gzip_level)
     uri = "".join(fetch.uri.split())  # a line end would end the header
-    date = {"WARC-Date": utc_text(fetch.start_time_ms)}
-    headers = dict(date)
+    common = {"WARC-Date": utc_text(fetch.start_time_ms), "WARC-Warcinfo-ID": warcinfo_id}
+    headers = dict(common)
     if fetch.peer_address is not None:
         headers["WARC-IP-Address"] = fetch.peer_address
     request = writer.create_warc_record(
@@ -272,7 +297,7 @@ def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level
             "metadata",
             payload=BytesIO(told),
             length=len(told),
-            warc_headers_dict=date | {"WARC-Concurrent-To": concurrent_to},
+            warc_headers_dict=common | {"WARC-Concurrent-To": concurrent_to},
         )
     )
     return 3
@@ -310,10 +335,27 @@ def _metadata(visit: Visit, metadata: Metadata) -> Iterator[tuple[str, str]]:
             yield "outlink", f"{link.uri} {link.hop} {link.context}"
 
 
-def _warcinfo(name: str, now_ms: int, info: dict[str, str], gzip_level: int) -> bytes:
+def _whose(series: Series) -> dict[str, str]:
+    """The fields of a warcinfo record that tell whose records follow (WARC 1.1, 6.2). An empty one is left
+    out. `contact` and `launched` are our own."""
+    whose = series.provenance
+    fields = {
+        "isPartOf": series.crawl,
+        "launched": utc_text(whose.launch_ms) if whose.launch_ms else "",
+        "operator": whose.operator or whose.contact,
+        "contact": whose.contact,
+        "description": whose.description,
+        "robots": whose.robots_policy,
+        "http-header-user-agent": whose.user_agent,
+    }
+    return {name: _one_line(value).strip() for name, value in fields.items()}
+
+
+def _warcinfo(name: str, file_id: str, now_ms: int, info: Mapping[str, str], gzip_level: int) -> bytes:
     out = BytesIO()
     writer = _writer(out, gzip_level)
     record = writer.create_warcinfo_record(name, info)
+    record.rec_headers.replace_header("WARC-Record-ID", f"<{file_id}>")
     record.rec_headers.replace_header("WARC-Date", utc_text(now_ms))
     writer.write_record(record)
     return out.getvalue()

@@ -176,7 +176,8 @@ class Chain:
         extracted_s = perf_counter()
         self._meter.took(Stage.EXTRACT, extracted_s - start_s)
         try:
-            stored = self._stages.store.append(Visit(held.lease, fetch, links))
+            visit = Visit(held.lease, fetch, links, provenance=policy.provenance)
+            stored = self._stages.store.append(visit)
         except OSError as error:  # a page that is not stored must not be reported; the store logs the error
             why = f"the node could not store the page: {error.strerror or error}"
             return FinishedPage(held, put_off(report, why))

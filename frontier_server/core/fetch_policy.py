@@ -12,6 +12,18 @@ MAX_REMEMBERED = 1_000  # settings with their policies
 
 
 @dataclass(frozen=True, slots=True)
+class Provenance:
+    """What archives say of a crawl, whatever the overrides of a URI."""
+
+    launch_ms: int
+    operator: str
+    contact: str
+    description: str
+    user_agent: str
+    robots_policy: str
+
+
+@dataclass(frozen=True, slots=True)
 class FetchPolicy:
     """The settings that a node needs to fetch. `credential` replaces the credentials of `fetch`."""
 
@@ -22,6 +34,7 @@ class FetchPolicy:
     fetch: FetchSettings
     credential: Credential | None
     extract: ExtractSettings
+    provenance: Provenance
 
 
 class FetchPolicies:
@@ -33,8 +46,10 @@ class FetchPolicies:
         # By identity: settings are large, and few.
         self._made: OrderedDict[int, _Made] = OrderedDict()  # the one used last is last
 
-    def of(self, settings: CrawlSettings, uri: CanonicalUri) -> FetchPolicy:
-        """The fetch policy of a URI with these settings."""
+    def of(
+        self, settings: CrawlSettings, uri: CanonicalUri, crawl: CrawlSettings, launch_ms: int
+    ) -> FetchPolicy:
+        """The fetch policy of a URI with these settings, in a crawl with those, launched at that time."""
         made = self._made.get(id(settings))
         if made is None:
             made = self._made[id(settings)] = _Made(settings)
@@ -45,7 +60,9 @@ class FetchPolicies:
         credential = made.credential(uri)
         policy = made.policies.get(credential)
         if policy is None:
-            policy = made.policies[credential] = fetch_policy(settings, credential, self._version)
+            whose = provenance(crawl, launch_ms, self._version)
+            policy = fetch_policy(settings, credential, self._version, whose)
+            made.policies[credential] = policy
             self._by_id.setdefault(policy.policy_id, policy)
         return policy
 
@@ -79,20 +96,38 @@ class _Made:
         return found[1] if found is not None else None
 
 
-def fetch_policy(settings: CrawlSettings, credential: Credential | None, version: str) -> FetchPolicy:
+def provenance(settings: CrawlSettings, launch_ms: int, version: str) -> Provenance:
+    """What archives say of a crawl with these settings."""
+    return Provenance(
+        launch_ms,
+        settings.operator,
+        settings.contact,
+        settings.description,
+        _user_agent(settings, version),
+        settings.robots.policy,
+    )
+
+
+def fetch_policy(
+    settings: CrawlSettings, credential: Credential | None, version: str, whose: Provenance
+) -> FetchPolicy:
     """The fetch policy of settings; its id is a digest of its contents."""
     fetch, politeness = settings.fetch, settings.politeness
-    contact = f" (+{settings.contact})" if settings.contact else ""
-    agent = f"{fetch.product_token}/{version}{contact}"
     rate = politeness.max_bytes_per_second
     policy = FetchPolicy(
         "",
-        agent,
+        _user_agent(settings, version),
         settings.allowed_addresses,
         max(1, rate // politeness.max_parallel) if rate else 0,
         replace(fetch, credentials=()),
         credential,
         settings.extract,
+        whose,
     )
     policy_id = blake2b(repr(policy).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return replace(policy, policy_id=policy_id)
+
+
+def _user_agent(settings: CrawlSettings, version: str) -> str:
+    contact = f" (+{settings.contact})" if settings.contact else ""
+    return f"{settings.fetch.product_token}/{version}{contact}"

@@ -12,6 +12,7 @@ from .fetch_policy import FetchPolicy
 from .granting import Asker
 from .intake import schedule
 from .kinds import Kinds, check_kinds, serves
+from .machines.lifecycle import CrawlState
 from .model import (
     MAX_BATCH,
     MAX_NODE_CHARACTERS,
@@ -33,6 +34,7 @@ from .withdrawal import Withdrawal
 
 MAX_QUEUES_WANTED = 100
 MAX_TOKENS = 10_000  # of a heartbeat; nodes hold fewer leases
+MAX_IDLE_CRAWLS = 100  # of a heartbeat
 MAX_BEHIND = 200.0  # leases by weight that a crawl may catch up on
 LAPSED_IN_ONE_CALL = 1000
 MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
@@ -183,10 +185,14 @@ class Frontier:
         service_address: str = "",
         trouble: str = "",
         speaks_for: Callable[[str], bool] = anybody,
+        idle_crawls: Sequence[str] = (),
+        acts_on: Callable[[str], bool] = anybody,
     ) -> tuple[HeartbeatAnswer, Changes]:
-        """Extend the leases that a node names; tell it which of them have ended, and which to give up.
+        """Extend the leases that a node names; tell it which of them have ended, and which to give up. Tell
+        it also which of the crawls that it names have ended.
 
-        Leases of nodes that the caller doesn't speak for count as ended.
+        Leases of nodes that the caller doesn't speak for count as ended, and so do crawls that it may not act
+        on.
         """
         self._check_node(node, session)
         if len(tokens) > MAX_TOKENS:
@@ -194,12 +200,18 @@ class Frontier:
                 f"a heartbeat must have at most {MAX_TOKENS} tokens, got {len(tokens)}",
                 limit=str(MAX_TOKENS),
             )
+        if len(idle_crawls) > MAX_IDLE_CRAWLS:
+            raise errors.BatchTooLarge(
+                f"a heartbeat must name at most {MAX_IDLE_CRAWLS} idle crawls, got {len(idle_crawls)}",
+                limit=str(MAX_IDLE_CRAWLS),
+            )
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
         self._shard.leases.note(node, toe_steps, pool, service_address)
         drain = self._shard.leases.drains(node)
         rival = self._hear_of_rival(op, node)
-        answer = HeartbeatAnswer([], [], [], self._shard.pool_size_of(node), drain, rival)
+        ended_crawls = [name for name in idle_crawls if not acts_on(name) or self._has_ended(name)]
+        answer = HeartbeatAnswer([], [], [], self._shard.pool_size_of(node), drain, rival, ended_crawls)
         for token in tokens:
             lease = self._shard.leases.out(token)
             if lease is None or not speaks_for(lease.row.node):
@@ -220,6 +232,10 @@ class Frontier:
             self._shard.sessions.note_left(op.tx, node, op.now_ms)
             self._shard.reconcile(op)
         return answer, self._shard.end(op)
+
+    def _has_ended(self, name: str) -> bool:
+        crawl = self._shard.registry.names.get(name)  # which has none that was torn down
+        return crawl is None or crawl.state is CrawlState.FINISHED
 
     def _hear_of_trouble(self, op: Operation, node: str, trouble: str) -> None:
         """Pause the crawls of a node that cannot continue; resume them when it can, if their specs say so.

@@ -78,6 +78,8 @@ class Granting:
         if queue.state is QueueState.READY:
             op.move(crawl, queue, QueueEvent.LEASED)
         conditional = head.settings.revisit.conditional
+        launch_ms = crawl.state_row.launch_ms
+        policy = crawl.policies.of(head.settings, head.uri, crawl.settings, launch_ms)
         return Grant(
             lease.sent,
             crawl=crawl.name,
@@ -87,7 +89,7 @@ class Granting:
             attempt=row.attempt,
             queue_key=queue.row.key,
             expire_ms=lease.deadline_ms,
-            fetch_policy_id=crawl.policies.of(head.settings, head.uri).policy_id,
+            fetch_policy_id=policy.policy_id,
             source=head.source,
             etag=visit.etag if conditional else "",
             last_modified=visit.last_modified if conditional else "",

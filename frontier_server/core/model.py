@@ -1,7 +1,7 @@
 """The values that the core exchanges with its callers, and the interface to their encoding."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Protocol
@@ -175,6 +175,7 @@ class HeartbeatAnswer:
     pool_size: int | None
     drain: bool = False
     rival: str = ""  # another session that calls in the node's name
+    ended_crawls: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

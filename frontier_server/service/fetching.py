@@ -125,7 +125,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 )
         _check_address(request.service_address)
         pool = wire.pool_statistics(request.pool) if request.HasField("pool") else None
-        speaks_for = present_visit().speaks_for
+        visit, idle_crawls = present_visit(), list(request.idle_crawls)
         answer = await self._runner.run(
             lambda core, now_ms: core.frontier.heartbeat(
                 request.node,
@@ -137,7 +137,9 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 pool=pool,
                 service_address=request.service_address,
                 trouble=request.trouble,
-                speaks_for=speaks_for,
+                speaks_for=visit.speaks_for,
+                idle_crawls=idle_crawls,
+                acts_on=visit.acts_on,
             )
         )
         return frontier_pb2.HeartbeatResponse(
@@ -147,6 +149,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             pool_size=answer.pool_size,
             drain=answer.drain,
             rival_session=answer.rival,
+            ended_crawls=answer.ended_crawls,
             interval_duration=wire.duration(self._config.heartbeat_ms),
             lease_duration=wire.duration(self._config.lease_ms),
             limits=limits(),

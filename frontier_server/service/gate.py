@@ -118,6 +118,10 @@ class Visit:
         """Whether the caller may act on some crawls only."""
         return self.caller is not None and self.caller.crawls is not None
 
+    def acts_on(self, crawl: str) -> bool:
+        """Whether the caller may act on a crawl."""
+        return self.caller is None or self.caller.crawls is None or crawl in self.caller.crawls
+
     def speaks_for(self, node: str) -> bool:
         """Whether the caller may act in the name of a node."""
         return self.caller is None or self.caller.speaks_for(node)

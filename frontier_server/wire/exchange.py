@@ -11,7 +11,7 @@ from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 from ..core.candidate_problems import problem_of
 from ..core.errors import StoreCorrupt
-from ..core.fetch_policy import FetchPolicy
+from ..core.fetch_policy import FetchPolicy, Provenance
 from ..core.model import (
     Candidate,
     Directive,
@@ -255,7 +255,20 @@ def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
         max_bytes_per_second=policy.max_bytes_per_second,
         extract=part(policy.extract, crawl_pb2.ExtractSpec()),
         product_token=fetch.product_token,
+        provenance=_provenance(policy.provenance),
     )
+
+
+def _provenance(whose: Provenance) -> crawl_pb2.Provenance:
+    message = crawl_pb2.Provenance(
+        operator=whose.operator,
+        contact=whose.contact,
+        description=whose.description,
+        user_agent=whose.user_agent,
+        robots_policy=whose.robots_policy,
+    )
+    message.launch_time.FromMilliseconds(whose.launch_ms)
+    return message
 
 
 def pool_statistics(message: frontier_pb2.PoolStatistics) -> PoolStatistics:

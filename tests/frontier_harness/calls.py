@@ -229,9 +229,15 @@ class Stubs:
         return [(disposition_name(result.disposition), result.repeated) for result in answer.results]
 
     def heartbeat(
-        self, tokens: Sequence[bytes] = (), node: str = "node", session: str = "session"
+        self,
+        tokens: Sequence[bytes] = (),
+        node: str = "node",
+        session: str = "session",
+        idle_crawls: Sequence[str] = (),
     ) -> frontier_pb2.HeartbeatResponse:
-        request = frontier_pb2.HeartbeatRequest(node=node, session=session, tokens=tokens)
+        request = frontier_pb2.HeartbeatRequest(
+            node=node, session=session, tokens=tokens, idle_crawls=idle_crawls
+        )
         return self.frontier.Heartbeat(request, timeout=TIMEOUT_S)
 
     def request(self, crawl: str, target: crawl_pb2.TargetState.ValueType) -> crawl_pb2.CrawlStatus:

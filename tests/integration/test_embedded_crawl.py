@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from frontier_harness.embedded import (
 from frontier_harness.ports import KeptPort
 from frontier_harness.small_site import SmallSite
 from frontier_harness.waiting import PATIENCE_S, eventually
+from node_doubles.warcs import read
 
 from toehold_client.cli.embedded.directory import open_directory
 from toehold_client.cli.embedded.plan import Plan, make_spec, sort_out
@@ -91,6 +93,7 @@ def test_pages_go_wherever_they_are_wanted_from_several_processes(
     code, stdout, stderr = crawl(
         *("--processes", "2", "--pages", "--pages-text", "html", "--hook", "mine:page"),
         *("--warc-metadata", "none", "--max-bytes-per-second", "10000000"),
+        *("--file-prefix", "LIB", "--max-file-mib", "1", "--gzip-level", "1", "--operator", "Library"),
         *("--max-attempts", "1", "--json", dead),
     ).end()
     assert (code, stderr) == (0, "")
@@ -105,8 +108,22 @@ def test_pages_go_wherever_they_are_wanted_from_several_processes(
     it = tmp_path / "it"
     assert report["page_files"] == [str(file.relative_to(it)) for file in sorted(it.glob("pages/*"))]
     assert report["page_bytes"] > 0
+    name = r"(warcs|pages)/LIB-crawl-[0-9]{17}-[0-9]{5}-embedded_[12]~[0-9]+\.(warc\.gz|jsonl)"
+    assert all(re.fullmatch(name, file) for file in [*report["warc_files"], *report["page_files"]])
+    assert list(it.rglob("*.open")) == []
+    for file in report["warc_files"]:
+        assert b"\r\noperator: Library\r\n" in read(it / file)[0].block
     assert "logs/node.log" in report["logs"] and "logs/uri-errors.log" in report["logs"]
     assert dead.rstrip("/") in (it / "logs" / "uri-errors.log").read_text()
+
+
+def test_a_prefix_that_cannot_begin_a_file_name_is_told_and_nothing_is_left(
+    crawl: Callable[..., Run], tmp_path: Path
+) -> None:
+    code, _, stderr = crawl("--file-prefix", "../x").end()
+    assert code == 2
+    assert "'--file-prefix': the prefix of file names must have 1 to 64" in " ".join(stderr.split())
+    assert not (tmp_path / "it").exists()
 
 
 def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(

@@ -208,6 +208,15 @@ def test_nobody_ends_the_lease_of_another_callers_node(guarded: Guarded) -> None
 # Crawls.
 
 
+def test_a_crawl_that_a_caller_may_not_act_on_counts_as_ended_whether_it_is_there_or_not(
+    guarded: Guarded,
+) -> None:
+    guarded.of["admin"].create("not-mine")
+    asked = ["mine", "not-mine", "unknown"]
+    assert list(guarded.of["mine"].heartbeat(node="mine", idle_crawls=asked).ended_crawls) == asked[1:]
+    assert list(guarded.of["node"].heartbeat(node="node", idle_crawls=asked).ended_crawls) == asked[2:]
+
+
 def test_a_robots_txt_that_a_bound_caller_reports_counts_for_its_crawl_alone(guarded: Guarded) -> None:
     mine, others = guarded.of["mine"], guarded.of["node"]
     uri = "http://shared.example/"

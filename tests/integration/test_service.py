@@ -91,7 +91,8 @@ def test_schedule_answers_each_candidate_in_its_place(stubs: Stubs, crawl: str) 
 
 def test_a_lease_says_all_that_a_fetcher_needs(stubs: Stubs) -> None:
     name = fresh_name()
-    stubs.launch(name, seed_of(name), of=spec(contact="https://example.org/bot"))
+    whose = {"contact": "https://example.org/bot", "operator": "Ex", "description": "All of it"}
+    stubs.launch(name, seed_of(name), of=spec(**whose))
     answer = stubs.next(name, wait_s=TIMEOUT_S)
     (robots,) = answer.leases
     (policy,) = answer.fetch_policies
@@ -100,6 +101,12 @@ def test_a_lease_says_all_that_a_fetcher_needs(stubs: Stubs) -> None:
     assert (robots.via, robots.path, robots.attempt) == (seed_of(name), "P", 1)
     assert robots.fetch_policy_id == policy.fetch_policy_id
     assert re.fullmatch(r"toehold/[0-9.]+ \(\+https://example\.org/bot\)", policy.user_agent)
+    assert policy.provenance == crawl_pb2.Provenance(
+        launch_time=stubs.describe(name).launch_time,
+        user_agent=policy.user_agent,
+        robots_policy="obey",
+        **whose,
+    )
     assert policy.timeout == seconds(1200) and policy.max_bytes == 100 * 1024 * 1024
     assert policy.allowed_addresses == ["loopback"]
     stubs.finish(report(robots, robots_body=b"User-agent: *\nAllow: /\n", fetch_status=200))

@@ -87,6 +87,11 @@ def test_a_heartbeat_of_more_tokens_than_any_node_holds_is_refused(stubs: Stubs)
     refused(lambda: stubs.heartbeat([b"x" * 37] * 100_000), INVALID, "BATCH_TOO_LARGE", "100000")
 
 
+def test_a_heartbeat_of_more_idle_crawls_than_it_may_ask_about_is_refused(stubs: Stubs) -> None:
+    assert len(stubs.heartbeat(idle_crawls=["x"] * 100).ended_crawls) == 100
+    refused(lambda: stubs.heartbeat(idle_crawls=["x"] * 101), INVALID, "BATCH_TOO_LARGE", "101", "100")
+
+
 @pytest.mark.parametrize("rpc", sorted(RPCS))
 def test_every_rpc_refuses_a_message_beyond_the_published_limit(stubs: Stubs, rpc: str) -> None:
     """`Limits.max_message_bytes`: larger requests are refused with BATCH_TOO_LARGE."""

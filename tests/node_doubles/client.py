@@ -35,6 +35,7 @@ class FakeClient:
     candidates: list[Candidate] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     described: list[tuple[PoolStatistics | None, str, str]] = field(default_factory=list)
+    asked_about: list[list[str]] = field(default_factory=list)
     """What heartbeats told of the pool, and where the node can be asked."""
     gate: threading.Event = field(default_factory=threading.Event)
     """While it is cleared, calls wait."""
@@ -82,9 +83,11 @@ class FakeClient:
         pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
+        idle_crawls: Collection[str] = (),
     ) -> HeartbeatResponse:
         self._pass_gate()
         self.described.append((pool, service_address, trouble))
+        self.asked_about.append(list(idle_crawls))
         self.told.append(("goodbye" if leaving else "heartbeat", sorted(token.decode() for token in tokens)))
         return self.on_heartbeat(tokens)
 

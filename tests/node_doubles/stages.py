@@ -1,7 +1,7 @@
 """Stand-ins for what a toe works with: a fetcher whose answers can be held back, and a WARC writer."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from io import BytesIO
 from pathlib import Path
 
@@ -89,6 +89,8 @@ class FakeWriter:
         self.directory = directory
         self.stored: list[str] = []
         self.synced: list[str] = []
+        self.idle: list[str] = []
+        self.finished: list[str] = []
         self.fail_append = self.fail_sync = self.fail_roll = self.closed = False
 
     archives = False
@@ -109,6 +111,12 @@ class FakeWriter:
     def roll_if_old(self) -> None:
         if self.fail_roll:
             raise OSError(5, "Input/output error")
+
+    def idle_crawls(self) -> list[str]:
+        return self.idle
+
+    def finish_crawls(self, crawls: Collection[str]) -> None:
+        self.finished += crawls
 
     def repair(self) -> None:
         raise AssertionError("nobody left anything")

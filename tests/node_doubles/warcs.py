@@ -15,7 +15,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from node_doubles.leases import lease
 from warcio.checker import Checker
 
-from crawler_node.fetching.fetch import Fetch
+from crawler_node.fetching.fetch import NO_PROVENANCE, Fetch, Provenance
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.repair import parts_of_records, repair
 from crawler_node.output.visit import Visit
@@ -67,9 +67,12 @@ def visit(
     conditional: bool = False,
     last_digest: str = "",
     capture_ms: int = 0,
+    crawl: str = "crawl",
+    provenance: Provenance = NO_PROVENANCE,
 ) -> Visit:
     made = fetch(uri, body, status=status, truncation=truncation, hops=hops, conditional=conditional)
-    return Visit(lease(uri, last_digest=last_digest, capture_ms=capture_ms), made)
+    found = lease(uri, crawl=crawl, last_digest=last_digest, capture_ms=capture_ms)
+    return Visit(found, made, provenance=provenance)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,30 @@ def test_a_page_that_one_writer_cannot_store_is_not_stored(tmp_path: Path, faili
         twice.archive.append(Visit(lease("a"), page("a")))
 
 
+# Crawls that have ended
+
+
+def test_idle_crawls_are_asked_about_in_turn_and_each_once_for_all_writers(tmp_path: Path) -> None:
+    twice = Twice(tmp_path)
+    twice.writers[0].idle, twice.writers[1].idle = ["d", "a", "b"], ["b", "c", "e"]
+    assert twice.archive.idle_crawls(10) == ["a", "b", "c", "d", "e"]
+    asked = [twice.archive.idle_crawls(2) for _ in range(4)]
+    assert {crawl for crawls in asked[:3] for crawl in crawls} == set("abcde")
+    assert all(len(crawls) == 2 for crawls in asked)
+    twice.writers[0].idle = twice.writers[1].idle = []
+    assert twice.archive.idle_crawls(2) == []
+
+
+def test_the_files_of_ended_crawls_are_closed_once_by_every_writer(tmp_path: Path) -> None:
+    twice = Twice(tmp_path)
+    twice.archive.end_crawls(["a"])
+    twice.archive.end_crawls(["b", "a"])
+    assert [writer.finished for writer in twice.writers] == [[], []], "not in the heartbeat's thread"
+    twice.archive.tend()
+    twice.archive.tend()
+    assert [sorted(writer.finished) for writer in twice.writers] == [["a", "b"], ["a", "b"]]
+
+
 # Remarks, and the user's function
 
 

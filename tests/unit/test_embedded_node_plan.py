@@ -19,14 +19,20 @@ ALL = NodePlan(
     toes=8,
     processes=2,
     warc_metadata="outlinks",
+    gzip_level=9,
     pages=True,
     pages_text="html",
     mirror=True,
     hook="mine:page",
+    file_prefix="LIB",
+    max_file_mib=3,
+    max_file_hours=0.5,
     max_bytes_per_second=1_000,
     resolve=("a.example:80:127.0.0.1", "b.example:80:127.0.0.2"),
     ca_file=Path("ca.pem"),
 )
+
+FILES = NodePlan(warc=False, pages=True, file_prefix="x", max_file_mib=1, max_file_hours=1)
 
 
 def parsed(plan: NodePlan) -> dict[str, object]:
@@ -51,10 +57,14 @@ def test_the_node_understands_all_that_it_is_told() -> None:
         "processes": 2,
         "warc": WARCS,
         "warc_metadata": "outlinks",
+        "gzip_level": 9,
         "pages": PAGES,
         "pages_text": "html",
         "mirror": MIRROR,
         "hook": "mine:page",
+        "file_prefix": "LIB",
+        "max_file_mib": 3,
+        "max_file_hours": 0.5,
         "logs": LOGS,
         "max_bytes_per_second": 1_000,
         "resolves": ("a.example:80:127.0.0.1", "b.example:80:127.0.0.2"),
@@ -105,6 +115,10 @@ def test_without_warc_there_is_no_place_for_it() -> None:
         (NodePlan(warc=False), "--no-warc needs --pages, --mirror or --hook"),
         (NodePlan(warc=False, pages=True, warc_metadata="none"), "--warc-metadata"),
         (NodePlan(pages_text="html"), "--pages-text"),
+        (NodePlan(warc=False, pages=True, gzip_level=1), "--gzip-level"),
+        (NodePlan(warc=False, mirror=True, file_prefix="x"), "--file-prefix"),
+        (NodePlan(warc=False, mirror=True, max_file_mib=1), "--max-file-mib"),
+        (NodePlan(warc=False, hook="a:b", max_file_hours=1), "--max-file-hours"),
     ],
 )
 def test_options_that_contradict_each_other_are_told(plan: NodePlan, told: str) -> None:
@@ -113,7 +127,7 @@ def test_options_that_contradict_each_other_are_told(plan: NodePlan, told: str) 
 
 
 @pytest.mark.parametrize(
-    "plan", [NodePlan(), ALL, NodePlan(warc=False, mirror=True), NodePlan(warc=False, hook="a:b")]
+    "plan", [NodePlan(), ALL, NodePlan(warc=False, mirror=True), NodePlan(warc=False, hook="a:b"), FILES]
 )
 def test_all_others_are_taken(plan: NodePlan) -> None:
     plan.check()
@@ -126,6 +140,9 @@ def test_all_others_are_taken(plan: NodePlan) -> None:
         ("processes", ["0", "1", "64", "65"]),
         ("warc_metadata", ["none", "visit", "outlinks", "all"]),
         ("pages_text", ["text", "html", "none", "all"]),
+        ("gzip_level", ["0", "1", "9", "10"]),
+        ("max_file_mib", ["0", "1", "100000"]),
+        ("max_file_hours", ["0", "0.1", "1000"]),
     ],
 )
 def test_toehold_crawl_takes_the_values_that_the_node_takes(name: str, values: list[str]) -> None:

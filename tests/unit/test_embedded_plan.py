@@ -170,13 +170,14 @@ def test_each_option_sets_what_it_says() -> None:
         adaptive=True,
         page_requisites=True,
         user_agent="my-bot",
+        operator="Library",
         include=("/docs/",),
         exclude=("*.pdf",),
     )
     assert seconds_of(spec.limits.max_elapsed) == 90
     assert (spec.politeness.max_parallel, spec.queues.max_leases_per_queue) == (3, 3)
     assert spec.politeness.adaptive and spec.scope.page_requisites
-    assert spec.fetch.product_token == "my-bot"
+    assert (spec.fetch.product_token, spec.operator) == ("my-bot", "Library")
     assert list(spec.scope.required_patterns) == ["https?://[^/]*/docs/.*"]
     assert list(spec.scope.reject_patterns) == [r".*\.pdf"]
 

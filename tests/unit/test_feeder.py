@@ -4,9 +4,10 @@ from dataclasses import fields
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from crawler_node.fetching.addresses import AddressRule
-from crawler_node.fetching.fetch import ExtractSettings, FetchPolicy
+from crawler_node.fetching.fetch import ExtractSettings, FetchPolicy, Provenance
 from crawler_node.leases.feeder import usable_policy
 from toehold.frontier.v1 import crawl_pb2
 
@@ -29,6 +30,14 @@ TOLD = crawl_pb2.FetchPolicy(
     product_token="archive",
     extract=crawl_pb2.ExtractSpec(
         max_links=19, javascript=True, obey_nofollow=True, obey_robots_meta=False, sitemap_lastmod=True
+    ),
+    provenance=crawl_pb2.Provenance(
+        launch_time=Timestamp(seconds=23),
+        operator="Archive",
+        contact="https://archive.example/",
+        description="All of it",
+        user_agent="archive/2",
+        robots_policy="ignore",
     ),
 )
 
@@ -54,6 +63,14 @@ def test_everything_that_is_told_arrives() -> None:
         extract=ExtractSettings(
             max_links=19, javascript=True, obey_nofollow=True, obey_robots_meta=False, sitemap_lastmod=True
         ),
+        provenance=Provenance(
+            launch_ms=23_000,
+            operator="Archive",
+            contact="https://archive.example/",
+            description="All of it",
+            user_agent="archive/2",
+            robots_policy="ignore",
+        ),
     )
 
 
@@ -64,6 +81,9 @@ def test_no_field_is_left_out_of_this_test() -> None:
     assert len(fields(FetchPolicy)) == len(crawl_pb2.FetchPolicy.DESCRIPTOR.fields)
     assert {field.name for field in fields(ExtractSettings)} == set(
         crawl_pb2.ExtractSpec.DESCRIPTOR.fields_by_name
+    )
+    assert {field.name for field, _ in TOLD.provenance.ListFields()} == set(
+        crawl_pb2.Provenance.DESCRIPTOR.fields_by_name
     )
 
 
@@ -79,6 +99,7 @@ def test_a_frontier_that_tells_only_what_it_must_gets_the_defaults() -> None:
     assert policy is not None
     assert (policy.connect_timeout_ms, policy.read_timeout_ms) == (20_000, 20_000)
     assert policy.extract == ExtractSettings()
+    assert policy.provenance == Provenance(user_agent="old/1")
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ class Rig:
         self.book = LeaseBook(lambda: self.now_s)
         self.book.resize(8)
         self.given_back: list[Held] = []
+        self.ended_crawls: list[str] = []
         self.drains = 0
         self.sizes: list[int] = []
         self.size_error: Exception | None = None
@@ -42,6 +43,8 @@ class Rig:
             service_address="127.0.0.1:7708",
             drain=self.drain,
             trouble=lambda: "disk low",
+            idle_crawls=lambda: ["a", "b"],
+            end_crawls=self.ended_crawls.extend,
             clock_s=lambda: self.now_s,
         )
         self.heartbeat._stop = Waits(self.waits, lambda: not self.answers)
@@ -98,6 +101,13 @@ def test_each_tells_what_has_become_of_the_pool_where_the_node_can_be_asked_and_
     rig = Rig(told())
     rig.heartbeat.run()
     assert rig.client.described == [(POOL, "127.0.0.1:7708", "disk low")]
+
+
+def test_idle_crawls_are_asked_about_and_those_that_have_ended_are_told() -> None:
+    rig = Rig(told(), told(ended_crawls=["b"]))
+    rig.heartbeat.run()
+    assert rig.client.asked_about == [["a", "b"]] * 2
+    assert rig.ended_crawls == ["b"]
 
 
 def test_the_frontier_may_want_the_node_to_end_and_need_not_say_so_twice() -> None:

@@ -13,7 +13,7 @@ from node_doubles.warcs import fetch, visit
 
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.mirror import MirrorWriter, file_path
-from crawler_node.output.rolling import OutputError
+from crawler_node.output.open_file import OutputError
 from crawler_node.output.visit import Visit
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.logs import OLD_LOGS, RUNTIME_ERRORS, URI_ERRORS, NodeLogs
-from crawler_node.output.rolling import OutputError
+from crawler_node.output.open_file import OutputError
 from crawler_node.output.visit import Visit
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.errors import InvalidSpec
-from frontier_server.core.fetch_policy import FetchPolicies, fetch_policy
+from frontier_server.core.fetch_policy import FetchPolicies, Provenance, fetch_policy, provenance
 from frontier_server.core.rules import cost, precedence, revisit
 from frontier_server.core.spec.settings import (
     DAY_MS,
@@ -49,6 +49,7 @@ from frontier_server.core.uri.canonical import SCHEMES, canonical
 from frontier_server.core.uri.identity import RULES
 
 GOOD = CrawlSettings(contact="https://operator.example/")
+WHOSE = provenance(GOOD, 1, "1")
 NAN, INFINITE = float("nan"), float("inf")
 
 
@@ -494,9 +495,9 @@ def test_an_override_is_told_nothing_that_it_cannot_say() -> None:
 
 
 def test_the_user_agent_names_program_version_and_contact() -> None:
-    policy = fetch_policy(replace(GOOD, fetch=FetchSettings(product_token="mybot")), None, "1.2")
+    policy = fetch_policy(replace(GOOD, fetch=FetchSettings(product_token="mybot")), None, "1.2", WHOSE)
     assert policy.user_agent == "mybot/1.2 (+https://operator.example/)"
-    assert fetch_policy(CrawlSettings(), None, "1.2").user_agent == "toehold/1.2"
+    assert fetch_policy(CrawlSettings(), None, "1.2", WHOSE).user_agent == "toehold/1.2"
 
 
 @given(
@@ -506,8 +507,8 @@ def test_the_same_id_is_the_same_policy_and_another_is_another(
     contact: str, timeout_ms: int, max_bytes: int, addresses: tuple[str, ...]
 ) -> None:
     fetch = FetchSettings(timeout_ms, max_bytes)
-    one = fetch_policy(CrawlSettings(contact, addresses, fetch=fetch), None, "1")
-    base = fetch_policy(CrawlSettings(fetch=FetchSettings(1, 1)), None, "1")
+    one = fetch_policy(CrawlSettings(contact, addresses, fetch=fetch), None, "1", WHOSE)
+    base = fetch_policy(CrawlSettings(fetch=FetchSettings(1, 1)), None, "1", WHOSE)
     assert (one.policy_id == base.policy_id) == (one == base)
     assert one.fetch == fetch
 
@@ -522,23 +523,46 @@ def test_a_credential_goes_to_the_uris_of_its_prefix_only_and_never_from_https_t
     policies = FetchPolicies("1")
 
     def user(uri: str) -> str:
-        credential = policies.of(settings, canonical(uri)).credential
+        credential = policies.of(settings, canonical(uri), settings, 1).credential
         return credential.user if credential else ""
 
     assert user("https://www.example.com/members/page") == "reader"
     assert user("http://www.example.com/members/page") == "anyone"
     assert user("https://www.example.com/other") == "anyone"
     assert user("https://example.org/members/") == ""
-    policy = policies.of(settings, canonical("https://www.example.com/members/"))
+    policy = policies.of(settings, canonical("https://www.example.com/members/"), settings, 1)
     assert policy.fetch.credentials == () and policies.named(policy.policy_id) is policy
+
+
+def test_all_policies_of_a_crawl_tell_whose_fetches_they_are_whatever_its_overrides() -> None:
+    crawl = replace(
+        GOOD,
+        contact="crawls@library.example",
+        operator="Library",
+        description="All of it",
+        robots=RobotsSettings(policy="ignore"),
+    )
+    overridden = replace(crawl, fetch=FetchSettings(product_token="other"), robots=RobotsSettings())
+    policies = FetchPolicies("1.2")
+    whole, part = (
+        policies.of(settings, canonical("http://example.com/"), crawl, 5) for settings in (crawl, overridden)
+    )
+    assert (whole.user_agent, part.user_agent) == (
+        "toehold/1.2 (+crawls@library.example)",
+        "other/1.2 (+crawls@library.example)",
+    )
+    assert whole.provenance == part.provenance
+    assert whole.provenance == Provenance(
+        5, "Library", "crawls@library.example", "All of it", whole.user_agent, "ignore"
+    )
 
 
 def test_each_of_a_host_s_fetches_has_an_equal_share_of_its_bandwidth() -> None:
     """D15."""
     politeness = PolitenessSettings(max_parallel=4, max_bytes_per_second=1000)
-    policy = fetch_policy(replace(GOOD, politeness=politeness), None, "1")
+    policy = fetch_policy(replace(GOOD, politeness=politeness), None, "1", WHOSE)
     assert policy.max_bytes_per_second == 250
-    assert fetch_policy(GOOD, None, "1").max_bytes_per_second == 0
+    assert fetch_policy(GOOD, None, "1", WHOSE).max_bytes_per_second == 0
 
 
 def test_what_nodes_are_told_of_fetches_and_links_is_checked() -> None:

@@ -242,6 +242,7 @@ class SpecDict(TypedDict, total=False):
     resume_after_trouble: bool
     description: str
     fetcher: str
+    operator: str
 
 
 class OverrideDict(TypedDict, total=False):

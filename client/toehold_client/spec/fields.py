@@ -245,6 +245,7 @@ class Spec(Table, frozen=True):
     resume_after_trouble: bool = False
     description: str = ""
     fetcher: str = ""
+    operator: str = ""
 
 
 class Override(Table, frozen=True):

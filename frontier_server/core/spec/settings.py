@@ -318,3 +318,4 @@ class CrawlSettings:
     extract: ExtractSettings = ExtractSettings()
     description: Annotated[str, Text(r"(?s:.{0,1000})", "at most 1000 characters")] = ""
     fetcher: Annotated[_KindOrAny, Fixed.FOR_ALL_URIS] = ""
+    operator: Annotated[str, Text(r"(?s:.{0,200})", "at most 200 characters")] = ""

@@ -258,9 +258,13 @@ class Nodes(Base):
     def beat(self, node: str, tokens: list[bytes], leaving: bool = False) -> None:
         """A heartbeat."""
         session, steps = self.session(node), [("FETCHING", len(tokens))]
+        crawls = [*self.model.crawls, *self.model.torn_down, "unknown"]
         answer = self.run(
-            lambda core, now: core.frontier.heartbeat(node, session, tokens, steps, now, leaving)
+            lambda core, now: core.frontier.heartbeat(
+                node, session, tokens, steps, now, leaving, idle_crawls=crawls
+            )
         )
+        assert answer.ended_crawls == [name for name in crawls if reporting.has_ended(self.model, name)]
         reporting.heard(self.model, node, session)
         told = (answer.ended, answer.release, answer.interrupt)
         assert told == reporting.heartbeat(self.model, tokens)

@@ -6,7 +6,7 @@ from core_doubles.model import attendance, hosts, intake, outcomes, places, pric
 from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, QueueId, Uri
 from core_doubles.web import Site
 
-from frontier_server.core.fetch_policy import fetch_policy
+from frontier_server.core.fetch_policy import fetch_policy, provenance
 from frontier_server.core.kinds import Kinds
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import EmptyReason, Grant, NextAnswer
@@ -187,7 +187,8 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     queue.starts.add(queue.expenditure)
     longest_ms = max(2 * settings.fetch.timeout_ms, 10 * model.period_ms)
     assert grant.crawl == crawl.name and grant.expire_ms == model.now_ms + model.period_ms
-    assert grant.fetch_policy_id == fetch_policy(settings, None, "0").policy_id
+    whose = provenance(crawl.settings, crawl.launch_ms, "0")
+    assert grant.fetch_policy_id == fetch_policy(settings, None, "0", whose).policy_id
     attendance.joined(crawl, node, session)
     model.leases[grant.token] = Lease(
         grant.token,

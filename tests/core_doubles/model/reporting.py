@@ -200,6 +200,11 @@ def heartbeat(model: Model, tokens: Iterable[bytes]) -> tuple[list[bytes], list[
     return ended, release, interrupt
 
 
+def has_ended(model: Model, name: str) -> bool:
+    """Whether nobody fetches for a crawl, unless somebody reopens it."""
+    return name not in model.crawls or model.crawls[name].state is CrawlState.FINISHED
+
+
 def excused(model: Model, length_ms: int) -> None:
     """The server was away: what nodes and crawls have waited meanwhile does not count."""
     for lease in model.leases.values():

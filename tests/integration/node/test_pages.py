@@ -16,8 +16,9 @@ from crawler_node.fetching.fetch import Fetch
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.hook import Hook, HookPage
 from crawler_node.output.logs import NodeLogs
+from crawler_node.output.open_file import OutputError
 from crawler_node.output.pages import PagesWriter, Text
-from crawler_node.output.rolling import OutputError, Rolling
+from crawler_node.output.rolling import Rolling
 from crawler_node.output.visit import Visit
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
@@ -193,7 +194,7 @@ def test_files_roll_and_are_named_as_the_others(tmp_path: Path) -> None:
     now_ms += 10_000
     writer.roll_if_old()
     assert len(files(tmp_path)) == 2
-    assert files(tmp_path)[0].name == "news-20231114221320123-00000-n~7.jsonl"
+    assert files(tmp_path)[0].name == "news-crawl-20231114221320123-00000-n~7.jsonl"
     assert [line["url"] for line in lines(tmp_path)] == [f"http://h/{n}" for n in range(4)]
     writer.close()
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from node_doubles.warcs import check, files, read, visit
 
-from crawler_node.output.rolling import OutputError, Rolling
+from crawler_node.output.open_file import OutputError
+from crawler_node.output.rolling import Rolling
 from crawler_node.output.warc import WarcWriter
 
 

@@ -16,7 +16,8 @@ from node_doubles.leases import lease
 from node_doubles.warcs import START_MS, check, fetch, files, read, visit
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from crawler_node.output.rolling import OutputError, Rolling, utc_text
+from crawler_node.output.open_file import OutputError
+from crawler_node.output.rolling import Rolling, utc_text
 from crawler_node.output.visit import Visit
 from crawler_node.output.warc import WarcWriter
 
@@ -24,7 +25,7 @@ from crawler_node.output.warc import WarcWriter
 def test_a_file_is_open_by_name_until_it_is_closed(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "rack 7/\u00e9", process_id=42, clock_ms=lambda: START_MS)
     writer.append(visit())
-    name = "toehold-20231114221320123-00000-rack_7_~42.warc.gz"
+    name = "toehold-crawl-20231114221320123-00000-rack_7_~42.warc.gz"
     assert [path.name for path in files(tmp_path)] == [f"{name}.open"]
     writer.sync()
     assert len(read(files(tmp_path)[0])) == 4
@@ -47,7 +48,7 @@ def test_a_file_that_is_long_enough_is_followed_by_the_next(tmp_path: Path) -> N
     writer.append(visit(body=os.urandom(50_000)))  # longer than a file may be: alone in one
     writer.close()
     names = [path.name for path in files(tmp_path)]
-    assert [re.split("[-~]", name)[2] for name in names] == [f"{n:05}" for n in range(5)]
+    assert [re.split("[-~]", name)[3] for name in names] == [f"{n:05}" for n in range(5)]
     for path in files(tmp_path):
         assert read(path)[0].headers["WARC-Filename"] == path.name
         check(path)

@@ -30,7 +30,7 @@ from toehold_client.cli.embedded.watch import Ending
 from toehold_client.cli.exits import BadPlan, CommandFailed, ExitCode, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display, WhileSeen, following, new_console
-from toehold_client.cli.numbers import Whole
+from toehold_client.cli.numbers import Real, Whole
 from toehold_client.spec import file as spec_file
 from toehold_client.spec import listed
 
@@ -77,6 +77,12 @@ _running = section("This command")
     type=click.Choice(["none", "visit", "outlinks"]),
     help="Record how each page was found (visit), and its links too (outlinks).  [default: visit]",
 )
+@_output(
+    "--gzip-level",
+    type=Whole(1, 9),
+    metavar="N",
+    help="Compress WARC records at level N: 1 is fast, 9 is small.  [default: 6]",
+)
 @_output("--pages", is_flag=True, help="Write JSON Lines files to DIR/pages, one page per line.")
 @_output(
     "--pages-text",
@@ -92,6 +98,23 @@ _running = section("This command")
     "--hook",
     metavar="MODULE:FUNCTION",
     help="Call this Python function with each page. The module is in the current directory or installed.",
+)
+@_output(
+    "--file-prefix",
+    metavar="PREFIX",
+    help="Begin the names of WARC and JSON Lines files with PREFIX.  [default: toehold]",
+)
+@_output(
+    "--max-file-mib",
+    type=Whole(1, LARGEST),
+    metavar="N",
+    help="Close such a file before it exceeds N MiB.  [default: 1000]",
+)
+@_output(
+    "--max-file-hours",
+    type=Real(0, LARGEST, min_open=True),
+    metavar="N",
+    help="Close such a file after N hours.  [default: 24]",
 )
 @_fetches(
     "--resolve",
@@ -164,10 +187,14 @@ def crawl(
     processes: int | None,
     no_warc: bool,
     warc_metadata: str | None,
+    gzip_level: int | None,
     pages: bool,
     pages_text: str | None,
     mirror: bool,
     hook: str | None,
+    file_prefix: str | None,
+    max_file_mib: int | None,
+    max_file_hours: float | None,
     max_bytes_per_second: int | None,
     resolve: tuple[str, ...],
     ca_file: Path | None,
@@ -210,10 +237,14 @@ def crawl(
                 processes=processes or usual_processes(toes, hook, max_bytes_per_second),
                 warc=not no_warc,
                 warc_metadata=warc_metadata,
+                gzip_level=gzip_level,
                 pages=pages,
                 pages_text=pages_text,
                 mirror=mirror,
                 hook=hook,
+                file_prefix=file_prefix,
+                max_file_mib=max_file_mib,
+                max_file_hours=max_file_hours,
                 max_bytes_per_second=max_bytes_per_second,
                 resolve=resolve,
                 ca_file=ca_file,

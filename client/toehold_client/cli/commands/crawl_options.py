@@ -115,6 +115,11 @@ _OPTIONS = (
         help="Tell site owners how to reach you. Required beyond loopback addresses.",
     ),
     _fetches(
+        "--operator",
+        metavar="NAME",
+        help="Name the person or organisation that crawls, for those who read the WARC files.",
+    ),
+    _fetches(
         "--user-agent",
         metavar="TOKEN",
         help="Go by this name in the User-Agent and in robots.txt: 1 to 64 letters, - and _. The contact "

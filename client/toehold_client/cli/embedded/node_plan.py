@@ -50,10 +50,14 @@ class NodePlan:
     warc: bool = True
     warc_metadata: str | None = None
     """None, here and below, leaves the node's default."""
+    gzip_level: int | None = None
     pages: bool = False
     pages_text: str | None = None
     mirror: bool = False
     hook: str | None = None
+    file_prefix: str | None = None
+    max_file_mib: int | None = None
+    max_file_hours: float | None = None
     max_bytes_per_second: int | None = None
     resolve: tuple[str, ...] = ()
     """HOST:PORT:ADDR."""
@@ -65,6 +69,12 @@ class NodePlan:
             raise BadPlan("--no-warc needs --pages, --mirror or --hook, or pages would be lost")
         if self.warc_metadata is not None and not self.warc:
             raise BadPlan("--warc-metadata needs WARC files; remove --no-warc")
+        if self.gzip_level is not None and not self.warc:
+            raise BadPlan("--gzip-level needs WARC files; remove --no-warc")
+        if not (self.warc or self.pages):
+            for option, value in self._of_files().items():
+                if value is not None:
+                    raise BadPlan(f"{option} needs WARC files or --pages; remove it, or --no-warc")
         if self.pages_text is not None and not self.pages:
             raise BadPlan("--pages-text needs --pages")
 
@@ -80,8 +90,10 @@ class NodePlan:
         said = {
             "--processes": self.processes,
             "--warc-metadata": self.warc_metadata,
+            "--gzip-level": self.gzip_level,
             "--pages-text": self.pages_text,
             "--hook": self.hook,
+            **self._of_files(),
             "--max-bytes-per-second": self.max_bytes_per_second,
             "--ca-file": self.ca_file,
         }
@@ -90,3 +102,11 @@ class NodePlan:
                 yield from (option, str(value))
         for entry in self.resolve:
             yield from ("--resolve", entry)
+
+    def _of_files(self) -> dict[str, str | int | float | None]:
+        """The options of files that hold many pages."""
+        return {
+            "--file-prefix": self.file_prefix,
+            "--max-file-mib": self.max_file_mib,
+            "--max-file-hours": self.max_file_hours,
+        }

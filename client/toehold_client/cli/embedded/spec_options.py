@@ -37,6 +37,7 @@ class SpecOptions:
     retry_delay: float | None = None
     fetch_timeout: float | None = None
     contact: str | None = None
+    operator: str | None = None
     user_agent: str | None = None
 
 
@@ -47,6 +48,8 @@ def apply(options: SpecOptions, spec: CrawlSpec, seed_hosts: Iterable[str]) -> N
     """
     if options.contact is not None:
         spec.contact = options.contact
+    if options.operator is not None:
+        spec.operator = options.operator
     _apply_scope(options, spec, seed_hosts)
     _apply_pace(options, spec)
     _apply_retries(options, spec)

@@ -540,6 +540,7 @@ class CrawlSpec(_message.Message):
     RESUME_AFTER_TROUBLE_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     FETCHER_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
     """The contact that site owners can turn to: an http(s) URL or an e-mail
     address of at most 500 characters. It becomes part of the user agent. Only
@@ -620,6 +621,14 @@ class CrawlSpec(_message.Message):
 
     Default: empty. Empty, or 1 to 64 of the characters a-z, 0-9, ., _ and -,
     beginning with a letter or digit. An override cannot change it.
+    """
+    operator: _builtins.str
+    """Who runs the crawl: a person or an organisation, for people to read.
+
+    Archives name it, with the contact (warcinfo). The frontier does not interpret
+    it. Heritrix: operator.
+
+    Default: empty. At most 200 characters.
     """
     @_builtins.property
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -754,10 +763,11 @@ class CrawlSpec(_message.Message):
         resume_after_trouble: _builtins.bool | None = ...,
         description: _builtins.str | None = ...,
         fetcher: _builtins.str | None = ...,
+        operator: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_fetcher", b"_fetcher", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "fetcher", b"fetcher", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_fetcher", b"_fetcher", "_max_toes", b"_max_toes", "_operator", b"_operator", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "fetcher", b"fetcher", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "operator", b"operator", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_fetcher", b"_fetcher", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "fetcher", b"fetcher", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_fetcher", b"_fetcher", "_max_toes", b"_max_toes", "_operator", b"_operator", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "fetcher", b"fetcher", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "operator", b"operator", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__contact: _TypeAlias = _typing.Literal["contact"]  # noqa: Y015
     _WhichOneofArgType__contact: _TypeAlias = _typing.Literal["_contact", b"_contact"]  # noqa: Y015
@@ -767,6 +777,8 @@ class CrawlSpec(_message.Message):
     _WhichOneofArgType__fetcher: _TypeAlias = _typing.Literal["_fetcher", b"_fetcher"]  # noqa: Y015
     _WhichOneofReturnType__max_toes: _TypeAlias = _typing.Literal["max_toes"]  # noqa: Y015
     _WhichOneofArgType__max_toes: _TypeAlias = _typing.Literal["_max_toes", b"_max_toes"]  # noqa: Y015
+    _WhichOneofReturnType__operator: _TypeAlias = _typing.Literal["operator"]  # noqa: Y015
+    _WhichOneofArgType__operator: _TypeAlias = _typing.Literal["_operator", b"_operator"]  # noqa: Y015
     _WhichOneofReturnType__outcomes_kept: _TypeAlias = _typing.Literal["outcomes_kept"]  # noqa: Y015
     _WhichOneofArgType__outcomes_kept: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept"]  # noqa: Y015
     _WhichOneofReturnType__pause_at_start: _TypeAlias = _typing.Literal["pause_at_start"]  # noqa: Y015
@@ -787,6 +799,8 @@ class CrawlSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__fetcher) -> _WhichOneofReturnType__fetcher | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_toes) -> _WhichOneofReturnType__max_toes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__operator) -> _WhichOneofReturnType__operator | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__outcomes_kept) -> _WhichOneofReturnType__outcomes_kept | None: ...
     @_typing.overload
@@ -2677,6 +2691,7 @@ class FetchPolicy(_message.Message):
     MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
     EXTRACT_FIELD_NUMBER: _builtins.int
     PRODUCT_TOKEN_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
     fetch_policy_id: _builtins.str
     """Its id. The same id always means the same policy."""
     user_agent: _builtins.str
@@ -2727,6 +2742,10 @@ class FetchPolicy(_message.Message):
     def extract(self) -> Global___ExtractSpec:
         """Where to look for links, defaults filled in."""
 
+    @_builtins.property
+    def provenance(self) -> Global___Provenance:
+        """Whose fetches they are."""
+
     def __init__(
         self,
         *,
@@ -2747,14 +2766,63 @@ class FetchPolicy(_message.Message):
         max_bytes_per_second: _builtins.int = ...,
         extract: Global___ExtractSpec | None = ...,
         product_token: _builtins.str = ...,
+        provenance: Global___Provenance | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["connect_timeout", b"connect_timeout", "extract", b"extract", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["connect_timeout", b"connect_timeout", "extract", b"extract", "provenance", b"provenance", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_media_types", b"accept_media_types", "allowed_addresses", b"allowed_addresses", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "extract", b"extract", "fetch_policy_id", b"fetch_policy_id", "max_bytes", b"max_bytes", "max_bytes_per_second", b"max_bytes_per_second", "max_content_length", b"max_content_length", "password", b"password", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout", "user", b"user", "user_agent", b"user_agent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_media_types", b"accept_media_types", "allowed_addresses", b"allowed_addresses", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "extract", b"extract", "fetch_policy_id", b"fetch_policy_id", "max_bytes", b"max_bytes", "max_bytes_per_second", b"max_bytes_per_second", "max_content_length", b"max_content_length", "password", b"password", "product_token", b"product_token", "provenance", b"provenance", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout", "user", b"user", "user_agent", b"user_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchPolicy: _TypeAlias = FetchPolicy  # noqa: Y015
+
+@_typing.final
+class Provenance(_message.Message):
+    """What an archive says of a crawl beside its pages: the warcinfo record of a WARC
+    file. It is that of the whole crawl: overrides do not change it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAUNCH_TIME_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    CONTACT_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    USER_AGENT_FIELD_NUMBER: _builtins.int
+    ROBOTS_POLICY_FIELD_NUMBER: _builtins.int
+    operator: _builtins.str
+    """See CrawlSpec.operator."""
+    contact: _builtins.str
+    """See CrawlSpec.contact."""
+    description: _builtins.str
+    """See CrawlSpec.description."""
+    user_agent: _builtins.str
+    """The User-Agent header of its fetches, whole."""
+    robots_policy: _builtins.str
+    """See RobotsSpec.policy."""
+    @_builtins.property
+    def launch_time(self) -> _timestamp_pb2.Timestamp:
+        """When the crawl was launched, which tells it from an earlier one of its name. A
+        recrawl is no launch.
+        """
+
+    def __init__(
+        self,
+        *,
+        launch_time: _timestamp_pb2.Timestamp | None = ...,
+        operator: _builtins.str = ...,
+        contact: _builtins.str = ...,
+        description: _builtins.str = ...,
+        user_agent: _builtins.str = ...,
+        robots_policy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["launch_time", b"launch_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contact", b"contact", "description", b"description", "launch_time", b"launch_time", "operator", b"operator", "robots_policy", b"robots_policy", "user_agent", b"user_agent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Provenance: _TypeAlias = Provenance  # noqa: Y015
 
 @_typing.final
 class CrawlStatus(_message.Message):

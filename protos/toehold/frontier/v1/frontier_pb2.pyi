@@ -585,6 +585,7 @@ class HeartbeatRequest(_message.Message):
     POOL_FIELD_NUMBER: _builtins.int
     SERVICE_ADDRESS_FIELD_NUMBER: _builtins.int
     TROUBLE_FIELD_NUMBER: _builtins.int
+    IDLE_CRAWLS_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """The node's name, as in Next."""
     session: _builtins.str
@@ -618,6 +619,12 @@ class HeartbeatRequest(_message.Message):
     def pool(self) -> Global___PoolStatistics:
         """Its toe threads since its start. Optional."""
 
+    @_builtins.property
+    def idle_crawls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Crawls that the node keeps something for, such as an open file, and has not
+        fetched for lately; at most 100.
+        """
+
     def __init__(
         self,
         *,
@@ -629,10 +636,11 @@ class HeartbeatRequest(_message.Message):
         pool: Global___PoolStatistics | None = ...,
         service_address: _builtins.str = ...,
         trouble: _builtins.str = ...,
+        idle_crawls: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pool", b"pool"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaving", b"leaving", "node", b"node", "pool", b"pool", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps", "tokens", b"tokens", "trouble", b"trouble"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle_crawls", b"idle_crawls", "leaving", b"leaving", "node", b"node", "pool", b"pool", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps", "tokens", b"tokens", "trouble", b"trouble"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -721,6 +729,7 @@ class HeartbeatResponse(_message.Message):
     POOL_SIZE_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     RIVAL_SESSION_FIELD_NUMBER: _builtins.int
+    ENDED_CRAWLS_FIELD_NUMBER: _builtins.int
     pool_size: _builtins.int
     """How many toe threads the node should have (SetPoolSize). Unset: as many as
     it was started with.
@@ -765,6 +774,12 @@ class HeartbeatResponse(_message.Message):
         started; break off the others, and report them with -7000.
         """
 
+    @_builtins.property
+    def ended_crawls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of `idle_crawls` that have ended: they are FINISHED, torn down or unknown,
+        or the caller may not act on them. Files of theirs can be closed.
+        """
+
     def __init__(
         self,
         *,
@@ -777,10 +792,11 @@ class HeartbeatResponse(_message.Message):
         pool_size: _builtins.int | None = ...,
         drain: _builtins.bool = ...,
         rival_session: _builtins.str = ...,
+        ended_crawls: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "drain", b"drain", "ended_tokens", b"ended_tokens", "interrupt_tokens", b"interrupt_tokens", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size", "release_tokens", b"release_tokens", "rival_session", b"rival_session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "drain", b"drain", "ended_crawls", b"ended_crawls", "ended_tokens", b"ended_tokens", "interrupt_tokens", b"interrupt_tokens", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size", "release_tokens", b"release_tokens", "rival_session", b"rival_session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__pool_size: _TypeAlias = _typing.Literal["pool_size"]  # noqa: Y015
     _WhichOneofArgType__pool_size: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size"]  # noqa: Y015
