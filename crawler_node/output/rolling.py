@@ -187,8 +187,8 @@ class RollingFiles:
                 finally:
                     os.close(descriptor)
             with self._lock:
-                for file, error in failed:
-                    self._give_up(file, error)
+                for file, problem in failed:
+                    self._give_up(file, problem)
                 # Checked last, as an append that closed the file may have met the failure in our place.
                 doubt, self._doubt = self._doubt, None
         if doubt is not None:

@@ -91,7 +91,7 @@ def test_schedule_answers_each_candidate_in_its_place(stubs: Stubs, crawl: str) 
 
 def test_a_lease_says_all_that_a_fetcher_needs(stubs: Stubs) -> None:
     name = fresh_name()
-    whose = {"contact": "https://example.org/bot", "operator": "Ex", "description": "All of it"}
+    whose: Any = {"contact": "https://example.org/bot", "operator": "Ex", "description": "All of it"}
     stubs.launch(name, seed_of(name), of=spec(**whose))
     answer = stubs.next(name, wait_s=TIMEOUT_S)
     (robots,) = answer.leases
