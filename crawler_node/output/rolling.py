@@ -10,7 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -175,17 +175,14 @@ class RollingFiles:
         failed is given up: it stays behind as `.open`, and the next append begins a new one.
         """
         with self._syncing:
-            with self._lock:
-                unsynced = [(file, os.dup(file.descriptor)) for file in self._unsynced]
-                self._unsynced.clear()
             failed: list[tuple[OpenFile, OSError]] = []
-            for file, descriptor in unsynced:
-                try:
-                    os.fsync(descriptor)  # without the lock: appends go on
-                except OSError as error:
-                    failed.append((file, error))
-                finally:
-                    os.close(descriptor)
+            with ExitStack() as descriptors:
+                unsynced = self._take_unsynced(descriptors)
+                for file, descriptor in unsynced:
+                    try:
+                        os.fsync(descriptor)  # without the lock: appends go on
+                    except OSError as error:
+                        failed.append((file, error))
             with self._lock:
                 for file, problem in failed:
                     self._give_up(file, problem)
@@ -193,6 +190,20 @@ class RollingFiles:
                 doubt, self._doubt = self._doubt, None
         if doubt is not None:
             raise doubt
+
+    def _take_unsynced(self, descriptors: ExitStack) -> list[tuple[OpenFile, int]]:
+        """The files that have unsynced data, with descriptors that stay if the files are closed meanwhile."""
+        with self._lock:
+            unsynced = []
+            for file in self._unsynced:
+                try:
+                    descriptor = os.dup(file.descriptor)
+                except OSError as problem:
+                    raise OutputError(f"cannot sync {file.name}: {problem.strerror or problem}") from problem
+                descriptors.callback(os.close, descriptor)
+                unsynced.append((file, descriptor))
+            self._unsynced.clear()
+            return unsynced
 
     def roll_if_old(self) -> None:
         """Closes files without an append: those that are old enough, and idle ones whose crawl has a later

@@ -431,6 +431,31 @@ def test_one_sync_reaches_each_file_with_new_pages_and_no_other(
     writer.close()
 
 
+def test_a_sync_for_which_descriptors_are_lacking_fails_and_the_next_one_reaches_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = WarcWriter(tmp_path, "n")
+    append_all(writer, "1")
+    opened = len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # as many entries as descriptors
+    with monkeypatch.context() as full:
+        calls = iter(range(10))
+        real = os.dup
+
+        def dup(descriptor: int) -> int:
+            if next(calls) == 2:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return real(descriptor)
+
+        full.setattr(os, "dup", dup)
+        with pytest.raises(OutputError, match=r"cannot sync .*: Too many open files"):
+            writer.sync()
+    assert len(os.listdir("/proc/self/fd")) == opened  # noqa: PTH208
+    tried = failing(monkeypatch, "fsync", lambda name: False, errno.EIO)
+    writer.sync()
+    assert len(tried) == 4
+    writer.close()
+
+
 def test_a_file_that_cannot_be_made_durable_takes_none_of_another_crawl_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
