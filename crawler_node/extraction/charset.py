@@ -11,12 +11,18 @@ _LABEL = re.compile(r"[a-z0-9_:.-]{1,40}")
 _XML_DECLARATION = re.compile(
     rb"""\s*+<\?xml[^>]{1,100}?\sencoding\s*+=\s*+["']([\w.:-]{1,40})["']""", re.ASCII
 )
+_META = re.compile(
+    rb"""<meta\s[^<>]*?\bcharset\s*+=\s*+["']?+\s*+([\w:.-]{1,40})""", re.IGNORECASE | re.ASCII
+)
+_COMMENT = re.compile(rb"<!--(?:.*?-->|.*)", re.DOTALL)
+_NO_TAGS = re.compile(rb"<!--(?:.*?-->|.*)|<(script|style)\b(?:.*?</\1|.*)", re.IGNORECASE | re.DOTALL)
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 def text_of(body: bytes, charset: str | None) -> str:
     """A document's text, in the charset of its byte order mark, else of the Content-Type, else of its own
-    declaration (`<meta charset>`), else by a guess. Bytes that cannot be decoded become U+FFFD."""
+    declaration (`<meta charset>`, `<?xml encoding?>`), else by a guess. Bytes that cannot be decoded become
+    U+FFFD."""
     return body.decode(codec_of(body, charset), "replace")
 
 
@@ -34,7 +40,7 @@ def xml_charset(body: bytes) -> str | None:
 
 def codec_of(body: bytes, charset: str | None) -> str:
     """The codec of the charset that `text_of` uses."""
-    label = (charset or "").lower()
+    label = (charset or _declared(body) or "").lower()
     marked = detect(body[:4])
     if marked.bom and marked.codec is not None:
         return marked.codec
@@ -47,6 +53,17 @@ def codec_of(body: bytes, charset: str | None) -> str:
     # codecs are out of the question: some take quadratic time, and Python remembers every name it lacks.
     declaration = b'<meta charset="%s">' % label.encode() if _LABEL.fullmatch(label) else b""
     return detect(declaration + _sample(body)).codec or "utf-8"
+
+
+def _declared(body: bytes) -> str | None:
+    """The charset that HTML declares elsewhere than in a `<meta>` of its first bytes, which `detect` finds:
+    in an XML declaration, or in a later `<meta>`, for which browsers read a page again."""
+    if _META.search(_COMMENT.sub(b"", body[:_DECLARED_WITHIN_BYTES])):
+        return None
+    label = xml_charset(body)
+    if label is None and (found := _META.search(_NO_TAGS.sub(b"", body[:_SAMPLE_BYTES]))):
+        label = found[1].decode("ascii")
+    return "utf-8" if label and label.lower().startswith("utf-16") else label
 
 
 def _sample(body: bytes) -> bytes:

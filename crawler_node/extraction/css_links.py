@@ -28,10 +28,10 @@ _FLAGS = re.VERBOSE | re.DOTALL | re.ASCII  # other blanks than those of ASCII a
 _TOKEN = re.compile(rf"""[/@("'](?:{_TOKENS})""", _FLAGS)
 _SET_TOKEN = re.compile(rf"""[/@("');{{}}](?:{_TOKENS}{_BRACKETS})""", _FLAGS)
 _STRINGS = {
-    '"': re.compile(r'(?:[^"\\\n]++|\\.)*+', re.DOTALL),
-    "'": re.compile(r"(?:[^'\\\n]++|\\.)*+", re.DOTALL),
+    '"': re.compile(r'(?:[^"\\\n\r\f]++|\\(?:\r\n|.))*+', re.DOTALL),
+    "'": re.compile(r"(?:[^'\\\n\r\f]++|\\(?:\r\n|.))*+", re.DOTALL),
 }
-_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|\s)?|\r?\n|(.))", re.DOTALL | re.ASCII)
+_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|\s)?|\r\n|[\n\r\f]|(.))", re.DOTALL | re.ASCII)
 _CHARSET_RULE = re.compile(rb'@charset "([\w.:-]{1,40})";', re.ASCII)
 
 

@@ -25,6 +25,7 @@ _START_TAG = turbohtml.TokenType.START_TAG
 _TEXT = turbohtml.TokenType.TEXT
 
 _FALLBACKS = frozenset({"noscript", "noframes"})
+_NOSCRIPT = re.compile("<n(?=oscript)", re.IGNORECASE)
 _READ = _FALLBACKS | {"style", "script"}
 _JSON_TYPE = "application/ld+json"
 _RELATING = ("rel", "rev", "itemprop", "property")
@@ -118,7 +119,8 @@ class _Page:
 
     def _read_content(self, tag: str, text: str) -> None:
         if tag in _FALLBACKS:
-            self._read_inner(text)
+            # One that is not closed has the next one in it, whose content must not be one text again.
+            self._read_inner(_NOSCRIPT.sub("<x", text))
         elif tag == "style":
             self._read_css(text, "style")
         elif self._script_type == _JSON_TYPE:

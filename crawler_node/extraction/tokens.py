@@ -14,11 +14,15 @@ from collections.abc import Iterator
 import turbohtml
 
 _MARKUP = "iframe|noembed|noframes|noscript|textarea|title|xmp"  # the content of these within SVG and MathML
-_CLOSED = re.compile(rf"<({_MARKUP}|script|style)\b([^<>]*+)(?<=/)>", re.IGNORECASE)
-_CLOSED_WITHIN = re.compile(rf"<(?:({_MARKUP})\b([^<>]*+)|(script|style)\b([^<>]*+)(?<=/))>", re.IGNORECASE)
+_ATTRIBUTES = r"""(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+"""
+_CLOSED = re.compile(rf"<({_MARKUP}|script|style)\b({_ATTRIBUTES})(?<=/)>", re.IGNORECASE)
+_CLOSED_WITHIN = re.compile(
+    rf"<(?:({_MARKUP})\b({_ATTRIBUTES})|(script|style)\b({_ATTRIBUTES})(?<=/))>", re.IGNORECASE
+)
 # The start and the end of the elements with rules of their own.
 _FOREIGN = tuple(
-    (re.compile(f"<{tag}"), re.compile(f"</{tag}")) for tag in ("[sS][vV][gG]", "[mM][aA][tT][hH]")
+    (re.compile(rf"<{tag}\b(?!{_ATTRIBUTES}(?<=/)>)"), re.compile(f"</{tag}"))
+    for tag in ("[sS][vV][gG]", "[mM][aA][tT][hH]")
 )
 _OPEN, _CLOSE = (re.compile(rf"<{slash}(script|style)\b", re.IGNORECASE) for slash in ("", "/"))
 

@@ -35,6 +35,30 @@ def test_a_document_may_declare_its_charset() -> None:
     assert only("no-such-charset", declared.encode("koi8-r")) == WORD
 
 
+FAR = "<!-- <meta charset=gbk> -->" + "<p>" * 400 + "<script>'<meta charset=gbk>'</script>"
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        "<?xml version='1.0' encoding='koi8-r'?>",
+        '<?xml version="1.0" encoding="KOI8-R" standalone="yes"?><!DOCTYPE html><html>',
+        f"{FAR}<meta charset=koi8-r>",
+        f"{FAR}<META content='text/html; charset = koi8-r' http-equiv=content-type>",
+        f"<?xml version='1.0'?>{FAR}<meta charset='koi8-r'><meta charset=gbk>",
+        "<?xml version='1.0' encoding='gbk'?><meta charset=koi8-r>",
+        f"<?xml version='1.0' encoding='koi8-r'?>{FAR}<meta charset=gbk>",
+    ],
+)
+def test_a_page_may_declare_its_charset_as_xml_does_or_late(beginning: str) -> None:
+    assert only(None, f"{beginning}<a href=привет>".encode("koi8-r")) == WORD
+    assert only("windows-1251", f"{beginning}<a href=привет>".encode("cp1251")) == WORD
+
+
+def test_a_page_that_declares_utf_16_as_xml_does_is_utf_8() -> None:
+    assert only(None, "<?xml version='1.0' encoding='UTF-16'?><a href=привет>".encode()) == WORD
+
+
 def test_an_undeclared_charset_is_guessed() -> None:
     assert only(None, "<a href=café>".encode()) == CAFE
     filler = "<p>" + "x" * 100 + "</p>\n"

@@ -33,6 +33,7 @@ from crawler_node.extraction.css_links import css_references, declared_charset
         ("@charset 'no'; @media print { a { b: url(x) } }", ["x"]),
         ("a { b: url(x/*y*/z) }", ["x/*y*/z"]),
         ("a { b: url(\u3000x\u00a0y ) }", ["\u3000x\u00a0y"]),
+        ("a { b: 'c\r d: url(x); e: \"\f f: url(y) }", ["x", "y"]),
         ("color: red", []),
     ],
 )
@@ -47,7 +48,7 @@ def test_what_a_style_sheet_refers_to(css: str, references: list[str]) -> None:
         (r"url('a\'b')", "a'b"),
         (r"url(\66 oo)", "foo"),
         (r"url(\000066oo)", "foo"),
-        ("url('a\\\nb')", "ab"),
+        ("url('a\\\nb\\\r\nc\\\rd')", "abcd"),
         (r"url(\110000 x\0y)", "\ufffdx\ufffdy"),
         (r"url(\d800 x)", "\ufffdx"),
     ],

@@ -198,6 +198,7 @@ def test_what_scripts_load_later_is_found_if_it_looks_like_a_uri(
         ("<svg><style>a { b: url(c) url(#d) }</style><rect style='fill: url(#d)'/></svg>", [("E", "c")]),
         ("<style></style>@import 'a'; b { c: url(d) }", []),
         ("<noscript><style>a { b: url(c) }</style></noscript>", [("E", "c")]),
+        ("<noscript><img src=a><NOSCRIPT><img src=b></noscript><img src=c>", [("E", c) for c in "abc"]),
     ],
 )
 def test_styles_in_a_page_embed(body: str, links: list[tuple[str, str]]) -> None:
@@ -334,6 +335,17 @@ def test_an_element_that_is_not_closed_ends_with_the_svg_around_it(tag: str, ele
 def test_markup_in_the_title_of_a_picture_is_markup() -> None:
     links = [("L", "x"), ("E", "y"), ("L", "z")]
     assert html("<svg><title><a href=x></a></title><desc><img src=y></desc></svg><a href=z>") == links
+
+
+def test_a_tag_ends_behind_the_quotes_of_its_attributes() -> None:
+    for page in (
+        "<svg><title a='>' b=\"/>\"></title><style c='d/>'>e</style></svg><a href=x>",
+        "<svg/><iframe src='x>y'></iframe><svg></svg><a href=x>",
+        "<svg a='/'/><title>b</title><textarea><a href=no></textarea><svg></svg><a href=x>",
+        "<svg a=b><title>c</title></svg><a href=x>",
+    ):
+        assert [link for link in html(page) if link[0] == "L"] == [("L", "x")]
+    assert html("<svg/><iframe src='x>y'></iframe><svg></svg>") == [("E", "x%3Ey")]
 
 
 def test_a_picture_in_a_script_does_not_end_the_script() -> None:
