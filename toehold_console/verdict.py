@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from toehold.frontier.v1.admin_pb2 import SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlState, ExitStatus
 from toehold_client.cli.live.look import Look, seconds_until, time_left
+from toehold_client.cli.live.seeds import TROUBLES
 from toehold_client.cli.live.trouble import LAPSED, absences, troubles
 from toehold_client.cli.text import bytes_text, counted, duration_text, rough_text
 from toehold_client.events import Event
@@ -65,16 +66,16 @@ def _running(look: Look, _: Sequence[Event]) -> Verdict:
 
 
 def _seeds(look: Look) -> str:
-    """`1 of 18 seeds failed, 2 tried in vain so far`."""
+    """`1 of 18 seeds failed, 2 redirected elsewhere, 2 tried in vain so far`."""
     of = counted(sum(look.seeds.counts.values()), "seed")
     vain = sum(seed.tried_in_vain for seed in look.seeds.troubled)
-    failed = sum(
-        look.seeds.counts.get(result, 0)
-        for result in (SeedResult.SEED_RESULT_ERROR, SeedResult.SEED_RESULT_FAILED)
+    elsewhere = look.seeds.counts.get(SeedResult.SEED_RESULT_REDIRECTED, 0)
+    failed = sum(look.seeds.counts.get(result, 0) for result in TROUBLES) - elsewhere
+    counts = ((failed, "failed"), (elsewhere, "redirected elsewhere"), (vain, "tried in vain so far"))
+    found = [(count, words) for count, words in counts if count]
+    return ", ".join(
+        f"{count}{'' if place else f' of {of}'} {words}" for place, (count, words) in enumerate(found)
     )
-    if not failed:
-        return f"{vain} of {of} tried in vain so far" if vain else ""
-    return f"{failed} of {of} failed" + (f", {vain} tried in vain so far" if vain else "")
 
 
 def _limit(why: str) -> str:

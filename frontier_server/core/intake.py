@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from . import future
+from . import future, landings
 from .admission import Admission, Wanted, Withdraw
 from .candidate_problems import field_problem
 from .crawl import Crawl
@@ -79,6 +79,8 @@ def take_in(
         if candidate.uri in known and not anew and withdraw is None and _changes_nothing(candidate):
             verdicts.append(Verdict.ALREADY_SEEN)
             continue
+        if candidate.redirects and landings.is_noted(candidate):
+            landings.note(op, crawl, leases, candidate)
         judged = judge(op, crawl, candidate)
         if isinstance(judged, Refused):
             verdicts.append(judged.verdict)

@@ -51,6 +51,8 @@ class IndexSet(IntEnum):
     REFUSED = 8
     LANE = 9
     LANE_HEAD = 10
+    LED = 11
+    LANDED = 12
 
 
 crawl_prefix: Callable[[int], bytes] = struct.Struct(">I").pack
@@ -182,6 +184,16 @@ def refusal_prefix(crawl: int, rule: str) -> bytes:
 def refusal_key(crawl: int, rule: str, place: int) -> bytes:
     """Family `index`: one of these examples."""
     return refusal_prefix(crawl, rule) + bytes((place,))
+
+
+def led_key(crawl: int, uri_hash: bytes) -> bytes:
+    """Family `index`: what a URI redirects to, if a seed has led to it by redirects (see `landings`)."""
+    return set_prefix(crawl, IndexSet.LED) + uri_hash
+
+
+def landed_prefix(crawl: int, uri_hash: bytes) -> bytes:
+    """Family `index`: the seeds that were led to a URI; the hash of each follows."""
+    return set_prefix(crawl, IndexSet.LANDED) + uri_hash
 
 
 def name_prefix(crawl: int, key_hash: bytes) -> bytes:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from . import job
 from .crawl import Crawl
+from .landings import no_seed_is_fetched
 from .machines.lifecycle import CLOCK_RUNS, CrawlState, ExitStatus, Input, move
 from .machines.target import Reached, Target, reached
 from .operation import Operation
@@ -68,6 +69,7 @@ def apply(op: Operation, crawl: Crawl, given: Input, reason: str = "", trouble: 
             tell_statistics(op, crawl)
         if step.state is CrawlState.FINISHED:
             job.abandon(crawl)
+            row.no_seed_fetched = no_seed_is_fetched(op, crawl)
             crawl.forget()
         row.state = step.state.value
         keeps = step.state in (CrawlState.PAUSED, CrawlState.FINISHED)  # the problem of PAUSING or STOPPING

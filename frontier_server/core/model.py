@@ -424,6 +424,7 @@ class SeedResult(Enum):
 
     PENDING = "PENDING"
     FETCHED = "FETCHED"
+    REDIRECTED = "REDIRECTED"
     ERROR = "ERROR"
     FAILED = "FAILED"
 
@@ -437,6 +438,7 @@ class SeedView:
     outcome: str  # in words
     result: SeedResult
     tried_in_vain: bool = False  # so far; it will be tried again
+    led_to: str = ""  # where its redirects have led so far
 
 
 @dataclass(frozen=True, slots=True)

@@ -305,11 +305,13 @@ class Rebuilding:
     # Queues and their URIs.
 
     def _places(self, crawl: Crawl) -> Iterator[Changes]:
-        """Rebuild hosts in scope, examples of refused URIs, future URIs, queues, and waiting URIs."""
+        """Rebuild hosts in scope, refused URIs, where seeds were led, future and waiting URIs, and queues."""
         prefix = keys.crawl_prefix(crawl.number)
         steps = (
             (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.SCOPE), self._as_it_was),
             (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.REFUSED), self._as_it_was),
+            (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.LED), self._as_it_was),
+            (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.LANDED), self._as_it_was),
             (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.FUTURE), self._future),
             (Family.SEEDS, prefix, self._seed),
             (Family.QUEUES, prefix, self._queue),

@@ -97,6 +97,7 @@ class StateRow(Record):
     scope_changed: bool = False  # whether URIs may wait that another scope has let in
     recrawl_ms: int = 0  # known pages fetched before are fetched again; 0: it was never crawled again
     elapsed_before_ms: int = 0  # of earlier crawls, which limits do not count
+    no_seed_fetched: bool = False  # it has ended, and its seeds have redirected elsewhere or failed
 
 
 class CountersRow(Record):

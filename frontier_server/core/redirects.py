@@ -51,6 +51,14 @@ class Chain(NamedTuple):
                 return link
         return None
 
+    @property
+    def last_text(self) -> bytes:
+        """The hash of the canonical URI that redirected last; empty if there is none."""
+        for link in reversed(self.links):
+            if link.text != _NO_TEXT:
+                return link.text
+        return b""
+
     def may_come(self, text: bytes, cookies: bytes) -> bool:
         """Whether a canonical URI, by its hash, may come in the chain, with cookies of this mark."""
         visits = 0

@@ -67,6 +67,8 @@ _RECORDS: Mapping[Family, type[Record]] = {
 }
 _SCOPE_KEY_BYTES = 21
 _FUTURE_KEY_BYTES = 29
+_LED_KEY_BYTES = 13
+_LANDED_KEY_BYTES = 21
 # Numbers of nodes and operators that may be below 0.
 _SIGNED = frozenset(
     ("fetch_status", "toe_number", "start_ms", "duration_ms", "body_bytes", "session_budget", "total_budget")
@@ -157,6 +159,10 @@ def _is_sound_in_index(key: bytes, value: bytes) -> bool:
         return len(key) == _SCOPE_KEY_BYTES
     if index == IndexSet.FUTURE:
         return len(key) == _FUTURE_KEY_BYTES
+    if index == IndexSet.LED:
+        return len(key) == _LED_KEY_BYTES and bool(canonical(value.decode()).uri)
+    if index == IndexSet.LANDED:
+        return len(key) == _LANDED_KEY_BYTES
     if index == IndexSet.REFUSED and len(key) > _RULE_AT:
         end = _RULE_AT + key[_RULE_AT - 1]
         key[_RULE_AT:end].decode()

@@ -94,7 +94,11 @@ def seed(view: SeedView) -> admin_pb2.Seed:
     """A seed and its story."""
     result = admin_pb2.SeedResult.Value(f"SEED_RESULT_{view.result.value}")
     message = admin_pb2.Seed(
-        uri=view.uri, outcome=view.outcome, result=result, tried_in_vain=view.tried_in_vain
+        uri=view.uri,
+        outcome=view.outcome,
+        result=result,
+        tried_in_vain=view.tried_in_vain,
+        led_to=view.led_to,
     )
     if view.story is not None:
         message.story.CopyFrom(story(view.story))

@@ -217,3 +217,28 @@ def test_a_node_whose_disk_fills_pauses_the_crawl_and_says_what_it_needs(
         assert "problem: node north: only " in piped.said
         why = [json.loads(line) for line in toehold("explain", *there, "--json").stdout.splitlines()]
         assert why[0]["why"] == "PAUSED" and "MiB are needed to continue" in why[0]["message"]
+
+
+def test_seeds_that_all_lead_to_a_login_are_no_successes(sites: Sites, tmp_path: Path) -> None:
+    url = sites.up.url("up.example")
+    login = f"{url}login"
+    for seed in ("a", "b"):
+        sites.up.redirects[f"{url}{seed}"] = f"/login?next=/{seed}"
+    sites.up.redirects[f"{url}moved"] = "/page/1"
+    led = "as other seeds are: fetched (200)"
+    seeds = [f"{url}a", f"{url}b"]
+    with Programs(tmp_path) as programs:
+        crawl = programs.toehold(*crawl_of(sites, tmp_path, "walled", *seeds))
+        assert crawl.wait() == FAILED
+        report = squeezed(crawl.said[crawl.said.rindex("\ncrawl ") :])
+        assert "failed no seed was fetched: redirected (302) (2 times)" in report
+        assert "seeds 0 fetched, 2 redirected elsewhere" in report
+        assert f"{seeds[0]}: redirected to {login}?next=/a, {led}" in report
+        found = json.loads((tmp_path / "walled" / "report.json").read_text())["seeds"]
+        assert [(seed["result"], seed["led_to"]) for seed in found] == [
+            ("REDIRECTED", f"{login}?next=/a"),
+            ("REDIRECTED", f"{login}?next=/b"),
+        ]
+        crawl = programs.toehold(*crawl_of(sites, tmp_path, "moved", *seeds, f"{url}moved"))
+        assert crawl.wait() == 0
+        assert f"{url}moved: redirected to {url}page/1: fetched (200)" in squeezed(crawl.said)

@@ -108,6 +108,13 @@ FAILED_AND_VAIN = Seeds.of(
         Seed(uri="z", result=SeedResult.SEED_RESULT_FETCHED),
     ]
 )
+ALL_KINDS = Seeds.of(
+    [
+        *FAILED_AND_VAIN.troubled,
+        Seed(uri="v", result=SeedResult.SEED_RESULT_REDIRECTED),
+        Seed(uri="w", result=SeedResult.SEED_RESULT_ERROR),
+    ]
+)
 TABLE: list[tuple[Callable[[], Look], str, str]] = [
     (
         lambda: seen("NASCENT", "CREATED", seed_count=0),
@@ -159,6 +166,11 @@ TABLE: list[tuple[Callable[[], Look], str, str]] = [
         lambda: replace(seen("RUNNING"), seeds=FAILED_AND_VAIN),
         "good",
         "Healthy: 41 pages/s; 1 of 3 seeds failed, 1 tried in vain so far",
+    ),
+    (
+        lambda: replace(seen("RUNNING"), seeds=ALL_KINDS),
+        "good",
+        "Healthy: 41 pages/s; 2 of 4 seeds failed, 1 redirected elsewhere, 1 tried in vain so far",
     ),
     (lambda: seen("RUNNING", rate=0, why="few hosts"), "waiting", "Waiting: few hosts"),
     (lambda: seen("RUNNING", rate=0, since_s=3), "good", "Starting: no page for some seconds"),

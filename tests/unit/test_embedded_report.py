@@ -82,8 +82,8 @@ def test_it_says_how_the_crawl_ended_and_counts_everything(tmp_path: Path) -> No
     assert found["fetch_statuses"] == {"-9998": 1, "-2": 2, "200": 9, "404": 1}
     assert found["verdicts"] == {"ALREADY_SEEN": 3, "QUEUED": 17}
     assert found["seeds"] == [
-        {"url": "http://a.example/", "result": "FETCHED", "outcome": "fetched (200)"},
-        {"url": "http://b.example/", "result": "FAILED", "outcome": "name not found"},
+        {"url": "http://a.example/", "result": "FETCHED", "outcome": "fetched (200)", "led_to": None},
+        {"url": "http://b.example/", "result": "FAILED", "outcome": "name not found", "led_to": None},
     ]
     assert found["refusals"] == [
         {

@@ -95,6 +95,8 @@ def test_no_row_of_one_index_set_is_taken_for_one_of_another(
     rows[IndexSet.SCOPE] = keys.scope_key(crawl, queue[:8], some_hash)
     rows[IndexSet.NAME] = keys.name_prefix(crawl, some_hash) + queue[:8]
     rows[IndexSet.REFUSED] = keys.refusal_key(crawl, "scope.hosts", precedence)
+    rows[IndexSet.LED] = keys.led_key(crawl, some_hash)
+    rows[IndexSet.LANDED] = keys.landed_prefix(crawl, some_hash) + some_hash
     rows[IndexSet.LANE] = keys.lane_prefix(crawl, queue, some_hash) + keys.LAST_POSITION
     rows[IndexSet.LANE_HEAD] = keys.lane_head_prefix(crawl, queue) + keys.LAST_POSITION + some_hash
     assert set(rows) == set(IndexSet)

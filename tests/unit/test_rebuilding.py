@@ -471,3 +471,21 @@ def test_a_retirement_that_waited_for_a_lease_loses_no_uri() -> None:
     again, rebuilding = rebuilt(rows_of(shell.store))
     agrees(again)
     assert rebuilding.crawls[0].lost == []
+
+
+def test_where_seeds_were_led_is_kept() -> None:
+    before = Shell()
+    before.create("one", quick())
+    before.launch("one", "http://a.example/", "http://b.example/")
+    fetch(before, *[grant for grant in before.grants() if grant.robots])
+    for grant in before.grants():
+        login = candidate(
+            "http://login.example/", via=grant.uri, path="R", source=grant.source, redirects=grant.redirects
+        )
+        before.schedule("one", login)
+        before.finish(Report(grant.token, fetch_status=302))
+    shell, _ = rebuilt(rows_of(before.store))
+    told, was = (each.core.administration.seeds("one", 10, 0, before.now_ms)[0] for each in (shell, before))
+    words = "redirected to http://login.example/, as other seeds are: not fetched yet"
+    assert [seed.outcome for seed in told] == [seed.outcome for seed in was]
+    assert all(seed.outcome.startswith(words) for seed in told)

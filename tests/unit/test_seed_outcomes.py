@@ -36,8 +36,9 @@ def fetched(status: int, reason: str = "") -> Shell:
     ("status", "reason", "outcome", "result"),
     [
         (200, "", "fetched (200)", SeedResult.FETCHED),
-        (301, "", "redirected (301)", SeedResult.FETCHED),
-        (302, "/login", "redirected to /login (302)", SeedResult.FETCHED),
+        (304, "", "fetched (304)", SeedResult.FETCHED),
+        (301, "", "redirected (301)", SeedResult.REDIRECTED),
+        (302, "mailto:a@b.example", "redirected to mailto:a@b.example (302)", SeedResult.REDIRECTED),
         (404, "", "answered with an error (404)", SeedResult.ERROR),
         (-1, "", "name not found", SeedResult.FAILED),
         (-7, "127.0.0.1 is not public", "address refused: 127.0.0.1 is not public", SeedResult.FAILED),

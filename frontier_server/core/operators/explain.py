@@ -9,6 +9,7 @@ from ..crawl import Crawl
 from ..enqueue import first_free
 from ..head import Head, first_of, head_at, queue_settings, read_head
 from ..host import Host
+from ..landings import landing_of
 from ..lanes import shares
 from ..leases import Lease
 from ..machines.lifecycle import CrawlState
@@ -18,7 +19,7 @@ from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
 from ..robotstxt.authority import Gate, standing
 from ..rules.disposition import Disposition
-from ..rules.outcome_words import retry_words, words
+from ..rules.outcome_words import is_redirect, retry_words, words
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..store import Family
@@ -270,8 +271,10 @@ class Explanations:
         shared = crawl.origins.site(uri, settings).robots_key
         return self._shard.robots.key_for(op.tx, shared, crawl.number, crawl.state_row.bound)
 
-    def seed(self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri, announced: bool) -> SeedView:
-        """A seed's story, and its outcome so far in words."""
+    def seed(
+        self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri, announced: bool, follow: bool = True
+    ) -> SeedView:
+        """A seed's story, and its outcome so far in words; those of its redirects' target, if it has one."""
         if not announced:
             return SeedView(text, None, "not announced yet", SeedResult.PENDING)
         told = find(op, self._shard, crawl, uri)
@@ -288,7 +291,29 @@ class Explanations:
             return SeedView(text, story, "not fetched yet", SeedResult.PENDING)
         if story.disposition != Disposition.SUCCEEDED.value:
             return SeedView(text, story, outcome, SeedResult.FAILED)
+        if follow and is_redirect(status):
+            return self._redirected_seed(op, crawl, text, uri, told, outcome)
         return SeedView(text, story, outcome, SeedResult.FETCHED if status < 400 else SeedResult.ERROR)
+
+    def _redirected_seed(
+        self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri, told: Located, outcome: str
+    ) -> SeedView:
+        """A seed that redirects: it is as good as the page that it leads to."""
+        landing = landing_of(op, crawl, uri)
+        if landing is None:
+            return SeedView(text, told.story, outcome, SeedResult.REDIRECTED)
+        at = landing.uri.uri
+        end = self.seed(op, crawl, at, landing.uri, announced=True, follow=False)
+        result, its_outcome = SeedResult.REDIRECTED, end.outcome
+        if landing.circle:
+            its_outcome = "redirected in a circle"
+        elif landing.is_page:
+            result = SeedResult.FETCHED
+        elif end.result is SeedResult.PENDING:
+            result = SeedResult.PENDING
+        others = ", as other seeds are" if landing.shared else ""
+        words = f"redirected to {at}{others}: {its_outcome}"
+        return SeedView(text, told.story, words, result, end.tried_in_vain, at)
 
     def _pending_seed(
         self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri, told: Located

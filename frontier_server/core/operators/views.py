@@ -79,7 +79,8 @@ def _failure(row: StateRow, counters: CountersRow) -> str:
     if row.state != CrawlState.FINISHED.value or row.exit_status == ExitStatus.ABORTED.value:
         return ""
     seeds = counters.next_seed - 1
-    return failure(counters.fetch_statuses, counters.seed_statuses, seeds, counters.discovered)
+    statuses = counters.fetch_statuses, counters.seed_statuses
+    return failure(*statuses, seeds, counters.discovered, row.no_seed_fetched)
 
 
 def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:

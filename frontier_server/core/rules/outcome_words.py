@@ -71,11 +71,16 @@ def is_page(fetch_status: int) -> bool:
 
 
 def failure(
-    fetch_statuses: Mapping[int, int], seed_statuses: Mapping[int, int], seeds: int, taken_in: int = 0
+    fetch_statuses: Mapping[int, int],
+    seed_statuses: Mapping[int, int],
+    seeds: int,
+    taken_in: int = 0,
+    elsewhere: bool = False,
 ) -> str:
     """Why a crawl that has ended counts as failed: no page, or none of its seeds, was fetched. Empty if it
     does not. The statuses are those of all outcomes, and of seeds alone, with their numbers; `taken_in`
-    counts the URIs that the crawl has taken in."""
+    counts the URIs that the crawl has taken in; `elsewhere` says that no seed which redirects has led to a
+    page of its own."""
     if not any(is_page(status) for status in fetch_statuses):
         if fetch_statuses:
             return f"no page was fetched: {_summary(fetch_statuses)}"
@@ -83,7 +88,7 @@ def failure(
             return "no page was fetched: the crawl ended before the first answer"
         told = "the seed was not" if seeds == 1 else f"none of {seeds} seeds was"
         return f"no page was fetched: {told} taken in"
-    if seed_statuses and not any(0 < status < 400 for status in seed_statuses):
+    if seed_statuses and (elsewhere or not any(0 < status < 400 for status in seed_statuses)):
         return f"no seed was fetched: {_summary(seed_statuses)}"
     return ""
 

@@ -33,7 +33,7 @@ Report = Mapping[str, Any]
 _MOST_STATUSES_SHOWN = 12
 _MOST_SEEDS_SHOWN = 20
 _UNFINISHED = (".open", ".torn")  # being written, or without a whole record
-_WORST_FIRST = ("FAILED", "ERROR", "PENDING", "FETCHED", None)
+_WORST_FIRST = ("FAILED", "ERROR", "REDIRECTED", "PENDING", "FETCHED", None)
 """The results of seeds."""
 
 
@@ -77,6 +77,7 @@ def build(outcome: Outcome, directory: Path) -> dict[str, Any]:
                 "url": seed.uri,
                 "result": enum_word(SeedResult.DESCRIPTOR, seed.result) if seed.result else None,
                 "outcome": seed.outcome or None,
+                "led_to": seed.led_to or None,
             }
             for seed in outcome.seeds
         ],

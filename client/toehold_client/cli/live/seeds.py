@@ -13,11 +13,13 @@ MOST_SEEDS = 1_000
 """How many seeds of a crawl are asked for, the first ones."""
 
 _OTHER_RESULTS = (
+    (SeedResult.SEED_RESULT_REDIRECTED, "redirected elsewhere"),
     (SeedResult.SEED_RESULT_ERROR, "answered with an error"),
     (SeedResult.SEED_RESULT_FAILED, "failed"),
     (SeedResult.SEED_RESULT_PENDING, "not fetched yet"),
 )
-_TROUBLED = (SeedResult.SEED_RESULT_ERROR, SeedResult.SEED_RESULT_FAILED)
+TROUBLES = (SeedResult.SEED_RESULT_REDIRECTED, SeedResult.SEED_RESULT_ERROR, SeedResult.SEED_RESULT_FAILED)
+"""The results of seeds that will not be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class Seeds:
 
     counts: Mapping[SeedResult.ValueType, int] = field(default_factory=dict)
     troubled: Sequence[Seed] = ()
-    """Those that were answered with an error, or not at all, also if they will be tried again."""
+    """Those that led elsewhere, or were answered with an error, or not at all, also if they will be tried
+    again."""
 
     @classmethod
     def of(cls, seeds: Iterable[Seed]) -> Seeds:
@@ -34,7 +37,7 @@ class Seeds:
         known = list(seeds)
         return cls(
             counts=Counter(seed.result for seed in known),
-            troubled=[seed for seed in known if seed.result in _TROUBLED or seed.tried_in_vain],
+            troubled=[seed for seed in known if seed.result in TROUBLES or seed.tried_in_vain],
         )
 
 

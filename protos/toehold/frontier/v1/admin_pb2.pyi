@@ -161,11 +161,20 @@ class _SeedResultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SeedResult
     SEED_RESULT_PENDING: _SeedResult.ValueType  # 1
     """It waits, is out at a node, or will be tried again."""
     SEED_RESULT_FETCHED: _SeedResult.ValueType  # 2
-    """It was answered with 2xx or 3xx."""
+    """It was answered with 2xx or 304, or its redirects have led to a page that was,
+    and not to the page of SEED_RESULT_REDIRECTED.
+    """
     SEED_RESULT_ERROR: _SeedResult.ValueType  # 3
     """It was answered with an error, 4xx or 5xx."""
     SEED_RESULT_FAILED: _SeedResult.ValueType  # 4
     """It got no answer, or was never fetched: refused, forbidden or deleted."""
+    SEED_RESULT_REDIRECTED: _SeedResult.ValueType  # 5
+    """Its redirects have led to an error, out of the scope, in a circle, to no URI, or
+    to a page at which several seeds have ended, such as a login: it is no success.
+    A redirect that changes only the scheme, the port, `www.` or a slash at the end
+    leads to the same page. Pages whose queries have the seed's address
+    (`/login?next=/a`) count as one.
+    """
 
 class SeedResult(_SeedResult, metaclass=_SeedResultEnumTypeWrapper):
     """How far a seed has come."""
@@ -175,11 +184,20 @@ SEED_RESULT_UNSPECIFIED: SeedResult.ValueType  # 0
 SEED_RESULT_PENDING: SeedResult.ValueType  # 1
 """It waits, is out at a node, or will be tried again."""
 SEED_RESULT_FETCHED: SeedResult.ValueType  # 2
-"""It was answered with 2xx or 3xx."""
+"""It was answered with 2xx or 304, or its redirects have led to a page that was,
+and not to the page of SEED_RESULT_REDIRECTED.
+"""
 SEED_RESULT_ERROR: SeedResult.ValueType  # 3
 """It was answered with an error, 4xx or 5xx."""
 SEED_RESULT_FAILED: SeedResult.ValueType  # 4
 """It got no answer, or was never fetched: refused, forbidden or deleted."""
+SEED_RESULT_REDIRECTED: SeedResult.ValueType  # 5
+"""Its redirects have led to an error, out of the scope, in a circle, to no URI, or
+to a page at which several seeds have ended, such as a login: it is no success.
+A redirect that changes only the scheme, the port, `www.` or a slash at the end
+leads to the same page. Pages whose queries have the seed's address
+(`/login?next=/a`) count as one.
+"""
 Global___SeedResult: _TypeAlias = SeedResult  # noqa: Y015
 
 class _Why:
@@ -3665,18 +3683,24 @@ class Seed(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     TRIED_IN_VAIN_FIELD_NUMBER: _builtins.int
+    LED_TO_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """As it was added."""
     outcome: _builtins.str
     """Its outcome so far, for people to read: `fetched (200)`, `name not found`,
     `address refused: 127.0.0.1 is not public`, `robots.txt could not be fetched
-    (503)`, `not fetched yet`. A seed that redirects names its target.
+    (503)`, `not fetched yet`. A seed that redirects has the outcome of the page that
+    it leads to: `redirected to https://example.com/start: fetched (200)`.
     """
     result: Global___SeedResult.ValueType
-    """Whether it counts as fetched: an answer of 2xx or 3xx."""
+    """Whether it counts as fetched."""
     tried_in_vain: _builtins.bool
     """It, or the robots.txt of its host, has been asked for in vain, and will be tried
     again, so that its result is PENDING. `outcome` says what has happened.
+    """
+    led_to: _builtins.str
+    """The URI that its redirects have led to so far; empty if it does not redirect, or
+    if its target is no http(s) URI.
     """
     @_builtins.property
     def story(self) -> Global___UriStory:
@@ -3690,10 +3714,11 @@ class Seed(_message.Message):
         outcome: _builtins.str = ...,
         result: Global___SeedResult.ValueType = ...,
         tried_in_vain: _builtins.bool = ...,
+        led_to: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["story", b"story"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "result", b"result", "story", b"story", "tried_in_vain", b"tried_in_vain", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["led_to", b"led_to", "outcome", b"outcome", "result", b"result", "story", b"story", "tried_in_vain", b"tried_in_vain", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
