@@ -4,7 +4,7 @@ A chain never calls the frontier. An error at a page becomes the page's outcome;
 thread is raised.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from time import perf_counter
@@ -167,11 +167,7 @@ class Chain:
             links, report = self._read_robots(held, fetch, toe)
         else:
             links, report = self._read_page(held, policy, fetch, toe)
-        now = {
-            link.uri: self._stages.fetcher.cookie_mark(link.uri, policy, held.lease.crawl)
-            for link in links
-            if policy.cookies and link.hop is Hop.REDIRECT
-        }
+        now = self._cookies_now(held, policy, links) if policy.cookies else {}
         toe.enter(Step.WRITING)
         extracted_s = perf_counter()
         self._meter.took(Stage.EXTRACT, extracted_s - start_s)
@@ -202,6 +198,12 @@ class Chain:
         if fetch.redirect_target is not None:
             links = [Outlink(fetch.redirect_target, Hop.REDIRECT, LOCATION), *links]
         return links, fetched(held.lease, fetch, toe.serial, notes=(*found.notes, *_coding_notes(fetch)))
+
+    def _cookies_now(self, held: Held, policy: FetchPolicy, links: Sequence[Outlink]) -> Mapping[str, bytes]:
+        """The marks of the cookies that the targets of a page's redirects would be asked for with."""
+        targets = {link.uri for link in links if link.hop is Hop.REDIRECT}
+        fetcher, crawl = self._stages.fetcher, held.lease.crawl
+        return {uri: fetcher.cookie_mark(uri, policy, crawl) for uri in targets}
 
     def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
         file = robots_file(fetch)
