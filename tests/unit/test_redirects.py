@@ -238,6 +238,7 @@ OPENING = {
 def test_a_cookie_wall_opens_when_its_cookie_comes_back(
     redirects: dict[str, str], sets: dict[str, tuple[Cookie, ...]], fetched: list[str], restarts: bool
 ) -> None:
+    """2.4/redirect: at once, and over other pages and hosts."""
     chosen = settings(("strip-session-ids",), TO_HTTP, cookies=True)
     web = Web(redirects, {A: (C,)}, sets=sets, wants={A: (HERE,)}, restarts=restarts)
     assert web.crawl(chosen, A) == [*fetched, C]
@@ -265,7 +266,8 @@ CLOSED = {
 def test_a_wall_that_never_opens_is_left_once_nothing_changes(
     redirects: dict[str, str], sets: dict[str, tuple[Cookie, ...]], fetched: list[str]
 ) -> None:
-    """A page whose cookies are those of its last visit is not asked for again; any page 4 times at most."""
+    """2.4/redirect: a page whose cookies are those of its last visit is not asked for again; any page 4 times
+    at most."""
     web = Web(redirects, sets=sets)
     assert web.crawl(settings(("strip-www",), cookies=True), A) == fetched
     assert web.shell.state("crawl") is CrawlState.FINISHED
