@@ -276,6 +276,8 @@ def test_an_export_is_read_as_it_was_written(path: Path) -> None:
         base="http://d.example/",
         queue_key="key",
         redirects=b"chain",
+        cookies_sent=b"sent",
+        cookies_now=b"now",
     )
     assert len(full.ListFields()) == len(Candidate.DESCRIPTOR.fields)
     plain = Candidate(uri="http://a.example/2")
