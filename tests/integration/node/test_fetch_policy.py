@@ -288,6 +288,17 @@ def test_a_redirect_that_sets_a_cookie_in_vain_says_so(
     assert fetcher.fetch(site.url("/"), policy(cookies=cookies)).annotations == notes
 
 
+def test_a_robots_txt_behind_a_cookie_wall_is_read(site: Site, fetcher: Fetching) -> None:
+    def wall(client: socket.socket) -> None:
+        is_open = header_lines(site.requests[-1], b"Cookie") == [b"a=b"]
+        moved = b"HTTP/1.1 302 Found\r\nSet-Cookie: a=b\r\nLocation: /robots.txt\r\n\r\n"
+        client.sendall(ok(b"User-agent: *") if is_open else moved)
+
+    site.answers["/robots.txt"] = wall
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy(cookies=True))
+    assert (fetch.status, body_of(fetch), len(fetch.hops)) == (200, b"User-agent: *", 1)
+
+
 class AbsentCookies:
     """Cookies that cannot be had at one moment: for a request (`header`), or after an answer (`take`)."""
 
