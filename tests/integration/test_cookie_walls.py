@@ -10,6 +10,7 @@ import pytest
 from frontier_harness.embedded import BRISK, Run
 from frontier_harness.session_site import Request, SessionSite
 from frontier_harness.small_site import serving
+from frontier_harness.waiting import eventually
 
 WWW, LOGIN = "www.site.test", "login.site.test"
 OTHER = "consent.test"
@@ -178,11 +179,13 @@ CLOSED: dict[str, tuple[Wall, dict[str, int]]] = {
 
 
 @contextmanager
-def crawling(directory: Path, wall: Wall, cookies: bool, *further: str) -> Iterator[tuple[Run, SessionSite]]:
-    """A crawl of a wall, and the page behind which it stands."""
+def crawling(
+    directory: Path, wall: Wall, cookies: bool, *further: str, more: str = ""
+) -> Iterator[tuple[Run, SessionSite]]:
+    """A crawl of a site with a wall, with `more` in its spec."""
     (directory / "spec.toml").write_text(
         'allowed_addresses = ["loopback"]\n[scope]\nsurt_prefixes = ["+consent.test", "+site.test"]\n'
-        f"[fetch]\ncookies = {str(cookies).lower()}\n"
+        f"[fetch]\ncookies = {str(cookies).lower()}\n{more}"
     )
     with SessionSite(lambda request: wall(request, site.at), 0) as site, serving(site):
         hosts = (WWW, LOGIN, OTHER)
@@ -258,3 +261,27 @@ def test_a_wall_before_each_of_many_pages_opens_for_each(tmp_path: Path, process
         site.page = "".join(f'<a href="{path}">page</a>' for path in paths).encode()
         code, _, stderr = run.end()
     assert (code, stderr, site.asked) == (0, "", Counter(dict.fromkeys(["/", *paths], 2)))
+
+
+def test_pages_that_are_asked_for_at_once_find_the_cookie_of_the_first(tmp_path: Path) -> None:
+    """What counts is what was sent for a page: its own answer may have changed nothing any more."""
+    without: list[str] = []
+
+    def wall(request: Request, url: Callable[..., str]) -> bool:
+        if "sid" not in request.cookies and request.path != "/":
+            without.append(request.path)
+            request.location = request.path
+            request.sets.append("sid=1; Path=/")
+        return True
+
+    def await_another(number: int) -> None:
+        eventually(lambda: len(without) != 1, "another page that is asked for meanwhile")
+
+    overlapping = "[politeness]\nmax_parallel = 4\n[queues]\nmax_leases_per_queue = 4\n"
+    paths = [f"/page/{number}" for number in range(30)]
+    with crawling(tmp_path, wall, True, more=overlapping) as (run, site):
+        site.when_asked = await_another
+        site.page = "".join(f'<a href="{path}">page</a>' for path in paths).encode()
+        code, _, stderr = run.end()
+    assert (code, stderr, 2 <= len(without) <= 4) == (0, "", True)
+    assert site.asked == Counter(["/", *paths, *without]), "once with the cookie, and before without"
