@@ -16,7 +16,7 @@ class Reply:
     over; in chunks if `chunked`; byte by byte with `pause_s` between if that is positive; and the length
     that the header promises is `short_by` bytes too many. `retry_after_s` is sent as seconds, or as a date
     if `retry_after_as_date`. `verbatim`: links in the body are not given ports (they have them, or the
-    bytes are not text).
+    bytes are not text). `etag`: who brings it is answered with 304 (`unchanged`).
     """
 
     status: int = 200
@@ -33,6 +33,12 @@ class Reply:
     pause_s: float = 0.0
     short_by: int = 0
     verbatim: bool = False
+    etag: str | None = None
+
+
+def unchanged(reply: Reply) -> Reply:
+    """The answer to somebody who has the page."""
+    return Reply(304, media_type=None, etag=reply.etag)
 
 
 def page(

@@ -36,7 +36,7 @@ import trustme
 
 from practice_web import robots
 from practice_web.log import Entry
-from practice_web.reply import Reply
+from practice_web.reply import Reply, unchanged
 from practice_web.web import ORIGINS, Origin, Web, by_address
 
 IDLE_S = 60.0
@@ -100,6 +100,8 @@ class Server:
             reply = Reply(405)
         else:
             reply = self._web.reply(origin, target, nth)
+            if reply.etag is not None and headers.get("if-none-match") == reply.etag:
+                reply = unchanged(reply)
         if origin.think_s:
             await asyncio.sleep(origin.think_s)
         outgoing = _Outgoing(
@@ -190,6 +192,8 @@ class _Outgoing:
             lines.append(f"Content-Type: {reply.media_type}")
         if encoding is not None:
             lines.append(f"Content-Encoding: {encoding.removeprefix('raw-')}")
+        if reply.etag is not None:
+            lines.append(f"ETag: {reply.etag}")
         if reply.location is not None:
             lines.append(f"Location: {reply.location}")
         if reply.retry_after_s is not None:
@@ -201,7 +205,7 @@ class _Outgoing:
                 lines.append(f"Retry-After: {reply.retry_after_s}")
         if reply.chunked:
             lines.append("Transfer-Encoding: chunked")
-        elif reply.status != 204:
+        elif reply.status not in (204, 304):
             lines.append(f"Content-Length: {length * reply.repeat + reply.short_by}")
         if self.closes:
             lines.append("Connection: close")

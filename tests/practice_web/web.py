@@ -7,6 +7,7 @@ sockets are bound, are added on the way out.
 
 from __future__ import annotations
 
+import hashlib
 import mimetypes
 import re
 from collections.abc import Iterable, Mapping
@@ -180,5 +181,8 @@ class Web:
             if media_type.startswith("text/"):
                 media_type += "; charset=utf-8"
             body = self.with_ports(file.read_bytes())
-            self._loaded[place] = Reply(200, media_type, body, verbatim=True, gzip_if_accepted=origin.gzips)
+            etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+            self._loaded[place] = Reply(
+                200, media_type, body, verbatim=True, gzip_if_accepted=origin.gzips, etag=etag
+            )
         return self._loaded[place]
