@@ -270,9 +270,9 @@ def test_every_warc_file_was_closed_and_passes_two_independent_checks(whole: Who
     assert [failure for file in files for failure in check_failures(file)] == []
 
 
-def test_warc_files_are_named_by_node_and_process(whole: Whole) -> None:
+def test_warc_files_are_named_by_crawl_node_and_process(whole: Whole) -> None:
     for file in closed_files(whole.directory / "warcs"):
-        assert re.fullmatch(r"toehold-\d{17}-\d{5}-embedded(_\d+)?~\d+\.warc\.gz", file.name), file.name
+        assert re.fullmatch(r"toehold-crawl-\d{17}-\d{5}-embedded(_\d+)?~\d+\.warc\.gz", file.name), file.name
 
 
 def test_each_answer_is_in_a_warc_file_once(whole: Whole) -> None:
