@@ -56,9 +56,10 @@ class Base:
         if url.has_hash():
             url.hash = ""
         uri = url.href
-        if "^" in uri:
-            # The standard says so since 2024, and the parser does not yet. Some servers refuse it as it is.
-            url.pathname = url.pathname.replace("^", "%5E")
+        if "^" in uri or "/." in uri:
+            # The parser leaves a `^` as it is, which the standard encodes since 2024 and some servers refuse,
+            # and overlooks `/../` behind a name that begins with a dot, but not behind a `/./`.
+            url.pathname = "/." + url.pathname.replace("^", "%5E")
             uri = url.href
         return uri if len(uri) <= MAX_URI_BYTES else None
 

@@ -41,6 +41,12 @@ SAME = {
     "http://127.0.0.1/": ["http://127.1/", "http://0x7f.1", "http://2130706433/", "http://127.0.0.1./"],
     "http://ex.com/%7e": ["http://ex.com/%7e"],
     "http://ex.com/a%20b?c%20d": ["http://ex.com/a b?c d"],
+    "http://ex.com/a/c?/.b/../": [
+        "http://ex.com/a/.b/../c?/.b/../",
+        "http://ex.com/a/.b/.c/./.././../c?/.b/../",
+    ],
+    "http://ex.com//a/.b/": ["http://ex.com//a/.b/.", "http://ex.com//a/.b/c/..", "http://ex.com//a/.b/.\\"],
+    "http://ex.com/.a": ["http://ex.com/.a", "http://ex.com/.a/../.a"],
     "http://ex.com/a%5Eb/%5E?^": ["http://ex.com/a^b/^?^", "http://^@ex.com/a^b/%5E?^#^"],
 }
 DIFFERENT = [

@@ -26,6 +26,11 @@ PAGE = "http://www.alpha.example/dir/page?q=1#part"
         ("\u00e9?\u00e9", "http://www.alpha.example/dir/%C3%A9?%C3%A9"),
         ("http://b\u00fccher.example/", "http://xn--bcher-kva.example/"),
         ("http:relative", "http://www.alpha.example/dir/relative"),
+        ("/a/.b/../c", "http://www.alpha.example/a/c"),
+        ("x/.well-known/./y/..?/.a/../b", "http://www.alpha.example/dir/x/.well-known/?/.a/../b"),
+        ("//www.beta.example/a//.b/.c/../..", "http://www.beta.example/a//"),
+        (".b/x", "http://www.alpha.example/dir/.b/x"),
+        ("a^b?c^d", "http://www.alpha.example/dir/a%5Eb?c^d"),
     ],
 )
 def test_references_are_resolved_as_browsers_do(reference: str, uri: str) -> None:

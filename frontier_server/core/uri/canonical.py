@@ -104,9 +104,10 @@ def parsed(text: str) -> CanonicalUri:
     if not hostname or ".." in hostname or hostname[0] == "." or hostname[-1] == ".":
         raise Malformed("no host name")
     uri = url.href
-    if "^" in uri:
-        # The standard says so since 2024, and the parser does not yet. Some servers refuse it as it is.
-        url.pathname = url.pathname.replace("^", "%5E")
+    if "^" in uri or "/." in uri:
+        # The parser leaves a `^` as it is, which the standard encodes since 2024 and some servers refuse, and
+        # overlooks `/../` behind a name that begins with a dot, but not behind a `/./`.
+        url.pathname = "/." + url.pathname.replace("^", "%5E")
         uri = url.href
     if uri.endswith("?") and not url.search:
         uri = uri[:-1]
