@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
-    release keep-release picture prometheus chromium pywb generate protos lock clean
+    release keep-release picture prometheus chromium doc-pages pywb generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -89,7 +89,7 @@ examples: $(SETUP) $(PAGES)
 
 ## make soak     cause thousands of faults, for some hours, and print one table of the losses
 ##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run
-soak: $(SETUP) $(PAGES)
+soak: $(SETUP) $(PAGES) $(if $(filter-out links,$(PART)),,doc-pages)
 	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
 
 ## make urlfrontier-suite URLFRONTIER_HOME=DIR
@@ -157,6 +157,19 @@ chromium:
 	        2>apt.log | cut -d ' ' -f 2 | cut -d _ -f 1) 2>>apt.log \
 	    && for each in *.deb; do dpkg -x "$$each" . || exit 1; done; } \
 	    || { echo "Chromium cannot be downloaded: some tests are skipped"; rm -rf usr; }; rm -f *.deb
+
+## make doc-pages
+##               unpack documentation of Debian's packages in build/, thousands of pages for `make soak PART=links`
+DOC_PAGES := build/doc_pages
+DOC_PACKAGES := apache2-doc cmake-doc doxygen-doc git-doc libgtk-3-doc python-django-doc sqlite3-doc
+doc-pages:
+	@if test -d $(DOC_PAGES)/usr; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then echo "No apt-get: pages of documentation cannot be had"; exit 0; fi; \
+	echo "Setting up: pages of documentation, for soaks"; rm -rf $(DOC_PAGES); mkdir -p $(DOC_PAGES); \
+	cd $(DOC_PAGES); \
+	{ timeout 300 $(APT) $(DOC_PACKAGES) 2>apt.log \
+	    && for each in *.deb; do dpkg -x "$$each" . || exit 1; done; } \
+	    || { echo "Pages of documentation cannot be downloaded: see $(DOC_PAGES)/apt.log"; rm -rf usr; }; rm -f *.deb
 
 ## make pywb     install pywb in build/, for the tests that replay archives; without a network they are skipped
 # It has an environment of its own: it is a program that tests run, and no part of this project (its licence is GPL).

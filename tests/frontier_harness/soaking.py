@@ -27,6 +27,7 @@ PARTS = {
     "time": "clocks that jump, processes that stand still",
     "overload": "more than the frontier can serve",
     "fuzz": "requests and foreign text that make no sense",
+    "links": "pages of documentation, and odd ones, against parsers that others have written",
     "languages": "the code generated from the contract for other languages: whether it compiles",
     "installs": "a release: built twice, installed with each extra, crawling; an upgrade and the way back",
     "resuming": "`toehold crawl` again in its directory: other options, limits and seeds, and recrawls",
