@@ -5,6 +5,7 @@ Only files that a listing names can be read, so no name leads anywhere else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +48,8 @@ class CrawlFiles:
         if self._directory is not None:
             found = [*_listed("", [report_of(self._directory)]), *found]
             for folder in _OUTPUT:
-                files = list(_listed(folder, sorted((self._directory / folder).glob("[!.]*"))))
+                paths = (self._directory / folder).glob("[!.]*")
+                files = list(_listed(folder, sorted(path for path in paths if _is_of(path.name, crawl))))
                 found += sorted(files, key=lambda file: (-file.changed_s, file.name))
         return found[:MOST_FILES]
 
@@ -59,6 +61,12 @@ class CrawlFiles:
         if self._data is not None:
             folder = self._data / "crawls" / crawl
             yield from _listed("logs", [folder / name for name in _LOGS])
+
+
+def _is_of(name: str, crawl: str) -> bool:
+    """Whether a node's file may be one of a crawl: its name says so, or, as an older node's, names none."""
+    its = rf".+-{re.escape(crawl)}-[0-9]{{17}}-.*"
+    return re.fullmatch(its, name) is not None or re.match(r"toehold-[0-9]{17}-", name) is not None
 
 
 def _listed(folder: str, paths: list[Path]) -> Iterator[CrawlFile]:

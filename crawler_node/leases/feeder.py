@@ -96,10 +96,14 @@ class Feeder:
         wait_s = min(LONG_POLL_S, self._book.period_s / 3)
         asked_at_s = time.monotonic()
         answer = self._frontier.next(self._crawl, room, wait_s, list(self._policies))
-        for policy in answer.fetch_policies:
-            self._policies[policy.fetch_policy_id] = usable_policy(policy)
+        new = {policy.fetch_policy_id: usable_policy(policy) for policy in answer.fetch_policies}
         self._note_unserved(answer.empty_reason == EMPTY_REASON_OTHER_FETCHER)
-        leases = [(lease, self._policies.get(lease.fetch_policy_id)) for lease in answer.leases]
+        # Before the new policies push out older ones, which other leases of the answer may name.
+        leases = [
+            (lease, new.get(lease.fetch_policy_id) or self._policies.get(lease.fetch_policy_id))
+            for lease in answer.leases
+        ]
+        self._policies.update(new)
         if leases:
             self._give_back(self._book.add(leases, asked_at_s))
             return 0.0

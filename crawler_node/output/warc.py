@@ -348,7 +348,8 @@ def _whose(series: Series) -> dict[str, str]:
         "robots": whose.robots_policy,
         "http-header-user-agent": whose.user_agent,
     }
-    return {name: _one_line(value).strip() for name, value in fields.items()}
+    # No character that any reader takes for the end of a line.
+    return {name: " ".join(_one_line(value).split()) for name, value in fields.items()}
 
 
 def _warcinfo(name: str, file_id: str, now_ms: int, info: Mapping[str, str], gzip_level: int) -> bytes:

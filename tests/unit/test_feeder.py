@@ -1,15 +1,21 @@
 """How nodes are told to fetch: each field of the contract's FetchPolicy arrives where fetches look for it."""
 
+import threading
 from dataclasses import fields
+from typing import Any, cast
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from node_doubles.leases import lease
 
 from crawler_node.fetching.addresses import AddressRule
 from crawler_node.fetching.fetch import ExtractSettings, FetchPolicy, Provenance
+from crawler_node.leases import feeder
+from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.feeder import usable_policy
 from toehold.frontier.v1 import crawl_pb2
+from toehold.frontier.v1.frontier_pb2 import NextResponse
 
 TOLD = crawl_pb2.FetchPolicy(
     fetch_policy_id="id",
@@ -100,6 +106,41 @@ def test_a_frontier_that_tells_only_what_it_must_gets_the_defaults() -> None:
     assert (policy.connect_timeout_ms, policy.read_timeout_ms) == (20_000, 20_000)
     assert policy.extract == ExtractSettings()
     assert policy.provenance == Provenance(user_agent="old/1")
+
+
+def test_a_policy_that_the_node_has_serves_leases_whose_answer_pushes_it_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each crawl has policies of its own, and a node may serve more crawls than it keeps policies."""
+    monkeypatch.setattr(feeder, "MAX_POLICIES", 3)
+
+    class Frontier:
+        batches = iter([["a", "b", "c"], ["a", "d", "e", "f", "g", "b"], ["a"]])
+
+        def next(self, crawl: str, room: int, wait_s: float, known: list[str]) -> NextResponse:
+            batch = next(self.batches)
+            policies = [policy_of(name) for name in batch if name not in known]
+            leases = [lease(f"http://{name}.example/{len(known)}") for name in batch]
+            for each, name in zip(leases, batch, strict=True):
+                each.fetch_policy_id = name
+            return NextResponse(leases=leases, fetch_policies=policies)
+
+    book = LeaseBook()
+    book.resize(100)
+    fed = feeder.Feeder(cast(Any, Frontier()), book, cast(Any, None), "", lambda held: None)
+    for _ in range(3):
+        fed._feed(100)
+    taken = [book.take(threading.Event()) for _ in range(10)]
+    named = [(each.lease.fetch_policy_id, each.policy and each.policy.policy_id) for each in taken if each]
+    assert len(named) == 10
+    assert all(wanted == got for wanted, got in named)
+
+
+def policy_of(name: str) -> crawl_pb2.FetchPolicy:
+    policy = crawl_pb2.FetchPolicy()
+    policy.CopyFrom(TOLD)
+    policy.fetch_policy_id = name
+    return policy
 
 
 @pytest.mark.parametrize(

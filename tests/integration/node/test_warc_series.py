@@ -43,7 +43,7 @@ LIBRARY = Provenance(
     launch_ms=START_MS - 60_000,
     operator="Library of Nowhere",
     contact="crawls@library.example",
-    description="Everything\r\nabout: caf\u00e9s",
+    description=" Everything\r\nabout:\u2028caf\u00e9s\x85\0",
     user_agent="toehold/1.2 (+crawls@library.example)",
     robots_policy="obey",
 )
