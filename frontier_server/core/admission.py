@@ -100,8 +100,8 @@ class Admission:
             if link is None and seen.finish_ms >= self._refetch_before_ms(candidate, chain):
                 return Verdict.ALREADY_SEEN
             if seen.future_ms:
-                if not seen.finish_ms:
-                    return Verdict.ALREADY_QUEUED  # its first fetch is still due
+                if not seen.finish_ms or seen.disposition == Disposition.DEFERRED.value:
+                    return Verdict.ALREADY_QUEUED  # its first fetch, or a retry, is still due
                 future.drop(op, crawl, seen.future_ms, wanted.site.place.partition, key[-8:])
                 seen.future_ms = 0
         self._taken.add(key)

@@ -459,7 +459,7 @@ class Crawl:
     def _known_may_come(self) -> bool:
         counters = self.counters
         snoozed = counters.queues.get(QueueState.SNOOZED.value, 0)
-        return bool(counters.active_queues or snoozed or self.jobs or self.receiving)
+        return bool(counters.active_queues or snoozed or counters.future or self.jobs or self.receiving)
 
     def lower_waits(self, queue: WorkQueue) -> bool:
         """Whether an inactive queue of lower precedence waits, so that this one goes behind it."""

@@ -15,6 +15,7 @@ from .keys import IndexSet
 from .model import CandidateCodec
 from .operation import Operation
 from .records import PendingUri, SeenRow, decode, decode_pending, encode, encode_pending
+from .rules.outcome_words import retry_words
 from .store import Family
 from .uri.assign import Place
 
@@ -55,12 +56,22 @@ def release_due(op: Operation, crawl: Crawl, codec: CandidateCodec) -> None:
         due_ms = keys.due_of(key)
         if due_ms > op.now_ms or number == PER_CALL:
             crawl.future_head, crawl.first_future_ms = key, due_ms
+            crawl.first_retry = (due_ms, retry_of(op, crawl, key, value))
             return
         uri = decode_pending(value)
         partition = key[13:21]
         drop(op, crawl, due_ms, partition, uri.fingerprint)
         _release(op, crawl, codec, partition, uri, due_ms)
     crawl.future_head, crawl.first_future_ms = due[-1][0] if due else prefix, None
+
+
+def retry_of(op: Operation, crawl: Crawl, key: bytes, value: bytes) -> str:
+    """Why the URI of a row rests before a retry; empty if it was not tried before."""
+    if not decode_pending(value).attempts:
+        return ""
+    row = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, key[13:21], key[21:]))
+    seen = SeenRow(b"") if row is None else decode(SeenRow, row)
+    return retry_words(seen.fetch_status, seen.reason)
 
 
 def recall(

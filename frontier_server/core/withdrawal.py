@@ -41,6 +41,7 @@ class Withdrawal:
         seen.position, seen.queue, seen.future_ms = b"", b"", 0
         if seen.disposition == Disposition.DEFERRED.value:  # it is not tried again
             seen.disposition, seen.token_serial = "", 0
+            seen.fetch_status, seen.reason = 0, ""
 
     def _withdraw_from(self, op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> None:
         serial = queue.robots_out if position == queue.robots_for else queue.out.get(position, 0)

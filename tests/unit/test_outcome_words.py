@@ -3,7 +3,7 @@
 import pytest
 
 from frontier_server.core.rules.disposition import MEANINGS
-from frontier_server.core.rules.outcome_words import WORDS, failure, words
+from frontier_server.core.rules.outcome_words import WORDS, failure, retry_words, words
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,19 @@ from frontier_server.core.rules.outcome_words import WORDS, failure, words
 )
 def test_an_outcome_has_words(status: int, reason: str, told: str) -> None:
     assert words(status, reason) == told
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "told"),
+    [
+        (-3, "", "retry after fetch status -3: connection lost"),
+        (-2, "refused", "retry after fetch status -2: connection failed: refused"),
+        (503, "ignored", "retry after fetch status 503"),
+        (0, "", "retry after a failure"),
+    ],
+)
+def test_a_retry_has_words(status: int, reason: str, told: str) -> None:
+    assert retry_words(status, reason) == told
 
 
 def test_words_are_those_of_known_statuses() -> None:

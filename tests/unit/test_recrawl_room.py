@@ -9,7 +9,7 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import ExitStatus, Input
-from frontier_server.core.model import Candidate, Directive, Report, Why
+from frontier_server.core.model import Candidate, Directive, Report, Verdict, Why
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     LimitSettings,
@@ -25,12 +25,13 @@ KNOWN = [*SLOW, "http://b.example/", "http://c.example/"]
 NEW = [f"http://{host}.example/new" for host in "uvwxyz"]
 MANY = [f"http://{number}.example/new" for number in range(300)]
 NO_ANSWER = -2
+RETRY_MS = 60_000
 
 
 class Recrawl(Shell):
     """A crawl that fetches its known pages again, which wait, within a limit of documents."""
 
-    def __init__(self, most: int, per_queue: int = 1) -> None:
+    def __init__(self, most: int, per_queue: int = 1, tries: int = 1) -> None:
         super().__init__()
         settings = CrawlSettings(
             allowed_addresses=("loopback",),
@@ -40,7 +41,7 @@ class Recrawl(Shell):
             ),
             robots=RobotsSettings(policy="ignore"),
             queues=QueueSettings(max_leases_per_queue=per_queue),
-            retry=RetrySettings(max_attempts=1),
+            retry=RetrySettings(max_attempts=tries, delay_ms=RETRY_MS),
             scope=ScopeSettings(accept_patterns=(".*",)),
             run_while_empty=True,
         )
@@ -61,7 +62,9 @@ class Recrawl(Shell):
         """A page, as a recrawl offers it."""
         return candidate(uri, directive=Directive.HIGH, refetch_before_ms=self.before_ms)
 
-    def fetched(self, seconds: int = 20, failing: tuple[str, ...] = (), toes: int = 100) -> list[str]:
+    def fetched(
+        self, seconds: int = 20, failing: tuple[str, ...] = (), toes: int = 100, status: int = NO_ANSWER
+    ) -> list[str]:
         """Fetch with so many toe threads for so long; what was fetched, in order."""
         fetched = []
         for _ in range(seconds):
@@ -73,7 +76,7 @@ class Recrawl(Shell):
             fetched += [grant.uri for grant in answer.grants]
             self.finish(
                 *(
-                    Report(grant.token, fetch_status=NO_ANSWER if grant.uri in failing else 200)
+                    Report(grant.token, fetch_status=status if grant.uri in failing else 200)
                     for grant in answer.grants
                 )
             )
@@ -114,6 +117,32 @@ def test_new_page_takes_the_room_of_a_known_one_that_failed() -> None:
     assert set(fetched[: len(KNOWN)]) == set(KNOWN) and len(fetched) == len(KNOWN) + 1
     assert fetched[-1] in NEW
     assert recrawl.core.views.crawl("crawl").exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("status", [-2, -3, -10])
+def test_known_page_that_is_tried_again_keeps_its_room(status: int, restarts: bool) -> None:
+    recrawl = Recrawl(len(KNOWN), tries=2)
+    recrawl.schedule("crawl", *recrawl.known, *NEW)
+    fetched = recrawl.fetched(failing=(SLOW[0],), status=status)
+    assert set(fetched) <= set(KNOWN)
+    assert recrawl.reasons()[0][0] is Why.KNOWN_PAGES_FIRST
+    if restarts:
+        recrawl.restart()
+    recrawl.now_ms += RETRY_MS
+    assert set(fetched + recrawl.fetched()) == set(KNOWN)
+
+
+@pytest.mark.parametrize("status", [-2, -3, -10])
+def test_known_page_that_is_offered_again_before_its_retry_counts_once(status: int) -> None:
+    recrawl = Recrawl(len(KNOWN), tries=2)
+    recrawl.schedule("crawl", *recrawl.known)
+    (grant,) = recrawl.grants("crawl", most=1)
+    recrawl.finish(Report(grant.token, fetch_status=status))
+    assert set(recrawl.schedule("crawl", *recrawl.known)) == {Verdict.ALREADY_QUEUED}
+    counters = recrawl.core.shard.registry.named("crawl").counters
+    assert (counters.to_revisit, counters.kept_room) == (len(KNOWN), len(KNOWN))
+    assert grant.uri not in recrawl.fetched(), "and rests as long as it was to"
 
 
 def test_new_pages_wait_on_disk_while_known_ones_rest() -> None:

@@ -309,19 +309,21 @@ def test_a_crawl_that_ignores_robots_txt_neither_fetches_nor_heeds_it_and_says_s
     assert not [row for row in shell.events("obeying") if row.kind == "problem"]
 
 
-def test_a_uri_that_was_deferred_and_is_taken_back_is_not_said_to_be_tried_again() -> None:
+@pytest.mark.parametrize("status", [-2, -3])
+def test_a_uri_that_was_deferred_and_is_taken_back_is_not_said_to_be_tried_again(status: int) -> None:
     shell = crawl(f"{A}/noted", f"{A}/later")
     for _ in range(2):
         (out,) = shell.grants("crawl")
-        report = Report(out.token, fetch_status=-2)
+        report = Report(out.token, fetch_status=status)
         shell.finish(report)
         shell.now_ms += 3_600 * SECOND
-        if story(shell, f"{A}/noted").state is UriState.QUEUED:
+        if story(shell, f"{A}/noted").state is not UriState.DONE:
             note(shell, f"{A}/noted")
             (result,) = shell.finish(report)
             assert result.disposition is Disposition.STALE
     anew(shell, candidate(f"{A}/later", not_before_ms=shell.now_ms + SECOND))
-    assert story(shell, f"{A}/noted").disposition == "" == story(shell, f"{A}/later").disposition
+    for uri in (f"{A}/noted", f"{A}/later"):
+        assert (story(shell, uri).disposition, story(shell, uri).fetch_status) == ("", 0)
 
 
 def test_a_host_rests_after_the_deletion_of_a_crawl_whose_node_may_still_be_fetching() -> None:

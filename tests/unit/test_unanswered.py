@@ -180,3 +180,30 @@ def test_a_retry_outlives_the_server() -> None:
     shell.now_ms += HOUR_MS
     shell.tick()
     assert answered(shell, 200) == PAGES[:1]
+
+
+WORDS = {-3: "connection lost", -10: "the answer was not HTTP"}
+
+
+@pytest.mark.parametrize("statuses", [(-3, -10), (-10, -3)])
+def test_a_crawl_that_waits_for_retries_says_why_after_a_restart_and_after_the_first(
+    statuses: tuple[int, ...],
+) -> None:
+    rules = tuple(
+        RetryRule(status, max_attempts=9, delay_ms=hours * HOUR_MS)
+        for hours, status in enumerate(statuses, start=1)
+    )
+    shell = launched(*PAGES[:2], settings=replace(SETTINGS, retry=replace(SETTINGS.retry, statuses=rules)))
+    first, second = (f"in 60 min (retry after fetch status {each}: {WORDS[each]})" for each in statuses)
+
+    def limited_by(*statuses: int) -> str:
+        answered(shell, *statuses, 200)
+        return shell.core.views.statistics("crawl", shell.now_ms).limited_by
+
+    assert limited_by(*statuses) == f"2 URIs to be fetched later, the first {first}"
+    shell.restart()
+    shell.tick()
+    assert limited_by() == f"2 URIs to be fetched later, the first {first}"
+    shell.now_ms += HOUR_MS
+    shell.tick()
+    assert limited_by(200) == f"1 URI to be fetched later, the first {second}"

@@ -4,6 +4,7 @@ from itertools import islice
 
 from .. import job, keys
 from ..crawl import Crawl
+from ..future import retry_of
 from ..keys import IndexSet
 from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState, ExitStatus
@@ -11,8 +12,6 @@ from ..machines.target import Target
 from ..model import Reason, Why
 from ..operation import Operation
 from ..queue import QueueState
-from ..records import SeenRow, decode, decode_pending
-from ..rules.outcome_words import retry_words
 from ..store import Family
 from ..troubles import DISK_RESERVE
 
@@ -213,10 +212,8 @@ def _first_future(op: Operation, crawl: Crawl) -> tuple[int, str]:
     """When the first future URI is due (0: there is none), and why it waits, if it was tried before."""
     prefix = keys.set_prefix(crawl.number, IndexSet.FUTURE)
     for key, value in op.tx.scan(Family.INDEX, max(prefix, crawl.future_head), prefix):
-        seen_key = keys.seen_key(crawl.number, key[13:21], key[21:])
-        row = op.tx.get(Family.SEEN, seen_key) if decode_pending(value).attempts else None
-        seen = None if row is None else decode(SeenRow, row)
-        return keys.due_of(key), "" if seen is None else f" ({retry_words(seen.fetch_status, seen.reason)})"
+        why = retry_of(op, crawl, key, value)
+        return keys.due_of(key), f" ({why})" if why else ""
     return 0, ""
 
 

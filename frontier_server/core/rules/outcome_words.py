@@ -55,7 +55,12 @@ def words(fetch_status: int, reason: str = "") -> str:
 
 
 def retry_words(fetch_status: int, reason: str = "") -> str:
-    """Why a queue, or a URI alone, rests: `retry after fetch status -3: connection lost`."""
+    """Why a queue, or a URI alone, rests: `retry after fetch status -3: connection lost`.
+
+    Stores of earlier versions do not have the fetch status (0) of a URI that rests alone.
+    """
+    if not fetch_status:
+        return "retry after a failure"
     told = f": {words(fetch_status, reason)}" if fetch_status < 0 else ""
     return f"retry after fetch status {fetch_status}{told}"
 
