@@ -72,6 +72,10 @@ WATCH_S = 0.5
 MAX_IDLE_CRAWLS = 100
 """The most crawls that a heartbeat may ask about."""
 
+LONG_SILENT_S = 600.0
+"""When the frontier has not answered for so long, idle files are closed, as if their crawls had ended: it may
+have been stopped for good."""
+
 TEND_ROUNDS = 4
 """After how many checks the node tends its files."""
 
@@ -280,6 +284,8 @@ class Node:
         while not self._ended.wait(WATCH_S):
             rounds += 1
             if rounds % TEND_ROUNDS == 0:
+                if self.frontier_silent_s > LONG_SILENT_S:
+                    self._archive.end_crawls(self._archive.idle_crawls(MAX_IDLE_CRAWLS))
                 self._archive.tend()
             self._pool.watch()
             self._chain.mend()

@@ -69,6 +69,7 @@ class FakeFrontier(FrontierServiceServicer):
         self.on_finished: Callable[[FinishedRequest], None] = lambda request: None
         self.on_heartbeat: Callable[[HeartbeatRequest], None] = lambda request: None
         self.ended: list[bytes] = []
+        self.ended_crawls: list[str] = []
         self.to_release: list[bytes] = []
         self.to_interrupt: list[bytes] = []
         self.pool_size: int | None = None
@@ -159,6 +160,7 @@ class FakeFrontier(FrontierServiceServicer):
             ended_tokens=_among(self.ended, request.tokens),
             release_tokens=_among(self.to_release, request.tokens),
             interrupt_tokens=_among(self.to_interrupt, request.tokens),
+            ended_crawls=[crawl for crawl in request.idle_crawls if crawl in self.ended_crawls],
             pool_size=self.pool_size,
             interval_duration=Duration(nanos=100_000_000),
             lease_duration=self.lease_duration,

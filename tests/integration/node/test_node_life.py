@@ -13,6 +13,7 @@ from node_doubles.leases import lease
 from node_doubles.node import Run
 from node_doubles.stages import page
 
+from crawler_node import node as node_module
 from crawler_node.leases import feeder as feeder_module
 from crawler_node.leases.frontier import Rests
 from crawler_node.output.archive import Archive
@@ -243,6 +244,27 @@ def test_a_crawl_that_is_held_does_not_hold_up_another_once_its_leases_have_ende
     eventually(lambda: run.writer.stored == ["http://held/", "http://h/"])
     frontier.ended = [b"http://held/"]
     eventually(lambda: frontier.statuses() == {"http://h/": 200})
+
+
+def test_the_files_of_a_crawl_are_closed_when_a_heartbeat_says_that_it_has_ended(
+    run: Run, frontier: FakeFrontier
+) -> None:
+    run.writer.idle = ["ended", "paused"]
+    frontier.ended_crawls = ["ended"]
+    run.start()
+    eventually(lambda: "ended" in run.writer.finished)
+    assert set(run.writer.finished) == {"ended"}
+
+
+def test_idle_files_are_closed_when_the_frontier_has_been_silent_for_long(
+    run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_module, "LONG_SILENT_S", 1.0)
+    run.writer.idle = ["a", "b"]
+    run.start()
+    eventually(lambda: frontier.heartbeats)
+    frontier.stop()
+    eventually(lambda: set(run.writer.finished) == {"a", "b"})
 
 
 def test_no_leases_are_taken_while_pages_cannot_be_stored(
