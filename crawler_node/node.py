@@ -1,6 +1,53 @@
 """Node: a crawler node's life, from the first lease to the last report.
 
 It owns the threads and decides when they begin and end; what they do is in their modules.
+
+Threads
+-------
+feeder      Asks the frontier for leases (*Next*, a long poll) and puts them into the book. It has a
+            connection of its own, so that closing this one breaks off the poll without disturbing reports.
+toes        As many as were asked for. Each takes a lease from the book, sends it through the chain (fetch,
+            extract, archive), and hands its page to the reporter; then the next. A toe waits for the network,
+            and for nothing else of this list but room in the reporter's backlog.
+reporter    Takes all pages that have finished so far, syncs their files, offers their links (*Schedule*),
+            reports them (*Finished*), and settles their leases in the book: in this order, always.
+heartbeat   Names every lease that the node holds, and obeys the answer: leases that are over, to be handed
+            back or broken off, the number of toes, a drain.
+watch       Replaces toes that died, leaves behind those that do not end, and tends the files.
+main        `wait` sleeps until something ends: a signal, the parent, a thread, too many toes left behind.
+
+Locks
+-----
+`LeaseBook` has one lock, and it alone decides who has which lease; its two conditions wake toes (work) and
+the feeder (room). `Reporter` has one for its backlog, each writer of files has its own, and the pool has one
+for its list of threads. The pool takes the book's and the reporter's while it holds its own, one after the
+other; these two call nobody. No lock is held during a call to the frontier or during a fetch.
+
+A lease is in the book from *Next*'s answer until its report is settled, and each heartbeat names it. If the
+node dies, the frontier hears nothing, and gives its leases to others: that is all that a crash costs.
+
+What happens on a drain
+-----------------------
+A signal (SIGTERM, SIGINT), the frontier's wish, or `drain`: `wait` goes on, in this order.
+
+1.  No more leases: the poll is broken off, and what it still brings goes back unstarted. So does what is in
+    the book and was not started. The toes end after the lease that they have.
+2.  Fetches end by themselves; their own deadlines bound them. A second signal interrupts them: their pages
+    are reported as put off, and do not count as tries.
+3.  The reporter reports what is left, until it has, or until the frontier has been silent for too long
+    (`Drain`). Pages that cannot be reported are lost work and nothing more: their leases lapse.
+4.  A goodbye lets another process take the node's name at once. Files are closed, and get their final names.
+
+What happens on a kill
+----------------------
+SIGKILL, or a power cut: nothing of the above. The next start finds files whose names still end in `.open`,
+keeps their whole records, and gives them their final names (`output.repair`). A page whose records were
+synced, but whose report was lost, is fetched again, and is then in the archive twice. The reverse cannot be:
+no page is reported before its records are on the disk.
+
+If the frontier has given the node's name to another process (`SUPERSEDED`), or a thread that must not end
+has failed (`BROKEN`), reporting makes no sense any more: the node breaks off at once, and says so in its
+exit code.
 """
 
 import threading

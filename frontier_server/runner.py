@@ -1,10 +1,50 @@
 """The shell around the core: reads the clock, runs operations, commits, then sends answers.
 
-One operation at a time runs on the event loop. Its changes are written at once, and the next
-operation sees them. A flush in a thread makes them durable for all who wait; only then do
-answers and events leave. The timer, the worker for jobs and the watcher of the disk are
-`tasks`, so the server ends if one of them does. `exchange` handles requests that take several
-operations.
+The core decides; it cannot write, wait or tell the time. These are the duties of whoever drives one. Tests
+that drive a core without this module (`core_doubles.shell`) keep the same ones.
+
+One operation at a time
+    The core's memory has no locks. `_lock` lets one operation run, together with its write; those that others
+    wait for go first (`priority_lock`). No operation may await anything between its question and its write.
+
+Write at once
+    `operation(core, now_ms)` returns an answer and changes. Memory has changed by then, so the write must
+    follow before anything else happens: the next operation sees both. If the store is stalled by its own
+    compaction, the lock is held until the write has succeeded. Being cancelled does not spare the write.
+
+Flush, then answer
+    A write is in the store's log, but not yet on the disk. `apply` returns a *mark*, the number of the write;
+    `durable(mark)` waits for a flush that began after it. One flush in a thread makes all writes before it
+    durable, so the more requests wait, the less a flush costs each. `run` does both. Questions wait likewise:
+    an answer that shows state which a power loss then takes back would be a promise broken. So do refusals.
+
+Events leave last
+    Events are rows like others. The thread that flushes also writes them to `job.log`, before anybody's
+    answer may leave: what a follower has seen must be in the log after any crash.
+
+Fail as a whole
+    An exception in an operation, other than a refusal (`FrontierError`, raised before anything has changed),
+    means that memory and store may disagree. Nothing is repaired: `failed` is set, all waits end, the
+    server ends with an error, and the next start reads memory from the store. A failing write or flush is
+    treated the same: after an fsync that failed, nobody knows what the disk has.
+
+Time
+    `clock` gives times that never decrease. While the server was away (suspended, stopped, or too busy to
+    answer) nodes could not be heard; `_presence` asks the core like a node, and what passes beyond a
+    heartbeat until the answer is excused: it lapses no lease.
+
+Nothing unasked
+    The core does nothing by itself. It says when something is due (`upkeep.next_due_ms`), and the timer calls
+    `upkeep.tick` then. It says that jobs have work, and the worker calls `upkeep.work`, a slice at a time,
+    with pauses as long as the slices, so that requests go in between. The watcher tells it of the disk.
+
+Waking who waits
+    A *Next* with nothing to lease waits here, not in the core. Any change may have made something leasable,
+    so after each one the core is asked for whom (`waiting`). Followers of events and outcomes wait for the
+    next change of their crawl.
+
+The timer, the worker and the watcher are `tasks`: if one of them ends, so does the server. `exchange` handles
+requests that take several operations.
 """
 
 import asyncio

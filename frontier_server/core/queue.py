@@ -1,8 +1,66 @@
 """A work queue: its states, their transitions, and its data in memory.
 
-State is one explicit field. READY, BUSY and SNOOZED queues are *active*: memory holds them,
-and rebuilds them from active rows, queue rows and leases when a store is opened. (If too
-many are snoozed, the others wait on disk: `WorkQueue.far`.)
+A queue holds the URIs of a host (or, by the crawl's settings, of a domain, a bucket or a caller's key) in
+the order in which they are to be fetched. Politeness is kept by queues that wait, so most of the frontier is
+about how they wait: cheaply, since a crawl may have millions, and fairly, since each has its owner.
+
+Where a queue waits
+-------------------
+EXHAUSTED   It has no URI. Only its row is left; the next URI makes it INACTIVE.
+INACTIVE    It waits on disk for its first turn, or for one more session, in the order of its rank: the
+            queue's precedence, and within it first come, first served. However many there are, they cost no
+            memory. One is activated when a node asks and no queue is ready.
+READY       It has a URI, and its turn may come: it is in `ready.ReadyQueues`, first come, first served, or in
+            the line of a host (below).
+BUSY        URIs of it are out at nodes. If it may have more than one out, it stays among the ready queues, or
+            is held back there until its turn may bring another result.
+SNOOZED     It waits for a time: its host rests, or it does before a retry. A heap wakes it; beyond a number
+            in memory, an index on disk does.
+RETIRED     Its budget or a quota is spent, or an operator wants it so. Its URIs stay, and are not counted as
+            queued; a crawl ends without them.
+INELIGIBLE  Its precedence has reached the floor, or an operator has paused it. Its URIs stay queued.
+
+READY, BUSY and SNOOZED queues are *active*: memory holds them, and rebuilds them from active rows, queue rows
+and leases when a store is opened. `TABLE` has every move; any other is a defect. State is one explicit field,
+and `Operation.move` changes it together with the list, index and counts that belong to it.
+
+How a turn comes about
+----------------------
+`Next` takes queues in this order: from open lines at hosts, from the ready queues, then from the inactive
+ones by activating them. The turn's first obstacle (`turn`) decides where the queue goes; without one, its
+head is leased, and the queue is BUSY until the report, the lapse or the hand-back has let it go on
+(`settling`).
+
+Lines
+    Several queues may belong to one host: those of other crawls, of http and https, of parallel branches, of
+    a group. If the host is busy or rests, its first queue in vain joins the *line* of that host (`line`),
+    and so do all after it. A line opens when a request of the host has ended or its rest is over, and gives
+    out one queue at a time: one free place costs one turn, not one for each queue that waits. A queue that
+    several hosts share may be in several lines, and leaves them all for its turn.
+
+Naps
+    A BUSY queue cannot be snoozed, as its leases are out. If it could have one more after a time, it naps:
+    `ReadyQueues.nap` offers it again then.
+
+Holding back
+    A BUSY queue that was offered in vain would be offered again at every request. So it is held back until
+    the reason is gone: a request wants more leases of it at once, or no inactive queue goes before it.
+
+Giving way
+    A queue keeps its turns for a session (its session budget), and then yields to inactive ones. It yields
+    earlier if a queue of a lower precedence waits: on waking, at its turn, and when its lease has ended.
+
+Passing
+    In a queue of several hosts, a head whose host must wait would hold up the others. So these pass it:
+    `Passing` has, for each authority (a *lane*), whether it waits, and what for (`passing`, `lanes`).
+
+Standing back
+    In a recrawl with a limit, queues with new pages only wait behind those with known ones, unless there is
+    room for both (`STANDS_BACK`, `Crawl.room_for_new`).
+
+URIs that wait outside
+    A URI that is to be fetched at a later time, or rests alone before a retry, is in no queue: it comes back
+    at its time (`future`), at the end of its level.
 """
 
 from bisect import bisect_left
