@@ -25,12 +25,17 @@ def test_every_rpc_has_its_roles_and_no_role_is_for_an_rpc_that_there_is_not() -
     assert set(ROLES) == METHODS
 
 
-@pytest.mark.parametrize("rpc", RPCS)
-def test_the_gate_sees_every_crawl_that_a_request_names(rpc: str) -> None:
+def test_the_gate_sees_every_crawl_that_a_request_names() -> None:
     """A field with a name of its own would let callers of some crawls reach others."""
-    for path in names_of(RPCS[rpc].input_type):
-        if "crawl" in path[-1] and (rpc.rpartition("/")[2], *path) not in ANSWERED_APART:
-            assert len(path) == 1 and path[0] in gate.CRAWL_FIELDS, path
+    hidden = [
+        (rpc, *path)
+        for rpc, method in RPCS.items()
+        for path in names_of(method.input_type)
+        if "crawl" in path[-1]
+        and (rpc.rpartition("/")[2], *path) not in ANSWERED_APART
+        and not (len(path) == 1 and path[0] in gate.CRAWL_FIELDS)
+    ]
+    assert hidden == []
 
 
 def names_of(kind: Descriptor, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -43,9 +48,8 @@ def names_of(kind: Descriptor, above: tuple[str, ...] = ()) -> Iterator[tuple[st
             yield from names_of(field.message_type, path)
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
-def test_every_rpc_is_for_admins(method: str) -> None:
-    assert Role.ADMIN in ROLES[method]
+def test_every_rpc_is_for_admins() -> None:
+    assert [method for method in sorted(METHODS) if Role.ADMIN not in ROLES[method]] == []
 
 
 def test_whoever_operates_may_also_watch_and_feed() -> None:
@@ -79,17 +83,12 @@ def test_only_admins_destroy_crawls_and_checkpoints() -> None:
     assert its == {"DeleteCrawl", "CreateCheckpoint", "DeleteCheckpoint"}
 
 
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("method", sorted(METHODS))
-def test_a_caller_may_call_what_its_role_is_for(method: str, role: Role) -> None:
-    caller = Caller("somebody", frozenset({role}))
-    if role in ROLES[method]:
-        caller.check_role(method)
-        return
-    with pytest.raises(PermissionDenied, match=f"'somebody' has {role.value}") as denied:
-        caller.check_role(method)
+def test_a_caller_is_told_which_role_a_call_is_for() -> None:
+    caller = Caller("somebody", frozenset({Role.WATCH}))
+    with pytest.raises(PermissionDenied, match="'somebody' has watch") as denied:
+        caller.check_role(f"{FRONTIER}/Next")
     assert denied.value.reason == "ROLE_MISSING"
-    assert str(denied.value).startswith(f"{method.rpartition('/')[2]} is for callers with the role ")
+    assert str(denied.value).startswith("Next is for callers with the role ")
 
 
 def test_several_roles_add_up() -> None:
