@@ -91,7 +91,11 @@ def ends_of_loops(
     by_uri = {page.held.lease.uri: page for page in pages}
     for candidate, verdict in zip(offered, verdicts, strict=True):
         page = by_uri.get(candidate.via) if candidate.redirects and verdict in _KNOWN_BEFORE else None
-        if page is not None and candidate.uri in (page.held.lease.uri, page.held.lease.via):
+        if page is None:
+            continue
+        lease = page.held.lease
+        was_redirected = lease.path.endswith(Hop.REDIRECT)  # else `via` only links to the page
+        if candidate.uri == lease.uri or (was_redirected and candidate.uri == lease.via):
             yield page
 
 

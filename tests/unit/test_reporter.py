@@ -252,19 +252,23 @@ def test_the_target_of_a_redirect_has_the_marks_of_its_cookies(
 
 
 @pytest.mark.parametrize(
-    ("target", "verdict", "notes"),
+    ("path", "target", "verdict", "notes"),
     [
-        ("http://h/a", VERDICT_ALREADY_QUEUED, ["redirectLoop"]),
-        ("http://h/via", VERDICT_ALREADY_SEEN, ["redirectLoop"]),
-        ("http://h/a", VERDICT_QUEUED, []),
-        ("http://h/login", VERDICT_ALREADY_SEEN, []),
-        ("http://h/via", VERDICT_OUT_OF_SCOPE, []),
+        ("R", "http://h/a", VERDICT_ALREADY_QUEUED, ["redirectLoop"]),
+        ("R", "http://h/via", VERDICT_ALREADY_SEEN, ["redirectLoop"]),
+        ("R", "http://h/a", VERDICT_QUEUED, []),
+        ("R", "http://h/login", VERDICT_ALREADY_SEEN, []),
+        ("R", "http://h/via", VERDICT_OUT_OF_SCOPE, []),
+        ("L", "http://h/a", VERDICT_ALREADY_SEEN, ["redirectLoop"]),
+        ("L", "http://h/via", VERDICT_ALREADY_SEEN, []),
+        ("RM", "http://h/via", VERDICT_ALREADY_SEEN, []),
     ],
 )
 def test_a_page_that_redirects_back_in_vain_says_so(
-    rig: Rig, target: str, verdict: Verdict.ValueType, notes: list[str]
+    rig: Rig, path: str, target: str, verdict: Verdict.ValueType, notes: list[str]
 ) -> None:
-    page = rig.page("http://h/a", path="R")
+    """A page that links to it, as a home page does to `/index`, has not redirected to it."""
+    page = rig.page("http://h/a", path=path)
     page.held.lease.redirects, page.held.lease.via = b"chain", "http://h/via"
     rig.client.on_schedule = lambda crawl, offered: [verdict] * len(offered)
     found = [Outlink(target, Hop.REDIRECT, LOCATION)]
