@@ -22,7 +22,8 @@ from publicsuffixlist import PublicSuffixList
 from .addresses import literal
 
 MAX_COOKIES = 50
-"""The most cookies of a host; one more pushes out the oldest."""
+"""The most cookies of a host; one more pushes out one that has ended, or the one that was set or sent least
+recently (RFC 6265 5.3)."""
 
 MAX_COOKIE_BYTES = 4096
 """The most bytes of a cookie's name and value; longer ones are dropped (RFC 6265 6.1)."""
@@ -94,7 +95,7 @@ class CookieJars:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._hosts: OrderedDict[_Host, dict[_Key, Cookie]] = OrderedDict()  # least recently used first
+        self._hosts: OrderedDict[_Host, dict[_Key, Cookie]] = OrderedDict()  # least recently used first, both
         self._kept_bytes = 0
         self._serial = 0
         self._key = secrets.token_bytes(16)
@@ -111,14 +112,18 @@ class CookieJars:
                 if cookies is None:
                     continue
                 self._hosts.move_to_end((crawl, domain))
-                fitting += [
-                    each
-                    for each in cookies.values()
+                used = [
+                    (key, each)
+                    for key, each in cookies.items()
                     if (domain == host or not each.host_only)
                     and (https or not each.secure)
                     and each.expires_s > now_s
                     and _path_matches(path, each.path)
                 ]
+                for key, each in used:
+                    del cookies[key]
+                    cookies[key] = each
+                    fitting.append(each)
         fitting.sort(key=lambda each: (-len(each.path), each.serial))
         text = _joined(fitting[:MAX_COOKIES])
         return (
@@ -144,18 +149,16 @@ class CookieJars:
         old = cookies.get(key)
         if old is not None and old.secure and not https:
             return  # nobody on the way may change a cookie that only https may see
-        if cookie.expires_s <= now_s:
-            if old is not None:
-                self._kept_bytes -= cookies.pop(key).size_bytes
-        else:
+        if old is not None:
+            self._kept_bytes -= cookies.pop(key).size_bytes
+        if cookie.expires_s > now_s:
             if old is not None:
                 cookie.serial = old.serial  # a replaced cookie keeps its age (RFC 6265 5.3, 11.3)
-                self._kept_bytes -= old.size_bytes
             else:
                 self._serial += 1
                 cookie.serial = self._serial
                 if len(cookies) >= MAX_COOKIES:
-                    self._kept_bytes -= cookies.pop(next(iter(cookies))).size_bytes
+                    self._kept_bytes -= cookies.pop(_dispensable(cookies, now_s)).size_bytes
             cookies[key] = cookie
             self._kept_bytes += cookie.size_bytes
         self._hosts.move_to_end(host)
@@ -164,6 +167,14 @@ class CookieJars:
         while self._kept_bytes > MAX_KEPT_BYTES:
             _, dropped = self._hosts.popitem(last=False)
             self._kept_bytes -= sum(each.size_bytes for each in dropped.values())
+
+
+def _dispensable(cookies: dict[_Key, Cookie], now_s: float) -> _Key:
+    """The cookie to push out: one that has ended, else the least recently used one."""
+    for key, cookie in cookies.items():
+        if cookie.expires_s <= now_s:
+            return key
+    return next(iter(cookies))
 
 
 def cookies_in(

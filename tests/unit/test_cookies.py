@@ -204,6 +204,26 @@ def test_a_host_has_at_most_so_many_the_newest(browser: Browser) -> None:
     assert browser.says("http://h.example/").split("; ") == [f"n{n}={n}" for n in range(10, MAX_COOKIES + 10)]
 
 
+def test_a_cookie_in_use_stays_however_many_others_are_set(browser: Browser) -> None:
+    """RFC 6265 5.3: the one that was used least recently goes. A session outlives the cookies of pages."""
+    browser.told("http://h.example/", "session=1; Path=/")
+    for n in range(3 * MAX_COOKIES):
+        browser.told(f"http://h.example/page/{n}", f"seen=1; Path=/page/{n}")
+        assert browser.says("http://h.example/next") == "session=1"
+    browser.told("http://h.example/", "session=2; Path=/")
+    assert browser.says(f"http://h.example/page/{3 * MAX_COOKIES - 1}") == "seen=1; session=2"
+
+
+def test_cookies_that_have_ended_go_before_others(browser: Browser) -> None:
+    browser.told("http://h.example/", "login=1; Path=/members")
+    for n in range(MAX_COOKIES - 1):
+        browser.told("http://h.example/", f"brief{n}=1; Max-Age=10")
+    browser.now_s += 10
+    for n in range(MAX_COOKIES - 1):
+        browser.told("http://h.example/", f"n{n}=1; Path=/")
+    assert browser.says("http://h.example/members").startswith("login=1; n0=1; ")
+
+
 def test_a_request_carries_no_more_than_servers_take(browser: Browser) -> None:
     browser.told("http://h.example/", *(f"n{n}={'x' * 1000}" for n in range(MAX_COOKIES)))
     assert MAX_HEADER_BYTES - 1100 < len(browser.says("http://h.example/")) <= MAX_HEADER_BYTES
