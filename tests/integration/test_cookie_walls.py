@@ -247,7 +247,8 @@ def test_a_crawl_that_keeps_no_cookies_says_what_it_ignored(tmp_path: Path, name
 
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_wall_before_each_of_many_pages_opens_for_each(tmp_path: Path, processes: str) -> None:
-    """Also for a seed; by many toe threads, in several processes."""
+    """Also for a seed; by many toe threads, in several processes; and for more pages than a host may have
+    cookies."""
 
     def wall(request: Request, url: Callable[..., str]) -> bool:
         name = "c" + request.path.replace("/", "_")
@@ -256,7 +257,7 @@ def test_a_wall_before_each_of_many_pages_opens_for_each(tmp_path: Path, process
             request.sets.append(f"{name}=1; Path=/")
         return True
 
-    paths = [f"/page/{number}" for number in range(30)]
+    paths = [f"/page/{number}" for number in range(120)]
     with crawling(tmp_path, wall, True, "--processes", processes) as (run, site):
         site.page = "".join(f'<a href="{path}">page</a>' for path in paths).encode()
         code, _, stderr = run.end()
