@@ -5,7 +5,7 @@ If the URI is to be visited again, it then waits for its next visit.
 
 import msgspec
 
-from . import future, keys, statistics
+from . import future, keys, landings, statistics
 from .crawl import Crawl
 from .enqueue import UNCHANGING, take_out
 from .model import Candidate, Report
@@ -102,6 +102,8 @@ def record(
         )
         future.keep(op, crawl, due_ms, partition, again)
     op.tx.put(Family.SEEN, key, encode(seen))
+    if pending.visited and not is_redirect(final.fetch_status):
+        landings.forget(op, crawl, final.candidate, final.uri)
     _count(op, crawl, final, changed)
     log(op, crawl, final)
 

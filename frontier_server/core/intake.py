@@ -79,7 +79,7 @@ def take_in(
         if candidate.uri in known and not anew and withdraw is None and _changes_nothing(candidate):
             verdicts.append(Verdict.ALREADY_SEEN)
             continue
-        if candidate.redirects and landings.is_noted(candidate):
+        if landings.is_noted(candidate):
             landings.note(op, crawl, leases, candidate)
         judged = judge(op, crawl, candidate)
         if isinstance(judged, Refused):

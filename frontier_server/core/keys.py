@@ -192,7 +192,7 @@ def led_key(crawl: int, uri_hash: bytes) -> bytes:
 
 
 def landed_prefix(crawl: int, uri_hash: bytes) -> bytes:
-    """Family `index`: the seeds that were led to a URI; the hash of each follows."""
+    """Family `index`: the seeds that were led to a URI; the hash of each one's page follows."""
     return set_prefix(crawl, IndexSet.LANDED) + uri_hash
 
 

@@ -1,8 +1,8 @@
 """Where the redirects of seeds lead: the rows in the family `index` that the seeds' report follows.
 
 A URI that was reached from a seed by redirects alone leaves two rows. `LED` has, for the URI that redirects,
-its target. `LANDED` notes the seed beside the target: a page at which several seeds end says nothing of any
-of them. It is a login, a wall of consent, or the home page of a site that has lost the pages.
+its target. `LANDED` notes the seed's page beside the target: a page at which several seeds end says nothing
+of any of them. It is a login, a wall of consent, or the home page of a site that has lost the pages.
 
 Targets are noted whatever becomes of them: most that are out of scope are in no other row.
 """
@@ -52,24 +52,58 @@ class Landing(NamedTuple):
 
 
 def is_noted(candidate: Candidate) -> bool:
-    """Whether a candidate that brings a chain was reached from a seed by redirects alone."""
-    return bool(candidate.source and candidate.path) and not candidate.path.strip("R")
+    """Whether a candidate was reached from a seed by redirects alone."""
+    return bool(candidate.path and candidate.source) and not candidate.path.strip("R")
 
 
 def note(op: Operation, crawl: Crawl, leases: LeaseTable, candidate: Candidate) -> None:
     """Note where a seed was led to, whether or not the crawl takes that in."""
-    source = leases.chain_to(crawl.number, candidate).last_text
+    source = _source_of(crawl, leases, candidate)
     target, seed = _parsed(candidate.uri), _parsed(candidate.source)
     if not source or target is None or seed is None:
         return
     led = keys.led_key(crawl.number, source)
     text = target.uri.encode()
-    if op.tx.get(Family.INDEX, led) != text:
+    before = op.tx.get(Family.INDEX, led)
+    if before != text:
+        if before is not None:
+            _leave(op, crawl, before, seed)
         op.tx.put(Family.INDEX, led, text)
-    if not _is_the_same_page(seed, target):
-        landed = keys.landed_prefix(crawl.number, _landing_hash(target, seed)) + hash64(seed.uri)
-        if op.tx.get(Family.INDEX, landed) is None:
-            op.tx.put(Family.INDEX, landed, PRESENT)
+    landed = _landed_key(crawl, target, seed)
+    if op.tx.get(Family.INDEX, landed) is None:
+        op.tx.put(Family.INDEX, landed, PRESENT)
+
+
+def forget(op: Operation, crawl: Crawl, candidate: Candidate, uri: CanonicalUri) -> None:
+    """Forget where a URI led a seed to in an earlier visit: it does not redirect any more."""
+    text = candidate.seed_of(uri.uri)
+    seed = _parsed(text) if text and not candidate.path.strip("R") else None
+    if seed is None:
+        return
+    led = keys.led_key(crawl.number, hash64(uri.uri))
+    before = op.tx.get(Family.INDEX, led)
+    if before is not None:
+        _leave(op, crawl, before, seed)
+        op.tx.delete(Family.INDEX, led)
+
+
+def _leave(op: Operation, crawl: Crawl, target: bytes, seed: CanonicalUri) -> None:
+    """Delete what says that a seed has ended at a URI, or where that leads to."""
+    told: bytes | None = target
+    for _ in range(MAX_LINKS):
+        if told is None:
+            break
+        at = canonical(told.decode())
+        op.tx.delete(Family.INDEX, _landed_key(crawl, at, seed))
+        told = op.tx.get(Family.INDEX, keys.led_key(crawl.number, hash64(at.uri)))
+
+
+def _source_of(crawl: Crawl, leases: LeaseTable, candidate: Candidate) -> bytes:
+    """The hash of the URI that redirects; empty if it is not known. Some fetchers bring no chain."""
+    if candidate.redirects:
+        return leases.chain_to(crawl.number, candidate).last_text
+    via = _parsed(candidate.via)
+    return b"" if via is None else hash64(via.uri)
 
 
 def landing_of(op: Operation, crawl: Crawl, seed: CanonicalUri) -> Landing | None:
@@ -128,16 +162,24 @@ def _is_shared(op: Operation, crawl: Crawl, uri: CanonicalUri, seed: CanonicalUr
     if _is_the_same_page(seed, uri):
         return False
     prefix = keys.landed_prefix(crawl.number, _landing_hash(uri, seed))
-    others = sum(1 for _ in islice(op.tx.scan(Family.INDEX, prefix, prefix), 2))
+    seeds = sum([1 for _ in islice(op.tx.scan(Family.INDEX, prefix, prefix), 2)])
     is_seed = statistics.of(op.tx, crawl, FetchStatisticsOf.SOURCE, uri.uri) != FetchStatisticsRow()
-    return others + is_seed > 1
+    return seeds + is_seed > 1
 
 
 def _is_the_same_page(seed: CanonicalUri, uri: CanonicalUri) -> bool:
     """Whether a redirect has changed no more than the scheme, the port, `www.` or a slash at the end."""
-    return without_www(seed.host) == without_www(uri.host) and (
-        seed.target.rstrip("/") == uri.target.rstrip("/")
-    )
+    return _page(seed) == _page(uri)
+
+
+def _page(uri: CanonicalUri) -> str:
+    """What all spellings of a page have in common."""
+    return without_www(uri.host) + uri.target.rstrip("/")
+
+
+def _landed_key(crawl: Crawl, uri: CanonicalUri, seed: CanonicalUri) -> bytes:
+    """The row of a seed that has ended at a URI. Seeds that are spellings of one page have one row."""
+    return keys.landed_prefix(crawl.number, _landing_hash(uri, seed)) + hash64(_page(seed))
 
 
 def _landing_hash(uri: CanonicalUri, seed: CanonicalUri) -> bytes:

@@ -172,6 +172,74 @@ def test_seeds_that_are_spellings_of_one_page_are_all_fetched() -> None:
     )
 
 
+@pytest.mark.parametrize("end", [f"{SITE}/start", "https://sso.example/", f"{WWW}/?lang=en"])
+def test_seeds_that_are_spellings_of_one_page_may_end_at_another(end: str) -> None:
+    seeds = [f"{SITE}/", f"{WWW}/", "https://site.example:8443/"]
+    shell = crawled(launched(*seeds), dict.fromkeys(seeds, end))
+    assert told(shell) == [(f"redirected to {end}: fetched (200)", FETCHED)] * 3
+
+
+def test_a_seed_that_leads_to_where_the_home_page_has_moved_is_no_success() -> None:
+    """Though no seed has the home page's new spelling."""
+    web: Web = {f"{SITE}/": f"{SAFE}/", f"{SITE}/old": f"{SAFE}/"}
+    for seeds in (list(web), list(web)[::-1]):
+        results = {seed.uri: seed.result for seed in seeds_of(crawled(launched(*seeds), web))}
+        assert results == {f"{SITE}/": FETCHED, f"{SITE}/old": REDIRECTED}
+
+
+def again(shell: Shell, *uris: str) -> None:
+    """Let a later round fetch seeds again."""
+    shell.now_ms += 60_000
+    shell.schedule(
+        NAME, *[candidate(uri, seed=True, source=uri, refetch_before_ms=shell.now_ms) for uri in uris]
+    )
+
+
+LOGIN = {f"{SITE}/a": f"{SITE}/login"}
+OVER_IN: Web = {f"{SITE}/a": f"{SITE}/in", f"{SITE}/in": f"{SITE}/login"}
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "of_a"),
+    [
+        (LOGIN, {}, "fetched (200)"),
+        (LOGIN, {f"{SITE}/a": 404}, "answered with an error (404)"),
+        (LOGIN, {f"{SITE}/a": -2}, "connection failed"),
+        (LOGIN, {f"{SITE}/a": f"{SITE}/new"}, f"redirected to {SITE}/new: fetched (200)"),
+        (OVER_IN, {}, "fetched (200)"),
+        (OVER_IN, {f"{SITE}/a": f"{SITE}/new"}, f"redirected to {SITE}/new: fetched (200)"),
+        (OVER_IN, {f"{SITE}/a": f"{SITE}/in"}, f"redirected to {SITE}/in: fetched (200)"),
+        (
+            OVER_IN,
+            {f"{SITE}/a": f"{SITE}/in", f"{SITE}/in": f"{SITE}/new"},
+            f"redirected to {SITE}/new: fetched (200)",
+        ),
+    ],
+)
+def test_a_seed_does_not_end_where_it_led_in_an_earlier_round(first: Web, later: Web, of_a: str) -> None:
+    settings = replace(SETTINGS, run_while_empty=True)
+    shell = crawled(launched(f"{SITE}/a", f"{SITE}/b", settings=settings), first)
+    again(shell, f"{SITE}/a", f"{SITE}/b")
+    crawled(shell, {**later, f"{SITE}/b": f"{SITE}/login"})
+    assert [outcome for outcome, _ in told(shell)] == [of_a, f"redirected to {SITE}/login: fetched (200)"]
+    assert told(shell)[1][1] is FETCHED, "it alone ends there now"
+    again(shell, f"{SITE}/a")
+    crawled(shell, LOGIN)
+    assert [outcome for outcome, _ in told(shell)] == [
+        f"redirected to {SITE}/login, as other seeds are: fetched (200)"
+    ] * 2
+
+
+def test_where_a_seed_leads_is_told_though_the_fetcher_brings_no_chain() -> None:
+    shell = launched(f"{SITE}/")
+    for target in (f"{SITE}/1", f"{SITE}/2"):
+        (grant,) = shell.grants(NAME)
+        shell.schedule(NAME, offered(grant, target, b""))
+        shell.finish(Report(grant.token, fetch_status=302))
+    crawled(shell, {})
+    assert told(shell) == [(f"redirected to {SITE}/2: fetched (200)", FETCHED)]
+
+
 def test_seeds_that_lead_to_pages_of_their_own_are_fetched_though_queries_differ_alone() -> None:
     web: Web = {f"{SITE}/{n}": f"{SITE}/view?id={n}" for n in range(3)}
     shell = crawled(launched(*web), web)
