@@ -25,6 +25,7 @@ def play(data: Path) -> None:
     """Make a data directory with crawls in every state of life. It takes some seconds."""
     with ServerProcess(data) as server:
         _ended(server.stubs)
+        _redirected(server.stubs)
         _torn_down(server.stubs)
         _paused(server.stubs)
         server.stop()
@@ -64,6 +65,22 @@ def _ended(stubs: Stubs) -> None:
     for status in (200, 304, 404, -7):
         _fetch(stubs, "ended", status, body_bytes=1_000, media_type="text/html", reason="as it was reported")
     stubs.until("ended", crawl_pb2.CRAWL_STATE_FINISHED)
+
+
+def _redirected(stubs: Stubs) -> None:
+    """A crawl whose seeds lead to one page."""
+    name, login = "redirected", "http://redirected.example/login"
+    stubs.launch(name, "http://redirected.example/", "http://redirected.example/b")
+    for _ in range(2):
+        (lease,) = stubs.pages(name, most=1)
+        target = frontier_pb2.Candidate(
+            uri=login, via=lease.uri, path="R", source=lease.source, redirects=lease.redirects
+        )
+        request = frontier_pb2.ScheduleRequest(crawl=name, candidates=[target])
+        stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
+        stubs.finish(report(lease, 302, reason="/login"))
+    _fetch(stubs, name)
+    stubs.until(name, crawl_pb2.CRAWL_STATE_FINISHED)
 
 
 def _torn_down(stubs: Stubs) -> None:
