@@ -42,6 +42,9 @@ ORIGINAL = b"X-Archive-Orig-"
 _FORMAT = "WARC File Format 1.1"
 _CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 
+_DIGEST_OF_NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
+"""The payload digest of a request: GET has no body. warcio would compute it each time."""
+
 _LENGTH = re.compile(rb"[0-9]{1,19}")
 _SPOOL_BYTES = 1024 * 1024
 _PIECE_BYTES = 256 * 1024
@@ -263,7 +266,10 @@ def _write_exchange(
     if fetch.peer_address is not None:
         headers["WARC-IP-Address"] = fetch.peer_address
     request = writer.create_warc_record(
-        uri, "request", http_headers=_Head(fetch.request_head), warc_headers_dict=dict(headers)
+        uri,
+        "request",
+        http_headers=_Head(fetch.request_head),
+        warc_headers_dict=headers | {"WARC-Payload-Digest": _DIGEST_OF_NOTHING},
     )
     kind, payload, length = "revisit", None, None
     head: _Head | None = _Head(stored_head(fetch))
