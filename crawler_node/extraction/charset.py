@@ -26,12 +26,6 @@ def text_of(body: bytes, charset: str | None) -> str:
     return body.decode(codec_of(body, charset), "replace")
 
 
-def encoder_of(codec: str) -> str | None:
-    """Python's codec that writes the charset that a codec of `codec_of` reads, for the queries of a
-    document's links. None for UTF-8 and UTF-16, for which URIs use UTF-8 (WHATWG Encoding section 4.3)."""
-    return _ENCODERS.get(codec)
-
-
 def xml_charset(body: bytes) -> str | None:
     """The charset that the XML declaration names (XML 1.0 section 4.3.3)."""
     found = _XML_DECLARATION.match(body)
@@ -76,18 +70,3 @@ def _sample(body: bytes) -> bytes:
     text = body[start : start + _SAMPLE_BYTES]
     # The cut is not within a character: no charset has ">" as a later byte of one.
     return head + (text[: text.rfind(b">") + 1] or text)
-
-
-_ENCODERS = {
-    f"whatwg-{label}": encoder
-    for label, encoder in (
-        *((f"windows-125{n}", f"cp125{n}") for n in range(9)),
-        *((f"iso-8859-{n}", f"iso8859_{n}") for n in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-        *(("iso-8859-8-i", "iso8859_8"), ("windows-874", "cp874"), ("ibm866", "cp866")),
-        *(("koi8-r", "koi8_r"), ("koi8-u", "koi8_u")),
-        *(("macintosh", "mac_roman"), ("x-mac-cyrillic", "mac_cyrillic")),
-        *(("gbk", "gbk"), ("gb18030", "gb18030"), ("big5", "cp950"), ("euc-kr", "cp949")),
-        *(("shift_jis", "cp932"), ("euc-jp", "euc_jp"), ("iso-2022-jp", "iso2022_jp")),
-    )
-}
-"""turbohtml's codecs read; these write, in linear time at most."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import turbohtml
 
-from .charset import encoder_of
 from .css_links import css_references
 from .document import Document
+from .encoders import encoder_of
 from .header_links import refresh_target
 from .html_rules import ANY, METAS, PARAMS, RULES, Form, Rule
 from .json_links import hop_of_property, json_references

@@ -7,7 +7,7 @@ from dataclasses import replace
 import httpx
 from core_doubles.placing import PLACES
 
-from crawler_node.extraction.charset import encoder_of
+from crawler_node.extraction.encoders import encoder_of
 from crawler_node.fetching.addresses import AddressRule, parse_resolve
 from crawler_node.fetching.proxy import Proxy
 from crawler_node.fetching.references import MAX_URI_BYTES, Base
@@ -96,7 +96,7 @@ def _seed(data: bytes) -> Said:
 
 _ENCODERS = (
     None,
-    *(encoder_of(f"whatwg-{name}") for name in ("gb18030", "shift_jis", "iso-2022-jp", "windows-1252")),
+    *(encoder_of(f"whatwg-{name}") for name in ("gb18030", "shift_jis", "iso-2022-jp", "euc-jp", "big5")),
 )
 
 

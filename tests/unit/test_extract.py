@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from node_doubles.extracting import FOLDER, NOW_MS, PAGE, fetch, find, pairs
 
-from crawler_node.extraction import charset, extract, html_links
+from crawler_node.extraction import extract, html_links
 from crawler_node.extraction.document import MAX_TEXT_BYTES
 from crawler_node.extraction.extract import MAX_LINK_BYTES
 from crawler_node.extraction.links import Hop, Outlink
@@ -111,12 +111,6 @@ def test_links_of_headers_and_style_sheets_are_in_utf_8() -> None:
     assert pairs(find(page)) == [("L", "page?%E9"), ("L", "page?%C3%A9")]
     style = fetch("a { b: url(?\u00e9) }".encode("latin-1"), "text/css; charset=latin1")
     assert pairs(find(style)) == [("E", "page?%C3%A9")]
-
-
-def test_every_charset_that_pages_are_read_in_can_be_written() -> None:
-    for codec, encoder in charset._ENCODERS.items():
-        letters = bytes(range(256)).decode(codec, "ignore") if "8859" in codec or "windows" in codec else "a"
-        assert letters.encode(encoder, "ignore").decode(codec) != ""
 
 
 def test_a_document_without_a_proper_uri_has_no_links() -> None:
