@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -92,11 +92,15 @@ def embedded_command(directory: Path, urls: set[str]) -> list[str]:
 
 
 @contextmanager
-def crawled(server: ServerProcess, site: FiniteSite, marks: Marks) -> Iterator[None]:
-    """A crawl of the site; what the frontier tells of it is noted."""
-    retry = crawl_pb2.RetrySpec(max_attempts=20)
-    server.stubs.launch(CRAWL, *sorted(site.urls), of=spec(REST_S, outcomes_kept=1_000_000, retry=retry))
-    with followed(server.stubs, CRAWL, marks):
+def crawled(server: ServerProcess, site: FiniteSite, marks: Marks, crawls: list[str]) -> Iterator[None]:
+    """Crawls that share the pages of the site; what the frontier tells of them is noted."""
+    urls = sorted(site.urls)
+    with ExitStack() as following:
+        for number, crawl in enumerate(crawls):
+            retry = crawl_pb2.RetrySpec(max_attempts=20)
+            asked = spec(REST_S, outcomes_kept=1_000_000, retry=retry)
+            server.stubs.launch(crawl, *urls[number :: len(crawls)], of=asked)
+            following.enter_context(followed(server.stubs, crawl, marks))
         yield
 
 
@@ -172,19 +176,24 @@ def run_embedded(library: Path, directory: Path) -> Run:
     return Run(journal, before, Ledger())
 
 
-def run(library: Path, directory: Path, mutant: str = NONE, trouble: str = "") -> Run:
-    """A whole crawl by one node."""
+def run(
+    library: Path, directory: Path, mutant: str = NONE, trouble: str = "", crawls: int = 1, pages: int = PAGES
+) -> Run:
+    """Whole crawls by one node."""
+    names = [CRAWL, *(f"{CRAWL}{number}" for number in range(1, crawls))]
     root, journal = directory / "root", directory / "journal"
     environment = _journaled(library, root, journal, trouble)
     before, marks = Disk.of(root), Marks(journal)
     with (
-        FiniteSite(HOSTS, [f"/{number}" for number in range(PAGES)]) as site,
+        FiniteSite(HOSTS, [f"/{number}" for number in range(pages)]) as site,
         ServerProcess(directory / "data") as server,
-        crawled(server, site, marks),
+        crawled(server, site, marks, names),
         node(environment, root, server.address, site, mutant) as started,
     ):
         eventually(
-            lambda: server.stubs.describe(CRAWL).status.state == FINISHED, "the crawl's end", WHOLE_CRAWL_S
+            lambda: all(server.stubs.describe(name).status.state == FINISHED for name in names),
+            "the end of the crawls",
+            WHOLE_CRAWL_S,
         )
         assert started.stop() == 0, started.said
     marks.close()

@@ -9,6 +9,8 @@ from faults.power import archive
 from faults.power.node_program import MUTANTS
 from frontier_harness.soaking import Soak
 
+from crawler_node.output.rolling import MAX_DESCRIPTORS
+
 CUTS = 60
 A_SYNC_FAILS = "sync *.warc.gz.open EIO 1\nsync *.jsonl.open EIO 1"
 
@@ -21,6 +23,18 @@ def test_pages_that_were_reported_are_in_the_archive_after_any_power_cut(
 ) -> None:
     made = archive.run(library, tmp_path, trouble=trouble)
     tally = archive.judged(made, tmp_path / "cut", -(-soak.cycles(1_000) // 10), soak.seed)
+    soak.count(faults=tally.cuts, checked=tally.items, lost=tally.lost, violated=tally.violated)
+    assert not tally.findings, tally.findings[:20]
+    assert tally.items
+
+
+@pytest.mark.soak("cuts")
+@pytest.mark.timeout(1800)
+def test_pages_of_more_crawls_than_may_be_open_are_in_the_archive_after_any_power_cut(
+    library: Path, tmp_path: Path, soak: Soak
+) -> None:
+    made = archive.run(library, tmp_path, crawls=MAX_DESCRIPTORS + 6, pages=60)
+    tally = archive.judged(made, tmp_path / "cut", -(-soak.cycles(1_000) // 25), soak.seed)
     soak.count(faults=tally.cuts, checked=tally.items, lost=tally.lost, violated=tally.violated)
     assert not tally.findings, tally.findings[:20]
     assert tally.items
