@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +92,9 @@ def embedded_command(directory: Path, urls: set[str]) -> list[str]:
 
 
 @contextmanager
-def crawled(server: ServerProcess, site: FiniteSite, marks: Marks, crawls: list[str]) -> Iterator[None]:
+def crawled(
+    server: ServerProcess, site: FiniteSite, marks: Marks, crawls: Sequence[str] = (CRAWL,)
+) -> Iterator[None]:
     """Crawls that share the pages of the site; what the frontier tells of them is noted."""
     urls = sorted(site.urls)
     with ExitStack() as following:
