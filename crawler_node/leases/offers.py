@@ -68,19 +68,21 @@ def candidates(pages: Iterable[FinishedPage], known: LRUCache[str, bool]) -> lis
     """The candidates that pages of one crawl offer: each URI once, by the path with the fewest hops.
 
     Redirects come first, even when their URI is known or linked to: a seed's redirect widens the scope that
-    links are judged by. Each of them is offered: what the target is fetched for depends on its source. Known
-    URIs that may have changed since their fetch are offered again.
+    links are judged by. Each of them is offered: what the target is fetched for depends on its source. A
+    Location comes after the refreshes of its page, because the frontier takes the last one for where a seed
+    leads. Known URIs that may have changed since their fetch are offered again.
     """
+    refreshes: list[Candidate] = []
     redirects: list[Candidate] = []
     links: dict[str, tuple[FinishedPage, Outlink]] = {}
     for page in sorted(pages, key=lambda page: len(page.held.lease.path)):
         for link in page.links:
             if link.hop is Hop.REDIRECT:
-                redirects.append(_redirected(link, page))
+                (redirects if link.context == LOCATION else refreshes).append(_redirected(link, page))
             elif link.refetch_before_ms is not None or known.get(link.uri) is None:
                 links.setdefault(link.uri, (page, link))
     linked = [_candidate(uri, page, link.hop, link.refetch_before_ms) for uri, (page, link) in links.items()]
-    return redirects + linked
+    return refreshes + redirects + linked
 
 
 def ends_of_loops(

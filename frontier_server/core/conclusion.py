@@ -102,7 +102,7 @@ def record(
         )
         future.keep(op, crawl, due_ms, partition, again)
     op.tx.put(Family.SEEN, key, encode(seen))
-    if pending.visited and not is_redirect(final.fetch_status):
+    if not is_redirect(final.fetch_status):
         landings.forget(op, crawl, final.candidate, final.uri)
     _count(op, crawl, final, changed)
     log(op, crawl, final)

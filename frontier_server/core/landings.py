@@ -27,7 +27,7 @@ from .uri.assign import hash64
 from .uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from .uri.suffixes import without_www
 
-MOST_SEEDS = 1_000  # of a crawl that has ended are looked at, to find one that was fetched
+MOST_SEEDS = 10_000  # of a crawl that has ended are looked at, to find one that was fetched
 
 
 class Landing(NamedTuple):
@@ -75,14 +75,12 @@ def note(op: Operation, crawl: Crawl, leases: LeaseTable, candidate: Candidate) 
 
 
 def forget(op: Operation, crawl: Crawl, candidate: Candidate, uri: CanonicalUri) -> None:
-    """Forget where a URI led a seed to in an earlier visit: it does not redirect any more."""
-    text = candidate.seed_of(uri.uri)
-    seed = _parsed(text) if text and not candidate.path.strip("R") else None
-    if seed is None:
-        return
-    led = keys.led_key(crawl.number, hash64(uri.uri))
-    before = op.tx.get(Family.INDEX, led)
-    if before is not None:
+    """Forget where a URI led a seed to: it has not redirected, but asked browsers to, or did so earlier."""
+    text = "" if candidate.path.strip("R") else candidate.seed_of(uri.uri)
+    led = keys.led_key(crawl.number, hash64(uri.uri)) if text else b""
+    before = op.tx.get(Family.INDEX, led) if led else None
+    seed = _parsed(text) if before is not None else None
+    if before is not None and seed is not None:
         _leave(op, crawl, before, seed)
         op.tx.delete(Family.INDEX, led)
 

@@ -53,6 +53,17 @@ def test_a_crawl_needs_what_its_rate_says() -> None:
     assert 490 <= estimate[0] <= 510 and estimate[0] <= estimate[1] <= 1_000
 
 
+def test_it_is_not_shorter_than_the_rest_of_a_uri_that_rests_alone() -> None:
+    shell = crawl(198)
+    first, second = shell.grants(NAME)
+    shell.finish(Report(first.token, fetch_status=-3), Report(second.token, fetch_status=200))
+    assert remaining_s(shell) == (900, 900)
+    shell.now_ms += 10_000
+    assert remaining_s(shell) == (890, 890)
+    shell.request(NAME, Input.PAUSE)
+    assert remaining_s(shell) == (0, 0), "a paused crawl has an estimate from when it runs again"
+
+
 @pytest.mark.parametrize(
     ("limits", "most_s"),
     [(LimitSettings(max_documents=110), 110), (LimitSettings(max_elapsed_ms=520_000), 20)],

@@ -212,6 +212,22 @@ def test_the_reporter_gives_the_chain_of_redirects_to_targets_and_not_to_links(r
     ]
 
 
+@pytest.mark.parametrize("location_first", [False, True])
+def test_a_location_is_offered_after_the_refreshes_of_its_page(rig: Rig, location_first: bool) -> None:
+    """The frontier takes the last one for where a seed leads."""
+    page = rig.page("http://h/a")
+    found = [
+        Outlink("http://h/there", Hop.REDIRECT, LOCATION),
+        Outlink("http://h/header", Hop.REDIRECT, "Refresh"),
+        Outlink("http://h/meta", Hop.REDIRECT, "meta/@content"),
+    ]
+    rig.reporter.put(
+        FinishedPage(page.held, page.report, found if location_first else found[::-1], page.stored_in)
+    )
+    rig.report()
+    assert rig.client.candidates[-1].uri == "http://h/there" and len(rig.client.candidates) == len(found)
+
+
 @pytest.mark.parametrize(
     ("context", "target", "told"),
     [

@@ -230,6 +230,18 @@ def test_a_seed_does_not_end_where_it_led_in_an_earlier_round(first: Web, later:
     ] * 2
 
 
+def test_a_page_that_asks_browsers_to_load_another_does_not_redirect() -> None:
+    shell = launched(f"{SITE}/a", f"{SITE}/b")
+    (grant,) = shell.grants(NAME, most=1)
+    shell.schedule(NAME, offered(grant, f"{SITE}/start", grant.redirects))
+    shell.finish(Report(grant.token, fetch_status=200))
+    crawled(shell, {f"{SITE}/b": f"{SITE}/start"})
+    assert told(shell) == [
+        ("fetched (200)", FETCHED),
+        (f"redirected to {SITE}/start: fetched (200)", FETCHED),
+    ]
+
+
 def test_where_a_seed_leads_is_told_though_the_fetcher_brings_no_chain() -> None:
     shell = launched(f"{SITE}/")
     for target in (f"{SITE}/1", f"{SITE}/2"):

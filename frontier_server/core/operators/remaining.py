@@ -2,8 +2,8 @@
 
 All URIs take the crawl's rate: the present one or the average, the best for the shortest time and the worst
 for the longest. But no host gives more than a page an interval, so one with many URIs, or with a long rest,
-may take longer by itself. If a limit ends the crawl before, the time is that until the limit. URIs that are
-found later come on top.
+may take longer by itself, and so may a URI that rests alone before a retry. If a limit ends the crawl before,
+the time is that until the limit. URIs that are found later come on top.
 
 At most `MOST_HOSTS` hosts are looked at by themselves, of the queues that need longest (`Crawl.longest`) and
 of those that rest (`resting.sampled`). A crawl that pauses or is paused has the estimate of its average rate,
@@ -69,6 +69,9 @@ def remaining(crawl: Crawl, now_ms: int) -> Remaining | None:
         if most < low:
             pages, limit = min(round(most * best), pages), TIME
         low, high = min(low, most), min(high, most)
+    if not limit:
+        rest_ms = _retry_ms(crawl, now_ms)
+        low, high = max(low, rest_ms), max(high, rest_ms)
     last = "" if limit else _last(crawl, hosts, low)
     return Remaining(round(low), round(high), last, limit, max(left - pages, 0) if limit else 0)
 
@@ -113,6 +116,13 @@ def _hosts(crawl: Crawl, now_ms: int) -> list[HostNeed]:
             max(known.interval_ms, interval_ms),
         )
     return nlargest(MOST_HOSTS, needs.values(), key=lambda need: need.ms)
+
+
+def _retry_ms(crawl: Crawl, now_ms: int) -> int:
+    """How long the first URI that rests alone before a retry still rests."""
+    due_ms, why = crawl.first_retry
+    rests = crawl.running and why and due_ms == crawl.first_future_ms
+    return max(due_ms - now_ms, 0) if rests else 0
 
 
 def _polite_ms(hosts: Sequence[HostNeed], left: int, pages: int, rate: float) -> float:
