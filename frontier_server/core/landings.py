@@ -36,6 +36,7 @@ class Landing(NamedTuple):
     uri: CanonicalUri
     seen: SeenRow | None  # None: it was not taken in
     shared: bool  # other seeds have ended there, too
+    redirects: int  # so many led there
     circle: bool = False  # it has been there before
 
     @property
@@ -115,7 +116,7 @@ def landing_of(op: Operation, crawl: Crawl, seed: CanonicalUri) -> Landing | Non
         at = canonical(told.decode())
         shared = shared or _is_shared(op, crawl, at, seed)
         seen = seen_row(op, crawl, at)
-        landing = Landing(at, seen, shared, at.uri in passed)
+        landing = Landing(at, seen, shared, len(passed), at.uri in passed)
         if landing.circle or seen is None or not is_redirect(seen.fetch_status):
             break
         passed.add(at.uri)

@@ -112,6 +112,15 @@ def test_a_seed_that_leads_out_of_the_scope_names_the_rule() -> None:
     assert told(shell)[0] == ("redirected to http://sso.example/login: refused by scope.hosts", REDIRECTED)
 
 
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_a_seed_with_too_many_redirects_names_the_rule(most: int) -> None:
+    scope = replace(SETTINGS.scope, max_redirect_hops=most)
+    web: Web = {f"{SITE}/{n}": f"{SITE}/{n + 1}" for n in range(5)}
+    shell = crawled(launched(f"{SITE}/0", settings=replace(SETTINGS, scope=scope)), web)
+    outcome = f"redirected to {SITE}/{most + 1}: refused by scope.max_redirect_hops"
+    assert told(shell) == [(outcome, REDIRECTED)]
+
+
 def test_a_seed_waits_for_the_page_that_it_leads_to() -> None:
     web: Web = {f"{SITE}/": f"{SITE}/home"}
     shell = crawled(launched(f"{SITE}/"), web, most=1)

@@ -307,6 +307,8 @@ class Explanations:
         result, its_outcome = SeedResult.REDIRECTED, end.outcome
         if landing.circle:
             its_outcome = "redirected in a circle"
+        elif landing.seen is None and landing.redirects > crawl.settings_for(uri).scope.max_redirect_hops:
+            its_outcome = "refused by scope.max_redirect_hops"
         elif landing.is_page:
             result = SeedResult.FETCHED
         elif end.result is SeedResult.PENDING:
