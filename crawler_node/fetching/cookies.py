@@ -64,8 +64,8 @@ _Host = tuple[str, str]  # crawl and domain
 
 
 class CookieHeader(NamedTuple):
-    """A Cookie header, and its mark, which is the same for the same header and tells nothing of it. Both are
-    empty if no cookie fits."""
+    """A Cookie header, empty if no cookie fits. And the mark of the header over https, which is the same for
+    the same header and tells nothing of it: a page over http may redirect there, and be redirected to."""
 
     text: bytes
     mark: bytes
@@ -116,7 +116,6 @@ class CookieJars:
                     (key, each)
                     for key, each in cookies.items()
                     if (domain == host or not each.host_only)
-                    and (https or not each.secure)
                     and each.expires_s > now_s
                     and _path_matches(path, each.path)
                 ]
@@ -124,13 +123,11 @@ class CookieJars:
                     del cookies[key]
                     cookies[key] = each
                     fitting.append(each)
+        if not fitting:
+            return NO_COOKIES
         fitting.sort(key=lambda each: (-len(each.path), each.serial))
-        text = _joined(fitting[:MAX_COOKIES])
-        return (
-            CookieHeader(text, blake2b(text, digest_size=MARK_BYTES, key=self._key).digest())
-            if text
-            else NO_COOKIES
-        )
+        mark = blake2b(_joined(fitting), digest_size=MARK_BYTES, key=self._key).digest()
+        return CookieHeader(_joined([each for each in fitting if https or not each.secure]), mark)
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
         """See Cookies."""
@@ -253,7 +250,7 @@ def _expires_s(attributes: dict[str, str], now_s: float) -> float:
 def _joined(cookies: list[Cookie]) -> bytes:
     parts: list[bytes] = []
     length = 0
-    for cookie in cookies:
+    for cookie in cookies[:MAX_COOKIES]:
         part = cookie.name + b"=" + cookie.value
         length += len(part) + 2
         if length > MAX_HEADER_BYTES:

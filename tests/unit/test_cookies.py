@@ -35,6 +35,10 @@ class Browser:
         scheme, host, path = parts(url)
         return self.jars.header(crawl, host, path, https=scheme == "https").text.decode("latin-1")
 
+    def mark(self, url: str) -> bytes:
+        scheme, host, path = parts(url)
+        return self.jars.header("c", host, path, https=scheme == "https").mark
+
 
 def parts(url: str) -> tuple[str, str, str]:
     scheme, _, rest = url.partition("://")
@@ -222,6 +226,15 @@ def test_cookies_that_have_ended_go_before_others(browser: Browser) -> None:
     for n in range(MAX_COOKIES - 1):
         browser.told("http://h.example/", f"n{n}=1; Path=/")
     assert browser.says("http://h.example/members").startswith("login=1; n0=1; ")
+
+
+def test_a_mark_tells_of_the_cookies_over_https_too(browser: Browser) -> None:
+    """A page over http may send on to https, and be sent back once that has set its cookie."""
+    plain, safe = browser.mark("http://h.example/"), browser.mark("https://h.example/")
+    browser.told("https://h.example/", "session=1; Secure")
+    assert (plain, safe, browser.says("http://h.example/")) == (b"", b"", "")
+    assert browser.mark("http://h.example/") == browser.mark("https://h.example/") != b""
+    assert browser.mark("http://other.example/") == b""
 
 
 def test_a_request_carries_no_more_than_servers_take(browser: Browser) -> None:
