@@ -39,7 +39,7 @@ def launched(*seeds: str, settings: CrawlSettings = SETTINGS) -> Shell:
     return shell
 
 
-def offered(grant: Grant, target: str, redirects: bytes, cookies: bytes = b"") -> Candidate:
+def offered(grant: Grant, target: str, redirects: bytes, cookies: bytes = b"", now: bytes = b"") -> Candidate:
     """What a node offers for the target of a redirect."""
     return candidate(
         target,
@@ -48,6 +48,7 @@ def offered(grant: Grant, target: str, redirects: bytes, cookies: bytes = b"") -
         source=grant.source,
         redirects=redirects,
         cookies_sent=cookies,
+        cookies_now=now,
     )
 
 
@@ -127,6 +128,21 @@ def test_a_seed_waits_for_the_page_that_it_leads_to() -> None:
     assert told(shell) == [(f"redirected to {SITE}/home: not fetched yet", PENDING)]
     shell.grants(NAME)
     assert told(shell) == [(f"redirected to {SITE}/home: being fetched by node node", PENDING)]
+
+
+def test_a_seed_behind_a_cookie_wall_waits_for_its_next_visit() -> None:
+    """It is called no circle while the page is to be fetched again, with the cookie that it has set."""
+    shell = launched(f"{SITE}/")
+    shell.tick()
+    (first,) = shell.grants(NAME)
+    shell.schedule(NAME, offered(first, first.uri, first.redirects, now=b"mark"))
+    shell.finish(Report(first.token, fetch_status=302))
+    assert told(shell) == [(f"redirected to {SITE}/: not fetched yet", PENDING)]
+    shell.tick()
+    (second,) = shell.grants(NAME)
+    assert told(shell) == [(f"redirected to {SITE}/: being fetched by node node", PENDING)]
+    shell.finish(Report(second.token, fetch_status=200))
+    assert told(shell) == [("fetched (200)", FETCHED)]
 
 
 @pytest.mark.parametrize("queries", [False, True])

@@ -42,6 +42,7 @@ MAX_COUNTED = 1_000  # URIs before one
 _FINAL = frozenset(
     each.value for each in (Disposition.SUCCEEDED, Disposition.FAILED, Disposition.DISREGARDED)
 )
+_IN_QUEUE = (UriState.QUEUED, UriState.LEASED)
 # Reasons why a seed is not fetched that its operator should hear of.
 _TROUBLES = frozenset(
     (
@@ -304,8 +305,11 @@ class Explanations:
             return SeedView(text, told.story, outcome, SeedResult.REDIRECTED)
         at = landing.uri.uri
         end = self.seed(op, crawl, at, landing.uri, announced=True, follow=False)
+        if landing.circle and end.story is not None and end.story.state in _IN_QUEUE:
+            # To be fetched again, as its cookies have changed.
+            end = self._pending_seed(op, crawl, at, landing.uri, find(op, self._shard, crawl, landing.uri))
         result, its_outcome = SeedResult.REDIRECTED, end.outcome
-        if landing.circle:
+        if landing.circle and end.result is not SeedResult.PENDING:
             its_outcome = "redirected in a circle"
         elif landing.seen is None and landing.redirects > crawl.settings_for(uri).scope.max_redirect_hops:
             its_outcome = "refused by scope.max_redirect_hops"
