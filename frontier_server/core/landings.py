@@ -21,7 +21,7 @@ from .operation import PRESENT, Operation
 from .records import FetchStatisticsRow, SeenRow, decode
 from .redirects import MAX_LINKS
 from .rules.disposition import Disposition
-from .rules.outcome_words import is_page, is_redirect
+from .rules.outcome_words import MAX_REASON, is_page, is_redirect
 from .store import Family
 from .uri.assign import hash64
 from .uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
@@ -108,12 +108,12 @@ def _source_of(crawl: Crawl, leases: LeaseTable, candidate: Candidate) -> bytes:
 def landing_of(op: Operation, crawl: Crawl, seed: CanonicalUri) -> Landing | None:
     """Where a seed that redirects was led to; None if nobody has said."""
     at, passed, landing = seed, {seed.uri}, None
-    shared = False
+    seen, shared = seen_row(op, crawl, seed), False
     while len(passed) <= MAX_LINKS:
-        told = op.tx.get(Family.INDEX, keys.led_key(crawl.number, hash64(at.uri)))
-        if told is None:
+        target = _target_of(op, crawl, at, seen)
+        if target is None:
             break
-        at = canonical(told.decode())
+        at = target
         shared = shared or _is_shared(op, crawl, at, seed)
         seen = seen_row(op, crawl, at)
         landing = Landing(at, seen, shared, len(passed), at.uri in passed)
@@ -121,6 +121,17 @@ def landing_of(op: Operation, crawl: Crawl, seed: CanonicalUri) -> Landing | Non
             break
         passed.add(at.uri)
     return landing
+
+
+def _target_of(op: Operation, crawl: Crawl, uri: CanonicalUri, seen: SeenRow | None) -> CanonicalUri | None:
+    """What a URI redirects to, as noted; else, as in stores of earlier versions, what its report has named."""
+    told = op.tx.get(Family.INDEX, keys.led_key(crawl.number, hash64(uri.uri)))
+    if told is not None:
+        return canonical(told.decode())
+    if seen is None or not is_redirect(seen.fetch_status) or not 0 < len(seen.reason) < MAX_REASON:
+        return None
+    named = _parsed(uri.origin + seen.reason if seen.reason.startswith("/") else seen.reason)
+    return named if named is not None and seen_row(op, crawl, named) is not None else None
 
 
 def no_seed_is_fetched(op: Operation, crawl: Crawl) -> bool:

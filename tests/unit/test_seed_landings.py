@@ -255,6 +255,30 @@ def test_a_seed_does_not_end_where_it_led_in_an_earlier_round(first: Web, later:
     ] * 2
 
 
+@pytest.mark.parametrize(
+    ("named", "outcome", "result"),
+    [
+        ("/home", "redirected to {}/home: fetched (200)", FETCHED),
+        (f"{SITE}/home", "redirected to {}/home: fetched (200)", FETCHED),
+        ("/lost", "redirected to /lost (302)", REDIRECTED),
+        ("http://[/", "redirected to http://[/ (302)", REDIRECTED),
+        ("", "redirected (302)", REDIRECTED),
+    ],
+)
+def test_a_seed_leads_to_what_its_report_named_if_nothing_else_is_known(
+    named: str, outcome: str, result: SeedResult
+) -> None:
+    """So do those that earlier versions have fetched: a crawl that goes on with this one has not failed."""
+    shell = launched(f"{SITE}/")
+    (grant,) = shell.grants(NAME)
+    shell.schedule(NAME, f"{SITE}/home")
+    shell.finish(Report(grant.token, fetch_status=302, reason=named))
+    crawled(shell, {})
+    assert told(shell) == [(outcome.format(SITE), result)]
+    failure = "" if result is FETCHED else "no seed was fetched: redirected (302)"
+    assert shell.core.views.crawl(NAME).failure == failure
+
+
 def test_a_page_that_asks_browsers_to_load_another_does_not_redirect() -> None:
     shell = launched(f"{SITE}/a", f"{SITE}/b")
     (grant,) = shell.grants(NAME, most=1)
