@@ -124,7 +124,7 @@ def landing_of(op: Operation, crawl: Crawl, seed: CanonicalUri) -> Landing | Non
 
 
 def _target_of(op: Operation, crawl: Crawl, uri: CanonicalUri, seen: SeenRow | None) -> CanonicalUri | None:
-    """What a URI redirects to, as noted; else, as in stores of earlier versions, what its report has named."""
+    """What a URI redirects to, as noted; else what its report has named, as in stores of earlier versions."""
     told = op.tx.get(Family.INDEX, keys.led_key(crawl.number, hash64(uri.uri)))
     if told is not None:
         return canonical(told.decode())

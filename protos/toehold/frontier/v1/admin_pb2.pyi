@@ -2188,11 +2188,11 @@ class UriStory(_message.Message):
     has been seen.
     """
     fetch_status: _builtins.int
-    """The fetch status of the last visit that has ended; 0 if there was none. See
-    FetchStatus.
+    """The fetch status of the last try that has ended, also of one that will be
+    repeated; 0 if there was none. See FetchStatus.
     """
     disposition: _crawl_pb2.Disposition.ValueType
-    """The disposition of the last visit that has ended."""
+    """The disposition of that try."""
     visit_count: _builtins.int
     """Visits that succeeded."""
     etag: _builtins.str
@@ -2202,10 +2202,10 @@ class UriStory(_message.Message):
     digest: _builtins.str
     """The digest of the last success's body."""
     reason: _builtins.str
-    """Why the last visit failed, for people to read (Report.reason)."""
+    """Why the last try failed, for people to read (Report.reason)."""
     @_builtins.property
     def finish_time(self) -> _timestamp_pb2.Timestamp:
-        """When that visit ended, or the URI was noted as seen."""
+        """When the last visit ended, with all of its tries, or the URI was noted as seen."""
 
     @_builtins.property
     def due_time(self) -> _timestamp_pb2.Timestamp:
