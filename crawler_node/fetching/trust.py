@@ -88,14 +88,15 @@ def proves(certificate: dict[str, Any], name: str) -> bool:
 
 def _is_of_one_owner(domain: str) -> bool:
     """Whether hosts below a domain have one owner, so it is neither empty nor a suffix of a registry. Names
-    below `github.io` have one, as far as certificates go."""
+    below `github.io` have one, as far as certificates go; so do those below a domain that no registry has,
+    such as `lan`: only a private authority can vouch for them."""
     return bool(domain) and not _registries().is_public(domain)
 
 
 @cache
 def _registries() -> PublicSuffixList:
     """The list of registries' suffixes, read at its first use, as that takes some 40 ms."""
-    return PublicSuffixList(only_icann=True)
+    return PublicSuffixList(only_icann=True, accept_unknown=False)
 
 
 def _trusting(ca_file: Path | None) -> ssl.SSLContext:

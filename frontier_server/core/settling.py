@@ -94,15 +94,15 @@ class Settling:
         Returns whether the host gave none to several different URIs in a row. Call it before `rest_host`,
         which stores the count.
         """
-        host = ended.host
+        counted = ended.host
         if bound and crawl.settings.politeness.across_crawls:
-            host = self._shard.hosts.own_rest(op.tx, crawl, uri.host)
-        before = host.row.unanswered
+            counted = self._shard.hosts.own_rest(op.tx, crawl, uri.host)
+        before = counted.row.unanswered
         asked = hash64(uri.uri) if status in NO_ANSWER else b""
-        host.row.unanswered = unanswered_after(status, before, asked)
-        if host is not ended.host and host.row.unanswered != before:
-            self._shard.hosts.put(op.tx, host)
-        return is_silent(host.row.unanswered)
+        counted.row.unanswered = unanswered_after(status, before, asked)
+        if counted is not ended.host and counted.row.unanswered != before:
+            self._shard.hosts.put(op.tx, counted)
+        return is_silent(counted.row.unanswered)
 
     def rest_queue(
         self,

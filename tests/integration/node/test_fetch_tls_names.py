@@ -18,6 +18,7 @@ PROVED = [
     ("my_site.blog.example", ["www.blog.example", "*.other.example", "*.BLOG.example"]),
     ("MY_Site.blog.example", ["*.blog.example"]),
     ("my_site.blog.example.", ["*.blog.example"]),
+    ("my_site.example", ["*.example"]),  # a domain that no registry has
     ("my_site.blog.example", ["my_site.blog.example"]),
     ("my_site.blog.example", ["My_Site.Blog.Example"]),
     ("my_site.example", ["blog.example", "my_site.example"]),
@@ -60,7 +61,6 @@ NOT_PROVED = [
     ("my_site.blog.example", ["**"]),
     ("my_site.blog.example", ["*."]),
     ("my_site.blog.example", ["*.example"]),
-    ("my_site.example", ["*.example"]),
     ("my_site.co.uk", ["*.co.uk"]),
     ("my_site.com", ["*.com"]),
     ("my_site", ["*"]),
