@@ -169,10 +169,10 @@ class Link:
 
     def patience_s(self, most_s: float) -> float:
         """How long to wait now, at most `most_s`. Raises DeadlinePassed."""
-        late = self.lateness()
-        if late is not None:
-            raise late
-        return min(most_s, self._deadline_s - time.monotonic())
+        left_s = self._deadline_s - time.monotonic()  # once: a second look may find a negative time
+        if left_s <= 0:
+            raise self._late()
+        return min(most_s, left_s)
 
     def silence(self) -> Exception:
         """The error that a read which timed out means."""
@@ -187,8 +187,9 @@ class Link:
 
     def lateness(self) -> DeadlinePassed | None:
         """The error that the deadline has passed, if it has."""
-        if time.monotonic() < self._deadline_s:
-            return None
+        return None if time.monotonic() < self._deadline_s else self._late()
+
+    def _late(self) -> DeadlinePassed:
         return DeadlinePassed("deadline passed", f"not done within timeout_seconds = {self._timeout_s:g}")
 
     def _prepare(self, sock: socket.socket) -> None:
