@@ -159,11 +159,11 @@ class Reports:
                 self._put_aside(op, crawl, lease, pending, report, op.now_ms + decision.rest_ms)
             else:
                 self._keep(op, crawl, lease, pending, report)
-            if decision.rest_ms and (not decision.steps_aside or (silent and status in NO_ANSWER)):
-                reason, until_ms = retry_words(status, report.reason), op.now_ms + decision.rest_ms
-                self._settling.rest_queue(op, crawl, queue, uri, settings, until_ms, reason)
         else:
             conclude(op, crawl, queue, row.position, pending, final, settings)
+        if decision.rest_ms and (not decision.steps_aside or (silent and status in NO_ANSWER)):
+            reason, until_ms = retry_words(status, report.reason), op.now_ms + decision.rest_ms
+            self._settling.rest_queue(op, crawl, queue, uri, settings, until_ms, reason)
         self._settling.settle(op, crawl, ended, settings)
         if decision.disposition is not Disposition.DEFERRED:
             self._follow(op, crawl, lease)

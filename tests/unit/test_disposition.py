@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from frontier_server.core.rules.disposition import (
     MEANINGS,
+    NO_ANSWER,
     Decision,
     Disposition,
     decide,
@@ -65,7 +66,8 @@ def test_an_overloaded_host_is_asked_again_after_its_own_rest(status: int) -> No
 def test_the_last_attempt_is_final(status: int) -> None:
     """S1.16: once over the maximum no more."""
     assert decide(status, 29, RETRY).disposition is D.DEFERRED
-    assert decide(status, 30, RETRY) == Decision(D.FAILED)
+    rest_ms = RETRY.delay_ms if status == CONNECT_LOST else 0  # of its queue, if its host is silent
+    assert decide(status, 30, RETRY) == Decision(D.FAILED, rest_ms, steps_aside=bool(rest_ms))
     assert decide(status, 1, RetrySettings(max_attempts=1)) == Decision(D.FAILED)
 
 
@@ -152,7 +154,8 @@ def test_a_status_may_have_a_rule_of_its_own(status: int, last: Disposition, alo
     retry = RetrySettings(statuses=(RetryRule(598, max_attempts=9), rule))
     assert decide(status, 1, retry) == Decision(D.DEFERRED, rest_ms=1_000, steps_aside=alone)
     assert decide(status, 2, retry) == Decision(D.DEFERRED, rest_ms=2_000, steps_aside=alone)
-    assert decide(status, 3, retry) == Decision(last)
+    rest_ms = 4_000 if status in NO_ANSWER else 0
+    assert decide(status, 3, retry) == Decision(last, rest_ms, steps_aside=bool(rest_ms))
 
 
 def test_statuses_without_a_rule_keep_the_common_one() -> None:

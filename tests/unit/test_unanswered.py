@@ -12,6 +12,7 @@ from frontier_server.core.core import Core
 from frontier_server.core.dispatch import Want
 from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Report, ReportResult
 from frontier_server.core.spec.settings import (
     CrawlSettings,
@@ -100,6 +101,21 @@ def test_a_host_without_answers_rests_after_three_of_its_uris_and_one_of_each_la
     shell.now_ms += HOUR_MS
     shell.tick()
     assert sorted(answered(shell, *[200] * 9)) == PAGES, "after an answer none of them waits for another"
+
+
+@pytest.mark.parametrize(("tries", "at_once"), [(1, 6), (2, 3), (3, 3)])
+def test_a_host_without_answers_rests_after_the_last_try_of_a_uri_too(tries: int, at_once: int) -> None:
+    """Unless the crawl tries each URI once only."""
+    shell = launched(*PAGES, settings=replace(SETTINGS, retry=replace(SETTINGS.retry, max_attempts=tries)))
+    assert answered(shell, *[-3] * 6) == PAGES[:at_once]
+    asked = at_once
+    while shell.state("crawl") is CrawlState.RUNNING:
+        shell.now_ms += HOUR_MS
+        shell.tick()
+        assert len(answered(shell, *[-3] * 6)) == 1, "one for each rest"
+        asked += 1
+    assert asked == tries * len(PAGES)
+    assert shell.state("crawl") is CrawlState.FINISHED
 
 
 def test_a_page_that_alone_fails_does_not_hold_up_its_host_once_it_was_silent() -> None:

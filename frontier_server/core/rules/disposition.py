@@ -108,7 +108,7 @@ class Decision:
     disposition: Disposition
     rest_ms: int = 0  # of the queue, or of the URI alone, before the URI is tried again
     counts: bool = True  # as an attempt
-    steps_aside: bool = False  # the URI rests alone, outside its queue
+    steps_aside: bool = False  # the URI rests alone; its queue rests only if the host is silent
 
 
 def known_status(status: int) -> bool:
@@ -129,7 +129,8 @@ def decide(status: int, attempt: int, retry: RetrySettings, deferrals: int = 0) 
         if attempt >= most:
             # After its last try, a status that is tried again only by a rule keeps its own meaning.
             final = Disposition.SUCCEEDED if meaning is Meaning.SUCCESS else Disposition.FAILED
-            return Decision(final)
+            rests = most > 1 and status in NO_ANSWER  # a silent host is not asked for the next URI at once
+            return Decision(final, retry_rest_ms(attempt, rule or retry) if rests else 0, steps_aside=rests)
         rests = meaning is not Meaning.OVERLOADED or rule is not None
         rest_ms = retry_rest_ms(attempt, rule or retry) if rests else 0
         return Decision(Disposition.DEFERRED, rest_ms, steps_aside=status not in _OF_HOST)

@@ -92,7 +92,8 @@ def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> 
         if again and alone:
             uri.stand, uri.due_ms = Stand.FUTURE, model.now_ms + rest_ms
         rests = silent and status in hosts.NO_ANSWER if alone else own is not None or status not in OVERLOADED
-        if again and rest_ms and rests:
+        last_of_several = alone and not again and most > 1
+        if (again or last_of_several) and rest_ms and rests:
             if places.shared(crawl, uri):
                 authority = hosts.authority_name(crawl, uri.site)
                 model.hosts[authority] = Host(model.now_ms + rest_ms, start_ms=model.now_ms)

@@ -1699,7 +1699,8 @@ class RetrySpec(_message.Message):
     queue, and the queue rests. After every other status the host was reached, so
     only the URI rests, outside its queue, which goes on. If a host leaves three
     different URIs in a row without an answer (-3 or -4), the queue rests, too, after
-    the third one and each further one, until the host answers.
+    the third one and each further one, until the host answers: after each try of
+    a URI that is tried more than once.
 
     After -10 (an answer that is not HTTP) a URI is fetched at most twice, unless
     `statuses` has a rule for -10.
