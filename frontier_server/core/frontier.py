@@ -35,6 +35,7 @@ from .withdrawal import Withdrawal
 MAX_QUEUES_WANTED = 100
 MAX_TOKENS = 10_000  # of a heartbeat; nodes hold fewer leases
 MAX_IDLE_CRAWLS = 100  # of a heartbeat
+MAX_CRAWL_NAME = 64  # characters
 MAX_BEHIND = 200.0  # leases by weight that a crawl may catch up on
 LAPSED_IN_ONE_CALL = 1000
 MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
@@ -205,6 +206,12 @@ class Frontier:
                 f"a heartbeat must name at most {MAX_IDLE_CRAWLS} idle crawls, got {len(idle_crawls)}",
                 limit=str(MAX_IDLE_CRAWLS),
             )
+        for place, name in enumerate(idle_crawls):
+            if len(name) > MAX_CRAWL_NAME:
+                raise errors.InvalidRequest(
+                    f"idle_crawls[{place}] must have at most {MAX_CRAWL_NAME} characters, got {len(name)}",
+                    field=f"idle_crawls[{place}]",
+                )
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
         self._shard.leases.note(node, toe_steps, pool, service_address)

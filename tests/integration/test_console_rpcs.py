@@ -252,6 +252,7 @@ def test_the_request_id_of_a_script_reaches_the_frontier(served: Served) -> None
 
 FLEETING = (
     "Time",
+    "fetchPolicyId",  # a policy has the crawl's launch time
     "cursor",
     "Cursor",
     "session",

@@ -92,6 +92,14 @@ def test_a_heartbeat_of_more_idle_crawls_than_it_may_ask_about_is_refused(stubs:
     refused(lambda: stubs.heartbeat(idle_crawls=["x"] * 101), INVALID, "BATCH_TOO_LARGE", "101", "100")
 
 
+def test_a_heartbeat_with_a_name_that_no_crawl_can_have_is_refused(stubs: Stubs) -> None:
+    assert len(stubs.heartbeat(idle_crawls=["x" * 64]).ended_crawls) == 1
+    asked = ["x", "x" * 65]
+    refused(
+        lambda: stubs.heartbeat(idle_crawls=asked), INVALID, "INVALID_ARGUMENT_VALUE", "idle_crawls[1]", "65"
+    )
+
+
 @pytest.mark.parametrize("rpc", sorted(RPCS))
 def test_every_rpc_refuses_a_message_beyond_the_published_limit(stubs: Stubs, rpc: str) -> None:
     """`Limits.max_message_bytes`: larger requests are refused with BATCH_TOO_LARGE."""

@@ -622,7 +622,7 @@ class HeartbeatRequest(_message.Message):
     @_builtins.property
     def idle_crawls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Crawls that the node keeps something for, such as an open file, and has not
-        fetched for lately; at most 100.
+        fetched for lately; at most 100, each of at most 64 characters.
         """
 
     def __init__(
