@@ -100,7 +100,8 @@ def _leave(op: Operation, crawl: Crawl, target: bytes, seed: CanonicalUri) -> No
 def _source_of(crawl: Crawl, leases: LeaseTable, candidate: Candidate) -> bytes:
     """The hash of the URI that redirects; empty if it is not known. Some fetchers bring no chain."""
     if candidate.redirects:
-        return leases.chain_to(crawl.number, candidate).last_text
+        links = leases.chain_to(crawl.number, candidate).links
+        return links[-1].text if links else b""
     via = _parsed(candidate.via)
     return b"" if via is None else hash64(via.uri)
 

@@ -20,22 +20,23 @@ import struct
 from hashlib import blake2b
 from typing import NamedTuple
 
-MAX_LINKS = 32  # earlier ones are dropped
+MAX_LINKS = 31  # as many as 1024 bytes hold; earlier ones are dropped
 MAX_VISITS = 4  # of a URI in a chain: walls that set three cookies, one after the other, are open then
 _HEAD = struct.Struct(">Q")
-_LINK = struct.Struct(">8s8sQ")
+_LINK = struct.Struct(">8s8sQ8s")
 _TAG_BYTES = 8
-_NO_TEXT = bytes(8)
+NO_COOKIES = bytes(8)
 _NUMBER = struct.Struct(">I")
 _COUNT = (1 << 32) - 1
 
 
 class Link(NamedTuple):
-    """A lease of a chain. One without a text stands for the cookies with which the one before was fetched."""
+    """A lease of a chain."""
 
-    fingerprint: bytes  # of the identity of its URI; or the hash of the cookies' mark
+    fingerprint: bytes  # of the identity of its URI
     text: bytes  # the hash of its canonical URI
     serial: int  # the lease's
+    cookies: bytes = NO_COOKIES  # the hash of the mark of those that it was asked for with
 
 
 class Chain(NamedTuple):
@@ -47,36 +48,21 @@ class Chain(NamedTuple):
     def same_as(self, fingerprint: bytes) -> Link | None:
         """The last lease of the chain whose URI has an identity."""
         for link in reversed(self.links):
-            if link.fingerprint == fingerprint and link.text != _NO_TEXT:
+            if link.fingerprint == fingerprint:
                 return link
         return None
 
-    @property
-    def last_text(self) -> bytes:
-        """The hash of the canonical URI that redirected last; empty if there is none."""
-        for link in reversed(self.links):
-            if link.text != _NO_TEXT:
-                return link.text
-        return b""
-
     def may_come(self, text: bytes, cookies: bytes) -> bool:
         """Whether a canonical URI, by its hash, may come in the chain, with cookies of this mark."""
-        visits = 0
-        latest = before = b""  # the hash of the mark of its last visit; the text of the link before
-        for link in self.links:
-            if link.text == text:
-                visits += 1
-                latest = b""
-            elif link.text == _NO_TEXT and before == text:
-                latest = link.fingerprint
-            before = link.text
-        return not visits or (visits < MAX_VISITS and latest != _hash_of(cookies))
+        visits = [link for link in self.links if link.text == text]
+        return not visits or (len(visits) < MAX_VISITS and visits[-1].cookies != _hash_of(cookies))
 
     def with_cookies(self, mark: bytes) -> "Chain":
         """The chain once the fetcher of its last lease has told the mark of the cookies that it sent."""
-        if not mark or not self.links:
+        if not self.links:
             return self
-        return Chain(self.refetch_before_ms, (*self.links, Link(_hash_of(mark), _NO_TEXT, 0))[-MAX_LINKS:])
+        last = self.links[-1]._replace(cookies=_hash_of(mark))
+        return Chain(self.refetch_before_ms, (*self.links[:-1], last))
 
     def followed_by(self, link: Link, refetch_before_ms: int) -> "Chain":
         """The chain after one more lease, which was itself to bring a newer state if the time is not 0."""
@@ -110,11 +96,11 @@ def decode_chain(data: bytes, crawl: int, secret: bytes) -> Chain:
 
 
 def _hash_of(mark: bytes) -> bytes:
-    """The hash of a mark of cookies; empty without cookies."""
-    return blake2b(mark, digest_size=8, person=b"cookies").digest() if mark else b""
+    """The hash of a mark of cookies."""
+    return blake2b(mark, digest_size=8, person=b"cookies").digest() if mark else NO_COOKIES
 
 
 def _tag(body: bytes, crawl: int, secret: bytes) -> bytes:
     return blake2b(
-        _NUMBER.pack(crawl) + body, digest_size=_TAG_BYTES, key=secret, person=b"redirects"
+        _NUMBER.pack(crawl) + body, digest_size=_TAG_BYTES, key=secret, person=b"redirects-2"
     ).digest()

@@ -32,7 +32,6 @@ from .robotstxt.authority import Outcome, RobotsReport, after_fetch
 from .rules.disposition import (
     DEFERRED,
     MAX_DEFERRALS,
-    NO_ANSWER,
     PROCESSING_THREAD_KILLED,
     SERIOUS_ERROR,
     UNFETCHABLE_URI,
@@ -132,8 +131,7 @@ class Reports:
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
             ended.host.row.address = report.peer_address
-        silent = self._settling.is_silent(op, crawl, ended, status, uri, row.bound)
-        self._settling.rest_host(op, crawl, ended, report, uri, settings, row.bound)
+        silent = self._settling.rest_host(op, crawl, ended, report, uri, settings, row.bound)
         final = Final(
             status,
             decision.disposition,
@@ -161,7 +159,7 @@ class Reports:
                 self._keep(op, crawl, lease, pending, report)
         else:
             conclude(op, crawl, queue, row.position, pending, final, settings)
-        if decision.rest_ms and (not decision.steps_aside or (silent and status in NO_ANSWER)):
+        if decision.rest_ms and (silent or not decision.steps_aside):
             reason, until_ms = retry_words(status, report.reason), op.now_ms + decision.rest_ms
             self._settling.rest_queue(op, crawl, queue, uri, settings, until_ms, reason)
         self._settling.settle(op, crawl, ended, settings)
@@ -219,8 +217,7 @@ class Reports:
                 address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=head.source
             )
             log(op, crawl, Final(status, disposition, address, of_robots, report=report, node=row.node))
-        self._settling.is_silent(op, crawl, ended, status, address, row.bound)
-        self._settling.rest_host(op, crawl, ended, report, uri, settings, row.bound)
+        self._settling.rest_host(op, crawl, ended, report, address, settings, row.bound)
         self._settling.settle(op, crawl, ended, settings)
         _pause_after(op, crawl, status, row.node, address.uri)
         return ReportResult(disposition)

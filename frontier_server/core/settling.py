@@ -20,7 +20,6 @@ from .rules.politeness import (
 )
 from .shard import Shard
 from .spec.settings import CrawlSettings
-from .uri.assign import hash64
 from .uri.canonical import CanonicalUri
 
 
@@ -46,8 +45,10 @@ class Settling:
         uri: CanonicalUri,
         settings: CrawlSettings,
         bound: bool,
-    ) -> None:
-        """Let a host rest after a fetch, whatever its result.
+    ) -> bool:
+        """Let a host rest after the fetch of a URI of it, whatever its result.
+
+        Returns whether it has left this URI, and different ones before it in a row, without an answer.
 
         If a host may get several requests at once, the rest begins with the start of the last one. What a
         `bound` caller says that the host asks for lets it rest for the crawl alone.
@@ -62,9 +63,10 @@ class Settling:
                 host.row.strain, host.row.usual_ms, status, report.duration_ms
             )
         host.row.overloads = overloads_after(status, host.row.overloads)
+        alone = bound and crawl.settings.politeness.across_crawls
+        silent = self._count_unanswered(op, crawl, host, uri, status, alone)
         robots_key = crawl.origins.site(uri, settings).robots_key
         shared_delay_ms, delay_ms = self._shard.crawl_delays(op.tx, crawl, robots_key, settings)
-        alone = bound and crawl.settings.politeness.across_crawls
 
         def rest(crawl_delay_ms: int, retry_after_ms: int) -> tuple[int, str, int]:
             found = rest_after(report.duration_ms, crawl_delay_ms, politeness, host.row.strain)
@@ -85,24 +87,21 @@ class Settling:
         if not shares(ended.queue, settings):  # hosts that share a queue have intervals of their own
             own_ms = report.duration_ms if politeness.max_parallel == 1 else 0
             ended.queue.interval_ms = usual_ms + own_ms
+        return silent
 
-    def is_silent(
-        self, op: Operation, crawl: Crawl, ended: Ended, status: int, uri: CanonicalUri, bound: bool
+    def _count_unanswered(
+        self, op: Operation, crawl: Crawl, host: Host, uri: CanonicalUri, status: int, alone: bool
     ) -> bool:
-        """Count a fetch among those that its host has left without an answer, or begin anew after an answer.
+        """Count a URI that a host has left without an answer, or end the count; whether the host is silent.
 
-        Returns whether the host gave none to several different URIs in a row. Call it before `rest_host`,
-        which stores the count.
+        The caller stores the host's row. What counts for the crawl `alone` is counted in a row of its own.
         """
-        counted = ended.host
-        if bound and crawl.settings.politeness.across_crawls:
-            counted = self._shard.hosts.own_rest(op.tx, crawl, uri.host)
+        counted = self._shard.hosts.own_rest(op.tx, crawl, uri.host) if alone else host
         before = counted.row.unanswered
-        asked = hash64(uri.uri) if status in NO_ANSWER else b""
-        counted.row.unanswered = unanswered_after(status, before, asked)
-        if counted is not ended.host and counted.row.unanswered != before:
+        counted.row.unanswered = unanswered_after(status, before, uri.uri)
+        if alone and counted.row.unanswered != before:
             self._shard.hosts.put(op.tx, counted)
-        return is_silent(counted.row.unanswered)
+        return status in NO_ANSWER and is_silent(counted.row.unanswered)
 
     def rest_queue(
         self,

@@ -162,7 +162,7 @@ def unanswered(*fetches: tuple[int, str]) -> bytes:
     """What a host has left without an answer after some fetches, each a status and a URI of one letter."""
     found = b""
     for status, uri in fetches:
-        found = unanswered_after(status, found, uri.encode() * 8)
+        found = unanswered_after(status, found, uri)
     return found
 
 
@@ -187,5 +187,5 @@ def test_a_host_is_silent_after_three_different_uris_in_a_row_without_an_answer(
     assert is_silent(unanswered(*fetches)) == silent
 
 
-def test_what_a_host_left_unanswered_does_not_grow_without_bound() -> None:
+def test_the_count_of_unanswered_uris_keeps_the_last_three() -> None:
     assert len(unanswered(*[(-3, chr(65 + number)) for number in range(50)])) == 24

@@ -463,8 +463,9 @@ def test_a_link_that_carries_a_chain_is_already_seen() -> None:
 links = st.builds(
     Link,
     st.binary(min_size=8, max_size=8),
-    st.binary(min_size=8, max_size=8).filter(any),
+    st.binary(min_size=8, max_size=8),
     st.integers(0, 2**64 - 1),
+    st.binary(min_size=8, max_size=8),
 )
 chains = st.builds(
     lambda before_ms, each: Chain(before_ms, tuple(each)),
@@ -482,9 +483,7 @@ def test_a_chain_survives_encoding_and_never_exceeds_its_bounds(
     assert longer.links[-1] == link and len(longer.links) <= MAX_LINKS
     assert longer.same_as(link.fingerprint) == link
     marked = longer.with_cookies(b"mark")
-    assert marked.same_as(link.fingerprint) == link and len(marked.links) <= MAX_LINKS
-    assert not marked.may_come(link.text, b"mark")
-    assert longer.with_cookies(b"") == longer
+    assert marked.links[:-1] == longer.links[:-1] and not marked.may_come(link.text, b"mark")
     for each in (longer, marked):
         assert len(encode_chain(each, crawl, SECRET)) <= 1024
 

@@ -6,6 +6,7 @@ A host that leaves different URIs in a row without an answer rests, too: then no
 from typing import NamedTuple
 
 from ..spec.settings import PolitenessSettings
+from ..uri.assign import HASH_BYTES, hash64
 from .disposition import NO_ANSWER, OVERLOADED, PROTOCOL_ERROR, grown
 
 USUAL_STRAIN = 100  # percent of the usual rest
@@ -13,7 +14,6 @@ MAX_STRAIN = 6_400
 LEAST_STRAINED_MS = 250  # what a strained host's rest counts as, at least, before it is multiplied
 SLOW = 4  # times the usual duration
 MAX_UNANSWERED = 3  # different URIs in a row that a host may leave without an answer before it rests
-_HASH_BYTES = 8
 _POLITENESS = "politeness, "
 _FAILED = frozenset((-2, -3, -4))  # the host did not answer
 
@@ -85,23 +85,25 @@ def overloads_after(status: int, overloads: int) -> int:
     return 0 if status > 0 else overloads
 
 
-def unanswered_after(status: int, unanswered: bytes, uri: bytes) -> bytes:
+def unanswered_after(status: int, unanswered: bytes, uri: str) -> bytes:
     """The hashes of the last different URIs that a host has left without an answer in a row.
 
-    `uri` is the hash of the one just asked for. A status that tells nothing of the host's answers changes
-    nothing, and so does a URI that is among the last.
+    `uri` is the one just asked for. A status that tells nothing of the host's answers changes nothing, and so
+    does a URI that is among the last.
     """
     if status > 0 or status == PROTOCOL_ERROR:
         return b""
-    places = range(0, len(unanswered), _HASH_BYTES)
-    if status not in NO_ANSWER or uri in [unanswered[at : at + _HASH_BYTES] for at in places]:
+    if status not in NO_ANSWER:
         return unanswered
-    return (unanswered + uri)[-MAX_UNANSWERED * _HASH_BYTES :]
+    asked, places = hash64(uri), range(0, len(unanswered), HASH_BYTES)
+    if asked in [unanswered[at : at + HASH_BYTES] for at in places]:
+        return unanswered
+    return (unanswered + asked)[-MAX_UNANSWERED * HASH_BYTES :]
 
 
 def is_silent(unanswered: bytes) -> bool:
     """Whether a host that left these URIs without an answer rests after each further one."""
-    return len(unanswered) >= MAX_UNANSWERED * _HASH_BYTES
+    return len(unanswered) >= MAX_UNANSWERED * HASH_BYTES
 
 
 def overload_rest_ms(overloads: int, retry_after_ms: int, politeness: PolitenessSettings) -> int:

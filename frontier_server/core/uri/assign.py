@@ -36,9 +36,12 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     forced: bool = False  # the caller chose the key
 
 
+HASH_BYTES = 8
+
+
 def hash64(text: str) -> bytes:
     """64 bits (keyless BLAKE2b); a hostile author of URIs cannot cheaply find collisions."""
-    return blake2b(text.encode(), digest_size=8).digest()
+    return blake2b(text.encode(), digest_size=HASH_BYTES).digest()
 
 
 @lru_cache(maxsize=CACHED)
