@@ -304,7 +304,7 @@ class Connection:
                 return data
 
     def _events(self, wanted: int) -> int:
-        """What there is at the socket, once there is something. Raises TimeoutError."""
+        """Waits for the socket, and returns its events (poll's mask). Raises TimeoutError."""
         waiting = select.poll()
         waiting.register(self._sock, wanted)
         found = waiting.poll(self._link.patience_s(self._link.read_s) * 1000)

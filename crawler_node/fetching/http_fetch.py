@@ -203,10 +203,11 @@ class HttpFetcher:
         try:
             answer: Answer = response.extensions["answer"]
             _take_head(fetch, answer)
-            lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
+            redirects = fetch.redirect_target is not None and not visit.is_robots
             if policy.cookies:
+                lines = _set_cookies(fetch)
                 self._cookies.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
-            elif lines and fetch.redirect_target is not None and not visit.is_robots:
+            elif redirects and _set_cookies(fetch):
                 fetch.annotations += (COOKIES_IGNORED,)
             if not visit.is_robots and _is_unwanted(fetch, policy, answer.announced):
                 fetch.truncation = Truncation.FILTER
@@ -253,6 +254,11 @@ def _conditions(validators: Validators) -> list[Header]:
     """The headers that carry validators, without values that no header can carry."""
     asked = ((b"If-None-Match", validators.etag), (b"If-Modified-Since", validators.last_modified))
     return [(name, value.encode("latin-1")) for name, value in asked if _HEADER_VALUE.fullmatch(value)]
+
+
+def _set_cookies(fetch: Fetch) -> list[bytes]:
+    """The Set-Cookie headers of an answer."""
+    return [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
 
 
 def _take_head(fetch: Fetch, answer: Answer) -> None:

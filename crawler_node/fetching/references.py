@@ -58,7 +58,8 @@ class Base:
         uri = url.href
         if "^" in uri or "/." in uri:
             # The parser leaves a `^` as it is, which the standard encodes since 2024 and some servers refuse,
-            # and overlooks `/../` behind a name that begins with a dot, but not behind a `/./`.
+            # and overlooks `/../` behind a name that begins with a dot, but not behind a `/./`. The frontier
+            # does the same (core/uri/canonical.py).
             url.pathname = "/." + url.pathname.replace("^", "%5E")
             uri = url.href
         return uri if len(uri) <= MAX_URI_BYTES else None

@@ -11,7 +11,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     VERDICT_ROBOTS_FORBIDDEN,
     Verdict,
 )
-from toehold.frontier.v1.frontier_pb2 import DIRECTIVE_MEDIUM, Candidate
+from toehold.frontier.v1.frontier_pb2 import Candidate
 
 from ..extraction.links import LOCATION, Hop, Outlink
 from .report import FinishedPage
@@ -104,8 +104,6 @@ def ends_of_loops(
 def _redirected(link: Outlink, page: FinishedPage) -> Candidate:
     lease = page.held.lease
     offer = _candidate(link.uri, page, Hop.REDIRECT)
-    # Ahead of links, as in Heritrix: tickets and cookies of the redirect may not last until their turn.
-    offer.directive = DIRECTIVE_MEDIUM
     sent, now = page.cookies_sent, page.cookies_now.get(link.uri, b"")
     # A page that only asks browsers to load it again, every minute say, needs no second fetch. If it has just
     # set the first cookie, it may be a cookie wall.

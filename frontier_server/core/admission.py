@@ -184,7 +184,7 @@ class Admission:
         op, crawl, first = self._op, self._crawl, entries[0][0]
         queue = queue_at(op, crawl, first.site.place, first.origin.host)
         arriving = [
-            Arrival(pending, wanted.candidate.directive, wanted.origin.name, wanted.candidate.not_before_ms)
+            Arrival(pending, wanted.candidate.urgency, wanted.origin.name, wanted.candidate.not_before_ms)
             for wanted, pending, _ in entries
         ]
         positions = put_in(op, crawl, queue, arriving, first.settings)

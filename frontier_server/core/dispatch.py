@@ -430,7 +430,7 @@ def _relocate(turn: Turn) -> None:
     take_out(op, crawl, queue, head.position, head.pending)
     other = queue_at(op, crawl, place, head.uri.host)
     due_ms = keys.due_of_position(head.position) or head.candidate.not_before_ms
-    arrival = Arrival(head.pending, head.candidate.directive, head.uri.origin, due_ms)
+    arrival = Arrival(head.pending, head.candidate.urgency, head.uri.origin, due_ms)
     (position,) = put_in(op, crawl, other, (arrival,), head.settings)
     key = keys.seen_key(crawl.number, queue.partition, head.pending.fingerprint)
     value = op.tx.get(Family.SEEN, key)

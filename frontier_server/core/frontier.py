@@ -14,6 +14,8 @@ from .intake import schedule
 from .kinds import Kinds, check_kinds, serves
 from .machines.lifecycle import CrawlState
 from .model import (
+    CRAWL_NAME,
+    CRAWL_NAME_FORM,
     MAX_BATCH,
     MAX_NODE_CHARACTERS,
     Candidate,
@@ -35,7 +37,6 @@ from .withdrawal import Withdrawal
 MAX_QUEUES_WANTED = 100
 MAX_TOKENS = 10_000  # of a heartbeat; nodes hold fewer leases
 MAX_IDLE_CRAWLS = 100  # of a heartbeat
-MAX_CRAWL_NAME = 64  # characters
 MAX_BEHIND = 200.0  # leases by weight that a crawl may catch up on
 LAPSED_IN_ONE_CALL = 1000
 MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
@@ -69,8 +70,17 @@ class Frontier:
         crawl = self._shard.registry.unfinished(name)
         op = self._shard.begin(now_ms)
         withdraw = self._withdrawal.withdraw if replace else None
-        verdicts = schedule(op, crawl, candidates, self._shard.robots, self._shard.leases, withdraw=withdraw)
+        offered = [self._not_ahead(candidate, op.now_ms) for candidate in candidates]
+        verdicts = schedule(op, crawl, offered, self._shard.robots, self._shard.leases, withdraw=withdraw)
         return verdicts, self._shard.end(op)
+
+    def _not_ahead(self, candidate: Candidate, now_ms: int) -> Candidate:
+        """A candidate whose time of refetching is not ahead of our clock. Otherwise what several of them
+        redirect to would be fetched again for each."""
+        before_ms = candidate.refetch_before_ms
+        if before_ms is None or before_ms <= now_ms:
+            return candidate
+        return self._shard.codec.refetched(candidate, now_ms)
 
     def next(
         self, node: str, session: str, want: Want, name: str | None, now_ms: int, bound: bool = False
@@ -207,10 +217,10 @@ class Frontier:
                 limit=str(MAX_IDLE_CRAWLS),
             )
         for place, name in enumerate(idle_crawls):
-            if len(name) > MAX_CRAWL_NAME:
+            if not CRAWL_NAME(name):
+                field = f"idle_crawls[{place}]"
                 raise errors.InvalidRequest(
-                    f"idle_crawls[{place}] must have at most {MAX_CRAWL_NAME} characters, got {len(name)}",
-                    field=f"idle_crawls[{place}]",
+                    f"{field} must have {CRAWL_NAME_FORM}, got {name[:80]!r}", field=field
                 )
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)

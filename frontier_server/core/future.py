@@ -118,7 +118,7 @@ def _release(
     head = read_head(crawl, codec, b"", uri)
     place = stored_place(crawl, head, partition)
     queue = queue_at(op, crawl, place, head.uri.host)
-    arrival = Arrival(uri, head.candidate.directive, head.uri.origin, due_ms)
+    arrival = Arrival(uri, head.candidate.urgency, head.uri.origin, due_ms)
     (position,) = put_in(op, crawl, queue, (arrival,), head.settings)
     key = keys.seen_key(crawl.number, partition, uri.fingerprint)
     value = op.tx.get(Family.SEEN, key)

@@ -20,6 +20,8 @@ MAX_ANNOTATIONS_BYTES = 16 * 1024
 MAX_RECORD_BYTES = 48 * 1024  # of a candidate; unknown fields are stored and count, too
 MAX_PATH_CHARACTERS = 2048
 HOP_LETTERS = frozenset("LEXRIMPS")
+CRAWL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}").fullmatch
+CRAWL_NAME_FORM = "1 to 64 of the characters a-z, 0-9, -, _ and ., beginning with a letter or digit"
 QUEUE_KEY = re.compile(r"[!-~]{1,256}").fullmatch
 QUEUE_KEY_FORM = "1 to 256 ASCII characters without spaces"
 
@@ -70,6 +72,12 @@ class Candidate(msgspec.Struct, gc=False):
     cookies_sent: bytes = b""  # a mark of the cookies with which the page was asked for that redirects to it
     cookies_now: bytes = b""  # a mark of those that it would be asked for with; empty: none
 
+    @property
+    def urgency(self) -> int:
+        """Its directive; but the target of a redirect goes before links, as in Heritrix: tickets in its query
+        and cookies of its source may not last until their turn."""
+        return min(self.directive, int(Directive.MEDIUM)) if self.path.endswith("R") else self.directive
+
     def seed_of(self, uri: str) -> str:
         """The seed that the URI descends from: itself, if it is a seed. `uri` is its canonical form."""
         return self.source or (uri if self.seed else "")
@@ -85,7 +93,7 @@ class CandidateCodec(Protocol):
         """The candidate of a seed (directive MEDIUM)."""
 
     def refetched(self, candidate: Candidate, before_ms: int) -> Candidate:
-        """A candidate that is fetched again if it was last fetched before a time, or its own later one."""
+        """A candidate that is fetched again if its URI was last fetched before this time."""
 
 
 class EmptyReason(Enum):

@@ -61,7 +61,7 @@ class ContractCodec:
         return candidate(frontier_pb2.Candidate(uri=uri, seed=True, directive=frontier_pb2.DIRECTIVE_MEDIUM))
 
     def refetched(self, candidate: Candidate, before_ms: int) -> Candidate:
-        """A candidate that is fetched again if its URI was last fetched before a time."""
+        """A candidate that is fetched again if its URI was last fetched before this time."""
         return refetched(candidate, before_ms)
 
 
@@ -101,9 +101,9 @@ def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> C
 
 
 def refetched(offered: Candidate, before_ms: int) -> Candidate:
-    """A candidate that is fetched again if its URI was last fetched before a time, or its own later one."""
+    """A candidate that is fetched again if its URI was last fetched before this time."""
     message = frontier_pb2.Candidate.FromString(offered.record)
-    message.refetch_before_time.FromMilliseconds(max(before_ms, offered.refetch_before_ms or 0))
+    message.refetch_before_time.FromMilliseconds(before_ms)
     return candidate(message)
 
 

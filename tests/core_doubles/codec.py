@@ -40,9 +40,9 @@ class PlainCodec:
         )
 
     def refetched(self, offered: Candidate, before_ms: int) -> Candidate:
-        """A candidate that is fetched again if its URI was last fetched before a time."""
+        """A candidate that is fetched again if its URI was last fetched before this time."""
         fields = msgspec.msgpack.decode(offered.record)
-        fields[11] = str(max(before_ms, offered.refetch_before_ms or 0))
+        fields[11] = str(before_ms)
         return self.decode(msgspec.msgpack.encode(fields))
 
     def seed(self, uri: str) -> Candidate:

@@ -265,7 +265,8 @@ def test_a_wall_before_each_of_many_pages_opens_for_each(tmp_path: Path, process
 
 
 def test_pages_that_are_asked_for_at_once_find_the_cookie_of_the_first(tmp_path: Path) -> None:
-    """What counts is what was sent for a page: its own answer may have changed nothing any more."""
+    """The rule compares cookies with those that a page was asked with, so an answer that sets none counts,
+    too."""
     without: list[str] = []
 
     def wall(request: Request, url: Callable[..., str]) -> bool:

@@ -96,7 +96,11 @@ def test_a_heartbeat_with_a_name_that_no_crawl_can_have_is_refused(stubs: Stubs)
     assert len(stubs.heartbeat(idle_crawls=["x" * 64]).ended_crawls) == 1
     asked = ["x", "x" * 65]
     refused(
-        lambda: stubs.heartbeat(idle_crawls=asked), INVALID, "INVALID_ARGUMENT_VALUE", "idle_crawls[1]", "65"
+        lambda: stubs.heartbeat(idle_crawls=asked),
+        INVALID,
+        "INVALID_ARGUMENT_VALUE",
+        "idle_crawls[1]",
+        "1 to 64",
     )
 
 

@@ -23,7 +23,7 @@ def test_every_charset_that_pages_are_read_in_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("charset", ["euc-jp", "big5", "euc-kr", "gbk", "macintosh", "koi8-r"])
-def test_what_is_written_is_read_as_it_was(charset: str) -> None:
+def test_each_encoder_writes_what_its_decoder_reads(charset: str) -> None:
     written = 0
     for character in map(chr, [*range(0xD800), *range(0xE000, 0x30000)]):
         octets = character.encode(encoder(charset), "ignore")

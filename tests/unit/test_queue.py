@@ -164,6 +164,23 @@ def test_something_more_urgent_goes_before_a_retried_uri() -> None:
     assert [grant.uri for grant in shell.grants()] == [first.uri]
 
 
+def test_the_target_of_a_redirect_goes_before_links_and_behind_what_is_more_urgent() -> None:
+    """As in Heritrix: its ticket or cookie may not last until all links have had their turn."""
+    shell = crawling(f"{HOST}/", min_delay_ms=0)
+    (seed,) = shell.grants()
+    for name, path, directive in (("link", "L", 4), ("target", "LR", 4), ("urgent", "L", 2), ("top", "R", 1)):
+        via = seed.uri if path else ""
+        shell.schedule("crawl", candidate(f"{HOST}/{name}", via=via, path=path, directive=directive))
+    shell.finish(Report(seed.token, fetch_status=200))
+    order = []
+    for _ in range(4):
+        shell.now_ms += 1
+        (grant,) = shell.grants()
+        order.append(grant.uri.rpartition("/")[2])
+        shell.finish(Report(grant.token, fetch_status=200))
+    assert order == ["top", "urgent", "target", "link"]
+
+
 def test_the_order_within_a_queue_is_directive_then_precedence_then_age() -> None:
     """Heritrix 2.3."""
     shell = crawling(f"{HOST}/", min_delay_ms=0)

@@ -29,13 +29,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     VERDICT_TOO_MANY_HOPS,
     Verdict,
 )
-from toehold.frontier.v1.frontier_pb2 import (
-    DIRECTIVE_MEDIUM,
-    DIRECTIVE_UNSPECIFIED,
-    Candidate,
-    Report,
-    ReportResult,
-)
+from toehold.frontier.v1.frontier_pb2 import Candidate, Report, ReportResult
 from toehold_client.errors import (
     CrawlFinished,
     FrontierUnavailable,
@@ -271,16 +265,6 @@ def test_the_target_of_a_redirect_has_the_marks_of_its_cookies(
     rig.report()
     told = [(each.redirects, each.cookies_sent, each.cookies_now) for each in rig.client.candidates]
     assert told == [(b"chain", sent, now) if is_told else (b"", b"", b""), (b"", b"", b"")]
-
-
-def test_the_target_of_a_redirect_goes_before_links(rig: Rig) -> None:
-    """Its ticket or cookie may not last until all links of the host have had their turn."""
-    page = rig.page("http://h/a")
-    found = [Outlink("http://h/link", Hop.LINK, "a/@href"), Outlink("http://h/b", Hop.REDIRECT, LOCATION)]
-    rig.reporter.put(FinishedPage(page.held, page.report, found, page.stored_in))
-    rig.report()
-    offered = {each.uri: each.directive for each in rig.client.candidates}
-    assert offered == {"http://h/b": DIRECTIVE_MEDIUM, "http://h/link": DIRECTIVE_UNSPECIFIED}
 
 
 @pytest.mark.parametrize(

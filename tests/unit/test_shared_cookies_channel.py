@@ -60,7 +60,7 @@ def header(cookies: SharedCookies, crawl: str = "one", path: str = "/a/b", https
     return cookies.header(crawl, HOST, path, https=https).text
 
 
-def test_what_one_process_took_another_one_sends(node: Node) -> None:
+def test_a_process_sends_the_cookies_that_another_one_took(node: Node) -> None:
     (one, its_one), (two, its_two) = node.process(), node.process()
     with its_one, its_two:
         take(one, b"a=1", b"b=2; Path=/; Domain=alpha.example")

@@ -149,7 +149,7 @@ def test_crawls_that_share_a_host_count_its_silence_together() -> None:
     assert answered(shell, -3, -3, crawl="other") == PAGES[3:4]
 
 
-def test_what_a_bound_caller_says_of_a_host_counts_for_its_crawl_alone() -> None:
+def test_reports_of_a_bound_caller_count_for_its_crawl_alone() -> None:
     shell = launched(*PAGES[:3])
     shell.create("other", SETTINGS)
     shell.launch("other", *PAGES[3:])

@@ -100,7 +100,10 @@ def _schedule(
         return
     force = row.parameters.get("force") == "true"
     if force:
-        candidates = [codec.refetched(candidate, row.create_ms + 1) for candidate in candidates]
+        candidates = [
+            codec.refetched(candidate, max(row.create_ms + 1, candidate.refetch_before_ms or 0))
+            for candidate in candidates
+        ]
     verdicts = schedule(op, crawl, candidates, robots, leases, anew=force)
     row.done += len(verdicts)
     row.changed += verdicts.count(Verdict.QUEUED)

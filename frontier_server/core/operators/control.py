@@ -3,7 +3,6 @@
 Operations return *(answer, changes)*, like all of the core's. `by` names the operator in the event.
 """
 
-import re
 from collections.abc import Callable, Sequence
 
 from .. import errors, job, keys, life, opening
@@ -11,7 +10,7 @@ from ..attendance import reconcile
 from ..crawl import Crawl
 from ..jobs import restoring
 from ..machines.lifecycle import CrawlState, Input, move
-from ..model import CrawlView, check_batch
+from ..model import CRAWL_NAME, CRAWL_NAME_FORM, CrawlView, check_batch
 from ..operation import Operation
 from ..reading import authorities, problems
 from ..records import CountersRow, SpecRow, encode
@@ -23,7 +22,6 @@ from ..uri.scope import add_authority
 from ..withdrawal import Withdrawal
 from . import views
 
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 MAX_CRAWLS = 100_000
 # The inputs that an operator may request, and their names in events.
 _ACTIONS = {Input.RESUME: "resume", Input.PAUSE: "pause", Input.HOLD: "hold", Input.STOP: "stop"}
@@ -44,11 +42,9 @@ class Control:
     ) -> tuple[CrawlView, Changes]:
         """Create a crawl in state NASCENT. `spec` is stored unchanged."""
         shard, registry = self._shard, self._shard.registry
-        if not NAME.fullmatch(name):
+        if not CRAWL_NAME(name):
             raise errors.InvalidName(
-                "a crawl's name must have 1 to 64 of the characters a-z, 0-9, -, _ and ., beginning with a "
-                f"letter or digit, got {name[:80]!r}",
-                crawl=name[:80],
+                f"a crawl's name must have {CRAWL_NAME_FORM}, got {name[:80]!r}", crawl=name[:80]
             )
         if found := problems(settings):
             raise errors.invalid_spec(found)

@@ -106,7 +106,7 @@ def parsed(text: str) -> CanonicalUri:
     uri = url.href
     if "^" in uri or "/." in uri:
         # The parser leaves a `^` as it is, which the standard encodes since 2024 and some servers refuse, and
-        # overlooks `/../` behind a name that begins with a dot, but not behind a `/./`.
+        # overlooks `/../` behind a name that begins with a dot, but not behind a `/./`. Nodes do the same.
         url.pathname = "/." + url.pathname.replace("^", "%5E")
         uri = url.href
     if uri.endswith("?") and not url.search:

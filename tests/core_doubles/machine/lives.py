@@ -87,7 +87,7 @@ class Lives(Nodes):
     def launch_one(self, pick: int, by: str) -> None:
         """A launch, possible or not."""
         crawl = self.some_crawl(pick)
-        if crawl.state is S.NASCENT and crawl.seeds:
+        if crawl.state is S.NASCENT and (crawl.seeds or crawl.queued() or crawl.future()):
             self.launch(crawl, by)
         else:
             error = errors.NoSeeds if crawl.state is S.NASCENT else errors.IllegalState

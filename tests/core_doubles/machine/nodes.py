@@ -17,6 +17,7 @@ from core_doubles.machine.choices import (
     spellings,
 )
 from core_doubles.model import attendance, reporting
+from core_doubles.model.hosts import NO_ANSWER
 from core_doubles.model.things import Crawl, Lease, Offer
 from core_doubles.web import ADDRESSES, OPEN, ROBOTS_FILES, RobotsFile, Spelled
 from hypothesis import strategies as st
@@ -169,6 +170,18 @@ class Nodes(Base):
                 self.shell.now_ms += rest_ms
             else:
                 self.tick_when_due()
+
+    @precondition(Base.has_crawl)
+    @step(
+        node=st.sampled_from(NODES),
+        most=st.integers(1, 3),
+        links=st.lists(spellings, min_size=2, max_size=6),
+        statuses=st.lists(st.sampled_from([*NO_ANSWER, *NO_ANSWER, 200, 404]), min_size=4, max_size=8),
+        fetch=fetches,
+    )
+    def hang_up(self, node: str, most: int, links: list[Spelled], statuses: list[int], fetch: Fetch) -> None:
+        """Hosts hang up on one page after another, with an answer now and then."""
+        self.crawl_on(node, most, [Round(status, links, 1_000) for status in statuses], OPEN, fetch)
 
     def offer_links(self, crawl: Crawl, lease: Lease, links: Sequence[Spelled]) -> None:
         """Links of a page, one hop from it."""

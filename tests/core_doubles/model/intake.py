@@ -100,7 +100,8 @@ def offered(model: Model, crawl: Crawl, offer: Offer, answer: Verdict) -> None:
         return
     known = crawl.uris.setdefault(identity, Uri(identity, uri, site, offer.spelled.target))
     known.uri, known.site, known.target = uri, site, offer.spelled.target
-    known.path, known.directive, known.seed = offer.path, offer.directive, offer.seed
+    known.path, known.seed = offer.path, offer.seed
+    known.directive = min(offer.directive, 3) if offer.path.endswith("R") else offer.directive
     known.source = offer.source or (uri if offer.seed else "")
     known.attempts = known.lapses = known.deferrals = 0
     settings = places.settings_for(crawl, site, known.target)

@@ -241,7 +241,7 @@ def test_a_record_of_tls_that_trickles_is_no_silence(
     assert fetch.duration_ms > 1.5 * BRIEF_MS
 
 
-def test_what_came_of_a_page_in_gzip_is_kept(site: Site, fetcher: Fetching) -> None:
+def test_a_gzip_page_that_stalls_keeps_the_bytes_that_came(site: Site, fetcher: Fetching) -> None:
     packed = gzip.compress(b"<p>" * 1000, mtime=0)[:-12]
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: keep-alive\r\n\r\n"
     site.answers["/"] = says_then(head + packed, wait_for_hang_up)

@@ -128,8 +128,15 @@ def test_each_record_of_whatever_kind_names_the_warcinfo_of_its_file(tmp_path: P
     for crawl in ("one", "two"):
         writer.append(visit(crawl=crawl, hops=(hop,)))
         writer.append(visit(crawl=crawl, last_digest=digest_of(BODY), capture_ms=CAPTURE_MS))
-        unchanged = {"status": 304, "conditional": True, "last_digest": digest_of(BODY)}
-        writer.append(visit(crawl=crawl, body=b"", capture_ms=CAPTURE_MS, **unchanged))  # type: ignore[arg-type]
+        unchanged = visit(
+            crawl=crawl,
+            body=b"",
+            status=304,
+            conditional=True,
+            last_digest=digest_of(BODY),
+            capture_ms=CAPTURE_MS,
+        )
+        writer.append(unchanged)
     writer.close()
     for path in files(tmp_path):
         records = read(path)
@@ -200,19 +207,19 @@ def test_no_two_crawls_share_the_name_of_their_files() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    "later",
     [
-        {"launch_ms": START_MS},
-        {"description": "other"},
-        {"contact": "b@b.example"},
-        {"robots_policy": "ignore"},
+        replace(LIBRARY, launch_ms=START_MS),
+        replace(LIBRARY, description="other"),
+        replace(LIBRARY, contact="b@b.example"),
+        replace(LIBRARY, robots_policy="ignore"),
     ],
+    ids=["launched anew", "description", "contact", "robots"],
 )
 def test_a_crawl_that_is_launched_anew_or_changed_gets_files_that_say_so(
-    tmp_path: Path, clock: Clock, change: dict[str, object]
+    tmp_path: Path, clock: Clock, later: Provenance
 ) -> None:
     """Pages that were under way still go to the file that is true of them, until all are done."""
-    later = replace(LIBRARY, **change)  # type: ignore[arg-type]
     writer = WarcWriter(tmp_path, "n", clock_ms=clock)
     for n, provenance in enumerate([LIBRARY, later, LIBRARY, later]):
         clock.ms += 1

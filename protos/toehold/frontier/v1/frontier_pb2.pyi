@@ -622,7 +622,7 @@ class HeartbeatRequest(_message.Message):
     @_builtins.property
     def idle_crawls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Crawls that the node keeps something for, such as an open file, and has not
-        fetched for lately; at most 100, each of at most 64 characters.
+        fetched for lately; at most 100.
         """
 
     def __init__(
@@ -997,7 +997,10 @@ class Candidate(_message.Message):
     a path. Heritrix's letters, at most 2048.
     """
     directive: Global___Directive.ValueType
-    """How urgent it is within its queue. Default NORMAL; seeds MEDIUM."""
+    """How urgent it is within its queue. Default NORMAL; seeds MEDIUM. The target of a
+    redirect (hop R) counts as MEDIUM at least, as in Heritrix: tickets in its query,
+    and cookies, may not last.
+    """
     seed: _builtins.bool
     """A seed: its host becomes part of the scope."""
     precedence: _builtins.int
@@ -1060,7 +1063,7 @@ class Candidate(_message.Message):
     def refetch_before_time(self) -> _timestamp_pb2.Timestamp:
         """Force: fetch it again, although it has been seen, if it was last fetched
         before this time. Set the time once: then a repeated request does not fetch
-        it twice.
+        it twice. A time ahead of the frontier's clock counts as now.
         """
 
     @_builtins.property
