@@ -48,6 +48,10 @@ def _of(files: list[Path], crawl: str) -> list[Path]:
     return [path for path in files if path.name.startswith(f"LIB-{crawl}-20")]
 
 
+def _open(*folders: Path) -> list[Path]:
+    return [path for folder in folders for path in folder.glob("*.open")]
+
+
 def test_each_file_holds_one_launch_of_one_crawl_and_is_finished_when_that_has_ended(
     programs: Programs, tmp_path: Path
 ) -> None:
@@ -64,8 +68,7 @@ def test_each_file_holds_one_launch_of_one_crawl_and_is_finished_when_that_has_e
                 again = _launch(client, site, "again", description)
                 again.wait_for("FINISHED", timeout_s=PATIENCE_S)
                 launched.add(again.describe().launch_time.ToJsonString()[:19])
-                eventually(lambda: not _of(open_files(warcs), "again"), "the end of its files")
-                assert not _of(list(pages.glob("*.open")), "again")
+                eventually(lambda: not _of(_open(warcs, pages), "again"), "the end of its files")
                 again.delete()
             stays.pause()
             stays.wait_for("PAUSED", timeout_s=PATIENCE_S)
@@ -80,7 +83,7 @@ def test_each_file_holds_one_launch_of_one_crawl_and_is_finished_when_that_has_e
             assert len(open_files(warcs)) <= 2
         node.signal(signal.SIGTERM)
         assert node.wait() == 0, node.complaints
-    assert open_files(warcs) == [] == list(pages.glob("*.open"))
+    assert _open(warcs, pages) == []
     found = closed_files(warcs)
     check(*found)
     infos = []

@@ -238,26 +238,30 @@ class Audit:
         """Nothing is slept through: the next due time is no later than what the model waits for."""
         due_ms, now_ms = self.live.upkeep.next_due_ms(), self.shell.now_ms
         roused = self.live.frontier.leasable(kinds=KINDS) or (due_ms is not None and due_ms <= now_ms)
-        awaited = [lease.deadline_ms for lease in self.model.leases.values()]
-        awaited += attendance.silence_ms(self.model)
+        awaited = [("lease", lease.deadline_ms) for lease in self.model.leases.values()]
+        awaited += [("silence", at_ms) for at_ms in attendance.silence_ms(self.model)]
         for crawl in self.model.crawls.values():
             if crawl.state is S.RUNNING:
-                awaited += [queue.asleep_ms for queue in crawl.queues.values() if queue.state is Q.SNOOZED]
-                awaited += [uri.due_ms for uri in crawl.future()]
+                snoozed = [it for it in crawl.queues.items() if it[1].state is Q.SNOOZED]
+                awaited += [(f"rest of {key}", queue.asleep_ms) for key, queue in snoozed]
+                awaited += [("future URI", uri.due_ms) for uri in crawl.future()]
                 if life.rounds_left(crawl) and not life.left(self.model, crawl):
-                    awaited.append(life.next_round_ms(crawl))
+                    awaited.append(("round", life.next_round_ms(crawl)))
                 if not roused:
-                    awaited += leasing.in_line_ms(self.model, crawl)
+                    awaited += [("line", at_ms) for at_ms in leasing.in_line_ms(self.model, crawl)]
                     assert not leasing.due(self.model, crawl), "nobody is told that there is something"
             bound = settling.bound(self.model, crawl)
             if bound is not None:
-                awaited.append(bound[0])
+                awaited.append(("bound", bound[0]))
             if crawl.unseen:
-                awaited.append(now_ms)
+                awaited.append(("unseen", now_ms))
             if crawl.running_since_ms is not None:
-                awaited.append(life.next_statistics_ms(crawl))
+                awaited.append(("statistics", life.next_statistics_ms(crawl)))
             most_ms = crawl.settings.limits.max_elapsed_ms
             if most_ms and crawl.state in (S.RUNNING, S.EMPTY):
-                awaited.append(now_ms + most_ms - life.elapsed_ms(self.model, crawl))
+                awaited.append(("time limit", now_ms + most_ms - life.elapsed_ms(self.model, crawl)))
         if awaited:
-            assert due_ms is not None and due_ms <= max(min(awaited), now_ms), "slept through"
+            what, at_ms = min(awaited, key=lambda item: item[1])
+            assert due_ms is not None and due_ms <= max(at_ms, now_ms), (
+                f"slept through: {what} at {at_ms}, not {due_ms}"
+            )
