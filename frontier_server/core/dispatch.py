@@ -11,7 +11,7 @@ from typing import NamedTuple
 from . import future, keys
 from .conclusion import Final, conclude
 from .crawl import Crawl
-from .enqueue import Arrival, first_free, put_in, put_row, queue_at, take_out
+from .enqueue import Arrival, put_in, put_row, queue_at, take_out
 from .errors import StoreCorrupt
 from .granting import Asker, Granting
 from .head import Head, read_head, stored_place
@@ -24,6 +24,7 @@ from .model import Grant
 from .naming import wanted_queues
 from .operation import Operation
 from .passing import Wait, choose
+from .pending import first_free
 from .queue import QueueEvent, QueueState, WorkQueue
 from .ready import ABOVE_ALL
 from .records import PendingUri, SeenRow, decode, encode

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from . import keys
 from .crawl import Crawl
-from .enqueue import first_uri, uris_from
 from .errors import StoreCorrupt
 from .model import Candidate, CandidateCodec
 from .operation import Operation
+from .pending import first_uri, uris_from
 from .queue import WorkQueue
 from .records import PendingUri, decode_pending
 from .spec.settings import CrawlSettings

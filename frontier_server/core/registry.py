@@ -10,12 +10,12 @@ from .agenda import Agenda
 from .asked import Asked
 from .crawl import Crawl, SettingsOf
 from .host import Hosts
-from .jobs.deletion import CrawlDeletion
 from .leases import MAX_NODES, LeaseTable
 from .machines.lifecycle import CrawlState
 from .records import ServerRow
 from .sessions import Sessions
 from .store import Store
+from .teardown import CrawlDeletion
 from .uri.assign import Places
 
 

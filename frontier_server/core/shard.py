@@ -11,7 +11,6 @@ from . import errors, life, opening
 from .attendance import reconcile
 from .crawl import Crawl, SettingsOf
 from .host import Hosts
-from .jobs.restoring import CheckpointOf
 from .leases import LeaseTable
 from .ledger import Ledger
 from .machines.lifecycle import CrawlState
@@ -22,7 +21,7 @@ from .registry import Registry
 from .robotstxt.robots_table import RobotsTable
 from .sessions import Sessions
 from .spec.settings import CrawlSettings
-from .store import Changes, Store, Transaction
+from .store import Changes, CheckpointOf, Store, Transaction
 from .sweeps import Act, Sweeps
 
 ANY_NODE = ""

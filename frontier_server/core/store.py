@@ -6,7 +6,7 @@ them to later reads of the same operation. The core never writes: the shell make
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -63,6 +63,10 @@ class Store(Protocol):
 
     def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows from `start` on, in key order, as long as their keys begin with `prefix`."""
+
+
+CheckpointOf = Callable[[str], Store]
+"""The store of a checkpoint, by its name. Raises UnknownCheckpoint."""
 
 
 class WritableStore(Store, Protocol):

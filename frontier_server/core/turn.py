@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from . import keys
 from .crawl import Crawl
-from .enqueue import first_uri
 from .head import Head
 from .host import Group, Host, full, rest_of
 from .intake import refusing_rule
@@ -18,6 +17,7 @@ from .model import Directive
 from .operation import Operation, is_ineligible
 from .origin import Site
 from .passing import Wait
+from .pending import first_uri
 from .queue import WorkQueue
 from .records import QueueRow, RobotsRow
 from .robotstxt.authority import Gate, Standing, standing

@@ -19,7 +19,7 @@ from ..operation import Operation
 from ..records import JobRow
 from ..spec.settings import CrawlSettings
 from ..spec_problems import fixed_problems
-from ..store import Family, Store, Transaction
+from ..store import CheckpointOf, Family, Store, Transaction
 
 ROWS_PER_SLICE = 500
 _COPIED = (
@@ -35,9 +35,6 @@ _COPIED = (
     Family.INDEX,
     Family.OWN_HOSTS,
 )
-
-CheckpointOf = Callable[[str], Store]
-"""The store of a checkpoint, by its name. Raises UnknownCheckpoint."""
 
 
 def begin(

@@ -6,7 +6,6 @@ the crawl as a whole (`idle`) come first.
 
 from .. import keys
 from ..crawl import Crawl
-from ..enqueue import first_free
 from ..head import Head, first_of, head_at, queue_settings, read_head
 from ..host import Host
 from ..landings import landing_of
@@ -15,6 +14,7 @@ from ..leases import Lease
 from ..machines.lifecycle import CrawlState
 from ..model import Reason, SeedResult, SeedView, UriState, UriStory, Why
 from ..operation import Operation, rank_of
+from ..pending import first_free
 from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
 from ..robotstxt.authority import Gate, standing
