@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import structlog
 
-from .core.errors import StoreCorrupt, UnknownCheckpoint
-from .core.opening import read_server_row
-from .core.store import Family, Store, StoreFailed
+from .core.opening.opening import read_server_row
+from .core.rows.errors import StoreCorrupt, UnknownCheckpoint
+from .core.rows.store import Family, Store, StoreFailed
 from .durable import make_directory, sync_directory
 from .stores.rocks import RocksStore
 

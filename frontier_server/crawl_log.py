@@ -16,8 +16,8 @@ import structlog
 
 from .clock import digits, iso
 from .core.core import Core
-from .core.records import OutcomeRow
-from .core.store import Changes
+from .core.rows.records import OutcomeRow
+from .core.rows.store import Changes
 from .cut_logs import remove
 from .durable import sync_names
 from .runner import Closing, Runner

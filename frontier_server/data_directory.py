@@ -9,12 +9,12 @@ from . import salvaging, wire
 from .checkpoints import Checkpoints
 from .clock import Clock, iso, wall_ms
 from .config import Config
-from .core import opening
 from .core.core import Core
-from .core.records import FORMAT, PlacesRow
-from .core.resetting import set_time
-from .core.shard import Shard
-from .core.store import Changes
+from .core.opening import opening
+from .core.opening.resetting import set_time
+from .core.opening.shard import Shard
+from .core.rows.records import FORMAT, PlacesRow
+from .core.rows.store import Changes
 from .durable import make_directory, sync_directory
 from .job_feed import JobFeed
 from .job_log import JobLogs

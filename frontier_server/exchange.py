@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from .core.core import Core
-from .core.dispatch import Want
-from .core.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
-from .core.reports import anybody
-from .core.store import Changes
+from .core.journey.dispatch import Want
+from .core.journey.reports import anybody
+from .core.rows.store import Changes
+from .core.state.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
 from .following import Following
 from .runner import Refused, Runner
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 
 from .core.core import Core
-from .core.errors import FrontierError
 from .core.machines.lifecycle import CrawlState
-from .core.model import CrawlView
-from .core.records import EventRow
+from .core.rows.errors import FrontierError
+from .core.rows.records import EventRow
+from .core.state.model import CrawlView
 from .runner import Runner
 from .tasks import Closing
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .core.core import Core
-from .core.crawl import Crawl
-from .core.errors import CursorTooOld, StoreCorrupt
 from .core.operators.history import events_after
-from .core.records import EventRow
+from .core.rows.errors import CursorTooOld, StoreCorrupt
+from .core.rows.records import EventRow
+from .core.state.crawl import Crawl
 from .job_log import JobLogs, Synced, launch_id_of
 
 RETRY_S = 5.0  # after a log could not be written

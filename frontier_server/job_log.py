@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 import structlog
 
 from .clock import digits, iso
-from .core.records import EventRow
+from .core.rows.records import EventRow
 from .cut_logs import keep_whole, remove
 from .durable import sync_names
 

@@ -12,7 +12,7 @@ import structlog
 
 from .core.core import Core
 from .core.operators.idle import some
-from .core.store import WritableStore
+from .core.rows.store import WritableStore
 from .cut_logs import LogAhead, first_unknown, keep, keep_whole
 from .job_log import number_of
 from .stores.patient import write_patiently

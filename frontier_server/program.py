@@ -35,8 +35,8 @@ from toehold.starting import fast_imports
 
 from . import salvaging
 from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
-from .core.errors import OtherFormat, StoreCorrupt
-from .core.store import StoreDamaged, StoreFailed
+from .core.rows.errors import OtherFormat, StoreCorrupt
+from .core.rows.store import StoreDamaged, StoreFailed
 from .data_directory import open_data, open_data_unchanged
 from .listening import CannotListen
 from .log_check import CannotKeep

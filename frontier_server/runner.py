@@ -59,9 +59,9 @@ import structlog
 from .absence import Absence
 from .clock import Clock
 from .core.core import Core
-from .core.errors import FrontierError, StoreCorrupt
-from .core.store import Changes, WritableStore, WriteStalled
-from .core.troubles import DISK_RESERVE
+from .core.opening.troubles import DISK_RESERVE
+from .core.rows.errors import FrontierError, StoreCorrupt
+from .core.rows.store import Changes, WritableStore, WriteStalled
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
 from .priority_lock import PriorityLock, go_first

@@ -15,12 +15,12 @@ from pathlib import Path
 from . import wire
 from .clock import Clock, wall_ms
 from .config import Config
-from .core import opening
 from .core.core import Core
+from .core.opening import opening
+from .core.opening.shard import Shard
 from .core.operators.idle import some
-from .core.rebuilding import Rebuilding, Rebuilt
-from .core.shard import Shard
-from .core.store import Family
+from .core.rows.store import Family
+from .core.salvage.rebuilding import Rebuilding, Rebuilt
 from .durable import sync_directory
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable

@@ -7,7 +7,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from toehold.access.denials import AccessDenied, PermissionDenied
 
-from .core import errors
+from .core.rows import errors
 
 DOMAIN = "toehold"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from .core.store import StoreFailed
+from .core.rows.store import StoreFailed
 
 _log = structlog.get_logger()
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .core.kinds import Kinds
+from .core.state.kinds import Kinds
 from .priority_lock import PriorityLock
 from .tasks import Tasks
 

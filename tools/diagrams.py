@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from frontier_server.core import queue
 from frontier_server.core.machines import lifecycle, target
+from frontier_server.core.state import queue
 from tools.generated_parts import update
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "states.md"

@@ -21,9 +21,9 @@ from setuptools import Distribution
 
 CORE = Path("frontier_server/core")
 INTERPRETED = {
-    "errors.py",  # what is read of exceptions' classes, a compiled class does not have
-    "model.py",  # msgspec Structs, as in records.py
-    "records.py",  # msgspec Structs: compiled they would lose their keywords, and so the format of rows
+    "rows/errors.py",  # what is read of exceptions' classes, a compiled class does not have
+    "state/model.py",  # msgspec Structs, as in records.py
+    "rows/records.py",  # msgspec Structs: compiled they would lose their keywords, and so the format of rows
     "spec/settings.py",  # its annotations are the table; a compiled class has `tuple` alone of them
 }
 

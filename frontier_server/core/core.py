@@ -1,13 +1,13 @@
 """The core: one shard, and a door for each kind of caller."""
 
 from .frontier import Frontier
+from .opening.shard import Shard
 from .operators.administration import Administration
 from .operators.control import Control
 from .operators.history import History
 from .operators.measures import Measures
 from .operators.nodes import Nodes
 from .operators.views import Views
-from .shard import Shard
 from .upkeep import Upkeep
 
 

@@ -5,15 +5,22 @@ Every operation returns *(answer, changes)*; `shard` says what the caller must d
 
 from collections.abc import Callable, Sequence
 
-from . import errors, life, troubles
-from .agenda import empty_reason
-from .dispatch import BYTES_PER_CALL, Dispatcher, Want, size_of
-from .fetch_policy import FetchPolicy
-from .granting import Asker
-from .intake import schedule
-from .kinds import Kinds, check_kinds, serves
+from .journey.dispatch import BYTES_PER_CALL, Dispatcher, Want, size_of
+from .journey.granting import Asker
+from .journey.intake import schedule
+from .journey.naming import check_few
+from .journey.reports import Reports, anybody
+from .journey.withdrawal import Withdrawal
 from .machines.lifecycle import CrawlState
-from .model import (
+from .opening import troubles
+from .opening.shard import Shard
+from .rows import errors
+from .rows.store import Changes
+from .state import life
+from .state.agenda import empty_reason
+from .state.fetch_policy import FetchPolicy
+from .state.kinds import Kinds, check_kinds, serves
+from .state.model import (
     CRAWL_NAME,
     CRAWL_NAME_FORM,
     MAX_BATCH,
@@ -27,12 +34,7 @@ from .model import (
     ReportResult,
     Verdict,
 )
-from .naming import check_few
-from .operation import Operation
-from .reports import Reports, anybody
-from .shard import Shard
-from .store import Changes
-from .withdrawal import Withdrawal
+from .state.operation import Operation
 
 MAX_QUEUES_WANTED = 100
 MAX_TOKENS = 10_000  # of a heartbeat; nodes hold fewer leases

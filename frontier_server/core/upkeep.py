@@ -5,20 +5,22 @@ Every operation returns *(answer, changes)*.
 
 from collections.abc import Mapping
 
-from . import keys, life, troubles
-from .crawl import Crawl
-from .dispatch import Dispatcher
 from .jobs.housekeeping import Housekeeping
+from .jobs.work import unload_slice, work_slice
+from .journey.dispatch import Dispatcher
+from .journey.reports import Lapse, Reports
 from .machines.lifecycle import CrawlState
 from .machines.target import Target
-from .operation import Operation
+from .opening import troubles
+from .opening.shard import Shard
 from .operators.history import outcomes_after
-from .records import OutcomeRow
-from .reports import Lapse, Reports
-from .shard import Shard
-from .store import Changes, Family
-from .sweeps import CRAWLS_PER_SLICE
-from .work import unload_slice, work_slice
+from .rows import keys
+from .rows.records import OutcomeRow
+from .rows.store import Changes, Family
+from .state import life
+from .state.crawl import Crawl
+from .state.operation import Operation
+from .state.sweeps import CRAWLS_PER_SLICE
 
 LAPSES_PER_TICK = 200
 OUTCOMES_DROPPED_PER_CALL = 2000

@@ -18,8 +18,8 @@ import grpc
 from toehold.metrics_page import Families, Family, Histogram, MetricsPage, Unavailable, new_registry
 
 from ..config import Config
-from ..core.model import Presence
 from ..core.operators.measures import CrawlMeasures
+from ..core.state.model import Presence
 from ..runner import Runner
 from ..service.arrivals import refused_early
 from ..stores.rocks import RocksStore, StoreStatistics

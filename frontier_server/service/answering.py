@@ -21,8 +21,8 @@ from .. import status, wire
 from ..checkpoints import Checkpoints
 from ..config import Config
 from ..core.core import Core
-from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
-from ..core.model import MAX_BATCH
+from ..core.rows.errors import BatchTooLarge, FrontierError, InvalidRequest
+from ..core.state.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
 from ..priority_lock import go_first

@@ -24,7 +24,7 @@ from toehold.access.roles import ROLES, Role, is_question
 from toehold.receiving import Places
 
 from .. import status
-from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest, ReadOnly
+from ..core.rows.errors import BatchTooLarge, FrontierError, InvalidRequest, ReadOnly
 from ..runner import Refused
 from . import calls
 from .answering import MAX_MESSAGE_BYTES, Context, abort, operator_of, request_id

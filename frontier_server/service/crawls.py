@@ -8,12 +8,12 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from .. import wire
 from ..core.core import Core
-from ..core.errors import InvalidRequest, invalid_spec
-from ..core.intake import parse
-from ..core.model import MAX_BATCH, CrawlView, Verdict, check_batch
+from ..core.journey.intake import parse
 from ..core.operators.control import Amended
-from ..core.reading import problems, read_ahead
-from ..core.store import Changes
+from ..core.rows.errors import InvalidRequest, invalid_spec
+from ..core.rows.store import Changes
+from ..core.state.model import MAX_BATCH, CrawlView, Verdict, check_batch
+from ..core.state.reading import problems, read_ahead
 from .answering import (
     FRAME_BYTES,
     PAGE_BYTES,

@@ -10,12 +10,12 @@ from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 from .. import wire
 from ..config import Config
 from ..core.core import Core
-from ..core.dispatch import Want
-from ..core.errors import InvalidRequest
-from ..core.kinds import offered
-from ..core.leases import MAX_ADDRESS_CHARACTERS
+from ..core.journey.dispatch import Want
 from ..core.machines.lifecycle import Input
-from ..core.model import CrawlView, check_batch
+from ..core.rows.errors import InvalidRequest
+from ..core.state.kinds import offered
+from ..core.state.leases import MAX_ADDRESS_CHARACTERS
+from ..core.state.model import CrawlView, check_batch
 from ..exchange import Exchange
 from ..priority_lock import go_first
 from .answering import Context, answered, limits, operator_of, streamed

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
-from ..core.errors import FrontierError, InvalidRequest
-from ..core.model import MAX_BATCH, JobView, check_batch
-from ..core.records import ImportRow
+from ..core.rows.errors import FrontierError, InvalidRequest
+from ..core.rows.records import ImportRow
+from ..core.state.model import MAX_BATCH, JobView, check_batch
 from ..runner import Closing
 from .answering import AdminRpcs, Context, answered, operator_of
 

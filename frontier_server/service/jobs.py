@@ -4,8 +4,8 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.core import Core
-from ..core.errors import InvalidRequest
-from ..core.model import JobView
+from ..core.rows.errors import InvalidRequest
+from ..core.state.model import JobView
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 _LISTING = "jobs"

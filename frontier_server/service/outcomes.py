@@ -7,9 +7,9 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.core import Core
-from ..core.errors import InvalidRequest
 from ..core.machines.lifecycle import CrawlState
-from ..core.records import OutcomeRow
+from ..core.rows.errors import InvalidRequest
+from ..core.rows.records import OutcomeRow
 from .answering import AdminRpcs, Context, fitting_count, streamed
 
 OUTCOMES_PER_READ = 500

@@ -6,9 +6,9 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from .. import wire
 from ..core.core import Core
-from ..core.errors import InvalidRequest, invalid_spec
-from ..core.spec_problems import override_problems
-from ..core.store import Changes
+from ..core.rows.errors import InvalidRequest, invalid_spec
+from ..core.rows.store import Changes
+from ..core.state.spec_problems import override_problems
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 from .secrets import restore_secrets
 

@@ -4,7 +4,7 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from .. import wire
 from ..core.core import Core
-from ..core.errors import InvalidRequest
+from ..core.rows.errors import InvalidRequest
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from toehold.frontier.v1.crawl_pb2 import CredentialSpec, FetchSpec
 
-from ..core.errors import InvalidRequest
+from ..core.rows.errors import InvalidRequest
 
 HIDDEN = "(hidden)"
 

@@ -4,9 +4,9 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.core import Core
-from ..core.errors import InvalidRequest
-from ..core.keys import FetchStatisticsOf
-from ..core.model import SeedView
+from ..core.rows.errors import InvalidRequest
+from ..core.rows.keys import FetchStatisticsOf
+from ..core.state.model import SeedView
 from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
 
 SEEDS_PER_PAGE = 100  # each seed's story takes several reads

@@ -8,11 +8,11 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.core import Core
-from ..core.errors import InvalidRequest
-from ..core.kept import SeenFilter
-from ..core.model import SeenCounts, check_batch
+from ..core.journey.kept import SeenFilter
 from ..core.operators.administration import Administration, some_uris
-from ..core.store import Changes
+from ..core.rows.errors import InvalidRequest
+from ..core.rows.store import Changes
+from ..core.state.model import SeenCounts, check_batch
 from .answering import (
     MAX_PAGE,
     AdminRpcs,

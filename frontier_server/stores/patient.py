@@ -4,7 +4,7 @@ import time
 
 import structlog
 
-from ..core.store import Changes, WritableStore, WriteStalled
+from ..core.rows.store import Changes, WritableStore, WriteStalled
 
 RETRY_S = 0.01
 TELL_EVERY_S = 10.0

@@ -31,8 +31,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from ..core.opening import WAY_BACK
-from ..core.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
+from ..core.opening.opening import WAY_BACK
+from ..core.rows.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
 from ..descriptors import open_files
 from .copying import copy_live
 from .manifest import cut_torn_end

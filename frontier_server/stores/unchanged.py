@@ -13,7 +13,7 @@ import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..core.store import StoreDamaged
+from ..core.rows.store import StoreDamaged
 from .rocks import RocksStore, StoreUnavailable
 
 _PASSED_OVER = ("LOCK", "LOG", "rocksdict-config.json")

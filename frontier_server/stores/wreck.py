@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from rocksdict import AccessType, Cache, DBRecoveryMode, Options, Rdict
 
-from ..core.store import Family, StoreDamaged
+from ..core.rows.store import Family, StoreDamaged
 from .rocks import family_names, table_options
 
 CACHE_BYTES = 32 * 1024 * 1024

@@ -3,8 +3,8 @@
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from ..core.jobs.steering import QueueChange
-from ..core.model import FetchStatisticsView, Reason, Why
-from ..core.records import OutcomeRow
+from ..core.rows.records import OutcomeRow
+from ..core.state.model import FetchStatisticsView, Reason, Why
 from .cursors import outcome_cursor
 from .times import duration, milliseconds, moment_ms, timestamp
 from .uris import disposition

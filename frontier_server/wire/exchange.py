@@ -9,10 +9,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
-from ..core.candidate_problems import problem_of
-from ..core.errors import StoreCorrupt
-from ..core.fetch_policy import FetchPolicy, Provenance
-from ..core.model import (
+from ..core.journey.candidate_problems import problem_of
+from ..core.rows.errors import StoreCorrupt
+from ..core.rules.disposition import Disposition
+from ..core.rules.outcome_words import MAX_REASON
+from ..core.state.fetch_policy import FetchPolicy, Provenance
+from ..core.state.model import (
     Candidate,
     Directive,
     EmptyReason,
@@ -22,8 +24,6 @@ from ..core.model import (
     ReportResult,
     Verdict,
 )
-from ..core.rules.disposition import Disposition
-from ..core.rules.outcome_words import MAX_REASON
 from ..core.uri.canonical import MAX_URI_BYTES, longer_than, resolved
 from .specs import part
 from .times import due_ms, duration, milliseconds, moment_ms

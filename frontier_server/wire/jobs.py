@@ -2,8 +2,8 @@
 
 from toehold.frontier.v1 import admin_pb2
 
-from ..core.job import JobState, Kind
-from ..core.model import JobView
+from ..core.state.job import JobState, Kind
+from ..core.state.model import JobView
 from .times import timestamp
 from .uris import seen_filter
 

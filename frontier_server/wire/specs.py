@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 
 from toehold.frontier.v1 import crawl_pb2
 
-from ..core.errors import StoreCorrupt
+from ..core.rows.errors import StoreCorrupt
 from ..core.spec.settings import CrawlSettings
 from ..core.spec.table import Fixed, blank, rows_of
 from .times import milliseconds

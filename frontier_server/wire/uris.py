@@ -2,8 +2,10 @@
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
-from ..core.kept import SeenFilter
-from ..core.model import (
+from ..core.journey.kept import SeenFilter
+from ..core.rows.records import ImportRow
+from ..core.rules.disposition import Disposition
+from ..core.state.model import (
     MAX_ANNOTATIONS_BYTES,
     MAX_PATH_CHARACTERS,
     MAX_RECORD_BYTES,
@@ -14,8 +16,6 @@ from ..core.model import (
     UriStory,
     UriView,
 )
-from ..core.records import ImportRow
-from ..core.rules.disposition import Disposition
 from ..core.uri.canonical import MAX_URI_BYTES
 from .exchange import DISPOSITIONS, candidate
 from .times import due_ms, timestamp

@@ -3,9 +3,9 @@
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 from ..core.machines.lifecycle import Input
-from ..core.model import CrawlView, NodeView, PoolStatistics, QueueView, StatisticsView
-from ..core.queue import ACTIVE, QueueState
-from ..core.records import EventRow
+from ..core.rows.records import EventRow
+from ..core.state.model import CrawlView, NodeView, PoolStatistics, QueueView, StatisticsView
+from ..core.state.queue import ACTIVE, QueueState
 from .cursors import cursor
 from .specs import settings, spec
 from .times import duration, timestamp

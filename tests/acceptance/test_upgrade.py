@@ -22,7 +22,7 @@ from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.soaking import Soak
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from frontier_server.core.records import FORMAT
+from frontier_server.core.rows.records import FORMAT
 from tools.release import build
 
 LATER = "987.6.5"
@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.soak("installs"), pytest.mark.timeout(1800)]
 def later(tmp_path_factory: pytest.TempPathFactory) -> Environments:
     folder = tmp_path_factory.mktemp("later")
     there = sources(folder / "sources")
-    rows = "frontier_server/core/records.py"
+    rows = "frontier_server/core/rows/records.py"
     for file, old, new in (
         ("pyproject.toml", r'^version = ".*"', f'version = "{LATER}"'),
         (rows, r"^FORMAT = .*", f"FORMAT = {FORMAT + 1}"),

@@ -20,8 +20,8 @@ from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
 from frontier_server.core.core import Core
-from frontier_server.core.dispatch import Want
-from frontier_server.core.model import Grant, Report
+from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.rows.store import Changes
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     GroupSettings,
@@ -30,7 +30,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.store import Changes
+from frontier_server.core.state.model import Grant, Report
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 

@@ -18,13 +18,13 @@ from core_doubles.recount import Recount
 from core_doubles.rows import rows_of
 from core_doubles.shell import Shell
 
-from frontier_server.core.crawl import Crawl
-from frontier_server.core.keys import FetchStatisticsOf, IndexSet
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.machines.target import Target
-from frontier_server.core.queue import QueueState
-from frontier_server.core.records import FetchStatisticsRow
-from frontier_server.core.store import Family
+from frontier_server.core.rows.keys import FetchStatisticsOf, IndexSet
+from frontier_server.core.rows.records import FetchStatisticsRow
+from frontier_server.core.rows.store import Family
+from frontier_server.core.state.crawl import Crawl
+from frontier_server.core.state.queue import QueueState
 
 Q, S, X, T = QueueState, CrawlState, ExitStatus, Target
 ENDS = {
@@ -243,7 +243,7 @@ class Audit:
         for crawl in self.model.crawls.values():
             if crawl.state is S.RUNNING:
                 snoozed = [it for it in crawl.queues.items() if it[1].state is Q.SNOOZED]
-                awaited += [(f"rest of {key}", queue.asleep_ms) for key, queue in snoozed]
+                awaited += [(f"rest of {key!r}", queue.asleep_ms) for key, queue in snoozed]
                 awaited += [("future URI", uri.due_ms) for uri in crawl.future()]
                 if life.rounds_left(crawl) and not life.left(self.model, crawl):
                     awaited.append(("round", life.next_round_ms(crawl)))

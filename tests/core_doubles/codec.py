@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from frontier_server.core.errors import StoreCorrupt
-from frontier_server.core.model import Candidate, Directive
+from frontier_server.core.rows.errors import StoreCorrupt
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import Candidate, Directive
 
 
 class PlainCodec:

@@ -6,8 +6,8 @@ from typing import Any
 from core_doubles.shell import PERIOD_MS, START_MS, Shell
 
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.model import Reason, Report
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
+from frontier_server.core.state.model import Reason, Report
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000)
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=POLITENESS)

@@ -5,8 +5,8 @@ from typing import Any
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Grant, Report
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
+from frontier_server.core.state.model import Grant, Report
 
 S = CrawlState
 

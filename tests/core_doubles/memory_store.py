@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.rows.store import Changes, Family
 
 
 class MemoryStore:

@@ -9,11 +9,11 @@ from core_doubles.lives import NAME, SEEDS
 
 from frontier_server.core.core import Core
 from frontier_server.core.frontier import Frontier
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.operators.administration import Administration
 from frontier_server.core.operators.control import Control
-from frontier_server.core.store import Changes
+from frontier_server.core.rows.store import Changes
+from frontier_server.core.state.job import Kind
 
 BY = "somebody@somewhere"
 MUTATORS: dict[str, Callable[[Core, int], tuple[object, Changes]]] = {

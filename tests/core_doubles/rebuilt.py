@@ -5,14 +5,10 @@ from core_doubles.rows import rows
 from core_doubles.shell import Shell
 from msgspec.structs import replace
 
-from frontier_server.core import keys, refusals
 from frontier_server.core.core import Core
-from frontier_server.core.crawl import Crawl
-from frontier_server.core.head import queue_settings
-from frontier_server.core.lanes import shares
-from frontier_server.core.operation import Operation
-from frontier_server.core.queue import QueueState
-from frontier_server.core.records import (
+from frontier_server.core.journey import refusals
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.records import (
     FetchStatisticsRow,
     HostRow,
     OutcomeRow,
@@ -21,7 +17,12 @@ from frontier_server.core.records import (
     decode,
     decode_pending,
 )
-from frontier_server.core.store import Family
+from frontier_server.core.rows.store import Family
+from frontier_server.core.state.crawl import Crawl
+from frontier_server.core.state.head import queue_settings
+from frontier_server.core.state.lanes import shares
+from frontier_server.core.state.operation import Operation
+from frontier_server.core.state.queue import QueueState
 
 Q = QueueState
 

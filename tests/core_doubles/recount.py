@@ -5,11 +5,9 @@ from collections import Counter
 from core_doubles.rows import rows, rows_of
 from core_doubles.shell import Shell
 
-from frontier_server.core import keys
-from frontier_server.core.crawl import Crawl
-from frontier_server.core.keys import IndexSet
-from frontier_server.core.queue import ACTIVE, QueueState
-from frontier_server.core.records import (
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.keys import IndexSet
+from frontier_server.core.rows.records import (
     OutcomeRow,
     PendingUri,
     QueueRow,
@@ -17,7 +15,9 @@ from frontier_server.core.records import (
     decode,
     decode_pending,
 )
-from frontier_server.core.store import Family
+from frontier_server.core.rows.store import Family
+from frontier_server.core.state.crawl import Crawl
+from frontier_server.core.state.queue import ACTIVE, QueueState
 
 Q = QueueState
 SETS = {  # of the states that are no matter of memory

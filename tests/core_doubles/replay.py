@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
-from frontier_server.core.model import CrawlView
-from frontier_server.core.records import EventRow
+from frontier_server.core.rows.records import EventRow
+from frontier_server.core.state.model import CrawlView
 from frontier_server.core.upkeep import LOG_AHEAD
 
 PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)

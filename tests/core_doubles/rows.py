@@ -2,10 +2,10 @@
 
 from typing import TypeVar
 
-from frontier_server.core import keys
-from frontier_server.core.crawl import Crawl
-from frontier_server.core.records import Record, decode
-from frontier_server.core.store import Family, Store
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.records import Record, decode
+from frontier_server.core.rows.store import Family, Store
+from frontier_server.core.state.crawl import Crawl
 
 R = TypeVar("R", bound=Record)
 OF_CRAWLS = [family for family in Family if family not in (Family.HOSTS, Family.ROBOTS)]

@@ -5,16 +5,16 @@ from typing import Any
 
 from core_doubles.shell import Shell
 
-from frontier_server.core.dispatch import Want
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.model import Candidate, Grant, Report
-from frontier_server.core.queue import QueueState
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     PolitenessSettings,
     QueueSettings,
     RobotsSettings,
 )
+from frontier_server.core.state.model import Candidate, Grant, Report
+from frontier_server.core.state.queue import QueueState
 
 SECOND = 1_000
 A, B = "http://a.example", "http://b.example"

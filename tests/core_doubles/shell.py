@@ -12,15 +12,15 @@ from core_doubles.memory_store import MemoryStore
 from core_doubles.placing import SUFFIXES
 from msgspec import structs
 
-from frontier_server.core import opening
 from frontier_server.core.core import Core
-from frontier_server.core.dispatch import Want
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
-from frontier_server.core.records import EventRow, OutcomeRow
-from frontier_server.core.shard import Shard, no_checkpoint
+from frontier_server.core.opening import opening
+from frontier_server.core.opening.shard import Shard, no_checkpoint
+from frontier_server.core.rows.records import EventRow, OutcomeRow
+from frontier_server.core.rows.store import Changes, Store, WritableStore
 from frontier_server.core.spec.settings import CrawlSettings
-from frontier_server.core.store import Changes, Store, WritableStore
+from frontier_server.core.state.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
 
 A = TypeVar("A")
 

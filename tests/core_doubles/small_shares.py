@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from frontier_server.core import crawl, ledger, operation, origin, queue, work
-from frontier_server.core.jobs import deletion, importing, seeding, steering, verification
+from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
+from frontier_server.core.state import crawl, ledger, operation, origin, queue
 
 SHARES = (
     (seeding, "SEEDS_PER_SLICE", 3),

@@ -7,8 +7,8 @@ from unittest.mock import patch
 from core_doubles.rows import OF_CRAWLS
 from core_doubles.shell import Shell
 
-from frontier_server.core import keys
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.store import Changes, Family
 
 
 def stored_of(shell: Shell, number: int) -> dict[tuple[Family, bytes], bytes]:

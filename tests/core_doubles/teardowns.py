@@ -5,7 +5,7 @@ from core_doubles.lives import NAME, SEEDS, advance, fetching, report
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import CrawlView
+from frontier_server.core.state.model import CrawlView
 
 S = CrawlState
 MOST_STEPS = 100

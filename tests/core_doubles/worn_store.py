@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from core_doubles.memory_store import MemoryStore
 
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.rows.store import Changes, Family
 
 
 class WornStore(MemoryStore):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rocksdict import AccessType, Options, Rdict
 
-from frontier_server.core.keys import CrawlRow
-from frontier_server.core.records import SpecRow, decode
-from frontier_server.core.store import Family
+from frontier_server.core.rows.keys import CrawlRow
+from frontier_server.core.rows.records import SpecRow, decode
+from frontier_server.core.rows.store import Family
 
 Row = tuple[Family, bytes]
 

@@ -27,9 +27,9 @@ from frontier_harness.every_rpc import READING, RPCS, request
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from frontier_server.core.keys import CrawlRow
-from frontier_server.core.records import CountersRow, ServerRow, decode
-from frontier_server.core.store import Family
+from frontier_server.core.rows.keys import CrawlRow
+from frontier_server.core.rows.records import CountersRow, ServerRow, decode
+from frontier_server.core.rows.store import Family
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_client import FrontierClient

@@ -11,8 +11,8 @@ from typing import Any
 from frontier_server import program, runner, serving
 from frontier_server.absence import Absence
 from frontier_server.checkpoints import Checkpoints
-from frontier_server.core.errors import UnknownCrawl
-from frontier_server.core.store import WriteStalled
+from frontier_server.core.rows.errors import UnknownCrawl
+from frontier_server.core.rows.store import WriteStalled
 from frontier_server.core.upkeep import Upkeep
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.job_feed import JobFeed

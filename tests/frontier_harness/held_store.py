@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from core_doubles.memory_store import MemoryStore
 
-from frontier_server.core.store import Changes, Family, StoreFailed, WriteStalled
+from frontier_server.core.rows.store import Changes, Family, StoreFailed, WriteStalled
 
 from .waiting import PATIENCE_S
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import grpc
 
 from frontier_server.core.core import Core
-from frontier_server.core.store import WritableStore
+from frontier_server.core.rows.store import WritableStore
 
 from .calls import TIMEOUT_S, Stubs
 from .in_process import Served, config, serving

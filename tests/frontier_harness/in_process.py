@@ -17,10 +17,10 @@ from frontier_server import wire
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.clock import Clock
 from frontier_server.config import Config
-from frontier_server.core import opening
 from frontier_server.core.core import Core
-from frontier_server.core.shard import Shard
-from frontier_server.core.store import WritableStore
+from frontier_server.core.opening import opening
+from frontier_server.core.opening.shard import Shard
+from frontier_server.core.rows.store import WritableStore
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.job_feed import JobFeed

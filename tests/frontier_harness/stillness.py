@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core_doubles.rows import OF_CRAWLS, all_rows_of
 
-from frontier_server.core import keys
+from frontier_server.core.rows import keys
 
 from .held_store import HeldStore
 from .hosted import Hosted

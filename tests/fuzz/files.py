@@ -15,7 +15,7 @@ from pathlib import Path
 from crawler_node.control.service import listen_address
 from crawler_node.output.repair import Measure, State, parts_of_lines, parts_of_records
 from frontier_server import config, wire
-from frontier_server.core.spec_problems import problems
+from frontier_server.core.state.spec_problems import problems
 from toehold.addresses import parsed_address
 from toehold.frontier.v1 import admin_pb2
 from toehold_client.cli import frontier_file, import_file

@@ -12,13 +12,13 @@ from core_doubles.shell import SECRET, Shell
 from google.protobuf.message import DecodeError
 
 from frontier_server import wire
-from frontier_server.core import keys
-from frontier_server.core.errors import FrontierError
-from frontier_server.core.keys import FetchStatisticsOf, Token
-from frontier_server.core.model import Report
-from frontier_server.core.queue import QueueState
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.errors import FrontierError
+from frontier_server.core.rows.keys import FetchStatisticsOf, Token
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings, ScopeSettings
-from frontier_server.core.spec_problems import problems
+from frontier_server.core.state.model import Report
+from frontier_server.core.state.queue import QueueState
+from frontier_server.core.state.spec_problems import problems
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, OverrideSettings
 from toehold_client.errors import ToeholdError
 from toehold_client.rpc.channel import checked_address

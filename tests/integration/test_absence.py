@@ -13,8 +13,8 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import callers, soon
 
 from frontier_server import wire
-from frontier_server.core.dispatch import Want
-from frontier_server.core.model import HeartbeatAnswer
+from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.state.model import HeartbeatAnswer
 from frontier_server.exchange import Exchange
 from frontier_server.runner import Runner
 

@@ -16,8 +16,8 @@ import pytest
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from frontier_server.core import opening
-from frontier_server.core.records import FORMAT, OLDEST_FORMAT
+from frontier_server.core.opening import opening
+from frontier_server.core.rows.records import FORMAT, OLDEST_FORMAT
 from frontier_server.stores.rocks import RocksStore
 from toehold_client.cli.embedded.asking import frontier_in, how_to_continue
 from toehold_client.cli.main import run

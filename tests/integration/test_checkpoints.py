@@ -8,8 +8,8 @@ import pytest
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S
 
-from frontier_server.core import opening
-from frontier_server.core.records import FORMAT
+from frontier_server.core.opening import opening
+from frontier_server.core.rows.records import FORMAT
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_STALE,

@@ -30,7 +30,7 @@ from frontier_harness.waiting import PATIENCE_S, soon, turns
 from google.protobuf.message import Message
 
 from frontier_server.core.core import Core
-from frontier_server.core.store import Changes
+from frontier_server.core.rows.store import Changes
 from frontier_server.runner import Runner
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 

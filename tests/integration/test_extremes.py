@@ -19,7 +19,7 @@ from frontier_harness.odd_values import odd_numbers, put, texts
 from google.protobuf import message_factory
 
 from frontier_server.core.core import Core
-from frontier_server.core.store import Family
+from frontier_server.core.rows.store import Family
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 

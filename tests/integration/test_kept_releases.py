@@ -52,7 +52,7 @@ def opened(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def test_rows_that_differ_from_those_of_the_last_release_have_a_new_format() -> None:
     kept = json.loads((RELEASES[-1] / LAYOUT).read_text())
     now = layout()
-    assert now == kept or now["format"] > kept["format"], "raise FORMAT in frontier_server/core/records.py"
+    assert now == kept or now["format"] > kept["format"], "raise FORMAT in core/rows/records.py"
 
 
 def test_a_frontier_that_only_reads_answers_as_the_release_did(release: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rocksdict import WriteBatch
 
-from frontier_server.core.store import Family, StoreDamaged
+from frontier_server.core.rows.store import Family, StoreDamaged
 from frontier_server.stores.log_format import BLOCK
 from frontier_server.stores.manifest import crc32c
 from frontier_server.stores.power_cut import hole_at

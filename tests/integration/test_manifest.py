@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.store import Family, StoreDamaged
+from frontier_server.core.rows.store import Family, StoreDamaged
 from frontier_server.stores.log_format import BLOCK
 from frontier_server.stores.manifest import MOST_UNSYNCED, SECTOR, crc32c, torn_at
 from frontier_server.stores.rocks import RocksStore

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 from frontier_server import wire
 from frontier_server.core.core import Core
-from frontier_server.core.dispatch import Want
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Candidate, CrawlView, Report, Verdict
-from frontier_server.core.records import EventRow
+from frontier_server.core.rows.records import EventRow
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.state.model import Candidate, CrawlView, Report, Verdict
 from frontier_server.exchange import Exchange
 from frontier_server.job_log import launch_id_of, line
 from frontier_server.runner import Runner

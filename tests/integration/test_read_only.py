@@ -15,7 +15,7 @@ from frontier_harness.every_rpc import OF_A_CRAWL, OF_NO_CRAWL, RPCS, ask
 from frontier_harness.process import ServerProcess, run_to_end
 from google.protobuf import message_factory
 
-from frontier_server.core.store import Family
+from frontier_server.core.rows.store import Family
 from frontier_server.stores.rocks import RocksStore
 from toehold.access.roles import is_question
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2

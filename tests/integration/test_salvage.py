@@ -17,8 +17,8 @@ from frontier_harness.process import ServerProcess, run_to_end
 
 from frontier_server import program
 from frontier_server.checkpoints import Checkpoints
-from frontier_server.core import keys
-from frontier_server.core.store import Changes, Family, StoreDamaged, StoreFailed
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.store import Changes, Family, StoreDamaged, StoreFailed
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable
 from frontier_server.stores.wreck import Wreck
 from toehold.frontier.v1 import admin_pb2, crawl_pb2

@@ -30,9 +30,9 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rocksdict import Cache, Rdict
 
-from frontier_server.core import opening
-from frontier_server.core.records import FORMAT, ServerRow, encode
-from frontier_server.core.store import Family
+from frontier_server.core.opening import opening
+from frontier_server.core.rows.records import FORMAT, ServerRow, encode
+from frontier_server.core.rows.store import Family
 from frontier_server.service import core_kind, version
 from frontier_server.serving import GRACE_S
 from frontier_server.stores.rocks import MIB, RocksStore, table_options

@@ -14,7 +14,7 @@ from frontier_harness.calls import FINISH, PAUSE, RUN, TIMEOUT_S, Stubs, report,
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
-from frontier_server.core import opening
+from frontier_server.core.opening import opening
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 

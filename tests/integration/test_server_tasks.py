@@ -28,7 +28,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from frontier_server import data_directory, serving
 from frontier_server import program as frontier
-from frontier_server.core.store import StoreFailed
+from frontier_server.core.rows.store import StoreFailed
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 STORE = 5

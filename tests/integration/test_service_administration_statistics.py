@@ -8,8 +8,8 @@ from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import INVALID, PAUSE, TIMEOUT_S, Stubs, fresh_name, refused, report, seed_of
 from frontier_harness.hosted import hosted
 
-from frontier_server.core.model import CrawlView
 from frontier_server.core.operators.views import Views
+from frontier_server.core.state.model import CrawlView
 from frontier_server.service.crawls import CRAWLS_AT_ONCE
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 

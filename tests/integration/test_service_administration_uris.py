@@ -23,7 +23,7 @@ from frontier_harness.hosted import hosted
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from frontier_server.core.operators.administration import Administration
-from frontier_server.core.store import Changes
+from frontier_server.core.rows.store import Changes
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 FOUR_MIB = 4 * 1024 * 1024

@@ -23,7 +23,7 @@ from frontier_harness.hosted import Hosted
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.rows.store import Changes, Family
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 

@@ -30,7 +30,7 @@ from frontier_server import wire
 from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.operators.history import History
-from frontier_server.core.records import EventRow
+from frontier_server.core.rows.records import EventRow
 from frontier_server.following import BATCH
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -241,7 +241,7 @@ async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = 5
-    monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", kept)
+    monkeypatch.setattr("frontier_server.core.state.operation.EVENTS_KEPT", kept)
     for module in ("views", "history"):
         monkeypatch.setattr(f"frontier_server.core.operators.{module}.EVENTS_KEPT", kept)
     async with serving(MemoryStore(), config(tmp_path)) as served:
@@ -292,7 +292,7 @@ async def test_a_reader_that_falls_behind_what_is_kept_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It must never see a gap without a word."""
-    monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", 50)
+    monkeypatch.setattr("frontier_server.core.state.operation.EVENTS_KEPT", 50)
     for module in ("views", "history"):
         monkeypatch.setattr(f"frontier_server.core.operators.{module}.EVENTS_KEPT", 50)
     async with serving(MemoryStore(), config(tmp_path)) as served:

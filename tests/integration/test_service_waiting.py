@@ -33,9 +33,9 @@ from frontier_harness.waiting import callers, eventually, soon
 from google.protobuf import field_mask_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from frontier_server.core.dispatch import Want
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import EmptyReason
+from frontier_server.core.state.model import EmptyReason
 from frontier_server.runner import Closing
 from frontier_server.service import fetching
 from frontier_server.waking import BATCH

@@ -9,7 +9,7 @@ from core_doubles.memory_store import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.store import Changes, Family, StoreFailed, WritableStore
+from frontier_server.core.rows.store import Changes, Family, StoreFailed, WritableStore
 from frontier_server.stores import rocks
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable
 

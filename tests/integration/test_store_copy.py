@@ -11,7 +11,7 @@ import pytest
 from frontier_harness.waiting import PATIENCE_S, soon
 
 from frontier_server.checkpoints import Checkpoints
-from frontier_server.core.store import Changes, Family, WriteStalled
+from frontier_server.core.rows.store import Changes, Family, WriteStalled
 from frontier_server.stores.rocks import RocksStore
 
 FAMILIES = (Family.QUEUES, Family.PENDING, Family.SEEN)

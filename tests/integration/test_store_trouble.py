@@ -18,10 +18,10 @@ from frontier_harness.waiting import PATIENCE_S, Callers, callers, soon, turns
 
 from frontier_server import wire
 from frontier_server.core.core import Core
-from frontier_server.core.dispatch import Want
-from frontier_server.core.errors import StoreCorrupt
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import Candidate, Report, Verdict
+from frontier_server.core.rows.errors import StoreCorrupt
+from frontier_server.core.state.model import Candidate, Report, Verdict
 from frontier_server.exchange import MAX_SCHEDULES, Exchange
 from frontier_server.runner import Closing, Refused, Runner
 from toehold.frontier.v1 import frontier_pb2

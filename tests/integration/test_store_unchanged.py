@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from frontier_server.core.store import Family, StoreDamaged
+from frontier_server.core.rows.store import Family, StoreDamaged
 from frontier_server.stores.log_format import BLOCK
 from frontier_server.stores.power_cut import hole_at
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable

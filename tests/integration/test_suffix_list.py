@@ -11,9 +11,9 @@ from frontier_harness.process import NotServing, ServerProcess
 from frontier_harness.waiting import PATIENCE_S
 from integration.test_checkpoints import fetch_all, spec
 
-from frontier_server.core import opening
-from frontier_server.core.records import PlacesRow
-from frontier_server.core.store import Family
+from frontier_server.core.opening import opening
+from frontier_server.core.rows.records import PlacesRow
+from frontier_server.core.rows.store import Family
 from frontier_server.stores.rocks import RocksStore
 from frontier_server.suffix_list import installed
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState

@@ -12,7 +12,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from frontier_server.core.store import Family
+from frontier_server.core.rows.store import Family
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 

@@ -21,8 +21,8 @@ from frontier_harness.process import ServerProcess
 from kept_releases.answers import answers
 from kept_releases.history import play
 
-from frontier_server.core.records import FORMAT, PendingUri, Record
-from frontier_server.core.store import Family
+from frontier_server.core.rows.records import FORMAT, PendingUri, Record
+from frontier_server.core.rows.store import Family
 from toehold.frontier.v1 import admin_pb2
 
 HERE = Path(__file__).resolve().parent

@@ -21,11 +21,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, run_state_machine_as_test
 
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.queue import QueueState
 
 S = CrawlState
 MOST_DRAIN_STEPS = 3_000

@@ -26,11 +26,11 @@ from hypothesis import strategies as st
 
 from frontier_server.core import upkeep
 from frontier_server.core.core import Core
-from frontier_server.core.dispatch import Want
-from frontier_server.core.errors import FrontierError
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import CrawlView, Report
+from frontier_server.core.rows.errors import FrontierError
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, ReseedSettings
+from frontier_server.core.state.model import CrawlView, Report
 
 A = TypeVar("A")
 

@@ -16,11 +16,9 @@ from core_doubles.shell import Shell
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frontier_server.core.dispatch import Want
-from frontier_server.core.job import Kind
-from frontier_server.core.kept import SeenFilter
+from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.journey.kept import SeenFilter
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Candidate, Grant, Report, UriState
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     IdentitySettings,
@@ -30,6 +28,8 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Candidate, Grant, Report, UriState
 
 SECOND = 1_000
 HOSTS = ("a", "b", "c")

@@ -41,15 +41,15 @@ from typing import Any, TypeVar
 from core_doubles.codec import candidate, override_of
 from core_doubles.shell import START_MS, Operation, Shell
 
-from frontier_server.core.dispatch import Want
-from frontier_server.core.errors import FrontierError
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import Candidate, Directive, QueueView, Report
-from frontier_server.core.queue import ACTIVE, QueueState
+from frontier_server.core.rows.errors import FrontierError
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, GroupSettings, RetryRule
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Candidate, Directive, QueueView, Report
+from frontier_server.core.state.queue import ACTIVE, QueueState
 
 A = TypeVar("A")
 

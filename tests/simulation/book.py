@@ -9,9 +9,9 @@ from core_doubles.web import SITES, Site
 from simulation.entry import demand
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Verdict
-from frontier_server.core.records import EventRow, OutcomeRow, decode
+from frontier_server.core.rows.records import EventRow, OutcomeRow, decode
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import Verdict
 
 _SITES = {site.uri(""): site for site in SITES}
 REFUSED = frozenset(

@@ -7,13 +7,13 @@ from typing import Any
 from core_doubles.codec import PlainCodec, candidate, override_of, settings_of, spec_of
 
 from frontier_server.core.core import Core
-from frontier_server.core.dispatch import Want
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import Candidate, Directive
-from frontier_server.core.records import ImportRow
-from frontier_server.core.store import Changes
+from frontier_server.core.rows.records import ImportRow
+from frontier_server.core.rows.store import Changes
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Candidate, Directive
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 from simulation.calls import Call
 
-from frontier_server.core.errors import FrontierError
-from frontier_server.core.model import EmptyReason
-from frontier_server.core.store import Changes
+from frontier_server.core.rows.errors import FrontierError
+from frontier_server.core.rows.store import Changes
+from frontier_server.core.state.model import EmptyReason
 
 Reply = Callable[[Any], None]
 

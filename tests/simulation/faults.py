@@ -14,7 +14,7 @@ from simulation.server import Server
 from simulation.store import copied
 from simulation.world import World
 
-from frontier_server.core import keys
+from frontier_server.core.rows import keys
 
 DAY_MS = 86_400_000
 SAID_SINCE = 4

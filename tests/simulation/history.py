@@ -20,8 +20,8 @@ from simulation.recovery import Recovered
 from simulation.server import Server
 from simulation.world import World
 
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.state.job import Kind
 
 PERIOD_MS = 60_000
 HEARTBEAT_MS = PERIOD_MS // 3

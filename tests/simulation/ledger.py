@@ -16,14 +16,14 @@ from simulation.book import PRECLUDED, Book, site_of
 from simulation.entry import Entry, Violated, demand
 from simulation.manners import Manners
 
-from frontier_server.core import keys
-from frontier_server.core.errors import FrontierError, SessionSuperseded
-from frontier_server.core.keys import IndexSet
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Grant, Report, ReportResult, Verdict
-from frontier_server.core.records import decode_pending
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.errors import FrontierError, SessionSuperseded
+from frontier_server.core.rows.keys import IndexSet
+from frontier_server.core.rows.records import decode_pending
+from frontier_server.core.rows.store import Changes, Family
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.state.model import Grant, Report, ReportResult, Verdict
 
 D = Disposition
 SPOKEN = ("next", "finished", "heartbeat")  # by a session of a node

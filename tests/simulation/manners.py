@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from core_doubles.web import ROBOTS_FILES, RobotsFile, Site
 from simulation.entry import demand
 
-from frontier_server.core.model import Report
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import Report
 
 OVERLOADED = (429, 503)
 _BY_BODY = {file.body: file for file in ROBOTS_FILES}

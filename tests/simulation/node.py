@@ -13,9 +13,9 @@ from simulation.plan import NodePlan
 from simulation.server import PATIENCE_MS
 from simulation.world import Fetched, World
 
-from frontier_server.core import errors
-from frontier_server.core.errors import FrontierError
-from frontier_server.core.model import Grant, HeartbeatAnswer, NextAnswer, Report
+from frontier_server.core.rows import errors
+from frontier_server.core.rows.errors import FrontierError
+from frontier_server.core.state.model import Grant, HeartbeatAnswer, NextAnswer, Report
 
 LATER_MS = 2_000
 BATCH = 20

@@ -13,8 +13,8 @@ from simulation.plan import CrawlPlan, Event, Plan
 from simulation.server import Server
 from simulation.world import World
 
-from frontier_server.core.errors import FrontierError
 from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.rows.errors import FrontierError
 
 S = CrawlState
 LATER_MS = 3_000

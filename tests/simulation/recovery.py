@@ -7,10 +7,10 @@ from simulation.book import Book
 from simulation.entry import demand
 from simulation.ledger import Ledger
 
-from frontier_server.core import keys
 from frontier_server.core.core import Core
-from frontier_server.core.records import HostRow, decode
-from frontier_server.core.store import Family, Store
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.records import HostRow, decode
+from frontier_server.core.rows.store import Family, Store
 
 
 class Recovered:

@@ -24,12 +24,12 @@ from simulation.recovery import Recovered
 from simulation.store import CrashStore
 
 from frontier_server.absence import Absence
-from frontier_server.core import opening
 from frontier_server.core.core import Core
-from frontier_server.core.errors import FrontierError, UnknownCheckpoint
-from frontier_server.core.model import EmptyReason, NextAnswer
-from frontier_server.core.shard import Shard
-from frontier_server.core.store import Store
+from frontier_server.core.opening import opening
+from frontier_server.core.opening.shard import Shard
+from frontier_server.core.rows.errors import FrontierError, UnknownCheckpoint
+from frontier_server.core.rows.store import Store
+from frontier_server.core.state.model import EmptyReason, NextAnswer
 
 PATIENCE_MS = 30_000  # of a Next that waits for leases
 LOG_MS = 40  # until outcomes are in the crawl log for good

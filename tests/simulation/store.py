@@ -2,7 +2,7 @@
 
 from core_doubles.memory_store import MemoryStore
 
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.rows.store import Changes, Family
 
 
 class CrashStore(MemoryStore):

@@ -11,7 +11,7 @@ from simulation.history import History
 from simulation.plan import Plan
 from simulation.shrink import USUAL
 
-from frontier_server.core.errors import FrontierError
+from frontier_server.core.rows.errors import FrontierError
 from frontier_server.core.spec.settings import CrawlSettings
 
 QUIET = ("tick", "work", "logged", "heartbeat", "next")  # not told if nothing comes of them

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from core_doubles.web import ADDRESSES, ROBOTS_FILES, SITES, Site
 from simulation.plan import PagePlan, Plan, SitePlan
 
-from frontier_server.core.model import Report
+from frontier_server.core.state.model import Report
 
 REDIRECTS = (301,)
 

@@ -3,10 +3,10 @@
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
-from frontier_server.core.job import JobState
-from frontier_server.core.records import ImportRow
+from frontier_server.core.rows.records import ImportRow
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.job import JobState
 
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), scope=ScopeSettings(hosts=("alpha.example",)))
 

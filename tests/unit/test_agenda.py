@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 from core_doubles.shell import Shell
 
-from frontier_server.core.agenda import Soonest
-from frontier_server.core.crawl import Crawl
-from frontier_server.core.model import Report
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
+from frontier_server.core.state.agenda import Soonest
+from frontier_server.core.state.crawl import Crawl
+from frontier_server.core.state.model import Report
 
 SETTINGS = CrawlSettings(
     allowed_addresses=("loopback",),

@@ -5,12 +5,12 @@ from core_doubles.lives import NAME, SEEDS, advance, fetch, launched, quick
 from core_doubles.shell import Shell
 from core_doubles.stillness import still
 
-from frontier_server.core import attendance
-from frontier_server.core.dispatch import Want
-from frontier_server.core.errors import SessionSuperseded
-from frontier_server.core.leases import SILENT_PERIODS
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Grant, Report
+from frontier_server.core.rows.errors import SessionSuperseded
+from frontier_server.core.state import attendance
+from frontier_server.core.state.leases import SILENT_PERIODS
+from frontier_server.core.state.model import Grant, Report
 
 S = CrawlState
 OTHER = "other"

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.records import RobotsRow, decode, encode
 from frontier_server.core.robotstxt.authority import (
     KEPT_TRIES,
     Gate,
@@ -17,6 +16,7 @@ from frontier_server.core.robotstxt.authority import (
     standing,
 )
 from frontier_server.core.robotstxt.robots import Rules
+from frontier_server.core.rows.records import RobotsRow, decode, encode
 from frontier_server.core.spec.settings import DAY_MS, RobotsSettings
 
 NOW = 1_700_000_000_000

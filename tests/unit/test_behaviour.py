@@ -7,15 +7,16 @@ from core_doubles.codec import candidate
 from core_doubles.placing import PLACES
 from core_doubles.shell import Shell
 
-from frontier_server.core import keys, operation
-from frontier_server.core.errors import StoreCorrupt
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import EmptyReason, QueueView, Report, Verdict
-from frontier_server.core.queue import QueueState
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.errors import StoreCorrupt
+from frontier_server.core.rows.store import Family
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings, RetrySettings
-from frontier_server.core.store import Family
+from frontier_server.core.state import operation
+from frontier_server.core.state.model import EmptyReason, QueueView, Report, Verdict
+from frontier_server.core.state.queue import QueueState
 from frontier_server.core.uri.canonical import canonical
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000)

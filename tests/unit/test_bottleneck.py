@@ -9,11 +9,8 @@ from core_doubles.codec import candidate
 from core_doubles.shell import PERIOD_MS, START_MS, Shell
 from scenarios.player import STEP, Player
 
-from frontier_server.core import operation
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Grant, Report
 from frontier_server.core.operators.idle import ASKED_LATELY_MS
 from frontier_server.core.spec.settings import (
     CrawlSettings,
@@ -22,6 +19,9 @@ from frontier_server.core.spec.settings import (
     ReseedSettings,
     RetrySettings,
 )
+from frontier_server.core.state import operation
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Grant, Report
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=2_000, max_delay_ms=2_000)
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=POLITENESS)

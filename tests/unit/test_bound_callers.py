@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from core_doubles.shell import Shell
 
-from frontier_server.core.dispatch import Want
-from frontier_server.core.model import Grant, Report
+from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RobotsSettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.model import Grant, Report
 
 HOST = "http://alpha.example"
 POLITE = PolitenessSettings(delay_factor=0, min_delay_ms=2_000, max_delay_ms=2_000, overload_delay_ms=30_000)

@@ -7,18 +7,18 @@ from core_doubles.codec import candidate
 from core_doubles.memory_store import MemoryStore
 from core_doubles.shell import START_MS, Shell
 
-from frontier_server.core import keys
-from frontier_server.core.admission import LIGHT_RULES
-from frontier_server.core.dispatch import CLEARING_PER_CALL, LEASES_PER_CALL, WAKES_PER_CALL
-from frontier_server.core.errors import BatchEmpty, BatchTooLarge, InvalidRequest
+from frontier_server.core.journey.admission import LIGHT_RULES
+from frontier_server.core.journey.dispatch import CLEARING_PER_CALL, LEASES_PER_CALL, WAKES_PER_CALL
+from frontier_server.core.journey.refusals import EXAMPLES_KEPT
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import MAX_BATCH, Report, Verdict
+from frontier_server.core.opening.registry import Registry
 from frontier_server.core.operators.listing import ROWS_PER_READ, SEEDS_PER_READ
-from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, QueueState
-from frontier_server.core.refusals import EXAMPLES_KEPT
-from frontier_server.core.registry import Registry
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.errors import BatchEmpty, BatchTooLarge, InvalidRequest
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.model import MAX_BATCH, Report, Verdict
+from frontier_server.core.state.queue import READ_AHEAD, READ_AHEAD_BYTES, QueueState
 from frontier_server.core.upkeep import LAPSES_PER_TICK
 
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

@@ -10,13 +10,13 @@ from core_doubles.several_leases import KEY, SECOND, A, B, ask, change, crawl, p
 from core_doubles.shell import Shell
 
 from frontier_server.core.core import Core
-from frontier_server.core.errors import InvalidRequest
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.kept import SeenFilter
-from frontier_server.core.model import Candidate, JobView, Report
+from frontier_server.core.journey.kept import SeenFilter
+from frontier_server.core.rows.errors import InvalidRequest
+from frontier_server.core.rows.store import Changes
 from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, RobotsSettings, ScopeSettings
-from frontier_server.core.store import Changes
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Candidate, JobView, Report
 
 OTHER_KEY = "example,b,"
 SECURE = "https://a.example"  # the same host in another queue

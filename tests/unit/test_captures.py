@@ -7,7 +7,6 @@ from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 from msgspec import structs
 
-from frontier_server.core.model import Directive, Grant, Report
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     IdentitySettings,
@@ -17,6 +16,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
+from frontier_server.core.state.model import Directive, Grant, Report
 
 PAGE, SPELLED = "http://a.example/page", "http://www.a.example/page"
 FIRST_MS, SECOND_MS = 1_700_000_000_123, 1_700_000_500_456

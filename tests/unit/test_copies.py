@@ -6,9 +6,9 @@ from core_doubles.memory_store import MemoryStore
 from core_doubles.shell import Shell
 from frontier_harness.held_store import copied
 
-from frontier_server.core.dispatch import Want
-from frontier_server.core.model import Grant, Report
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.state.model import Grant, Report
 
 OTHER_LIFE = 1_000  # of a server that was never this one
 

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from frontier_server.core import queue
 from frontier_server.core.machines import lifecycle, target
+from frontier_server.core.state import queue
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,8 +2,8 @@
 
 from core_doubles.shell import Shell
 
-from frontier_server.core.model import Report
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
+from frontier_server.core.state.model import Report
 
 HOST = "http://alpha.example"
 

@@ -8,11 +8,11 @@ from core_doubles.explaining import SETTINGS, change, crawl, explained
 from core_doubles.shell import PERIOD_MS, START_MS, Shell
 from scenarios.player import STEP, Player
 
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Reason, Report, Why
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, ReseedSettings, RetrySettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Reason, Report, Why
 
 # The life of a crawl holds for all that is in it.
 

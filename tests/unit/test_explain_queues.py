@@ -7,9 +7,7 @@ from core_doubles.codec import candidate
 from core_doubles.explaining import EXPIRE_MS, POLITENESS, SETTINGS, change, crawl, explained
 from core_doubles.shell import PERIOD_MS, START_MS, Shell
 
-from frontier_server.core import operation
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import Reason, Report, Why
 from frontier_server.core.spec.settings import (
     AddressGroupSettings,
     GroupSettings,
@@ -18,6 +16,8 @@ from frontier_server.core.spec.settings import (
     QuotaSettings,
     RobotsSettings,
 )
+from frontier_server.core.state import operation
+from frontier_server.core.state.model import Reason, Report, Why
 
 # Queues.
 

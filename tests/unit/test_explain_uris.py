@@ -7,8 +7,8 @@ from core_doubles.codec import candidate, override_of
 from core_doubles.explaining import crawl, explained, put_override
 from core_doubles.shell import PERIOD_MS, START_MS
 
-from frontier_server.core.model import Reason, Report, Why
 from frontier_server.core.spec.settings import RevisitSettings, ScopeSettings
+from frontier_server.core.state.model import Reason, Report, Why
 
 
 def test_a_uri_that_is_out() -> None:

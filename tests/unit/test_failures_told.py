@@ -8,7 +8,7 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from frontier_server.core.errors import InvalidRequest
+from frontier_server.core.rows.errors import InvalidRequest
 from frontier_server.service import answering, arrivals
 from toehold.frontier.v1 import frontier_pb2
 

@@ -6,12 +6,12 @@ import pytest
 from core_doubles.codec import spec_of
 from core_doubles.shell import Shell
 
-from frontier_server.core import errors
-from frontier_server.core.dispatch import Want
-from frontier_server.core.kinds import Kinds, offered
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import EmptyReason, NextAnswer, Report
+from frontier_server.core.rows import errors
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
+from frontier_server.core.state.kinds import Kinds, offered
+from frontier_server.core.state.model import EmptyReason, NextAnswer, Report
 
 PLAIN = CrawlSettings(
     allowed_addresses=("loopback",),

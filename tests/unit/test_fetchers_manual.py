@@ -9,7 +9,7 @@ import grpc
 from crawler_node.control import service
 from crawler_node.control.handler import ControlRefusal
 from frontier_server import status
-from frontier_server.core.errors import FrontierError
+from frontier_server.core.rows.errors import FrontierError
 from toehold.frontier.v1 import crawl_pb2
 
 ROOT = Path(__file__).parents[2]

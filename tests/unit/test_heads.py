@@ -12,14 +12,14 @@ from core_doubles.worn_store import WornStore
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.job import Kind
-from frontier_server.core.keys import level_position
-from frontier_server.core.model import Directive, Report
-from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, Ahead
-from frontier_server.core.records import QueueRow, decode, encode
+from frontier_server.core.rows.keys import level_position
+from frontier_server.core.rows.records import QueueRow, decode, encode
+from frontier_server.core.rows.store import Family
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Directive, Report
+from frontier_server.core.state.queue import READ_AHEAD, READ_AHEAD_BYTES, Ahead
 
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK)

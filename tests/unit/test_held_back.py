@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from frontier_server.core.dispatch import Dispatcher, Want
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.model import EmptyReason, Grant, NextAnswer, Report, Why
-from frontier_server.core.queue import QueueState
+from frontier_server.core.journey.dispatch import Dispatcher, Want
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
+from frontier_server.core.state.model import EmptyReason, Grant, NextAnswer, Report, Why
+from frontier_server.core.state.queue import QueueState
 from frontier_server.exchange import Exchange
 from frontier_server.priority_lock import PriorityLock
 from frontier_server.runner import Runner

@@ -22,15 +22,15 @@ from core_doubles.recount import Recount
 from core_doubles.shell import PERIOD_MS, SECRET, Shell
 from core_doubles.stillness import still, stored_of
 
-from frontier_server.core import operation
-from frontier_server.core.errors import CrawlActive, CrawlHeld, IllegalState
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import EmptyReason, Grant, Report
-from frontier_server.core.operation import MAX_SNOOZED_IN_MEMORY
-from frontier_server.core.records import ImportRow
+from frontier_server.core.rows.errors import CrawlActive, CrawlHeld, IllegalState
+from frontier_server.core.rows.records import ImportRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
+from frontier_server.core.state import operation
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import EmptyReason, Grant, Report
+from frontier_server.core.state.operation import MAX_SNOOZED_IN_MEMORY
 
 S = CrawlState
 OTHER = "other"

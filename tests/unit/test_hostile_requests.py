@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from frontier_server import wire
-from frontier_server.core import keys
-from frontier_server.core.errors import FrontierError, InvalidName, InvalidRequest
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.keys import FetchStatisticsOf
-from frontier_server.core.model import Candidate, Grant, Report, Verdict
-from frontier_server.core.queue import QueueState
-from frontier_server.core.records import CountersRow, FetchStatisticsRow, QueueRow, decode, encode
-from frontier_server.core.report_problems import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
+from frontier_server.core.journey.report_problems import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
 from frontier_server.core.robotstxt.robots import MAX_BODY_BYTES
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.errors import FrontierError, InvalidName, InvalidRequest
+from frontier_server.core.rows.keys import FetchStatisticsOf
+from frontier_server.core.rows.records import CountersRow, FetchStatisticsRow, QueueRow, decode, encode
+from frontier_server.core.rows.store import Family
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, ScopeSettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Candidate, Grant, Report, Verdict
+from frontier_server.core.state.queue import QueueState
 from frontier_server.core.uri.assign import hash64
 
 INT32 = st.integers(-(2**31), 2**31 - 1)

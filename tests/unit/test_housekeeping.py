@@ -5,12 +5,12 @@ from core_doubles.codec import candidate
 from core_doubles.rows import rows
 from core_doubles.shell import Shell
 
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.housekeeping import EVERY_MS, KEPT_MS
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Report
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Report
 
 SETTINGS = CrawlSettings(
     allowed_addresses=("loopback",),

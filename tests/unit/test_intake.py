@@ -9,9 +9,9 @@ from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core import intake
-from frontier_server.core.model import Candidate, Verdict
+from frontier_server.core.journey import intake
 from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, QueueSettings, ScopeSettings
+from frontier_server.core.state.model import Candidate, Verdict
 from frontier_server.core.uri.canonical import plain_from
 
 HOST = "http://beta.example"

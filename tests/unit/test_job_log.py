@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from frontier_server import job_log
-from frontier_server.core.records import EventRow
+from frontier_server.core.rows.records import EventRow
 from frontier_server.job_log import JobLogs, launch_id_of, line
 from toehold.frontier.v1.crawl_pb2 import Event
 

@@ -8,15 +8,15 @@ import pytest
 from core_doubles.rows import nothing_is_left_of
 from core_doubles.shell import Shell
 
-from frontier_server.core.errors import UnknownCrawl
-from frontier_server.core.jobs.deletion import ROWS_PER_SLICE
 from frontier_server.core.jobs.seeding import SEEDS_PER_SLICE
+from frontier_server.core.jobs.work import QUEUES_PER_SLICE
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Report
-from frontier_server.core.queue import QueueState
+from frontier_server.core.opening.teardown import ROWS_PER_SLICE
+from frontier_server.core.rows.errors import UnknownCrawl
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings
-from frontier_server.core.store import Family
-from frontier_server.core.work import QUEUES_PER_SLICE
+from frontier_server.core.state.model import Report
+from frontier_server.core.state.queue import QueueState
 
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",))
 SEEDS = [f"http://host{number % 7}.example/{number}" for number in range(3 * SEEDS_PER_SLICE + 50)]

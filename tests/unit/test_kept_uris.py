@@ -9,12 +9,11 @@ from core_doubles.codec import candidate
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 
-from frontier_server.core.errors import InvalidRequest, UnknownQueue, UrisNotKept
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.kept import SeenFilter
-from frontier_server.core.model import JobView, Report, SeenCounts, UriState, UriStory, Verdict
+from frontier_server.core.journey.kept import SeenFilter
 from frontier_server.core.operators import seen
+from frontier_server.core.rows.errors import InvalidRequest, UnknownQueue, UrisNotKept
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     IdentitySettings,
@@ -22,7 +21,8 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.store import Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import JobView, Report, SeenCounts, UriState, UriStory, Verdict
 
 SECOND = 1_000
 A, B = "http://a.example", "http://b.example"

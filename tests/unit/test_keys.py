@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core import keys
-from frontier_server.core.keys import CrawlRow, FetchStatisticsOf, IndexSet, Token, decode_token, encode_token
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.keys import (
+    CrawlRow,
+    FetchStatisticsOf,
+    IndexSet,
+    Token,
+    decode_token,
+    encode_token,
+)
 
 crawls = st.integers(0, 2**32 - 1)
 serials = st.integers(0, 2**64 - 1)

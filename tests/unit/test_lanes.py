@@ -7,17 +7,19 @@ from core_doubles.codec import override_of
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 
-from frontier_server.core import dispatch, keys, lanes
-from frontier_server.core.job import Kind
-from frontier_server.core.keys import IndexSet
-from frontier_server.core.model import Report
+from frontier_server.core.journey import dispatch
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.keys import IndexSet
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     PolitenessSettings,
     QueueSettings,
     RobotsSettings,
 )
-from frontier_server.core.store import Family
+from frontier_server.core.state import lanes
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Report
 
 A, B = "http://a.site.example", "http://b.site.example"
 

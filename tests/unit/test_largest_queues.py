@@ -9,9 +9,9 @@ from core_doubles.lives import NAME, launched
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Report
 from frontier_server.core.operators.listing import ROWS_PER_READ
 from frontier_server.core.spec.settings import RobotsSettings
+from frontier_server.core.state.model import Report
 
 IGNORED = RobotsSettings(policy="ignore")
 

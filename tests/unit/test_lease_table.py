@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.keys import Token, encode_token
-from frontier_server.core.leases import MAX_NODES, MAX_TOE_STEPS, Lease, LeaseTable
-from frontier_server.core.records import LeaseRow
+from frontier_server.core.rows.keys import Token, encode_token
+from frontier_server.core.rows.records import LeaseRow
 from frontier_server.core.spec.settings import FetchSettings
+from frontier_server.core.state.leases import MAX_NODES, MAX_TOE_STEPS, Lease, LeaseTable
 
 SECRET = b"0123456789abcdef"
 PERIOD_MS = 1_000

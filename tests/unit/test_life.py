@@ -4,14 +4,14 @@ import pytest
 from core_doubles.shell import START_MS, Shell
 
 from frontier_server.core.core import Core
-from frontier_server.core.errors import CursorTooOld, IllegalState, InvalidRequest
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import EmptyReason, Grant, Report
-from frontier_server.core.operation import EVENTS_KEPT
 from frontier_server.core.operators.history import EVENTS_PER_READ
+from frontier_server.core.rows.errors import CursorTooOld, IllegalState, InvalidRequest
+from frontier_server.core.rows.store import Changes, Family
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, PolitenessSettings
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.state.model import EmptyReason, Grant, Report
+from frontier_server.core.state.operation import EVENTS_KEPT
 
 S = CrawlState
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

@@ -4,12 +4,12 @@ import pytest
 from core_doubles.lives import NAME, SEEDS, advance, created, fetch, fetching, launched, report
 from core_doubles.shell import Shell
 
-from frontier_server.core.crawl import INTERRUPT_WAIT_MS
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import Grant, HeartbeatAnswer, Report
-from frontier_server.core.records import OutcomeRow
+from frontier_server.core.rows.records import OutcomeRow
 from frontier_server.core.rules.disposition import PROCESSING_THREAD_KILLED, Disposition
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, RetrySettings, RobotsSettings
+from frontier_server.core.state.crawl import INTERRUPT_WAIT_MS
+from frontier_server.core.state.model import Grant, HeartbeatAnswer, Report
 from frontier_server.core.upkeep import LAPSES_PER_TICK
 
 S = CrawlState

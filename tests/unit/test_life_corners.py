@@ -6,13 +6,13 @@ from core_doubles.codec import spec_of
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Report
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     LimitSettings,
     PolitenessSettings,
     ReseedSettings,
 )
+from frontier_server.core.state.model import Report
 
 S = CrawlState
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

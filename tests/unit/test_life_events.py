@@ -24,17 +24,17 @@ from core_doubles.shell import Shell
 from core_doubles.stillness import still
 
 from frontier_server.core.core import Core
-from frontier_server.core.errors import FrontierError
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.keys import serial_key
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import Report
-from frontier_server.core.operation import MAX_DETAIL
-from frontier_server.core.records import EventRow, encode
+from frontier_server.core.rows.errors import FrontierError
+from frontier_server.core.rows.keys import serial_key
+from frontier_server.core.rows.records import EventRow, encode
+from frontier_server.core.rows.store import Changes, Family
 from frontier_server.core.rules.disposition import SERIOUS_ERROR
 from frontier_server.core.spec.settings import QueueSettings
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Report
+from frontier_server.core.state.operation import MAX_DETAIL
 
 S = CrawlState
 CONTRACT = Path(__file__).parents[2] / "protos" / "toehold" / "frontier" / "v1" / "crawl.proto"

@@ -6,9 +6,9 @@ import re
 import pytest
 from core_doubles.lives import SEEDS, created, fetch, fetch_all, fetching, in_state, launched
 
-from frontier_server.core.errors import CrawlFinished, IllegalState, NoSeeds
 from frontier_server.core.machines.lifecycle import TABLE, CrawlState, ExitStatus, Input, Move, move
-from frontier_server.core.model import Report
+from frontier_server.core.rows.errors import CrawlFinished, IllegalState, NoSeeds
+from frontier_server.core.state.model import Report
 
 S, I, X = CrawlState, Input, ExitStatus  # noqa: E741
 STAY = Move()

@@ -9,13 +9,13 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import Candidate, Grant, Report
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     GroupSettings,
     PolitenessSettings,
     QueueSettings,
 )
+from frontier_server.core.state.model import Candidate, Grant, Report
 
 MANY = 300
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

@@ -3,11 +3,11 @@
 import pytest
 from core_doubles.shell import Shell
 
-from frontier_server.core import naming
-from frontier_server.core.errors import InvalidRequest
-from frontier_server.core.model import Report
+from frontier_server.core.journey import naming
 from frontier_server.core.operators import listing
+from frontier_server.core.rows.errors import InvalidRequest
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
+from frontier_server.core.state.model import Report
 
 HOSTS = [f"h{number}.example" for number in range(5)]
 

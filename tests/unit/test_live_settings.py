@@ -21,12 +21,8 @@ from core_doubles.rebuilt import as_rebuilt
 from core_doubles.shell import Shell
 from core_doubles.stillness import still
 
-from frontier_server.core import reading, spec_problems
-from frontier_server.core.errors import CrawlFinished, CrawlTornDown, InvalidSpec, UnknownCrawl
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import CrawlView, EmptyReason, Grant, Report, Verdict
-from frontier_server.core.queue import QueueState
+from frontier_server.core.rows.errors import CrawlFinished, CrawlTornDown, InvalidSpec, UnknownCrawl
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     FetchSettings,
@@ -42,6 +38,10 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
+from frontier_server.core.state import reading, spec_problems
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import CrawlView, EmptyReason, Grant, Report, Verdict
+from frontier_server.core.state.queue import QueueState
 
 S = CrawlState
 LIVE = [state for state in CrawlState if state is not S.FINISHED]

@@ -9,14 +9,14 @@ import pytest
 from core_doubles.several_leases import settings
 from core_doubles.shell import Shell
 
-from frontier_server.core.crawl import Crawl
-from frontier_server.core.dispatch import Dispatcher, Want
-from frontier_server.core.errors import SessionSuperseded
-from frontier_server.core.job import JOBS_KEPT, Kind
+from frontier_server.core.journey.dispatch import Dispatcher, Want
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import EmptyReason, Grant, NextAnswer, Report
+from frontier_server.core.rows.errors import SessionSuperseded
 from frontier_server.core.spec.settings import ScopeSettings
-from frontier_server.core.sweeps import CRAWLS_PER_SLICE
+from frontier_server.core.state.crawl import Crawl
+from frontier_server.core.state.job import JOBS_KEPT, Kind
+from frontier_server.core.state.model import EmptyReason, Grant, NextAnswer, Report
+from frontier_server.core.state.sweeps import CRAWLS_PER_SLICE
 
 SECOND = 1_000
 MANY = 400

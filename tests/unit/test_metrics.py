@@ -22,9 +22,9 @@ from crawler_node.metrics.workers import WorkersMetrics
 from crawler_node.process import metrics_of, service_of
 from frontier_server.config import ConfigError, read_file, usable
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Presence
 from frontier_server.core.operators.measures import CrawlMeasures
-from frontier_server.core.queue import QueueState
+from frontier_server.core.state.model import Presence
+from frontier_server.core.state.queue import QueueState
 from frontier_server.metrics.crawls import add_crawls
 from frontier_server.metrics.definitions import OF_CRAWLS, OTHERS
 from toehold import metrics_page

@@ -6,14 +6,14 @@ import pytest
 from core_doubles.codec import override_of
 from core_doubles.shell import Shell
 
-from frontier_server.core import host
-from frontier_server.core.model import Grant, Report
 from frontier_server.core.spec.settings import (
     AddressGroupSettings,
     CrawlSettings,
     PolitenessSettings,
     QueueSettings,
 )
+from frontier_server.core.state import host
+from frontier_server.core.state.model import Grant, Report
 
 A, B = "http://a.site.example", "http://b.site.example"
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

@@ -7,10 +7,10 @@ from core_doubles.placing import PLACES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.keys import crawl_prefix, seen_key
-from frontier_server.core.origin import Origins, Site
-from frontier_server.core.overrides import Overrides
+from frontier_server.core.rows.keys import crawl_prefix, seen_key
 from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, QueueSettings, ScopeSettings
+from frontier_server.core.state.origin import Origins, Site
+from frontier_server.core.state.overrides import Overrides
 from frontier_server.core.uri import assign
 from frontier_server.core.uri.canonical import CanonicalUri, canonical
 from frontier_server.core.uri.identity import RULES, identity_of

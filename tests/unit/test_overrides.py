@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from frontier_server.core import overrides as module
-from frontier_server.core.overrides import Overrides
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state import overrides as module
+from frontier_server.core.state.overrides import Overrides
 
 WWW = "http://(com,example,www,)/a"
 

@@ -5,8 +5,8 @@ from typing import Any
 from core_doubles.codec import candidate, override_of
 from core_doubles.shell import Shell
 
-from frontier_server.core.model import QueueView, Report
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
+from frontier_server.core.state.model import QueueView, Report
 
 HOST = "http://alpha.example"
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

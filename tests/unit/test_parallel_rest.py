@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from core_doubles.shell import Shell
 
-from frontier_server.core.model import Report
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings, RetrySettings
+from frontier_server.core.state.model import Report
 
 SECOND = 1_000
 FOLDERS = tuple(f"http://h.example/{folder}/{page}" for page in range(20) for folder in range(20))

@@ -8,12 +8,11 @@ from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 from msgspec import structs
 
-from frontier_server.core import keys
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.keys import IndexSet
-from frontier_server.core.model import Candidate, Directive, Grant, Report
-from frontier_server.core.records import QueueRow, decode, decode_pending, encode, encode_pending
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.keys import IndexSet
+from frontier_server.core.rows.records import QueueRow, decode, decode_pending, encode, encode_pending
+from frontier_server.core.rows.store import Changes, Family
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     PolitenessSettings,
@@ -21,7 +20,8 @@ from frontier_server.core.spec.settings import (
     RetrySettings,
     RobotsSettings,
 )
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Candidate, Directive, Grant, Report
 
 SECOND, MINUTE = 1_000, 60_000
 POLITE = PolitenessSettings(delay_factor=0, min_delay_ms=SECOND, max_delay_ms=SECOND)

@@ -6,7 +6,6 @@ import pytest
 from core_doubles.codec import PlainCodec
 from core_doubles.shell import Shell
 
-from frontier_server.core.model import Candidate, Grant, Report
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     GroupSettings,
@@ -14,6 +13,7 @@ from frontier_server.core.spec.settings import (
     QueueSettings,
     RobotsSettings,
 )
+from frontier_server.core.state.model import Candidate, Grant, Report
 
 NO_REST = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 HOSTS = [f"http://h{number:04}.site.example/" for number in range(500)]

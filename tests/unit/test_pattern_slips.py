@@ -4,7 +4,7 @@ import pytest
 import re2
 
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
-from frontier_server.core.spec_problems import problems
+from frontier_server.core.state.spec_problems import problems
 from frontier_server.core.uri.canonical import canonical
 from frontier_server.core.uri.pattern_slips import slip
 

@@ -4,10 +4,10 @@ import pytest
 from core_doubles.lives import NAME, launched
 from core_doubles.shell import PERIOD_MS, START_MS, Shell
 
-from frontier_server.core.dispatch import Want
-from frontier_server.core.errors import NodePresent, SessionSuperseded, UnknownNode
-from frontier_server.core.leases import LISTED_MS
-from frontier_server.core.model import NodeView, Presence
+from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.rows.errors import NodePresent, SessionSuperseded, UnknownNode
+from frontier_server.core.state.leases import LISTED_MS
+from frontier_server.core.state.model import NodeView, Presence
 
 HEARTBEAT_MS = PERIOD_MS // 6
 

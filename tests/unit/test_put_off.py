@@ -5,9 +5,9 @@ from core_doubles.lives import NAME, SEEDS, fetch, fetching, launched, report
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Grant, Report
 from frontier_server.core.rules.disposition import DEFERRED, MAX_DEFERRALS
 from frontier_server.core.spec.settings import RetrySettings, RobotsSettings
+from frontier_server.core.state.model import Grant, Report
 
 RETRY = RetrySettings(max_attempts=3, delay_ms=60_000)
 ROBOTS = RobotsSettings(max_attempts=2, retry_delay_ms=60_000)

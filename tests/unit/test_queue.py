@@ -4,11 +4,11 @@ import pytest
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
-from frontier_server.core.model import Report
-from frontier_server.core.queue import ACTIVE, IllegalMove, QueueEvent, QueueState, WorkQueue, after
-from frontier_server.core.records import QueueRow
+from frontier_server.core.rows.records import QueueRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
+from frontier_server.core.state.model import Report
+from frontier_server.core.state.queue import ACTIVE, IllegalMove, QueueEvent, QueueState, WorkQueue, after
 
 Q, E = QueueState, QueueEvent
 

@@ -15,15 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from frontier_server.core import keys
-from frontier_server.core.errors import OtherFormat
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.kept import SeenFilter
-from frontier_server.core.keys import CrawlRow, IndexSet
+from frontier_server.core.journey.kept import SeenFilter
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Report
-from frontier_server.core.rebuilding import Rebuilding
-from frontier_server.core.records import (
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.errors import OtherFormat
+from frontier_server.core.rows.keys import CrawlRow, IndexSet
+from frontier_server.core.rows.records import (
     CountersRow,
     EventRow,
     FetchStatisticsRow,
@@ -41,9 +39,11 @@ from frontier_server.core.records import (
     decode,
     encode,
 )
+from frontier_server.core.rows.store import Family, Store
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.salvage.rebuilding import Rebuilding
 from frontier_server.core.spec.settings import IdentitySettings, QueueSettings, ScopeSettings
-from frontier_server.core.store import Family, Store
+from frontier_server.core.state.model import Report
 
 S = CrawlState
 HOSTS = ("a", "b", "c", "d")

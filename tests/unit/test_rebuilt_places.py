@@ -11,13 +11,14 @@ from core_doubles.placing import SUFFIXES
 from core_doubles.shell import SECRET, Shell
 from unit.test_rebuilding import Row, agrees, rows_of
 
-from frontier_server.core import keys, opening
-from frontier_server.core.keys import CrawlRow
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.rebuilding import Rebuilding
-from frontier_server.core.records import PlacesRow, decode
+from frontier_server.core.opening import opening
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.keys import CrawlRow
+from frontier_server.core.rows.records import PlacesRow, decode
+from frontier_server.core.rows.store import Family
+from frontier_server.core.salvage.rebuilding import Rebuilding
 from frontier_server.core.spec.settings import QueueSettings, ScopeSettings
-from frontier_server.core.store import Family
 from frontier_server.core.uri.suffixes import packed
 
 INSTALLED = zlib.decompress(SUFFIXES).decode()

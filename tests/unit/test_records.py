@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from frontier_server.core import opening, records
-from frontier_server.core.errors import OtherFormat, StoreCorrupt
-from frontier_server.core.records import (
+from frontier_server.core.opening import opening
+from frontier_server.core.rows import records
+from frontier_server.core.rows.errors import OtherFormat, StoreCorrupt
+from frontier_server.core.rows.records import (
     MAX_COST,
     CountersRow,
     HostRow,

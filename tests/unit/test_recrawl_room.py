@@ -9,7 +9,6 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import ExitStatus, Input
-from frontier_server.core.model import Candidate, Directive, Report, Verdict, Why
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     LimitSettings,
@@ -19,6 +18,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
+from frontier_server.core.state.model import Candidate, Directive, Report, Verdict, Why
 
 SLOW = [f"http://a.example/{page}" for page in range(3)]  # of one host: they take seconds
 KNOWN = [*SLOW, "http://b.example/", "http://c.example/"]

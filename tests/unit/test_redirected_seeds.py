@@ -4,8 +4,8 @@ import pytest
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
-from frontier_server.core.model import Verdict
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
+from frontier_server.core.state.model import Verdict
 
 SEED = "http://www.site.example.co.uk/"
 TARGETS = {

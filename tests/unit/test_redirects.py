@@ -12,18 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Candidate, Grant, Report, Verdict
-from frontier_server.core.records import ImportRow
-from frontier_server.core.redirects import (
-    MAX_LINKS,
-    MAX_VISITS,
-    NO_CHAIN,
-    Chain,
-    Link,
-    count_of,
-    decode_chain,
-    encode_chain,
-)
+from frontier_server.core.rows.records import ImportRow
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     FetchSettings,
@@ -33,6 +22,17 @@ from frontier_server.core.spec.settings import (
     Rewrite,
     RobotsSettings,
     ScopeSettings,
+)
+from frontier_server.core.state.model import Candidate, Grant, Report, Verdict
+from frontier_server.core.state.redirects import (
+    MAX_LINKS,
+    MAX_VISITS,
+    NO_CHAIN,
+    Chain,
+    Link,
+    count_of,
+    decode_chain,
+    encode_chain,
 )
 
 SITE, WWW, SAFE = "http://site.example", "http://www.site.example", "https://site.example"

@@ -6,12 +6,18 @@ from core_doubles.codec import candidate
 from core_doubles.lives import NAME, launched, quick
 from core_doubles.shell import Shell
 
-from frontier_server.core.job import Kind
+from frontier_server.core.journey.refusals import (
+    EXAMPLES_KEPT,
+    EXAMPLES_PER_CALL,
+    EXAMPLES_SHOWN,
+    MAX_RULES,
+    OTHER,
+)
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import Report, RuleView
-from frontier_server.core.refusals import EXAMPLES_KEPT, EXAMPLES_PER_CALL, EXAMPLES_SHOWN, MAX_RULES, OTHER
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import ScopeSettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Report, RuleView
 
 HOST = "http://alpha.example"
 

@@ -7,10 +7,10 @@ from core_doubles.lives import NAME, fetch, launched
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import Grant, Remaining, Report
 from frontier_server.core.operators import resting
 from frontier_server.core.operators.resting import sampled
 from frontier_server.core.spec.settings import LimitSettings, PolitenessSettings, RobotsSettings
+from frontier_server.core.state.model import Grant, Remaining, Report
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=10_000, max_delay_ms=10_000)
 

@@ -8,11 +8,11 @@ from core_doubles.codec import settings_of, spec_of
 from core_doubles.lives import NAME, SEEDS, fetch_all, in_state, launched, quick
 from core_doubles.shell import Shell
 
-from frontier_server.core.errors import CrawlTornDown, IllegalState
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import CrawlView, Report
+from frontier_server.core.rows.errors import CrawlTornDown, IllegalState
 from frontier_server.core.spec.settings import LimitSettings
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import CrawlView, Report
 
 S = CrawlState
 SITE = [f"http://alpha.example/{number}" for number in range(6)]

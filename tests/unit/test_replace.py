@@ -7,11 +7,10 @@ from core_doubles.codec import candidate
 from core_doubles.shell import START_MS, Shell
 
 from frontier_server.core.core import Core
-from frontier_server.core.errors import InvalidRequest, NoSeeds, UnknownCrawl
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Candidate, Grant, Report, UriState, UriStory, Verdict
+from frontier_server.core.rows.errors import InvalidRequest, NoSeeds, UnknownCrawl
+from frontier_server.core.rows.store import Changes
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import (
     CrawlSettings,
@@ -21,7 +20,8 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.store import Changes
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Candidate, Grant, Report, UriState, UriStory, Verdict
 
 SECOND = 1_000
 A, B = "http://a.example", "http://b.example"

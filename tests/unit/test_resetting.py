@@ -5,10 +5,10 @@ from core_doubles.lives import NAME, SEEDS, fetch, fetching, launched, report
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Grant, Report
-from frontier_server.core.opening import server_row
-from frontier_server.core.resetting import set_time
+from frontier_server.core.opening.opening import server_row
+from frontier_server.core.opening.resetting import set_time
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings, RetrySettings
+from frontier_server.core.state.model import Grant, Report
 
 WEEK_MS = 7 * DAY_MS
 POLITE = PolitenessSettings(delay_factor=0, min_delay_ms=5_000, max_delay_ms=5_000)

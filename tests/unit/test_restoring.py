@@ -10,23 +10,24 @@ from core_doubles.memory_store import MemoryStore
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 
-from frontier_server.core import errors, job
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs import restoring, seeding
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.kept import SeenFilter
-from frontier_server.core.keys import serial_key
+from frontier_server.core.journey.kept import SeenFilter
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import Directive, QueueView, Report, Verdict
-from frontier_server.core.queue import QueueState as Q
-from frontier_server.core.records import JobRow, encode
+from frontier_server.core.rows import errors
+from frontier_server.core.rows.keys import serial_key
+from frontier_server.core.rows.records import JobRow, encode
+from frontier_server.core.rows.store import Family, Store
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     IdentitySettings,
     LimitSettings,
     PolitenessSettings,
 )
-from frontier_server.core.store import Family, Store
+from frontier_server.core.state import job
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Directive, QueueView, Report, Verdict
+from frontier_server.core.state.queue import QueueState as Q
 
 PLAIN = CrawlSettings(
     allowed_addresses=("loopback",),

@@ -6,7 +6,6 @@ import pytest
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Report
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     GroupSettings,
@@ -14,6 +13,7 @@ from frontier_server.core.spec.settings import (
     QueueSettings,
     RobotsSettings,
 )
+from frontier_server.core.state.model import Report
 
 HOSTS = tuple(f"host{number}.example" for number in range(4))
 

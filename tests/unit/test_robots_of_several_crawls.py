@@ -4,8 +4,8 @@ import pytest
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Report, Verdict
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RobotsSettings
+from frontier_server.core.state.model import Report, Verdict
 
 HOST = "http://alpha.example"
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0, overload_delay_ms=0)

@@ -11,9 +11,9 @@ from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.model import Verdict
+from frontier_server.core.rows.store import Transaction
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
-from frontier_server.core.store import Transaction
+from frontier_server.core.state.model import Verdict
 from frontier_server.core.uri.canonical import Malformed, canonical
 from frontier_server.core.uri.scope import (
     HOP_RULES,

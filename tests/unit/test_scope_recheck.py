@@ -7,7 +7,6 @@ import pytest
 from core_doubles.codec import candidate, spec_of
 from core_doubles.shell import Shell
 
-from frontier_server.core.model import Report, Verdict
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import (
     CrawlSettings,
@@ -15,6 +14,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
+from frontier_server.core.state.model import Report, Verdict
 
 HOST = "http://alpha.example"
 SETTINGS = CrawlSettings(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frontier_server.core.errors import InvalidRequest
+from frontier_server.core.rows.errors import InvalidRequest
 from frontier_server.service.secrets import hide_secrets, restore_secrets
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CredentialSpec, FetchSpec, OverrideSettings
 

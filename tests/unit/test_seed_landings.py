@@ -9,7 +9,6 @@ from core_doubles.lives import NAME
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Candidate, Grant, Report, SeedResult, SeedView
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     PolitenessSettings,
@@ -17,6 +16,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
+from frontier_server.core.state.model import Candidate, Grant, Report, SeedResult, SeedView
 
 SITE, WWW, SAFE = "http://site.example", "http://www.site.example", "https://site.example"
 SETTINGS = CrawlSettings(

@@ -5,8 +5,8 @@ from core_doubles.lives import NAME, launched
 from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Report, SeedResult
 from frontier_server.core.spec.settings import LimitSettings, RetrySettings, RobotsSettings, ScopeSettings
+from frontier_server.core.state.model import Report, SeedResult
 
 HOST = "http://alpha.example"
 ONCE = RetrySettings(max_attempts=1)

@@ -7,12 +7,12 @@ from core_doubles.lives import NAME, fetching, launched
 from core_doubles.rows import rows
 from core_doubles.shell import START_MS, Shell
 
-from frontier_server.core import sessions
-from frontier_server.core.errors import SessionSuperseded
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import Report
+from frontier_server.core.rows.errors import SessionSuperseded
+from frontier_server.core.rows.store import Family
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.store import Family
+from frontier_server.core.state import sessions
+from frontier_server.core.state.model import Report
 
 DAY_MS = 24 * 3_600_000
 

@@ -9,8 +9,7 @@ from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.errors import InvalidSpec
-from frontier_server.core.fetch_policy import FetchPolicies, Provenance, fetch_policy, provenance
+from frontier_server.core.rows.errors import InvalidSpec
 from frontier_server.core.rules import cost, precedence, revisit
 from frontier_server.core.spec.settings import (
     DAY_MS,
@@ -43,7 +42,8 @@ from frontier_server.core.spec.table import (
     rows_of,
     shown,
 )
-from frontier_server.core.spec_problems import override_problems, problems
+from frontier_server.core.state.fetch_policy import FetchPolicies, Provenance, fetch_policy, provenance
+from frontier_server.core.state.spec_problems import override_problems, problems
 from frontier_server.core.uri.assign import ASSIGNMENTS, PARTITIONS
 from frontier_server.core.uri.canonical import SCHEMES, canonical
 from frontier_server.core.uri.identity import RULES

@@ -6,13 +6,14 @@ import pytest
 from core_doubles.codec import candidate, override_of
 from core_doubles.several_leases import KEY, SECOND, A, B, ask, change, crawl, pages, settings, states, uris
 
-from frontier_server.core import dispatch, frontier
-from frontier_server.core.dispatch import Want
-from frontier_server.core.errors import InvalidRequest
-from frontier_server.core.model import Report
-from frontier_server.core.queue import QueueState
+from frontier_server.core import frontier
+from frontier_server.core.journey import dispatch
+from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.rows.errors import InvalidRequest
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import QueueSettings
+from frontier_server.core.state.model import Report
+from frontier_server.core.state.queue import QueueState
 
 # Several at once.
 

@@ -9,7 +9,7 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 
 from frontier_server import status
-from frontier_server.core import errors
+from frontier_server.core.rows import errors
 
 CONTRACT = Path(__file__).resolve().parents[2] / "protos" / "toehold" / "frontier" / "v1"
 OF_THE_SHELL = {

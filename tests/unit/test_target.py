@@ -9,12 +9,12 @@ from core_doubles.codec import PlainCodec
 from core_doubles.lives import NAME, SEEDS, fetch, fetching, in_state
 from core_doubles.shell import SECRET, Shell
 
-from frontier_server.core.errors import SessionSuperseded
 from frontier_server.core.machines import target
 from frontier_server.core.machines.lifecycle import TABLE, CrawlState, Input
 from frontier_server.core.machines.target import Reached, Target, reached
-from frontier_server.core.model import Candidate, EmptyReason, Report
+from frontier_server.core.rows.errors import SessionSuperseded
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import Candidate, EmptyReason, Report
 
 S, I = CrawlState, Input  # noqa: E741
 

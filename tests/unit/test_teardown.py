@@ -10,11 +10,11 @@ from core_doubles.stillness import still
 from core_doubles.teardowns import MOST_STEPS, S, gone, is_gone, let_end, tear_down, told
 
 from frontier_server.core.core import Core
-from frontier_server.core.errors import CrawlFinished, CrawlTornDown
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.records import ImportRow
-from frontier_server.core.store import Changes
+from frontier_server.core.rows.errors import CrawlFinished, CrawlTornDown
+from frontier_server.core.rows.records import ImportRow
+from frontier_server.core.rows.store import Changes
+from frontier_server.core.state.job import Kind
 
 # From each state.
 

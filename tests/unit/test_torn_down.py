@@ -14,12 +14,18 @@ from core_doubles.stillness import still, stored_of
 from core_doubles.teardowns import S, gone, let_end, lived, tear_down
 
 from frontier_server.core.core import Core
-from frontier_server.core.errors import CrawlExists, CrawlTornDown, IllegalState, InvalidRequest, UnknownCrawl
-from frontier_server.core.keys import FetchStatisticsOf as Of
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.core.model import EmptyReason
+from frontier_server.core.rows.errors import (
+    CrawlExists,
+    CrawlTornDown,
+    IllegalState,
+    InvalidRequest,
+    UnknownCrawl,
+)
+from frontier_server.core.rows.keys import FetchStatisticsOf as Of
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import EmptyReason
 
 # Its memory.
 

@@ -4,7 +4,7 @@ from core_doubles.memory_store import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.store import Family, Transaction
+from frontier_server.core.rows.store import Family, Transaction
 
 KEYS = st.text(alphabet="ab", max_size=3).map(str.encode)
 VALUES = st.one_of(st.none(), st.binary(max_size=3))

@@ -11,9 +11,9 @@ from core_doubles.lives import NAME, SEEDS, fetch_all, in_state
 from core_doubles.shell import Shell
 from core_doubles.stillness import still
 
-from frontier_server.core.errors import IllegalState
 from frontier_server.core.machines.lifecycle import CrawlState, Input, move
 from frontier_server.core.machines.target import TABLE, Reached
+from frontier_server.core.rows.errors import IllegalState
 
 REFUSED = "refused: the state is named, and nothing is written"
 NEVER = "cannot be: the frontier machine is asked for something else, and the crawl machine would refuse it"

@@ -7,7 +7,7 @@ from core_doubles.shell import SECRET, Shell
 from core_doubles.stillness import still
 
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Grant
+from frontier_server.core.state.model import Grant
 
 S = CrawlState
 KINDS = ("disk", "node")

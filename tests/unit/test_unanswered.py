@@ -9,11 +9,10 @@ from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
 from frontier_server.core.core import Core
-from frontier_server.core.dispatch import Want
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Report, ReportResult
+from frontier_server.core.rows.store import Changes
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     PolitenessSettings,
@@ -23,7 +22,8 @@ from frontier_server.core.spec.settings import (
     RevisitSettings,
     RobotsSettings,
 )
-from frontier_server.core.store import Changes
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Report, ReportResult
 
 HOUR_MS = 3_600_000
 SETTINGS = CrawlSettings(

@@ -7,14 +7,14 @@ import pytest
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
-from frontier_server.core import keys
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.keys import IndexSet
-from frontier_server.core.model import JobView, Report
-from frontier_server.core.records import CountersRow, QueueRow, SeenRow, decode, encode
+from frontier_server.core.rows import keys
+from frontier_server.core.rows.keys import IndexSet
+from frontier_server.core.rows.records import CountersRow, QueueRow, SeenRow, decode, encode
+from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, ScopeSettings
-from frontier_server.core.store import Family
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import JobView, Report
 
 HOSTS = [f"host{number}.example" for number in range(6)]
 KEYS = [f"example,host{number}," for number in range(6)]
@@ -27,7 +27,7 @@ def crawl(monkeypatch: pytest.MonkeyPatch, rows_per_slice: int = 200) -> Shell:
     monkeypatch.setattr(
         "frontier_server.core.jobs.verification.QUEUES_PER_SLICE", max(rows_per_slice // 10, 1)
     )
-    monkeypatch.setattr("frontier_server.core.operation.MAX_SNOOZED_IN_MEMORY", 2)
+    monkeypatch.setattr("frontier_server.core.state.operation.MAX_SNOOZED_IN_MEMORY", 2)
     shell = Shell()
     scope = ScopeSettings(hosts=tuple(HOSTS))
     shell.create("crawl", CrawlSettings(allowed_addresses=("loopback",), scope=scope, politeness=POLITE))

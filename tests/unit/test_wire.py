@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server import wire
-from frontier_server.core.errors import StoreCorrupt
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import (
+from frontier_server.core.rows.errors import StoreCorrupt
+from frontier_server.core.rows.records import EventRow, ImportRow
+from frontier_server.core.rules.disposition import Disposition, known_status
+from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import (
     Candidate,
     CrawlView,
     Directive,
@@ -25,10 +28,7 @@ from frontier_server.core.model import (
     StatisticsView,
     Verdict,
 )
-from frontier_server.core.queue import QueueState
-from frontier_server.core.records import EventRow, ImportRow
-from frontier_server.core.rules.disposition import Disposition, known_status
-from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.queue import QueueState
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 # Enums.

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server import wire
-from frontier_server.core.job import JobState, Kind
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.model import (
+from frontier_server.core.rows.records import FetchStatisticsRow, OutcomeRow
+from frontier_server.core.state.job import JobState, Kind
+from frontier_server.core.state.model import (
     Candidate,
     FetchStatisticsView,
     JobView,
@@ -23,7 +24,6 @@ from frontier_server.core.model import (
     UriView,
     Why,
 )
-from frontier_server.core.records import FetchStatisticsRow, OutcomeRow
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 CANDIDATE = frontier_pb2.Candidate(uri="http://a.example/", path="L", annotations=b"mine", cost=3)

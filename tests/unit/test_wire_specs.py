@@ -28,7 +28,7 @@ from frontier_server.core.spec.settings import (
     ScopeSettings,
 )
 from frontier_server.core.spec.table import Bound, Items, OneOf, Text, Within, rows_of
-from frontier_server.core.spec_problems import problems
+from frontier_server.core.state.spec_problems import problems
 from frontier_server.wire.specs import OVERRIDE_LISTS
 from toehold.frontier.v1 import crawl_pb2
 

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterable
 
-from .. import future, job, keys
-from ..conclusion import Final, conclude, record
-from ..crawl import Crawl
-from ..errors import StoreCorrupt
-from ..head import read_head
-from ..keys import IndexSet
-from ..leases import Lease
-from ..model import CandidateCodec
-from ..operation import Operation
-from ..queue import WorkQueue
-from ..records import JobRow, decode_pending
+from ..journey import future
+from ..journey.conclusion import Final, conclude, record
+from ..rows import keys
+from ..rows.errors import StoreCorrupt
+from ..rows.keys import IndexSet
+from ..rows.records import JobRow, decode_pending
+from ..rows.store import Family
 from ..rules.disposition import DELETED_BY_USER, Disposition
-from ..store import Family
+from ..state import job
+from ..state.crawl import Crawl
+from ..state.head import read_head
+from ..state.leases import Lease
+from ..state.model import CandidateCodec
+from ..state.operation import Operation
+from ..state.queue import WorkQueue
 from ..uri.patterns import Pattern, compile_pattern, full_match
 
 URIS_PER_SLICE = 200

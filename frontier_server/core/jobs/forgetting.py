@@ -3,15 +3,17 @@
 A job that forgets all URIs of a queue key, waiting ones included, also forgets the queues with this key.
 """
 
-from .. import future, job, kept, keys
-from ..crawl import Crawl
-from ..enqueue import take_out
-from ..errors import StoreCorrupt
-from ..naming import queue_ids_of
-from ..operation import Operation
-from ..queue import QueueState, WorkQueue
-from ..records import JobRow, decode_pending
-from ..store import Family
+from ..journey import future, kept
+from ..journey.enqueue import take_out
+from ..journey.naming import queue_ids_of
+from ..rows import keys
+from ..rows.errors import StoreCorrupt
+from ..rows.records import JobRow, decode_pending
+from ..rows.store import Family
+from ..state import job
+from ..state.crawl import Crawl
+from ..state.operation import Operation
+from ..state.queue import QueueState, WorkQueue
 
 ROWS_PER_SLICE = 200
 

@@ -5,12 +5,12 @@ They belong to no crawl, so no crawl's end removes them.
 
 from itertools import islice
 
-from ..host import Hosts
-from ..operation import Operation
-from ..records import HostRow, RobotsRow, decode
 from ..robotstxt.robots_table import RobotsTable
+from ..rows.records import HostRow, RobotsRow, decode
+from ..rows.store import Family
 from ..spec.settings import DAY_MS
-from ..store import Family
+from ..state.host import Hosts
+from ..state.operation import Operation
 
 EVERY_MS = DAY_MS // 4
 KEPT_MS = 7 * DAY_MS  # after a host's rest, and after the last use of a robots.txt

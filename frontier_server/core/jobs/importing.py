@@ -7,19 +7,21 @@ schedules the others, so that a URI that was done is not fetched again.
 from collections.abc import Sequence
 from itertools import islice
 
-from .. import future, job, kept, keys
-from ..admission import Withdraw
-from ..crawl import Crawl
-from ..enqueue import queue_at
-from ..errors import IllegalState
-from ..intake import schedule
-from ..job import JobState
-from ..leases import LeaseTable
-from ..model import CandidateCodec, Verdict
-from ..operation import Operation
-from ..records import ImportRow, JobRow, SeenRow, decode, encode
+from ..journey import future, kept
+from ..journey.admission import Withdraw
+from ..journey.enqueue import queue_at
+from ..journey.intake import schedule
 from ..robotstxt.robots_table import RobotsTable
-from ..store import Family
+from ..rows import keys
+from ..rows.errors import IllegalState
+from ..rows.records import ImportRow, JobRow, SeenRow, decode, encode
+from ..rows.store import Family
+from ..state import job
+from ..state.crawl import Crawl
+from ..state.job import JobState
+from ..state.leases import LeaseTable
+from ..state.model import CandidateCodec, Verdict
+from ..state.operation import Operation
 from ..uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 
 ROWS_PER_SLICE = 100

@@ -8,18 +8,19 @@ begins its own. Its own seeds are dropped.
 from collections.abc import Callable
 from itertools import islice
 
-from .. import job, life, opening
-from ..crawl import Crawl
-from ..errors import IllegalState, UnknownCheckpoint, UnknownCrawl, invalid_spec
-from ..host import Hosts
-from ..job import JobState, Kind
-from ..keys import crawl_prefix, serial_key
 from ..machines.lifecycle import CrawlState, Input
-from ..operation import Operation
-from ..records import JobRow
+from ..opening import opening
+from ..rows.errors import IllegalState, UnknownCheckpoint, UnknownCrawl, invalid_spec
+from ..rows.keys import crawl_prefix, serial_key
+from ..rows.records import JobRow
+from ..rows.store import CheckpointOf, Family, Store, Transaction
 from ..spec.settings import CrawlSettings
-from ..spec_problems import fixed_problems
-from ..store import CheckpointOf, Family, Store, Transaction
+from ..state import job, life
+from ..state.crawl import Crawl
+from ..state.host import Hosts
+from ..state.job import JobState, Kind
+from ..state.operation import Operation
+from ..state.spec_problems import fixed_problems
 
 ROWS_PER_SLICE = 500
 _COPIED = (

@@ -2,17 +2,18 @@
 
 from itertools import islice
 
-from .. import job, keys
-from ..crawl import Crawl
-from ..intake import schedule
-from ..leases import LeaseTable
-from ..life import apply
+from ..journey.intake import schedule
 from ..machines.lifecycle import CrawlState, Input
-from ..model import CandidateCodec, Verdict
-from ..operation import Operation
-from ..records import JobRow
 from ..robotstxt.robots_table import RobotsTable
-from ..store import Family
+from ..rows import keys
+from ..rows.records import JobRow
+from ..rows.store import Family
+from ..state import job
+from ..state.crawl import Crawl
+from ..state.leases import LeaseTable
+from ..state.life import apply
+from ..state.model import CandidateCodec, Verdict
+from ..state.operation import Operation
 
 SEEDS_PER_SLICE = 100
 

@@ -5,18 +5,20 @@ A queue whose URI is out at a node changes its state when that lease ends.
 
 from dataclasses import dataclass
 
-from .. import future, job, keys
-from ..crawl import Crawl
-from ..errors import InvalidRequest
-from ..head import queue_settings
-from ..job import Kind
-from ..keys import QUEUE_BYTES
-from ..model import CandidateCodec
-from ..operation import Operation
-from ..queue import QueueEvent, QueueState, WorkQueue
-from ..records import JobRow, QueueRow, decode
+from ..journey import future
+from ..rows import keys
+from ..rows.errors import InvalidRequest
+from ..rows.keys import QUEUE_BYTES
+from ..rows.records import JobRow, QueueRow, decode
+from ..rows.store import Family
 from ..spec.settings import DAY_MS, YEAR_MS
-from ..store import Family
+from ..state import job
+from ..state.crawl import Crawl
+from ..state.head import queue_settings
+from ..state.job import Kind
+from ..state.model import CandidateCodec
+from ..state.operation import Operation
+from ..state.queue import QueueEvent, QueueState, WorkQueue
 from ..uri.patterns import Pattern, compile_pattern, full_match
 
 QUEUES_PER_SLICE = 200

@@ -10,13 +10,14 @@ deleted rows of others.
 from collections.abc import Iterator
 from itertools import islice
 
-from .. import job, keys, lanes
-from ..crawl import Crawl
-from ..keys import IndexSet
-from ..operation import PRESENT, Operation, inactive_key
-from ..queue import QueueState, WorkQueue
-from ..records import JobRow, QueueRow, SeenRow, decode, decode_pending, encode
-from ..store import Family
+from ..rows import keys
+from ..rows.keys import IndexSet
+from ..rows.records import JobRow, QueueRow, SeenRow, decode, decode_pending, encode
+from ..rows.store import Family
+from ..state import job, lanes
+from ..state.crawl import Crawl
+from ..state.operation import PRESENT, Operation, inactive_key
+from ..state.queue import QueueState, WorkQueue
 from ..uri.assign import hash64
 
 ROWS_PER_SLICE = 200

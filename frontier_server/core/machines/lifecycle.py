@@ -7,7 +7,7 @@ that the frontier machine (`target`) reaches.
 from dataclasses import dataclass
 from enum import Enum
 
-from ..errors import IllegalState
+from ..rows.errors import IllegalState
 from .target import Target
 
 

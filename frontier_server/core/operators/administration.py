@@ -5,14 +5,21 @@ Operations return *(answer, changes)*, like all of the core's.
 
 from collections.abc import Mapping, Sequence
 
-from .. import errors, job, keys, refusals
-from ..crawl import Crawl
-from ..job import JobState, Kind
 from ..jobs import importing, steering
 from ..jobs.steering import QueueChange
-from ..kept import Choice, SeenFilter, filter_of
-from ..keys import FetchStatisticsOf
-from ..model import (
+from ..journey import refusals
+from ..journey.kept import Choice, SeenFilter, filter_of
+from ..journey.naming import check_few, queue_ids_of
+from ..journey.withdrawal import Withdrawal
+from ..opening.shard import Shard
+from ..rows import errors, keys
+from ..rows.keys import FetchStatisticsOf
+from ..rows.records import ImportRow, JobRow
+from ..rows.store import Changes, Family
+from ..state import job
+from ..state.crawl import Crawl
+from ..state.job import JobState, Kind
+from ..state.model import (
     MAX_BATCH,
     QUEUE_KEY,
     QUEUE_KEY_FORM,
@@ -26,18 +33,13 @@ from ..model import (
     UriStory,
     UriView,
 )
-from ..naming import check_few, queue_ids_of
-from ..operation import Operation
-from ..queue import QueueState, WorkQueue
-from ..records import ImportRow, JobRow
-from ..shard import Shard
-from ..spec_problems import override_problems
-from ..store import Changes, Family
+from ..state.operation import Operation
+from ..state.queue import QueueState, WorkQueue
+from ..state.spec_problems import override_problems
 from ..uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from ..uri.pattern_slips import slip
 from ..uri.patterns import BadPattern, compile_pattern
 from ..uri.surt import surt_prefix
-from ..withdrawal import Withdrawal
 from . import listing
 from .explain import Explanations
 from .seen import count_slice, seen_page

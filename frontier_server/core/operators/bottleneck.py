@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..crawl import Crawl
-from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState
-from ..model import Presence, Remaining
-from ..queue import QueueState, WorkQueue
+from ..state.crawl import Crawl
+from ..state.leases import LeaseTable
+from ..state.model import Presence, Remaining
+from ..state.queue import QueueState, WorkQueue
 from .idle import READ_ONLY, asked_lately, nobody, some, span
 from .remaining import BYTES, DOCUMENTS, TIME, eligible
 from .resting import Waiters, sampled, waiting, waiting_text

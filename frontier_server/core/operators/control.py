@@ -5,21 +5,23 @@ Operations return *(answer, changes)*, like all of the core's. `by` names the op
 
 from collections.abc import Callable, Sequence
 
-from .. import errors, job, keys, life, opening
-from ..attendance import reconcile
-from ..crawl import Crawl
 from ..jobs import restoring
+from ..journey.withdrawal import Withdrawal
 from ..machines.lifecycle import CrawlState, Input, move
-from ..model import CRAWL_NAME, CRAWL_NAME_FORM, CrawlView, check_batch
-from ..operation import Operation
-from ..reading import authorities, problems
-from ..records import CountersRow, SpecRow, encode
-from ..shard import Shard
+from ..opening import opening
+from ..opening.shard import Shard
+from ..rows import errors, keys
+from ..rows.records import CountersRow, SpecRow, encode
+from ..rows.store import Changes, Family
 from ..spec.settings import CrawlSettings
-from ..spec_problems import fixed_problems
-from ..store import Changes, Family
+from ..state import job, life
+from ..state.attendance import reconcile
+from ..state.crawl import Crawl
+from ..state.model import CRAWL_NAME, CRAWL_NAME_FORM, CrawlView, check_batch
+from ..state.operation import Operation
+from ..state.reading import authorities, problems
+from ..state.spec_problems import fixed_problems
 from ..uri.scope import add_authority
-from ..withdrawal import Withdrawal
 from . import views
 
 MAX_CRAWLS = 100_000

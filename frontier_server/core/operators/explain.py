@@ -4,26 +4,7 @@ Every reason is read from the values that decide, at the moment of the question.
 the crawl as a whole (`idle`) come first.
 """
 
-from .. import keys
-from ..crawl import Crawl
-from ..head import Head, first_of, head_at, queue_settings, read_head
-from ..host import Host
-from ..landings import landing_of
-from ..lanes import shares
-from ..leases import Lease
-from ..machines.lifecycle import CrawlState
-from ..model import Reason, SeedResult, SeedView, UriState, UriStory, Why
-from ..operation import Operation, rank_of
-from ..pending import first_free
-from ..queue import QueueState, WorkQueue
-from ..records import RobotsRow, decode_pending
-from ..robotstxt.authority import Gate, standing
-from ..rules.disposition import Disposition
-from ..rules.outcome_words import is_redirect, retry_words, words
-from ..shard import Shard
-from ..spec.settings import CrawlSettings
-from ..store import Family
-from ..turn import (
+from ..journey.turn import (
     HOST_RULES,
     QUEUE_RULES,
     Found,
@@ -33,6 +14,25 @@ from ..turn import (
     robots_failure,
     robots_standing,
 )
+from ..machines.lifecycle import CrawlState
+from ..opening.shard import Shard
+from ..robotstxt.authority import Gate, standing
+from ..rows import keys
+from ..rows.records import RobotsRow, decode_pending
+from ..rows.store import Family
+from ..rules.disposition import Disposition
+from ..rules.outcome_words import is_redirect, retry_words, words
+from ..spec.settings import CrawlSettings
+from ..state.crawl import Crawl
+from ..state.head import Head, first_of, head_at, queue_settings, read_head
+from ..state.host import Host
+from ..state.landings import landing_of
+from ..state.lanes import shares
+from ..state.leases import Lease
+from ..state.model import Reason, SeedResult, SeedView, UriState, UriStory, Why
+from ..state.operation import Operation, rank_of
+from ..state.pending import first_free
+from ..state.queue import QueueState, WorkQueue
 from ..uri.canonical import CanonicalUri
 from . import idle
 from .idle import some, span

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from .. import keys
-from ..crawl import Crawl
-from ..errors import CursorTooOld, InvalidRequest
-from ..operation import EVENTS_KEPT
-from ..records import EventRow, OutcomeRow, decode
-from ..shard import Shard
-from ..store import Family, Store
+from ..opening.shard import Shard
+from ..rows import keys
+from ..rows.errors import CursorTooOld, InvalidRequest
+from ..rows.records import EventRow, OutcomeRow, decode
+from ..rows.store import Family, Store
+from ..state.crawl import Crawl
+from ..state.operation import EVENTS_KEPT
 
 EVENTS_PER_READ = 200
 _RENAMED_KINDS = {"figures": "statistics"}  # of events that an older version stored

@@ -2,18 +2,19 @@
 
 from itertools import islice
 
-from .. import job, keys
-from ..crawl import Crawl
-from ..future import retry_of
-from ..keys import IndexSet
-from ..leases import LeaseTable
+from ..journey.future import retry_of
 from ..machines.lifecycle import CrawlState, ExitStatus
 from ..machines.target import Target
-from ..model import Reason, Why
-from ..operation import Operation
-from ..queue import QueueState
-from ..store import Family
-from ..troubles import DISK_RESERVE
+from ..opening.troubles import DISK_RESERVE
+from ..rows import keys
+from ..rows.keys import IndexSet
+from ..rows.store import Family
+from ..state import job
+from ..state.crawl import Crawl
+from ..state.leases import LeaseTable
+from ..state.model import Reason, Why
+from ..state.operation import Operation
+from ..state.queue import QueueState
 
 ASKED_LATELY_MS = 60_000
 MAX_COUNTED = 1_000  # paused queues

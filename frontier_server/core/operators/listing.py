@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from heapq import nlargest
 from itertools import islice
 
-from .. import keys
-from ..crawl import Crawl
-from ..errors import InvalidRequest
-from ..host import Hosts, full, rest_of
-from ..keys import FetchStatisticsOf, IndexSet
-from ..largest import MOST, Largest
-from ..model import CandidateCodec, FetchStatisticsView, QueueView, UriView
-from ..operation import Operation
-from ..queue import ACTIVE, QueueState, WorkQueue
-from ..records import FetchStatisticsRow, decode, decode_pending
-from ..store import Family, Store, Transaction
+from ..rows import keys
+from ..rows.errors import InvalidRequest
+from ..rows.keys import FetchStatisticsOf, IndexSet
+from ..rows.records import FetchStatisticsRow, decode, decode_pending
+from ..rows.store import Family, Store, Transaction
+from ..state.crawl import Crawl
+from ..state.host import Hosts, full, rest_of
+from ..state.largest import MOST, Largest
+from ..state.model import CandidateCodec, FetchStatisticsView, QueueView, UriView
+from ..state.operation import Operation
+from ..state.queue import ACTIVE, QueueState, WorkQueue
 
 ROWS_PER_READ = 250
 URIS_PER_READ = 500

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
-from ..crawl import Crawl
-from ..host import Host
 from ..machines.lifecycle import CrawlState
-from ..model import Presence
-from ..queue import QueueState
-from ..shard import Shard
+from ..opening.shard import Shard
+from ..state.crawl import Crawl
+from ..state.host import Host
+from ..state.model import Presence
+from ..state.queue import QueueState
 from .views import counts_of, queue_counts
 
 

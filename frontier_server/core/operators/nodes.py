@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from .. import errors, opening
-from ..leases import MAX_NODES
-from ..model import MAX_NODE_CHARACTERS, NodeView
-from ..shard import ANY_NODE, Shard
-from ..store import Changes
+from ..opening import opening
+from ..opening.shard import ANY_NODE, Shard
+from ..rows import errors
+from ..rows.store import Changes
+from ..state.leases import MAX_NODES
+from ..state.model import MAX_NODE_CHARACTERS, NodeView
 
 MAX_TOES = 10_000
 

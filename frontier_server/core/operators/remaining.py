@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
-from ..crawl import Crawl
-from ..lanes import shares
 from ..machines.lifecycle import CrawlState
-from ..model import Remaining
-from ..queue import ACTIVE, QueueState, WorkQueue
+from ..state.crawl import Crawl
+from ..state.lanes import shares
+from ..state.model import Remaining
+from ..state.queue import ACTIVE, QueueState, WorkQueue
 from .resting import sampled
 
 LEAST_SUCCESSES = 5  # fewer allow no estimate

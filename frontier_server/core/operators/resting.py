@@ -6,9 +6,9 @@ With more than `MOST_LOOKED_AT` resting queues only a part of them is looked at,
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..crawl import Crawl
-from ..queue import QueueState, WorkQueue
 from ..rules.politeness import setting_in
+from ..state.crawl import Crawl
+from ..state.queue import QueueState, WorkQueue
 
 MOST_LOOKED_AT = 1_000
 MOST_TOLD = 3  # groups

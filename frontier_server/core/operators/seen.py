@@ -1,11 +1,11 @@
 """The seen-set of a crawl that keeps its URIs: listed and counted."""
 
-from ..crawl import Crawl
-from ..errors import InvalidRequest
-from ..kept import KEY_BYTES, Choice, Kept, SeenFilter
-from ..model import SeenCounts, UriState, UriStory
-from ..operation import Operation
-from ..shard import Shard
+from ..journey.kept import KEY_BYTES, Choice, Kept, SeenFilter
+from ..opening.shard import Shard
+from ..rows.errors import InvalidRequest
+from ..state.crawl import Crawl
+from ..state.model import SeenCounts, UriState, UriStory
+from ..state.operation import Operation
 from ..uri.canonical import canonical
 from .story import find
 

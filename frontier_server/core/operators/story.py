@@ -2,17 +2,18 @@
 
 from typing import NamedTuple
 
-from .. import kept, keys
-from ..crawl import Crawl
-from ..intake import refusing_rule
-from ..keys import IndexSet
-from ..leases import Lease
-from ..model import UriState, UriStory, UriView
-from ..operation import Operation
-from ..queue import WorkQueue
-from ..records import SeenRow, decode
-from ..shard import Shard
-from ..store import Family
+from ..journey import kept
+from ..journey.intake import refusing_rule
+from ..opening.shard import Shard
+from ..rows import keys
+from ..rows.keys import IndexSet
+from ..rows.records import SeenRow, decode
+from ..rows.store import Family
+from ..state.crawl import Crawl
+from ..state.leases import Lease
+from ..state.model import UriState, UriStory, UriView
+from ..state.operation import Operation
+from ..state.queue import WorkQueue
 from ..uri.canonical import CanonicalUri
 from ..uri.identity import identity_of
 from .listing import uri_view

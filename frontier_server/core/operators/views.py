@@ -1,17 +1,17 @@
 """Descriptions and statistics of crawls, and the reason why a crawl waits."""
 
-from ..agenda import empty_reason
-from ..crawl import Crawl
-from ..errors import UnknownCrawl
-from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState, ExitStatus
-from ..model import CrawlView, EmptyReason, StatisticsView
-from ..opening import CrawlRows
-from ..operation import EVENTS_KEPT
-from ..queue import QueueState
-from ..records import CountersRow, StateRow
+from ..opening.opening import CrawlRows
+from ..opening.shard import Shard
+from ..rows.errors import UnknownCrawl
+from ..rows.records import CountersRow, StateRow
 from ..rules.outcome_words import failure
-from ..shard import Shard
+from ..state.agenda import empty_reason
+from ..state.crawl import Crawl
+from ..state.leases import LeaseTable
+from ..state.model import CrawlView, EmptyReason, StatisticsView
+from ..state.operation import EVENTS_KEPT
+from ..state.queue import QueueState
 from .bottleneck import bottleneck, later_why
 from .idle import asked_lately, some
 from .remaining import remaining

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from ..records import RobotsRow
+from ..rows.records import RobotsRow
 from ..rules.disposition import DEEMED_NOT_FOUND
 from ..spec.settings import DAY_MS, RobotsSettings
 from .robots import group_for

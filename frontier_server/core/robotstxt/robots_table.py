@@ -6,10 +6,10 @@ counts for its crawl alone, in a row of its own. The later of the two rows count
 
 from collections import OrderedDict
 
-from ..keys import own_robots_key
-from ..records import RobotsRow, decode, encode
+from ..rows.keys import own_robots_key
+from ..rows.records import RobotsRow, decode, encode
+from ..rows.store import Family, Transaction
 from ..spec.settings import CrawlSettings
-from ..store import Family, Transaction
 from .authority import Gate, as_seen, standing
 from .robots import Rules
 

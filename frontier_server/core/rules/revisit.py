@@ -1,6 +1,6 @@
 """When a URI is fetched again: after a fixed interval, or sooner the more often it changes."""
 
-from ..records import SeenRow
+from ..rows.records import SeenRow
 from ..spec.settings import RevisitSettings
 
 NONE, FIXED, ADAPTIVE = "none", "fixed", "adaptive"

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from ..keys import robots_key
+from ..rows.keys import robots_key
 from ..spec.settings import CrawlSettings, IdentitySettings
 from .canonical import CanonicalUri, canonical
 from .identity import identity_of

@@ -7,9 +7,9 @@ are settings of the crawl, and decide without the store.
 import sys
 from typing import NamedTuple
 
-from ..keys import scope_key
+from ..rows.keys import scope_key
+from ..rows.store import Family, Transaction
 from ..spec.settings import ScopeSettings
-from ..store import Family, Transaction
 from .assign import Places, hash64
 from .canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from .patterns import PatternList

@@ -22,16 +22,17 @@ from core_doubles.small_shares import small_shares
 from core_doubles.web import RobotsFile
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from frontier_server.core import errors, opening
 from frontier_server.core.core import Core
-from frontier_server.core.crawl import Crawl as LiveCrawl
-from frontier_server.core.dispatch import Want
-from frontier_server.core.kinds import Kinds
+from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import Candidate, Report, Verdict
-from frontier_server.core.queue import QueueState
-from frontier_server.core.records import OutcomeRow, QueueRow
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.opening import opening
+from frontier_server.core.rows import errors
+from frontier_server.core.rows.records import OutcomeRow, QueueRow
+from frontier_server.core.rows.store import Changes, Family
+from frontier_server.core.state.crawl import Crawl as LiveCrawl
+from frontier_server.core.state.kinds import Kinds
+from frontier_server.core.state.model import Candidate, Report, Verdict
+from frontier_server.core.state.queue import QueueState
 
 A = TypeVar("A")
 Step = Callable[..., None]

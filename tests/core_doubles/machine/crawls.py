@@ -28,12 +28,12 @@ from core_doubles.web import ELSEWHERE, ROBOTS_FILES, SITES, RobotsFile, Spelled
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
-from frontier_server.core import errors
 from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Candidate, CrawlView, Directive, Verdict
+from frontier_server.core.rows import errors
+from frontier_server.core.rows.store import Changes
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
-from frontier_server.core.store import Changes
+from frontier_server.core.state.model import Candidate, CrawlView, Directive, Verdict
 
 NAMES = ("first", "second", "third", "fourth")
 NONSENSE = (

@@ -5,8 +5,8 @@ from core_doubles.placing import PLACES
 from core_doubles.shell import Shell
 
 from frontier_server.core.jobs.housekeeping import KEPT_MS
-from frontier_server.core.keys import host_key, robots_key
-from frontier_server.core.store import Family
+from frontier_server.core.rows.keys import host_key, robots_key
+from frontier_server.core.rows.store import Family
 
 
 def follow(shell: Shell, model: Model) -> None:

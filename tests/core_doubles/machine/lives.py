@@ -14,13 +14,13 @@ from core_doubles.model.things import Crawl
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
-from frontier_server.core import errors
 from frontier_server.core.core import Core
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.machines.target import Target
-from frontier_server.core.model import CrawlView
-from frontier_server.core.store import Changes
+from frontier_server.core.rows import errors
+from frontier_server.core.rows.store import Changes
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import CrawlView
 
 S = CrawlState
 INPUTS = (Input.RESUME, Input.PAUSE, Input.HOLD)

@@ -24,11 +24,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 from msgspec import structs
 
-from frontier_server.core import errors
-from frontier_server.core.dispatch import Want
-from frontier_server.core.kinds import Kinds
-from frontier_server.core.model import Report, ReportResult
+from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.rows import errors
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.state.kinds import Kinds
+from frontier_server.core.state.model import Report, ReportResult
 
 
 class Round(NamedTuple):

@@ -17,14 +17,14 @@ from core_doubles.web import Area, Spelled
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
-from frontier_server.core import errors
 from frontier_server.core.core import Core
-from frontier_server.core.job import MAX_RUNNING, Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import JobView, QueueView
-from frontier_server.core.records import ImportRow
-from frontier_server.core.store import Changes
+from frontier_server.core.rows import errors
+from frontier_server.core.rows.records import ImportRow
+from frontier_server.core.rows.store import Changes
+from frontier_server.core.state.job import MAX_RUNNING, Kind
+from frontier_server.core.state.model import JobView, QueueView
 
 S = CrawlState
 OPEN = frozenset(S) - {S.FINISHED}

@@ -7,10 +7,10 @@ from core_doubles.model.hosts import forbids
 from core_doubles.model.things import Crawl, Model, Offer, QueueId, Stand, Uri
 from core_doubles.web import Spelled
 
-from frontier_server.core.model import Verdict
-from frontier_server.core.queue import QueueState
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import ScopeSettings
+from frontier_server.core.state.model import Verdict
+from frontier_server.core.state.queue import QueueState
 
 FORBIDDEN = -9998
 IN_SCOPE = (Verdict.QUEUED, Verdict.ALREADY_SEEN, Verdict.ALREADY_QUEUED, Verdict.ROBOTS_FORBIDDEN)

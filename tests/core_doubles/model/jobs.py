@@ -3,12 +3,12 @@
 from core_doubles.model import intake, life, outcomes, places, steering
 from core_doubles.model.things import Crawl, Job, Model, Offer, Uri
 
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.machines.target import Target
-from frontier_server.core.model import JobView, Verdict
-from frontier_server.core.records import OutcomeRow
+from frontier_server.core.rows.records import OutcomeRow
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import JobView, Verdict
 
 S = CrawlState
 FEEDING = (Kind.SEED, Kind.RESEED, Kind.IMPORT)

@@ -6,14 +6,14 @@ from core_doubles.model import attendance, hosts, intake, outcomes, places, pric
 from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, QueueId, Uri
 from core_doubles.web import Site
 
-from frontier_server.core.fetch_policy import fetch_policy, provenance
-from frontier_server.core.kinds import Kinds
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.model import EmptyReason, Grant, NextAnswer
-from frontier_server.core.queue import QueueState
-from frontier_server.core.records import OutcomeRow
+from frontier_server.core.rows.records import OutcomeRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, QuotaSettings
+from frontier_server.core.state.fetch_policy import fetch_policy, provenance
+from frontier_server.core.state.kinds import Kinds
+from frontier_server.core.state.model import EmptyReason, Grant, NextAnswer
+from frontier_server.core.state.queue import QueueState
 
 FORBIDDEN, NO_ROBOTS, OVER_QUOTA, EXCLUDED = -9998, -61, -5003, -5000
 MAX_BEHIND = 200.0

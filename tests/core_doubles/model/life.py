@@ -6,11 +6,11 @@ from core_doubles.model import attendance
 from core_doubles.model.things import Crawl, Job, Model
 from core_doubles.web import Spelled
 
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.machines.target import Target
-from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.queue import QueueState
 
 S, X = CrawlState, ExitStatus
 STANDS_STILL = (S.NASCENT, S.PAUSED, S.FINISHED)  # the clock does

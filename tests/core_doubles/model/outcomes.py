@@ -3,8 +3,8 @@
 from core_doubles.model import places, prices
 from core_doubles.model.things import Crawl, Model, Stand, Statistics, Uri
 
-from frontier_server.core.model import Report
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.state.model import Report
 
 NO_REPORT = Report(b"")
 NOT_MODIFIED = 304

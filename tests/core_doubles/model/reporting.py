@@ -7,11 +7,11 @@ from core_doubles.model.hosts import DEFERRED, OVERLOADED, UNFETCHABLE
 from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, Stand, Uri
 from core_doubles.web import OPEN, RobotsFile
 
+from frontier_server.core.journey.reports import Lapse
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.machines.target import Target
-from frontier_server.core.model import Report, ReportResult
-from frontier_server.core.reports import Lapse
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.state.model import Report, ReportResult
 
 MOST_LAPSES, FREE_DEFERRALS = 3, 10
 OF_HOST = (-1, -2)  # the host was not reached, so its queue rests; after others, the URI alone

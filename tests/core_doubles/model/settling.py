@@ -6,10 +6,10 @@ from typing import NamedTuple
 from core_doubles.model import leasing, life, reporting
 from core_doubles.model.things import Crawl, Model
 
-from frontier_server.core.job import Kind
+from frontier_server.core.journey.reports import Lapse
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.machines.target import Target
-from frontier_server.core.reports import Lapse
+from frontier_server.core.state.job import Kind
 
 S, X = CrawlState, ExitStatus
 INTERRUPT_WAIT_MS = 15_000

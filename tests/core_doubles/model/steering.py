@@ -4,11 +4,11 @@ from core_doubles.model import intake, life, places, prices, reporting
 from core_doubles.model.things import Crawl, Job, Model, Queue, Uri
 from core_doubles.web import Site
 
-from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.queue import QueueState
 
 OF_QUEUES = ("queues", "politeness", "groups", "address_group", "retry")  # where and when what waits may go
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from core_doubles.web import RobotsFile, Site, Spelled
 
-from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.machines.target import Target
-from frontier_server.core.queue import QueueState
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import DAY_MS, CrawlSettings, RobotsSettings
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.queue import QueueState
 
 StateEvent = tuple[str, ...]
 Outcome = tuple[str, int, str]  # URI, fetch status, disposition

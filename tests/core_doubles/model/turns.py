@@ -11,7 +11,7 @@ from core_doubles.model import hosts, leasing, places, prices
 from core_doubles.model.things import Crawl, Model, Queue, QueueId
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.core.queue import QueueState
+from frontier_server.core.state.queue import QueueState
 
 Q = QueueState
 

@@ -25,17 +25,17 @@ from frontier_server import data_directory, wire
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.clock import Clock
 from frontier_server.config import Config
-from frontier_server.core import opening
 from frontier_server.core.core import Core
-from frontier_server.core.crawl import Crawl as Live
-from frontier_server.core.dispatch import Want
-from frontier_server.core.errors import CrawlFinished, IllegalState, SessionSuperseded
-from frontier_server.core.job import Kind
-from frontier_server.core.keys import encode_token
-from frontier_server.core.model import Candidate, JobView, Report
+from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.opening import opening
 from frontier_server.core.operators.history import events_after
-from frontier_server.core.records import EventRow, OutcomeRow
-from frontier_server.core.store import Changes
+from frontier_server.core.rows.errors import CrawlFinished, IllegalState, SessionSuperseded
+from frontier_server.core.rows.keys import encode_token
+from frontier_server.core.rows.records import EventRow, OutcomeRow
+from frontier_server.core.rows.store import Changes
+from frontier_server.core.state.crawl import Crawl as Live
+from frontier_server.core.state.job import Kind
+from frontier_server.core.state.model import Candidate, JobView, Report
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.runner import Runner

@@ -14,9 +14,9 @@ from typing import Any
 from frontier_server import checkpoints, crawl_log, cut_logs, durable, job_feed, log_check, program
 from frontier_server.core.core import Core
 from frontier_server.core.jobs import importing
-from frontier_server.core.model import NextAnswer
-from frontier_server.core.sessions import PREFIX
-from frontier_server.core.store import Changes, Family, WriteStalled
+from frontier_server.core.rows.store import Changes, Family, WriteStalled
+from frontier_server.core.state.model import NextAnswer
+from frontier_server.core.state.sessions import PREFIX
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.following import Following

@@ -22,7 +22,7 @@ from faults.power.replay import Disk, Left, Names
 from frontier_harness.soaking import Soak
 
 from frontier_server import crawl_log
-from frontier_server.core.leases import Lease, LeaseTable
+from frontier_server.core.state.leases import Lease, LeaseTable
 
 CUTS = 200  # within which a broken promise is noticed
 ROWS = manual.rows()

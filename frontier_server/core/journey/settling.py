@@ -1,0 +1,164 @@
+"""After a lease: how long its host and its queue rest, and where the queue goes."""
+
+from ..opening.shard import Shard
+from ..rules.disposition import NO_ANSWER, OVERLOADED
+from ..rules.politeness import (
+    is_silent,
+    overload_rest_ms,
+    overloads_after,
+    rest_after,
+    strain_after,
+    unanswered_after,
+)
+from ..spec.settings import CrawlSettings
+from ..state.crawl import Crawl
+from ..state.head import Head, stored_head
+from ..state.host import Host
+from ..state.lanes import shares
+from ..state.leases import Lease
+from ..state.ledger import Ended
+from ..state.model import Report
+from ..state.operation import Operation, is_ineligible
+from ..state.queue import QueueEvent, QueueState, WorkQueue
+from ..uri.canonical import CanonicalUri
+
+
+class Settling:
+    """Lets hosts rest and queues go on once leases have ended."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def leased(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
+        """The URI of a lease, with its present settings."""
+        head = lease.head
+        if head is None:
+            return stored_head(op, crawl, self._shard.codec, lease.row.queue, lease.row.position)
+        return head._replace(settings=crawl.settings_for(head.uri))
+
+    def rest_host(
+        self,
+        op: Operation,
+        crawl: Crawl,
+        ended: Ended,
+        report: Report,
+        uri: CanonicalUri,
+        settings: CrawlSettings,
+        bound: bool,
+    ) -> bool:
+        """Let a host rest after the fetch of a URI of it, whatever its result.
+
+        Returns whether it has left this URI, and different ones before it in a row, without an answer.
+
+        If a host may get several requests at once, the rest begins with the start of the last one. What a
+        `bound` caller says that the host asks for lets it rest for the crawl alone.
+        """
+        politeness, status, host = settings.politeness, report.fetch_status, ended.host
+        begin_ms = op.now_ms
+        if politeness.max_parallel > 1:
+            begin_ms = max(host.row.start_ms, ended.queue.row.lease_ms)
+            host.row.duration_ms = report.duration_ms
+        if politeness.adaptive:
+            host.row.strain, host.row.usual_ms = strain_after(
+                host.row.strain, host.row.usual_ms, status, report.duration_ms
+            )
+        host.row.overloads = overloads_after(status, host.row.overloads)
+        alone = bound and crawl.settings.politeness.across_crawls
+        silent = self._count_unanswered(op, crawl, host, uri, status, alone)
+        robots_key = crawl.origins.site(uri, settings).robots_key
+        shared_delay_ms, delay_ms = self._shard.crawl_delays(op.tx, crawl, robots_key, settings)
+
+        def rest(crawl_delay_ms: int, retry_after_ms: int) -> tuple[int, str, int]:
+            found = rest_after(report.duration_ms, crawl_delay_ms, politeness, host.row.strain)
+            until_ms, reason = begin_ms + found.ms, found.reason
+            if status in OVERLOADED:
+                overload_ms = overload_rest_ms(host.row.overloads, retry_after_ms, politeness)
+                if op.now_ms + overload_ms > until_ms:
+                    until_ms, reason = op.now_ms + overload_ms, f"fetch status {status}"
+            return until_ms, reason, found.ms
+
+        until_ms, reason, usual_ms = rest(shared_delay_ms, 0 if alone else report.retry_after_ms)
+        if until_ms >= host.row.next_allowed_ms:
+            host.row.next_allowed_ms, host.row.rest_reason = until_ms, reason
+        self._shard.hosts.put(op.tx, host)
+        if alone or delay_ms != shared_delay_ms:
+            until_ms, reason, usual_ms = rest(delay_ms, report.retry_after_ms)
+            self._shard.hosts.rest_alone(op.tx, crawl, uri.host, host, until_ms, reason)
+        if not shares(ended.queue, settings):  # hosts that share a queue have intervals of their own
+            own_ms = report.duration_ms if politeness.max_parallel == 1 else 0
+            ended.queue.interval_ms = usual_ms + own_ms
+        return silent
+
+    def _count_unanswered(
+        self, op: Operation, crawl: Crawl, host: Host, uri: CanonicalUri, status: int, alone: bool
+    ) -> bool:
+        """Count a URI that a host has left without an answer, or end the count; whether the host is silent.
+
+        The caller stores the host's row. What counts for the crawl `alone` is counted in a row of its own.
+        """
+        counted = self._shard.hosts.own_rest(op.tx, crawl, uri.host) if alone else host
+        before = counted.row.unanswered
+        counted.row.unanswered = unanswered_after(status, before, uri.uri)
+        if alone and counted.row.unanswered != before:
+            self._shard.hosts.put(op.tx, counted)
+        return status in NO_ANSWER and is_silent(counted.row.unanswered)
+
+    def rest_queue(
+        self,
+        op: Operation,
+        crawl: Crawl,
+        queue: WorkQueue,
+        uri: CanonicalUri,
+        settings: CrawlSettings,
+        until_ms: int,
+        reason: str,
+    ) -> None:
+        """Let a queue rest before a retry; in a queue shared by several hosts, only the authority rests."""
+        if not shares(queue, settings):
+            row = op.touch(queue)
+            if until_ms >= row.wake_ms:
+                row.wake_ms, row.rest_reason = until_ms, reason
+            return
+        op.touch(queue).authorities_rest = True
+        authority = self._shard.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
+        authority.row.next_allowed_ms, authority.row.rest_reason = until_ms, reason
+        authority.row.start_ms = op.now_ms
+        self._shard.hosts.put(op.tx, authority)
+
+    def settle(
+        self, op: Operation, crawl: Crawl, ended: Ended, settings: CrawlSettings, first: bool = False
+    ) -> None:
+        """Let a queue whose lease ended go on, behind the queues in line for its host or groups."""
+        queue = ended.queue
+        if queue.leases_out:  # the last one decides where the queue goes
+            crawl.ready.offer(queue, settings, first)
+            return
+        op.appraise(crawl, queue, settings.queues)
+        self._go_on(op, crawl, queue, ended.host, settings)
+        if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
+            crawl.ready.leave(queue)
+            lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
+            if lined:
+                crawl.lines.join(lined[0], queue, first=True)
+                crawl.lines.open(lined[0])
+            else:
+                crawl.ready.put_first(queue)
+
+    def _go_on(
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
+    ) -> None:
+        """Move a BUSY queue to its next state."""
+        rest = self._shard.hosts.rest(op.tx, crawl, queue, host, settings)
+        if queue.row.retiring:
+            op.touch(queue).retiring = False
+            op.move(crawl, queue, QueueEvent.RETIRED)
+        elif rest.until_ms > op.now_ms:
+            op.move(crawl, queue, QueueEvent.RESTED, rest.until_ms, rest.reason)
+        elif not queue.row.count:
+            op.move(crawl, queue, QueueEvent.FREED)  # it is drained at its next turn
+        elif is_ineligible(queue, settings.queues):
+            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
+        elif crawl.lower_waits(queue):
+            op.move(crawl, queue, QueueEvent.YIELDED)
+        else:
+            op.move(crawl, queue, QueueEvent.FREED)

@@ -1,0 +1,1 @@
+"""A new store from what is left of a damaged one."""
