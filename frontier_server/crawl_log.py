@@ -20,6 +20,7 @@ from .core.rows.records import OutcomeRow
 from .core.rows.store import Changes
 from .cut_logs import remove
 from .durable import sync_names
+from .job_log import JobLogs
 from .runner import Closing, Runner
 
 LINES_PER_READ = 500
@@ -92,8 +93,9 @@ class _CrawlLog:
 class CrawlLogs:
     """The logs of all crawls, under `<data>/crawls/<name>/crawl.log`."""
 
-    def __init__(self, runner: Runner, data: Path) -> None:
+    def __init__(self, runner: Runner, job_logs: JobLogs, data: Path) -> None:
         self._runner = runner
+        self._job_logs = job_logs
         self._data = data
         self._logs: dict[int, _CrawlLog] = {}
         self._retry_at: dict[int, float] = {}  # logs that cannot be written
@@ -133,7 +135,8 @@ class CrawlLogs:
         _log.error("crawl_log", crawl=crawl, problem=str(problem), consequence="outcomes wait in the store")
 
     def forget(self, crawl: str) -> None:
-        """Remove the log of a crawl that was deleted."""
+        """Remove the logs of a crawl that was deleted. May block: a disk may be slow, and a lock be held."""
+        self._job_logs.forget(crawl)
         path = self.path(crawl)
         try:
             remove(path)
@@ -210,7 +213,7 @@ class CrawlLogs:
             marks, log.marks = log.marks, []
             for outcome, size in marks:
                 await self._note(number, outcome, size)
-        synced = await asyncio.to_thread(self._runner.job_logs.sync)
+        synced = await asyncio.to_thread(self._job_logs.sync)
         if synced:
             await self._runner.apply(lambda core, now_ms: core.upkeep.note_job_logged(synced, now_ms))
 

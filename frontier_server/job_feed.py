@@ -2,24 +2,15 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from .core.core import Core
 from .core.operators.history import events_after
 from .core.rows.errors import CursorTooOld, StoreCorrupt
-from .core.rows.records import EventRow
 from .core.state.crawl import Crawl
 from .job_log import JobLogs, Synced, launch_id_of
+from .runner import News
 
 RETRY_S = 5.0  # after a log could not be written
-
-
-class News(NamedTuple):
-    """Events of a crawl that its log lacks."""
-
-    crawl: str
-    launch_id: str
-    rows: list[tuple[int, EventRow]]
 
 
 class JobFeed:

@@ -52,7 +52,7 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -61,9 +61,8 @@ from .clock import Clock
 from .core.core import Core
 from .core.opening.troubles import DISK_RESERVE
 from .core.rows.errors import FrontierError, StoreCorrupt
+from .core.rows.records import EventRow
 from .core.rows.store import Changes, WritableStore, WriteStalled
-from .job_feed import JobFeed, News
-from .job_log import JobLogs
 from .priority_lock import PriorityLock, go_first
 from .tasks import Closing, Tasks, message_of
 from .waking import Waiting
@@ -98,6 +97,30 @@ async def _nothing() -> None:
     return
 
 
+class News(NamedTuple):
+    """Events of a crawl that its log lacks."""
+
+    crawl: str
+    launch_id: str
+    rows: list[tuple[int, EventRow]]
+
+
+class EventLog(Protocol):
+    """What writes events when they are durable, and before anybody sees them (`logs.job_feed`)."""
+
+    def note(self) -> set[str]:
+        """Note that all events until now are in the store. Returns the names of their crawls."""
+
+    def collect(self) -> list[News]:
+        """The events noted since the last call, and those that are due for a retry."""
+
+    def write(self, found: list[News]) -> None:
+        """Write events. May block; call it in a thread."""
+
+    def overdue(self) -> bool:
+        """Whether it is time to retry what could not be written."""
+
+
 def _untold(_: float) -> None:
     return
 
@@ -113,7 +136,7 @@ class Runner:
         data: Path,
         disk_reserve_bytes: int,
         heartbeat_ms: int,
-        feed: JobFeed,
+        feed: EventLog,
         sync: bool = True,
         when_idle: Callable[[], Awaitable[None]] = _nothing,
         read_only: bool = False,
@@ -161,11 +184,6 @@ class Runner:
     def now_ms(self) -> int:
         """The frontier's time."""
         return self._clock.now_ms()
-
-    @property
-    def job_logs(self) -> JobLogs:
-        """The logs of crawl events."""
-        return self._feed.logs
 
     def measure(self, flush: Took, write: Took) -> None:
         """Tell how long each flush and each write takes from now on."""

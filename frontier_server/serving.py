@@ -100,7 +100,7 @@ async def _serve(
         when_idle=checkpoints.close_readers,
         read_only=config.read_only,
     )
-    crawl_logs = CrawlLogs(runner, config.data)
+    crawl_logs = CrawlLogs(runner, feed.logs, config.data)
     server = _server(config)
     health = add_open_services(server, service_names(), refuse_openly)
     gate = Gate(callers)

@@ -232,8 +232,7 @@ class CrawlRpcs(AdminRpcs):
     async def _delete(self, crawl: str, force: bool) -> None:
         async with self._name(crawl):
             await self._runner.run(lambda core, now_ms: core.control.delete_crawl(crawl, now_ms, force))
-            for forget in (self._logs.forget, self._runner.job_logs.forget):
-                await asyncio.to_thread(forget, crawl)  # a disk may be slow, and the lock be held
+            await asyncio.to_thread(self._logs.forget, crawl)
 
     @answered
     async def GetStatistics(

@@ -57,10 +57,12 @@ def opened(store: WritableStore, settings: Config) -> tuple[Core, Clock]:
 
 
 @contextlib.asynccontextmanager
-async def running(store: WritableStore, settings: Config) -> AsyncIterator[Runner]:
+async def running(
+    store: WritableStore, settings: Config, job_logs: JobLogs | None = None
+) -> AsyncIterator[Runner]:
     """A runner, closed at the end. A test that holds flushes lets them go before."""
     core, clock = opened(store, settings)
-    feed = JobFeed(JobLogs(settings.data), core)
+    feed = JobFeed(job_logs or JobLogs(settings.data), core)
     runner = Runner(
         core,
         store,
@@ -85,6 +87,7 @@ class Served:
     runner: Runner
     exchange: Exchange
     logs: CrawlLogs
+    job_logs: JobLogs
     arrivals: Arrivals
     channel: grpc.aio.Channel
     frontier: frontier_pb2_grpc.FrontierServiceAsyncStub
@@ -94,8 +97,9 @@ class Served:
 @contextlib.asynccontextmanager
 async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Served]:
     """Both services on a free port of loopback."""
-    async with running(store, settings) as runner:
-        logs = CrawlLogs(runner, settings.data)
+    job_logs = JobLogs(settings.data)
+    async with running(store, settings, job_logs) as runner:
+        logs = CrawlLogs(runner, job_logs, settings.data)
         limit = MAX_RECEIVED_BYTES
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", limit)])
         exchange = Exchange(runner)
@@ -110,7 +114,7 @@ async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Serve
             frontier = frontier_pb2_grpc.FrontierServiceStub(channel)
             admin = admin_pb2_grpc.FrontierAdminServiceStub(channel)
             try:
-                yield Served(address, runner, exchange, logs, arrivals, channel, frontier, admin)
+                yield Served(address, runner, exchange, logs, job_logs, arrivals, channel, frontier, admin)
             finally:
                 runner.begin_close()
                 await server.stop(0)

@@ -270,12 +270,12 @@ async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_aft
         await dead(served.logs, writing)
         served.logs.path("t").rename(tmp_path / "moved.log")
         monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 3600.0)
-        logs = CrawlLogs(served.runner, tmp_path)
+        logs = CrawlLogs(served.runner, served.job_logs, tmp_path)
         writing = calls.start(logs.run())
         await fetch(served, "t", 3)
         await soon(lambda: len(logged(served, "t")) == 3, "lines in the log")
         await dead(logs, writing)
-        await CrawlLogs(served.runner, tmp_path).drain()
+        await CrawlLogs(served.runner, served.job_logs, tmp_path).drain()
         moved = [line.split()[3] for line in (tmp_path / "moved.log").read_text().splitlines()]
         found = moved + logged(served, "t")
         assert len(found) == len(set(found)) == 5
@@ -296,7 +296,7 @@ async def test_a_log_whose_end_is_gone_goes_on_behind_its_last_whole_line_and_sa
         path.write_bytes(first + second[:-9])
         with capture_logs() as said:
             await fetch(served, "t", 2)
-            await CrawlLogs(served.runner, tmp_path).drain()
+            await CrawlLogs(served.runner, served.job_logs, tmp_path).drain()
         (told,) = [each for each in said if each["event"] == "crawl_log"]
         assert told["log_level"] == "error" and "shorter than it was" in told["problem"]
         lines = path.read_bytes().splitlines(keepends=True)

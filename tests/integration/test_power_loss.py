@@ -27,7 +27,7 @@ from frontier_server.core.rows.records import EventRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.state.model import Candidate, CrawlView, Report, Verdict
 from frontier_server.exchange import Exchange
-from frontier_server.job_log import launch_id_of, line
+from frontier_server.job_log import JobLogs, launch_id_of, line
 from frontier_server.runner import Runner
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
@@ -216,7 +216,7 @@ def test_a_power_loss_takes_nothing_back_that_anybody_was_told(
                 await player.start()
                 for kind, number in steps:
                     await player.play(kind, number)
-                logged = runner.job_logs.path("t").read_bytes()
+                logged = JobLogs(data).path("t").read_bytes()
                 judge(player.told, logged, copied(store.disk))
             finally:
                 store.release()

@@ -199,7 +199,7 @@ def test_whatever_bytes_a_caller_says_make_one_line_and_no_trouble(
 
 
 def job_log(at: Hosted) -> list[str]:
-    return at.served.runner.job_logs.path("t").read_text().splitlines()
+    return at.served.job_logs.path("t").read_text().splitlines()
 
 
 def test_everything_that_an_operator_does_is_told_with_what_it_was_done_to(at: Hosted) -> None:

@@ -110,7 +110,7 @@ async def _judge(config: Config, store: RocksStore, ledger: Ledger, found: Findi
     checkpoints = Checkpoints(config.data, store)
     core, feed = data_directory.recover(config, store, clock, checkpoints)
     runner = Runner(core, store, clock, config.data, 0, 3000, feed, True, checkpoints.close_readers)
-    logs = CrawlLogs(runner, config.data)
+    logs = CrawlLogs(runner, feed.logs, config.data)
     try:
         async with asyncio.timeout(WHOLE_CRAWL_S):
             await _Trial(config.data, core, runner, logs, ledger, found).run()

@@ -20,8 +20,8 @@ from frontier_server.core.state.sessions import PREFIX
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.following import Following
-from frontier_server.job_feed import JobFeed, News
-from frontier_server.runner import Runner
+from frontier_server.job_feed import JobFeed
+from frontier_server.runner import News, Runner
 from frontier_server.stores import copying, rocks
 from frontier_server.stores.rocks import RocksStore
 
