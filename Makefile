@@ -249,7 +249,7 @@ $(COMPILED): | $(SETUP)
 native: build/native/.stamp
 	@cd build/native && rm -rf crawler_node toehold toehold_client toehold_conformance toehold_console toehold_scrapy \
 	    urlfrontier urlfrontier_gateway
-	@cp -r crawler_node client/toehold_client client/toehold_conformance protos/toehold protos/urlfrontier \
+	@cp -r crawler_node toehold_client toehold_conformance protos/toehold protos/urlfrontier \
 	    urlfrontier_gateway frontier_server toehold_console toehold_scrapy build/native/
 
 build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py) | $(SETUP)

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from toehold.tracing import Tracer
+from toehold_base.observability.tracing import Tracer
 from toehold_client import Credentials
 
 from .control.service import NodeServer

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 import structlog
 
-from toehold.access.callers import Callers
-from toehold.access.callers_file import CallersInvalid
-from toehold.access.pem import TlsUnusable
-from toehold.access.server_tls import ServerTls
-from toehold.addresses import Address
+from toehold_base.access.callers import Callers
+from toehold_base.access.callers_file import CallersInvalid
+from toehold_base.access.pem import TlsUnusable
+from toehold_base.access.server_tls import ServerTls
+from toehold_base.serving.addresses import Address
 from toehold_client.credentials import SYSTEM
 
 from .control.access import Access

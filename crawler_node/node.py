@@ -62,7 +62,7 @@ from queue import Empty, SimpleQueue
 
 import structlog
 
-from toehold.tracing import Tracer
+from toehold_base.observability.tracing import Tracer
 
 from .fetching.outcome import Status
 from .leases.book import Held, LeaseBook, Stage

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from toehold.options.command import Program
+from toehold_base.options.command import Program
 
 
 class GroupedCommand(Program):

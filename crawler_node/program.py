@@ -12,18 +12,18 @@ from typing import Any
 
 import click
 
-from toehold import logs
-from toehold.access.privacy import warn_if_open
-from toehold.connections import raise_descriptor_limit, too_few_descriptors
-from toehold.extras import advice, lacking, packages_of
-from toehold.log_choices import FORMATS, LEVELS
-from toehold.options.command import spelt_out
-from toehold.options.file import config_option
-from toehold.options.warning import warn_of_unknown_variables
-from toehold.service_manager import ServiceManager
-from toehold.starting import fast_imports
-from toehold.tracing import EXTRA, checked_endpoint, tracer_of
-from toehold_client.cli.credential_options import credential_options
+from toehold_base.access.privacy import warn_if_open
+from toehold_base.observability import logs
+from toehold_base.observability.log_choices import FORMATS, LEVELS
+from toehold_base.observability.tracing import EXTRA, checked_endpoint, tracer_of
+from toehold_base.options.command import spelt_out
+from toehold_base.options.file import config_option
+from toehold_base.options.warning import warn_of_unknown_variables
+from toehold_base.process.extras import advice, lacking, packages_of
+from toehold_base.process.service_manager import ServiceManager
+from toehold_base.process.starting import fast_imports
+from toehold_base.serving.connections import raise_descriptor_limit, too_few_descriptors
+from toehold_client.credential_options import credential_options
 from toehold_client.credentials import SYSTEM
 
 from .control.multi_process import MultiProcessControl

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-from toehold import logs
+from toehold_base.observability import logs
 
 from .process import NodeOptions
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from toehold.frontier.v1.crawl_pb2 import Disposition
 from toehold.frontier.v1.frontier_pb2 import Lease
-from toehold.tracing import Tracer, traceparent
+from toehold_base.observability.tracing import Tracer, traceparent
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

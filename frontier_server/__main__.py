@@ -1,13 +1,13 @@
 """`toehold-frontier` and `python -m frontier_server` start here."""
 
-from toehold.extras import packages_of
-from toehold.starting import fast_imports
+from toehold_base.process.extras import packages_of
+from toehold_base.process.starting import fast_imports
 
 
 def main() -> None:
     """Imports the program, and runs it."""
     with packages_of("frontier", "toehold-frontier"), fast_imports():
-        from .program import main as serve
+        from .program.program import main as serve
 
     serve()
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from toehold.addresses import Address, parsed_address
-from toehold.log_choices import FORMATS, LEVELS
-from toehold.toml_file import FileUnusable, read_settings
-from toehold.tracing import checked_endpoint
+from toehold_base.observability.log_choices import FORMATS, LEVELS
+from toehold_base.observability.tracing import checked_endpoint
+from toehold_base.options.toml_file import FileUnusable, read_settings
+from toehold_base.serving.addresses import Address, parsed_address
 
 from .machine import memory_bytes
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from toehold_client.cli.embedded.files import frontier_data_of, report_of
+from toehold_client.watching.crawl_directory import frontier_data_of, report_of
 
 from .settings import Settings
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from toehold_client.cli.failing import Failures
 from toehold_client.controller import CrawlController
 from toehold_client.errors import CursorTooOld
+from toehold_client.watching.failing import Failures
 
 MOST_GROUPS = 200
 

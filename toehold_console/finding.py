@@ -11,12 +11,12 @@ from typing import Any
 
 from toehold.frontier.v1.admin_pb2 import Reason, UriOutcome, UriState, UriStory, Why
 from toehold.frontier.v1.crawl_pb2 import Disposition
-from toehold_client.cli.text import counted, fetch_status_text
-from toehold_client.cli.which_queues import find_queues, is_url, keys_of
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument, UnknownQueue
 from toehold_client.spec.listed import normalise_seed
 from toehold_client.spec.plain import enum_word, seconds_of
+from toehold_client.text import counted, fetch_status_text
+from toehold_client.watching.which_queues import find_queues, is_url, keys_of
 
 from . import shown
 

@@ -21,7 +21,7 @@ from collections.abc import Collection
 import grpc
 from starlette.requests import Request
 
-from toehold.access.tokens import can_be_sent, token_in
+from toehold_base.access.tokens import can_be_sent, token_in
 
 from .contract import Refusal
 from .sessions import Session, Sessions

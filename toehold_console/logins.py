@@ -8,8 +8,8 @@ import grpc
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from toehold.access.tokens import can_be_sent
 from toehold.frontier.v1.admin_pb2 import GetCallerResponse
+from toehold_base.access.tokens import can_be_sent
 
 from .bodies import texts_of
 from .contract import Refusal

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import structlog
 import uvicorn
 
-from toehold.access.files import mark_of
-from toehold.access.pem import TlsUnusable, check_not_expired, check_pair
+from toehold_base.access.files import mark_of
+from toehold_base.access.pem import TlsUnusable, check_not_expired, check_pair
 from toehold_client.errors import InvalidArgument
 
 from .app import console

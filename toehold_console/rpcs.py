@@ -14,9 +14,9 @@ from grpc import aio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toehold.access.roles import ROLES, all_of
 from toehold.frontier.v1.admin_pb2 import GetCallerRequest, GetCallerResponse, GetFrontierRequest
-from toehold.request_ids import REQUEST_ID_KEY, is_request_id
+from toehold_base.access.roles import ROLES, all_of
+from toehold_base.serving.request_ids import REQUEST_ID_KEY, is_request_id
 from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
 
 from .bodies import announces_less, body_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toehold.addresses import Address
+from toehold_base.serving.addresses import Address
 from toehold_client.credentials import Credentials
 from toehold_client.errors import InvalidArgument
 

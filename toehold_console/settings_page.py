@@ -9,11 +9,11 @@ from importlib import resources
 from typing import Any
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
-from toehold_client.cli.setting_names import read_settings
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument
 from toehold_client.events import Event
 from toehold_client.spec import file as spec_file
+from toehold_client.watching.setting_names import read_settings
 
 from . import shown
 

@@ -10,10 +10,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node, NodePresence, Seed, SeedResult, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, QueueState
-from toehold_client.cli.live.look import Look, is_problem, seconds_until, time_left
-from toehold_client.cli.live.seeds import seeds_text
-from toehold_client.cli.live.trouble import absences, lasting, troubles
-from toehold_client.cli.presence import (
+from toehold_client.events import Event
+from toehold_client.spec.plain import enum_word, seconds_of, to_plain
+from toehold_client.text import fetch_status_text, rough_text, status_text
+from toehold_client.watching.look import Look, is_problem, seconds_until, time_left
+from toehold_client.watching.presence import (
     LEFT,
     LOST,
     PRESENT,
@@ -23,10 +24,8 @@ from toehold_client.cli.presence import (
     summary,
     toe_count,
 )
-from toehold_client.cli.text import fetch_status_text, rough_text
-from toehold_client.events import Event
-from toehold_client.spec.plain import enum_word, seconds_of, to_plain
-from toehold_client.text import status_text
+from toehold_client.watching.seeds import seeds_text
+from toehold_client.watching.trouble import absences, lasting, troubles
 
 from .course import Point, rates
 from .verdict import limit_reached, next_step, verdict

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from toehold.frontier.v1.admin_pb2 import SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlState, ExitStatus
-from toehold_client.cli.live.look import Look, seconds_until, time_left
-from toehold_client.cli.live.seeds import TROUBLES
-from toehold_client.cli.live.trouble import LAPSED, absences, troubles
-from toehold_client.cli.text import bytes_text, counted, duration_text, rough_text
 from toehold_client.events import Event
 from toehold_client.spec.plain import seconds_of
-from toehold_client.text import revisited_text, urls_left
+from toehold_client.text import bytes_text, counted, duration_text, revisited_text, rough_text, urls_left
+from toehold_client.watching.look import Look, seconds_until, time_left
+from toehold_client.watching.seeds import TROUBLES
+from toehold_client.watching.trouble import LAPSED, absences, troubles
 
 GOOD, WAITING, BAD, ENDED = "good", "waiting", "bad", "ended"
 """How urgent a verdict is."""

@@ -16,13 +16,13 @@ from typing import Any
 
 import grpc
 
-from toehold_client.cli.live.look import Look
-from toehold_client.cli.live.observer import AWAY, Observer
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.credentials import Credentials
 from toehold_client.errors import ClientClosed, CursorTooOld, ToeholdError
 from toehold_client.events import Event
+from toehold_client.watching.look import Look
+from toehold_client.watching.observer import AWAY, Observer
 
 from . import shown
 from .contract import Refusal

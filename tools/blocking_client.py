@@ -1,6 +1,6 @@
 """Makes the blocking client from the one for asyncio, or checks that it is current.
 
-`blocking_client.py` writes the modules of `client/toehold_client` that MADE names from those in its `aio/`.
+`blocking_client.py` writes the modules of `toehold_client` that MADE names from those in its `aio/`.
 `blocking_client.py --check` only compares, and exits with 1 where they differ.
 """
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CLIENT = Path(__file__).resolve().parent.parent / "client" / "toehold_client"
+CLIENT = Path(__file__).resolve().parent.parent / "toehold_client"
 MADE = {  # from which module in aio/
     "client.py": "client.py",
     "controller.py": "controller.py",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from toehold_client.cli.exits import MEANINGS
-from toehold_client.cli.main import toehold
+from toehold_cli.exits import MEANINGS
+from toehold_cli.main import toehold
 from tools.generated_parts import update
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"

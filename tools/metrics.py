@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crawler_node.metrics import definitions as node
 from frontier_server.metrics import definitions as frontier
-from toehold.metrics import PROCESS, Metric, Section
+from toehold_base.observability.metrics import PROCESS, Metric, Section
 from tools.generated_parts import update
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"

@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pb2 import (
     MethodDescriptorProto,
 )
 
-from toehold.access.roles import ROLES, Role, all_of
+from toehold_base.access.roles import ROLES, Role, all_of
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "toehold_console" / "openapi.json"

@@ -29,10 +29,10 @@ from rich.text import Text
 
 from practice_web.practice import PracticeWeb
 from practice_web.web import ORIGINS
+from toehold_cli.live.layout import picture
 from toehold_client import CrawlController, FrontierClient
-from toehold_client.cli.live.layout import picture
-from toehold_client.cli.live.look import Look
-from toehold_client.cli.live.observer import Observer
+from toehold_client.watching.look import Look
+from toehold_client.watching.observer import Observer
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 COLUMNS, LINES = 80, 24

@@ -1,4 +1,4 @@
-"""Writes the table of roles in docs/network.md from `toehold.access.roles`, or checks that it is current.
+"""Writes the table of roles in docs/network.md from `toehold_base.access.roles`, or checks it.
 
 `roles.py --check` only compares, and exits with 1 where they differ.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from toehold.access.roles import ROLES, Role
+from toehold_base.access.roles import ROLES, Role
 from tools.generated_parts import update
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "network.md"

@@ -17,7 +17,7 @@ from tools.setting_texts.page import page
 from tools.setting_texts.template import template
 from tools.setting_texts.words import commented
 
-CLIENT = ROOT / "client/toehold_client/spec"
+CLIENT = ROOT / "toehold_client/spec"
 PAGE = ROOT / "docs/settings.md"
 CONSOLE = ROOT / "toehold_console/settings.json"
 

@@ -12,9 +12,9 @@ import msgspec
 
 from crawler_node.program import main as node
 from frontier_server.config import ServerFile
-from frontier_server.program import main as frontier
-from toehold.options.variables import long_name, settable, shared_variables
-from toehold_client.cli.main import toehold
+from frontier_server.program.program import main as frontier
+from toehold_base.options.variables import long_name, settable, shared_variables
+from toehold_cli.main import toehold
 from tools.commands import table
 from tools.generated_parts import update
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toehold import logs
+from toehold_base.observability import logs
 
 _LEVELS = {"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warning", "ERROR": "error"}
 

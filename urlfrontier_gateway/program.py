@@ -13,14 +13,14 @@ from typing import Any
 import click
 import structlog
 
-from toehold import logs
-from toehold.access.privacy import warn_if_open
-from toehold.addresses import Address, parsed_address
-from toehold.connections import address_count, raise_descriptor_limit, too_few_descriptors
-from toehold.grpc_log import leave_out_callers_doings
-from toehold.log_choices import FORMATS, LEVELS
-from toehold.open_services import add_open_services
-from toehold_client.cli.credential_options import credential_options
+from toehold_base.access.privacy import warn_if_open
+from toehold_base.observability import logs
+from toehold_base.observability.grpc_log import leave_out_callers_doings
+from toehold_base.observability.log_choices import FORMATS, LEVELS
+from toehold_base.serving.addresses import Address, parsed_address
+from toehold_base.serving.connections import address_count, raise_descriptor_limit, too_few_descriptors
+from toehold_base.serving.open_services import add_open_services
+from toehold_client.credential_options import credential_options
 from toehold_client.credentials import SYSTEM, VARIABLES, Credentials
 from toehold_client.errors import InvalidArgument, SessionSuperseded, ToeholdError
 from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address

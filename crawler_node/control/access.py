@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 import grpc
 import structlog
 
-from toehold.access.callers import Caller, Callers
-from toehold.access.callers_file import CallersInvalid
-from toehold.access.denials import AccessDenied, DenialRate, Unauthenticated
-from toehold.access.server_tls import ServerTls
-from toehold.access.shown import Shown, shown_by
-from toehold.access.tokens import token_in
+from toehold_base.access.callers import Caller, Callers
+from toehold_base.access.callers_file import CallersInvalid
+from toehold_base.access.denials import AccessDenied, DenialRate, Unauthenticated
+from toehold_base.access.server_tls import ServerTls
+from toehold_base.access.shown import Shown, shown_by
+from toehold_base.access.tokens import token_in
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 

@@ -18,12 +18,12 @@ from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2, status_pb2
 from structlog.contextvars import bound_contextvars
 
-from toehold.access.denials import AccessDenied, PermissionDenied
-from toehold.addresses import Address, parsed_address
-from toehold.connections import connection_options, descriptor_limit
-from toehold.grpc_log import leave_out_callers_doings
 from toehold.node.v1 import node_pb2
-from toehold.open_services import (
+from toehold_base.access.denials import AccessDenied, PermissionDenied
+from toehold_base.observability.grpc_log import leave_out_callers_doings
+from toehold_base.serving.addresses import Address, parsed_address
+from toehold_base.serving.connections import connection_options, descriptor_limit
+from toehold_base.serving.open_services import (
     HURRIED_S,
     MAX_RECEIVING,
     MAX_REQUEST_BYTES,
@@ -35,8 +35,8 @@ from toehold.open_services import (
     add_open_services,
     received,
 )
-from toehold.receiving import Places
-from toehold.request_ids import given_request_id
+from toehold_base.serving.receiving import Places
+from toehold_base.serving.request_ids import given_request_id
 
 from .access import Access, CallerLimit, Context
 from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker

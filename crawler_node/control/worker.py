@@ -14,9 +14,9 @@ import grpc
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from toehold.access.tokens import AUTHORIZATION, bearer, new_token
-from toehold.environment import for_child
 from toehold.node.v1 import node_pb2, node_pb2_grpc
+from toehold_base.access.tokens import AUTHORIZATION, bearer, new_token
+from toehold_base.process.environment import for_child
 
 from ..fetching.cookies import CookieJars
 from ..fetching.shared_cookies import channel_ends, serve_cookies

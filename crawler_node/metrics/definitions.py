@@ -1,6 +1,6 @@
 """The metrics of a node. docs/metrics.md is written from this table."""
 
-from toehold.metrics import PROCESS, Across, Section, counter, gauge, histogram
+from toehold_base.observability.metrics import PROCESS, Across, Section, counter, gauge, histogram
 
 _FETCH_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _STAGE_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, *_FETCH_S)

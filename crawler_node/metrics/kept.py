@@ -4,8 +4,8 @@ from functools import cache
 
 from prometheus_client.registry import CollectorRegistry
 
-from toehold.metrics import status_label
-from toehold.metrics_page import Counter, Histogram
+from toehold_base.observability.metrics import status_label
+from toehold_base.observability.metrics_page import Counter, Histogram
 
 from ..meter import Meter, Part, Purpose, Stage
 from .definitions import CALL_SECONDS, CALLS, FAILURES, FETCH_SECONDS, FETCHES, RECEIVED, STAGE_SECONDS

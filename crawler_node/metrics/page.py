@@ -6,8 +6,8 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from toehold.addresses import Address
-from toehold.metrics_page import Families, Family, MetricsPage, new_registry
+from toehold_base.observability.metrics_page import Families, Family, MetricsPage, new_registry
+from toehold_base.serving.addresses import Address
 
 from ..node import Node
 from ..output.archive import Archive

@@ -14,9 +14,9 @@ from typing import Protocol
 from prometheus_client import Metric as ShownMetric
 from prometheus_client.parser import text_string_to_metric_families
 
-from toehold.addresses import Address, parsed_address
-from toehold.metrics import Across, Kind
-from toehold.metrics_page import PATH, Families, MetricsPage, new_registry
+from toehold_base.observability.metrics import Across, Kind
+from toehold_base.observability.metrics_page import PATH, Families, MetricsPage, new_registry
+from toehold_base.serving.addresses import Address, parsed_address
 
 from .definitions import RESTARTS, SECTIONS, WORKERS
 

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from toehold_client.durable import make_directory, sync_directory
+from toehold_base.durable import make_directory, sync_directory
 
 from ..fetching.decode import decoding
 from ..fetching.fetch import Fetch

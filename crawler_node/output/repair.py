@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 
 import structlog
 
-from toehold_client.durable import sync_directory
+from toehold_base.durable import sync_directory
 
 from .claim import Claims
 from .open_file import OPEN_SUFFIX, is_at

@@ -19,7 +19,7 @@ from shutil import copyfileobj
 from typing import IO, NamedTuple
 from uuid import uuid4
 
-from toehold_client.durable import make_directory, sync_directory
+from toehold_base.durable import make_directory, sync_directory
 
 from ..fetching.fetch import NO_PROVENANCE, Provenance
 from .claim import Claim

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from toehold.metrics import Metric, status_label
-from toehold.metrics_page import Families
+from toehold_base.observability.metrics import Metric, status_label
+from toehold_base.observability.metrics_page import Families
 
 from ..core.machines.lifecycle import CrawlState
 from ..core.operators.measures import CrawlMeasures

@@ -1,6 +1,6 @@
 """The metrics of the frontier. docs/metrics.md is written from this table."""
 
-from toehold.metrics import PROCESS, Section, counter, gauge, histogram
+from toehold_base.observability.metrics import PROCESS, Section, counter, gauge, histogram
 
 MAX_CRAWLS = 200  # with a label of their own
 OTHERS = "(others)"  # their label; no crawl can have this name

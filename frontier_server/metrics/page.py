@@ -15,13 +15,20 @@ from itertools import chain, islice
 
 import grpc
 
-from toehold.metrics_page import Families, Family, Histogram, MetricsPage, Unavailable, new_registry
+from toehold_base.observability.metrics_page import (
+    Families,
+    Family,
+    Histogram,
+    MetricsPage,
+    Unavailable,
+    new_registry,
+)
 
 from ..config import Config
 from ..core.operators.measures import CrawlMeasures
 from ..core.state.model import Presence
-from ..runner import Runner
 from ..service.arrivals import refused_early
+from ..shell.runner import Runner
 from ..stores.rocks import RocksStore, StoreStatistics
 from .crawls import add_crawls
 from .definitions import (

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 from prometheus_client.registry import CollectorRegistry
 
-from toehold.metrics_page import Buckets, Count, Counter, Families, Family, Histogram
+from toehold_base.observability.metrics_page import Buckets, Count, Counter, Families, Family, Histogram
 
 from ..service.answering import Context
 from .definitions import MESSAGES, RPC_SECONDS, RPCS, RPCS_OPEN

@@ -1,6 +1,6 @@
 """RocksDB's own numbers, as families of metrics."""
 
-from toehold.metrics_page import Families
+from toehold_base.observability.metrics_page import Families
 
 from ..stores.rocks import StoreStatistics
 from .definitions import (

@@ -4,10 +4,10 @@ import grpc
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
-from ..checkpoints import Checkpoints
 from ..config import Config
-from ..crawl_log import CrawlLogs
-from ..exchange import Exchange
+from ..logs.crawl_log import CrawlLogs
+from ..shell.exchange import Exchange
+from ..stores.checkpoints import Checkpoints
 from .answering import core_kind, refuse_openly, version
 from .arrivals import MAX_CALLS, MAX_RECEIVED_BYTES, Arrivals
 from .callers import CallerRpcs

@@ -13,20 +13,21 @@ import grpc
 import structlog
 from google.protobuf.message import Message
 
-from toehold.access.denials import AccessDenied
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
-from toehold.open_services import MAX_REQUEST_BYTES, NotServed, NotThisCall, TooLarge, TooMany
+from toehold_base.access.denials import AccessDenied
+from toehold_base.serving.open_services import MAX_REQUEST_BYTES, NotServed, NotThisCall, TooLarge, TooMany
 
-from .. import status, wire
-from ..checkpoints import Checkpoints
+from .. import wire
 from ..config import Config
 from ..core.core import Core
 from ..core.rows.errors import BatchTooLarge, FrontierError, InvalidRequest
 from ..core.state.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
-from ..crawl_log import CrawlLogs
-from ..priority_lock import go_first
-from ..runner import Closing, Refused, Runner
+from ..logs.crawl_log import CrawlLogs
+from ..shell.priority_lock import go_first
+from ..shell.runner import Closing, Refused, Runner
+from ..stores.checkpoints import Checkpoints
+from ..wire import status
 from .gate import present_visit
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # of a request

@@ -19,13 +19,13 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from toehold.access.denials import AccessDenied
-from toehold.access.roles import ROLES, Role, is_question
-from toehold.receiving import Places
+from toehold_base.access.denials import AccessDenied
+from toehold_base.access.roles import ROLES, Role, is_question
+from toehold_base.serving.receiving import Places
 
-from .. import status
 from ..core.rows.errors import BatchTooLarge, FrontierError, InvalidRequest, ReadOnly
-from ..runner import Refused
+from ..shell.runner import Refused
+from ..wire import status
 from . import calls
 from .answering import MAX_MESSAGE_BYTES, Context, abort, operator_of, request_id
 from .gate import Gate, Visit

@@ -1,7 +1,7 @@
 """Callers: what one is told about itself."""
 
-from toehold.access.roles import ROLES, Role, is_question
 from toehold.frontier.v1 import admin_pb2
+from toehold_base.access.roles import ROLES, Role, is_question
 
 from .answering import AdminRpcs, Context, answered
 from .gate import present_visit

@@ -10,8 +10,8 @@ import grpc
 import structlog
 from google.protobuf.message import Message
 
-from toehold import logs
-from toehold.request_ids import given_request_id
+from toehold_base.observability import logs
+from toehold_base.serving.request_ids import given_request_id
 
 from .answering import Context
 

@@ -5,8 +5,8 @@ import asyncio
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
-from ..checkpoints import Kept
-from ..runner import Refused
+from ..shell.runner import Refused
+from ..stores.checkpoints import Kept
 from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
 
 _LISTING = "checkpoints"

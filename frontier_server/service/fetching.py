@@ -4,8 +4,8 @@ import re
 import time
 from collections.abc import AsyncIterator
 
-from toehold.addresses import parsed_address
 from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
+from toehold_base.serving.addresses import parsed_address
 
 from .. import wire
 from ..config import Config
@@ -16,8 +16,8 @@ from ..core.rows.errors import InvalidRequest
 from ..core.state.kinds import offered
 from ..core.state.leases import MAX_ADDRESS_CHARACTERS
 from ..core.state.model import CrawlView, check_batch
-from ..exchange import Exchange
-from ..priority_lock import go_first
+from ..shell.exchange import Exchange
+from ..shell.priority_lock import go_first
 from .answering import Context, answered, limits, operator_of, streamed
 from .gate import present_visit
 from .traces import LeaseTraces, Tries

@@ -15,12 +15,12 @@ import grpc
 import structlog
 from google.protobuf.message import Message
 
-from toehold.access.callers import Caller, Callers
-from toehold.access.callers_file import CallersInvalid
-from toehold.access.denials import AccessDenied, DenialRate
-from toehold.access.shown import Shown, shown_by
+from toehold_base.access.callers import Caller, Callers
+from toehold_base.access.callers_file import CallersInvalid
+from toehold_base.access.denials import AccessDenied, DenialRate
+from toehold_base.access.shown import Shown, shown_by
 
-from ..runner import Refused
+from ..shell.runner import Refused
 from .secrets import hide_secrets
 
 Context = grpc.aio.ServicerContext[Any, Any]

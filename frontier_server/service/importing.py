@@ -9,7 +9,7 @@ from .. import wire
 from ..core.rows.errors import FrontierError, InvalidRequest
 from ..core.rows.records import ImportRow
 from ..core.state.model import MAX_BATCH, JobView, check_batch
-from ..runner import Closing
+from ..shell.runner import Closing
 from .answering import AdminRpcs, Context, answered, operator_of
 
 

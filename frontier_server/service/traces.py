@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
-from toehold.tracing import Tracer, traceparent
+from toehold_base.observability.tracing import Tracer, traceparent
 
 from .answering import request_id
 

@@ -18,7 +18,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from ..durable import sync_directory
+from toehold_base.durable import sync_directory
 
 TRIES = 1000  # each takes milliseconds, and fails if a flush or compaction ends meanwhile
 

@@ -24,7 +24,8 @@ from pathlib import Path
 
 import structlog
 
-from ..durable import sync_directory
+from toehold_base.durable import sync_directory
+
 from .log_format import cut, parts
 from .manifest import is_whole
 

@@ -33,8 +33,8 @@ from rocksdict import (
 
 from ..core.opening.opening import WAY_BACK
 from ..core.rows.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
-from ..descriptors import open_files
 from .copying import copy_live
+from .descriptors import open_files
 from .manifest import cut_torn_end
 from .power_cut import mend
 

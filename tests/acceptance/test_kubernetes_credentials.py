@@ -13,7 +13,7 @@ from acceptance.programs import Programs, script
 from frontier_harness.deployed import KUBERNETES, ROOT, documents, flags
 from frontier_harness.waiting import eventually
 
-from toehold_client.cli.main import run
+from toehold_cli.main import run
 
 RESOURCES = [each for file in (KUBERNETES / "base").glob("*.yaml") for each in documents(file)]
 NAMED = {(each["kind"], each.get("metadata", {}).get("name", "")): each for each in RESOURCES}

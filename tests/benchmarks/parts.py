@@ -130,7 +130,7 @@ def crawl(folder: Path) -> Iterator[Figure]:
     loops_ms = [loop_ms()]
     with PracticeWeb(folder / "web") as web, Descendants(_program) as programs:
         command = [
-            *(sys.executable, "-m", "toehold_client", "crawl", "--json", "--dir", str(folder / "crawl")),
+            *(sys.executable, "-m", "toehold_cli", "crawl", "--json", "--dir", str(folder / "crawl")),
             *("--spec", str(SPEC), "--min-delay", "0", "--delay-factor", "0", "--ca-file", str(web.ca_file)),
             *(argument for entry in web.resolve for argument in ("--resolve", entry)),
             *web.seeds[: len(LIBRARY)],

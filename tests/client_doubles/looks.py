@@ -30,11 +30,11 @@ from toehold.frontier.v1.crawl_pb2 import (
     Statistics,
 )
 from toehold.frontier.v1.frontier_pb2 import ToeStepCount
-from toehold_client.cli.live.crawl_log import LoggedPage
-from toehold_client.cli.live.layout import picture
-from toehold_client.cli.live.look import Look
-from toehold_client.cli.live.seeds import Seeds
+from toehold_cli.live.layout import picture
 from toehold_client.events import Event
+from toehold_client.watching.crawl_log import LoggedPage
+from toehold_client.watching.look import Look
+from toehold_client.watching.seeds import Seeds
 
 NOW_S = 1_800_000_000
 RUNNING = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING, exit_status=ExitStatus.EXIT_STATUS_RUNNING)

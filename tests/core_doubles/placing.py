@@ -2,7 +2,7 @@
 
 from frontier_server.core.uri.assign import Places
 from frontier_server.core.uri.suffixes import Suffixes
-from frontier_server.suffix_list import installed
+from frontier_server.program.suffix_list import installed
 
 SUFFIXES = installed()
 PLACES = Places(Suffixes(SUFFIXES))

@@ -21,7 +21,7 @@ def test_crawls_pause_when_the_disk_is_nearly_full_and_go_on_when_asked_once_the
 ) -> None:
     disk = Disk(tmp_path / "disk")
     flags = ("--disk-reserve-mib", str(RESERVE_MIB))
-    program = disk.program("frontier_server.program")
+    program = disk.program("frontier_server.program.program")
     with (
         ServerProcess(disk.folder / "data", *flags, program=program) as server,
         FrontierClient(server.address) as client,

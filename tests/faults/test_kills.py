@@ -20,7 +20,7 @@ from frontier_harness.soaking import Soak
 from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from practice_web.practice import PracticeWeb
-from toehold_client.cli.exits import ExitCode
+from toehold_cli.exits import ExitCode
 
 LIBRARY = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 MANY = (*LIBRARY, "nu", "rho", "kappa")

@@ -21,8 +21,8 @@ from frontier_harness.soaking import Soak
 from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from toehold.connections import HANDSHAKE_S, IDLE_S
 from toehold.frontier.v1 import frontier_pb2
+from toehold_base.serving.connections import HANDSHAKE_S, IDLE_S
 
 MIB = 1024 * 1024
 DESCRIPTORS = 700

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from toehold.access.tokens import AUTHORIZATION, bearer
-from toehold_client.cli.access.authority import Authority
-from toehold_client.cli.access.registry import Registry
+from toehold_base.access.tokens import AUTHORIZATION, bearer
+from toehold_cli.access.authority import Authority
+from toehold_cli.access.registry import Registry
 
 from .calls import Stubs
 

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from frontier_server import program, runner, serving
-from frontier_server.absence import Absence
-from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.rows.errors import UnknownCrawl
 from frontier_server.core.rows.store import WriteStalled
 from frontier_server.core.upkeep import Upkeep
-from frontier_server.crawl_log import CrawlLogs
-from frontier_server.job_feed import JobFeed
+from frontier_server.logs.crawl_log import CrawlLogs
+from frontier_server.logs.job_feed import JobFeed
+from frontier_server.program import program, serving
+from frontier_server.shell import runner
+from frontier_server.shell.absence import Absence
+from frontier_server.stores.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
 from frontier_server.wire import ContractCodec
 

@@ -27,7 +27,7 @@ class ConsoleProcess:
         self.errors = folder / "console.stderr"
         self._trust = str(trust) if isinstance(trust, Path) else trust
         self._command = [
-            *(sys.executable, "-m", "toehold_client", "console"),
+            *(sys.executable, "-m", "toehold_cli", "console"),
             *(("--frontier", frontier) if frontier else ()),
             *("--listen", "127.0.0.1:0", "--until-stdin-ends", *flags),
         ]

@@ -22,7 +22,7 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 
 PAGES = 24
 
-TOEHOLD = (sys.executable, "-m", "toehold_client")
+TOEHOLD = (sys.executable, "-m", "toehold_cli")
 # The terminal becomes its controlling one, as a shell's is: Ctrl-C goes to its whole process group.
 ON_TERMINAL = (
     sys.executable,

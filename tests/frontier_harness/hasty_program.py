@@ -6,7 +6,7 @@ import importlib
 import resource
 import sys
 
-from toehold import connections, open_services
+from toehold_base.serving import connections, open_services
 
 HANDSHAKE_S, IDLE_S = 1.0, 2.0
 WATCHES = 16

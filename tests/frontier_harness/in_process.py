@@ -14,22 +14,22 @@ import grpc
 from core_doubles.placing import SUFFIXES
 
 from frontier_server import wire
-from frontier_server.checkpoints import Checkpoints
-from frontier_server.clock import Clock
 from frontier_server.config import Config
 from frontier_server.core.core import Core
 from frontier_server.core.opening import opening
 from frontier_server.core.opening.shard import Shard
 from frontier_server.core.rows.store import WritableStore
-from frontier_server.crawl_log import CrawlLogs
-from frontier_server.exchange import Exchange
-from frontier_server.job_feed import JobFeed
-from frontier_server.job_log import JobLogs
-from frontier_server.runner import Runner
+from frontier_server.logs.crawl_log import CrawlLogs
+from frontier_server.logs.job_feed import JobFeed
+from frontier_server.logs.job_log import JobLogs
 from frontier_server.service import MAX_RECEIVED_BYTES, Arrivals, register
+from frontier_server.shell.clock import Clock
+from frontier_server.shell.exchange import Exchange
+from frontier_server.shell.runner import Runner
+from frontier_server.stores.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
-from toehold.addresses import Address
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
+from toehold_base.serving.addresses import Address
 
 from .waiting import PATIENCE_S
 

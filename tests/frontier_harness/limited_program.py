@@ -3,7 +3,7 @@
 import resource
 import sys
 
-from frontier_server.program import main
+from frontier_server.program.program import main
 
 if __name__ == "__main__":
     soft, hard, *flags = sys.argv[1:]

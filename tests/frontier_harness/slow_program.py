@@ -2,8 +2,8 @@
 
 import sys
 
-from frontier_server import runner
-from frontier_server.program import main
+from frontier_server.program.program import main
+from frontier_server.shell import runner
 
 if __name__ == "__main__":
     rest_s, *flags = sys.argv[1:]

@@ -16,14 +16,14 @@ from crawler_node.control.service import listen_address
 from crawler_node.output.repair import Measure, State, parts_of_lines, parts_of_records
 from frontier_server import config, wire
 from frontier_server.core.state.spec_problems import problems
-from toehold.addresses import parsed_address
 from toehold.frontier.v1 import admin_pb2
-from toehold_client.cli import frontier_file, import_file
-from toehold_client.cli.live.crawl_log import last_pages
-from toehold_client.cli.setting_names import read_settings
+from toehold_base.serving.addresses import parsed_address
+from toehold_cli import frontier_file, import_file
 from toehold_client.errors import ToeholdError
 from toehold_client.spec import file as spec_file
 from toehold_client.spec import listed
+from toehold_client.watching.crawl_log import last_pages
+from toehold_client.watching.setting_names import read_settings
 
 from .target import Said, Target, text_of
 

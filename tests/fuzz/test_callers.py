@@ -15,8 +15,8 @@ from node_doubles.node import Run
 
 from crawler_node.control.service import NodeServer
 from crawler_node.control.single_process import SingleProcessControl
-from toehold.addresses import Address
 from toehold.node.v1 import node_pb2, node_pb2_grpc
+from toehold_base.serving.addresses import Address
 
 CALLS = 20_000
 """Some minutes."""

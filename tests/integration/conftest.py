@@ -11,7 +11,7 @@ from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.process import ServerProcess
 from frontier_harness.shared import SharedServer
 
-from toehold_client.cli.main import run
+from toehold_cli.main import run
 
 
 @pytest.fixture(scope="session")

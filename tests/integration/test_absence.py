@@ -15,8 +15,8 @@ from frontier_harness.waiting import callers, soon
 from frontier_server import wire
 from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.state.model import HeartbeatAnswer
-from frontier_server.exchange import Exchange
-from frontier_server.runner import Runner
+from frontier_server.shell.exchange import Exchange
+from frontier_server.shell.runner import Runner
 
 LEASE_S, HEARTBEAT_S, AWAY_S = 4, 1, 5  # away for longer than a lease lives
 

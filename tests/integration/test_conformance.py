@@ -14,8 +14,8 @@ import pytest
 from conformance_doubles.broken import FAILING, Broken
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from toehold_client.cli.exits import ExitCode
-from toehold_client.cli.main import run
+from toehold_cli.exits import ExitCode
+from toehold_cli.main import run
 from toehold_conformance import kit
 from toehold_conformance.cases import ALL
 from toehold_conformance.cases.leases import ENDED
@@ -92,7 +92,7 @@ def test_a_fetcher_that_ends_at_once_fails_soon(capsys: pytest.CaptureFixture[st
 def test_an_interrupted_run_leaves_no_fetcher(tmp_path: Path, number: signal.Signals) -> None:
     pid_file = tmp_path / "pid"
     fetcher = ("sh", "-c", f"echo $$ > {pid_file}.new && mv {pid_file}.new {pid_file} && exec sleep 600")
-    command = [sys.executable, "-m", "toehold_client", "conformance", "--case", "links", "--", *fetcher]
+    command = [sys.executable, "-m", "toehold_cli", "conformance", "--case", "links", "--", *fetcher]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
         eventually(pid_file.exists)
         running.send_signal(number)

@@ -277,7 +277,7 @@ def test_sessions_outlive_a_console_that_keeps_its_key(guarded: Guarded, tmp_pat
         guarded.server.address,
         "--session-key",
         str(key),
-        program=("-m", "toehold_client"),
+        program=("-m", "toehold_cli"),
     )
     assert ended.returncode == 2
     assert "must have a key of sessions and nothing else" in ended.stderr
@@ -300,7 +300,7 @@ def test_sessions_outlive_a_console_that_keeps_its_key(guarded: Guarded, tmp_pat
 def test_a_console_that_would_be_unsafe_or_cannot_serve_does_not_start(
     flags: tuple[str, ...], says: str, tmp_path: Path
 ) -> None:
-    ended = run_to_end("console", *flags, program=("-m", "toehold_client"))
+    ended = run_to_end("console", *flags, program=("-m", "toehold_cli"))
     assert ended.returncode == 2, ended.stderr
     assert says in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -318,7 +318,7 @@ def test_a_token_for_all_commands_is_not_that_of_the_page(
 
 def test_a_wrong_variable_is_named_as_the_variable_that_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOEHOLD_CONSOLE_LISTEN", "nonsense")
-    ended = run_to_end("console", program=("-m", "toehold_client"))
+    ended = run_to_end("console", program=("-m", "toehold_cli"))
     assert ended.returncode == 2
     assert "'TOEHOLD_CONSOLE_LISTEN': must be HOST:PORT" in ended.stderr
 

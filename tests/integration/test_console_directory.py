@@ -31,7 +31,7 @@ def site() -> Iterator[SmallSite]:
 def crawl_of(site: SmallSite, folder: Path, min_delay_s: int) -> subprocess.Popen[bytes]:
     """A run of the crawl in `folder`/made."""
     (folder / "spec.toml").write_text(SPEC)
-    command = [sys.executable, "-m", "toehold_client", "crawl", site.url(), "--dir", "made"]
+    command = [sys.executable, "-m", "toehold_cli", "crawl", site.url(), "--dir", "made"]
     command += ["--spec", "spec.toml", "--min-delay", str(min_delay_s), "--delay-factor", "0"]
     return subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

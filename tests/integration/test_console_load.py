@@ -154,7 +154,7 @@ def test_a_log_that_grows_while_it_is_read_comes_as_it_was_at_first(tmp_path: Pa
 def test_a_console_whose_standard_input_is_no_pipe_ends_with_it(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
-    command = [sys.executable, "-m", "toehold_client", "console", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "toehold_cli", "console", "--listen", "127.0.0.1:0"]
     for stdin in (Path(os.devnull), empty):
         with stdin.open() as opened:
             ended = subprocess.run(

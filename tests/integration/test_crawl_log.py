@@ -20,7 +20,7 @@ from frontier_harness.waiting import PATIENCE_S, callers, soon
 from structlog.testing import capture_logs
 
 from frontier_server.core.core import Core
-from frontier_server.crawl_log import CrawlLogs, _CrawlLog
+from frontier_server.logs.crawl_log import CrawlLogs, _CrawlLog
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 
@@ -88,7 +88,7 @@ async def test_each_crawl_has_a_log_of_its_own(tmp_path: Path) -> None:
 async def test_lines_wait_until_what_stands_in_their_way_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.crawl_log.RETRY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.RETRY_S", 0.05)
     obstacle = tmp_path / "crawls" / "t" / "crawl.log"
     obstacle.mkdir(parents=True)
     async with logging(tmp_path) as served:
@@ -122,7 +122,7 @@ async def test_a_crawl_takes_its_log_with_it_and_the_next_of_its_name_begins_one
 async def test_a_crawl_that_is_deleted_while_its_log_is_synced_is_no_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.SYNC_EVERY_S", 0.05)
     loop, begun, deleted = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
     sync = _CrawlLog.sync
 
@@ -179,7 +179,7 @@ async def test_a_crawl_is_made_once_the_logs_of_the_one_that_had_its_name_are_go
 async def test_outcomes_that_are_in_the_log_for_good_are_kept_as_long_as_the_crawl_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, oldest: int
 ) -> None:
-    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.SYNC_EVERY_S", 0.05)
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x", "y", "z", outcomes_kept=kept)
         core = served.runner.core
@@ -227,8 +227,8 @@ class LosingDisk:
 async def test_lines_that_a_failed_sync_has_lost_are_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
-    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
-    monkeypatch.setattr("frontier_server.crawl_log.RETRY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.SYNC_EVERY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.RETRY_S", 0.05)
     disk = LosingDisk(monkeypatch)
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x")
@@ -246,7 +246,7 @@ async def test_lines_that_a_failed_sync_has_lost_are_written_again(
 async def test_a_new_logs_name_is_durable_with_its_first_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.SYNC_EVERY_S", 0.05)
     disk = LosingDisk(monkeypatch)
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x")
@@ -260,7 +260,7 @@ async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_aft
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store remembers the length of the old one; the new one's lines are not behind that."""
-    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.SYNC_EVERY_S", 0.05)
     store = MemoryStore()
     async with serving(store, config(tmp_path)) as served, callers() as calls:
         writing = calls.start(served.logs.run())
@@ -269,7 +269,7 @@ async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_aft
         await soon(lambda: noted(served.runner.core) == 2, "a sync of the log")
         await dead(served.logs, writing)
         served.logs.path("t").rename(tmp_path / "moved.log")
-        monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 3600.0)
+        monkeypatch.setattr("frontier_server.logs.crawl_log.SYNC_EVERY_S", 3600.0)
         logs = CrawlLogs(served.runner, served.job_logs, tmp_path)
         writing = calls.start(logs.run())
         await fetch(served, "t", 3)
@@ -284,7 +284,7 @@ async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_aft
 async def test_a_log_whose_end_is_gone_goes_on_behind_its_last_whole_line_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.SYNC_EVERY_S", 0.05)
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         writing = calls.start(served.logs.run())
         await launch(served, "t", "x", "y", "z")

@@ -12,10 +12,10 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import eventually
 
-from frontier_server import crawl_log
-from frontier_server.descriptors import MAX_OPEN_FILES, connections, open_files
-from toehold.connections import MIN_DESCRIPTORS, MOST_CONNECTIONS
+from frontier_server.logs import crawl_log
+from frontier_server.stores.descriptors import MAX_OPEN_FILES, connections, open_files
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold_base.serving.connections import MIN_DESCRIPTORS, MOST_CONNECTIONS
 
 FEW, CRAWLS = 256, 300
 
@@ -62,7 +62,7 @@ def lines(log: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "module", "flags"),
     [
-        ("toehold-frontier", "frontier_server.program", ("--data", "data")),
+        ("toehold-frontier", "frontier_server.program.program", ("--data", "data")),
         ("toehold-urlfrontier", "urlfrontier_gateway.program", ()),
         ("toehold-node", "crawler_node.program", ("--pages", "pages")),
         ("toehold-node", "crawler_node.program", ("--pages", "pages", "--processes", "2")),

@@ -157,8 +157,8 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     made = Disk()
-    monkeypatch.setattr("frontier_server.runner.os", SimpleNamespace(statvfs=made.statvfs))
-    monkeypatch.setattr("frontier_server.runner.WATCH_EVERY_S", 0.01)
+    monkeypatch.setattr("frontier_server.shell.runner.os", SimpleNamespace(statvfs=made.statvfs))
+    monkeypatch.setattr("frontier_server.shell.runner.WATCH_EVERY_S", 0.01)
     return made
 
 

@@ -31,7 +31,7 @@ from google.protobuf.message import Message
 
 from frontier_server.core.core import Core
 from frontier_server.core.rows.store import Changes
-from frontier_server.runner import Runner
+from frontier_server.shell.runner import Runner
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 Answered = Callable[["Desk"], Coroutine[Any, Any, None]]

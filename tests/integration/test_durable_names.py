@@ -1,7 +1,6 @@
 """A power cut does not take the names of new files: the directories above them are synced."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,11 @@ from node_doubles.warcs import visit
 
 from crawler_node.output.pages import PagesWriter
 from crawler_node.output.warc import WarcWriter
-from frontier_server import data_directory, durable
-from frontier_server.checkpoints import Checkpoints
+from frontier_server.program import data_directory
+from frontier_server.stores.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
-from toehold_client import durable as of_the_client
-from toehold_client.cli.embedded.crawl_file import write_json
+from toehold_base import durable
+from toehold_cli.embedded.crawl_file import write_json
 
 
 @pytest.fixture
@@ -34,15 +33,12 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("make", [durable.make_directory, of_the_client.make_directory])
-def test_a_directory_is_made_with_all_above_it_that_are_missing(
-    tmp_path: Path, synced: list[Path], make: Callable[[Path], None]
-) -> None:
+def test_a_directory_is_made_with_all_above_it_that_are_missing(tmp_path: Path, synced: list[Path]) -> None:
     path = tmp_path / "a" / "b" / "c"
-    make(path)
+    durable.make_directory(path)
     assert {path, path.parent, path.parent.parent} <= set(synced)
     synced.clear()
-    make(path)  # somebody may have made it, and have died before it was durable
+    durable.make_directory(path)  # somebody may have made it, and have died before it was durable
     assert path in synced
 
 
@@ -75,7 +71,7 @@ def test_a_checkpoint_loses_its_name_for_good_before_its_files(
         assert path in synced and kept.path not in synced
         removed.append(path)
 
-    monkeypatch.setattr("frontier_server.checkpoints.shutil.rmtree", remove)
+    monkeypatch.setattr("frontier_server.stores.checkpoints.shutil.rmtree", remove)
     checkpoints.delete(kept.name)
     assert len(removed) == 1
     store.close()

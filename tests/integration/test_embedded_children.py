@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from frontier_harness.waiting import PATIENCE_S
 
-from toehold_client.cli.embedded import children
-from toehold_client.cli.embedded.children import Child, Program
-from toehold_client.cli.exits import ChildFailed, Interrupted
-from toehold_client.cli.interruptions import Interruptions
+from toehold_cli.embedded import children
+from toehold_cli.embedded.children import Child, Program
+from toehold_cli.exits import ChildFailed, Interrupted
+from toehold_client.watching.interruptions import Interruptions
 
 READY = 'print("program ready at 1", flush=True)\n'
 UNTIL_STDIN_ENDS = READY + "sys.stdin.read()\n"
@@ -186,8 +186,8 @@ def test_it_has_a_session_of_its_own_so_that_ctrl_c_is_not_for_it(
 PARENT = """
 import re, sys, time
 from pathlib import Path
-from toehold_client.cli.embedded.children import Child, Program
-from toehold_client.cli.interruptions import Interruptions
+from toehold_cli.embedded.children import Child, Program
+from toehold_client.watching.interruptions import Interruptions
 code = 'print("ready: 1", flush=True); import sys; sys.stdin.read()'
 with Interruptions() as interruptions:
     for _ in range(2):

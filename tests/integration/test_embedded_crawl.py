@@ -31,11 +31,11 @@ from frontier_harness.small_site import SmallSite
 from frontier_harness.waiting import PATIENCE_S, eventually
 from node_doubles.warcs import read
 
-from toehold_client.cli.embedded.directory import open_directory
-from toehold_client.cli.embedded.plan import Plan, make_spec, sort_out
-from toehold_client.cli.embedded.spec_options import SpecOptions
-from toehold_client.cli.interruptions import Interruptions
+from toehold_cli.embedded.directory import open_directory
+from toehold_cli.embedded.plan import Plan, make_spec, sort_out
+from toehold_cli.embedded.spec_options import SpecOptions
 from toehold_client.client import FrontierClient
+from toehold_client.watching.interruptions import Interruptions
 
 site, crawl = embedded.site, embedded.crawl  # fixtures
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from toehold_client.cli.commands.crawl import crawl
-from toehold_client.cli.embedded.children import Child
-from toehold_client.cli.interruptions import Interruptions
+from toehold_cli.commands.crawl import crawl
+from toehold_cli.embedded.children import Child
+from toehold_client.watching.interruptions import Interruptions
 
 
 def test_two_signals_that_come_while_its_node_starts_stop_it_with_a_report(

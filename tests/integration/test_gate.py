@@ -28,8 +28,8 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 from google.protobuf import message_factory
 
-from toehold.access.roles import ROLES, Role
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold_base.access.roles import ROLES, Role
 
 CRAWL, URI = "crawl", "http://a.example/"
 SECRET = "open sesame"

@@ -12,7 +12,7 @@ from frontier_harness.access import Installation
 from frontier_harness.process import ServerProcess, run_to_end
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from toehold_client.cli.main import run
+from toehold_cli.main import run
 
 Health = Callable[..., tuple[int, str, str]]
 SERVICE = "toehold.node.v1.NodeService"
@@ -143,5 +143,5 @@ def test_grpc_adds_no_lines_of_its_own_to_what_toehold_says(server: Server, tmp_
     installation.cert("frontier", "127.0.0.1")
     authority = str(installation.authority.cert)
     words = ("health", "--frontier", server.address, "--tls-ca", authority)
-    ended = run_to_end(*words, program=("-m", "toehold_client"))
+    ended = run_to_end(*words, program=("-m", "toehold_cli"))
     assert ended.stderr == f"Error: the frontier at {server.address} does not speak TLS; leave tls_ca out\n"

@@ -19,7 +19,7 @@ from frontier_harness.process import ServerProcess, line_of
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
-from toehold_client.cli.main import toehold
+from toehold_cli.main import toehold
 
 FINISHED, PAUSED = crawl_pb2.CRAWL_STATE_FINISHED, crawl_pb2.CRAWL_STATE_PAUSED
 
@@ -344,7 +344,7 @@ def test_nodes_are_listed_with_their_toes_and_resized(toehold_at: Toehold, stubs
 
 def run_it(server: ServerProcess, *arguments: str) -> subprocess.Popen[str]:
     """`toehold run`, as a process of its own."""
-    command = [sys.executable, "-m", "toehold_client", "run", *arguments, "--frontier", server.address]
+    command = [sys.executable, "-m", "toehold_cli", "run", *arguments, "--frontier", server.address]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

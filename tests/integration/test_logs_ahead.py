@@ -12,8 +12,8 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.cut_logs import LogAhead, first_unknown
-from frontier_server.log_check import CannotKeep, check_logs
+from frontier_server.logs.cut_logs import LogAhead, first_unknown
+from frontier_server.logs.log_check import CannotKeep, check_logs
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import crawl_pb2
 
@@ -207,7 +207,7 @@ def test_a_log_that_cannot_be_kept_aside_keeps_the_server_from_starting(
     def full(ahead: LogAhead) -> Path:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("frontier_server.log_check.keep", full)
+    monkeypatch.setattr("frontier_server.logs.log_check.keep", full)
     store = RocksStore(data / "store")
     frontier, clock = opened(store, config(data))
     with pytest.raises(CannotKeep, match=r"crawl\.log cannot be copied: .*No space left"):

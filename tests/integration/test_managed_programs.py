@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from toehold_client.cli.main import run
+from toehold_cli.main import run
 
 WATCHDOG_S = 3.0
 

@@ -31,7 +31,7 @@ from crawler_node.metrics import definitions as node_definitions
 from crawler_node.process import metrics_of
 from frontier_server.metrics import definitions as frontier_definitions
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
-from toehold.metrics import Kind, Metric, Section
+from toehold_base.observability.metrics import Kind, Metric, Section
 
 PAGES = 40
 FINISHED = crawl_pb2.CRAWL_STATE_FINISHED

@@ -17,7 +17,7 @@ from frontier_harness.command_line import Toehold, facts
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from toehold_client.cli.main import run
+from toehold_cli.main import run
 
 KILLED = -7000
 

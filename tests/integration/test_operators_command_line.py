@@ -14,7 +14,7 @@ from frontier_harness.command_line import At, Toehold, facts, paused_crawl
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2
-from toehold_client.cli.main import run, toehold
+from toehold_cli.main import run, toehold
 
 
 @pytest.fixture

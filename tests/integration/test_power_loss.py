@@ -26,9 +26,9 @@ from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.rows.records import EventRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.state.model import Candidate, CrawlView, Report, Verdict
-from frontier_server.exchange import Exchange
-from frontier_server.job_log import JobLogs, launch_id_of, line
-from frontier_server.runner import Runner
+from frontier_server.logs.job_log import JobLogs, launch_id_of, line
+from frontier_server.shell.exchange import Exchange
+from frontier_server.shell.runner import Runner
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 Step = tuple[str, int]

@@ -11,7 +11,7 @@ from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
-from toehold_client.cli.embedded.crawl_file import Asked, store
+from toehold_cli.embedded.crawl_file import Asked, store
 
 OPEN = '"event": "open_to_others"'
 

@@ -17,8 +17,8 @@ from google.protobuf import message_factory
 
 from frontier_server.core.rows.store import Family
 from frontier_server.stores.rocks import RocksStore
-from toehold.access.roles import is_question
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold_base.access.roles import is_question
 
 CRAWL = "crawl"
 URI = "http://a.example/"

@@ -19,8 +19,8 @@ from node_doubles.node import Run
 
 from crawler_node.control.service import NodeServer
 from crawler_node.control.single_process import SingleProcessControl
-from toehold.addresses import Address
-from toehold.reflection import V1_SERVICE
+from toehold_base.serving.addresses import Address
+from toehold_base.serving.reflection import V1_SERVICE
 
 VERSIONS = [V1_SERVICE, "grpc.reflection.v1alpha.ServerReflection"]
 FRONTIER, NODE = "toehold.frontier.v1", "toehold.node.v1"

@@ -15,10 +15,10 @@ from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import hosted
 from frontier_harness.process import ServerProcess, run_to_end
 
-from frontier_server import program
-from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.rows import keys
 from frontier_server.core.rows.store import Changes, Family, StoreDamaged, StoreFailed
+from frontier_server.program import program
+from frontier_server.stores.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable
 from frontier_server.stores.wreck import Wreck
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
@@ -431,7 +431,7 @@ def test_a_checkpoint_that_finds_no_room_is_refused_and_the_server_goes_on(
     def failing(self: object, now_ms: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("frontier_server.checkpoints.Checkpoints.create", failing)
+    monkeypatch.setattr("frontier_server.stores.checkpoints.Checkpoints.create", failing)
     with hosted(HeldStore(), tmp_path) as at:
         problem = refusal(lambda: at.stubs.admin.CreateCheckpoint(CREATE, timeout=TIMEOUT_S))
         assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "DISK_RESERVE")
@@ -450,7 +450,7 @@ def test_a_checkpoint_whose_name_cannot_be_made_durable_is_refused_and_not_there
     checkpoints = Checkpoints(tmp_path, store)
     kept = checkpoints.create(0)
     with monkeypatch.context() as patched:
-        patched.setattr("frontier_server.checkpoints.sync_directory", failing)
+        patched.setattr("frontier_server.stores.checkpoints.sync_directory", failing)
         with pytest.raises(OSError, match="Input/output error"):
             checkpoints.create(1)
     assert checkpoints.kept() == [kept]
@@ -471,8 +471,8 @@ def test_checkpoints_that_the_disk_does_not_show_or_delete_are_refused_with_a_re
         "ListCheckpoints": admin_pb2.ListCheckpointsRequest(),
         "DeleteCheckpoint": admin_pb2.DeleteCheckpointRequest(checkpoint=name),
     }
-    monkeypatch.setattr("frontier_server.checkpoints.Checkpoints.kept", failing)
-    monkeypatch.setattr("frontier_server.checkpoints.Checkpoints.delete", failing)
+    monkeypatch.setattr("frontier_server.stores.checkpoints.Checkpoints.kept", failing)
+    monkeypatch.setattr("frontier_server.stores.checkpoints.Checkpoints.delete", failing)
     with hosted(HeldStore(), tmp_path) as at:
         problem = refusal(lambda: getattr(at.stubs.admin, rpc)(asked[rpc], timeout=TIMEOUT_S))
         assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "DISK_RESERVE")

@@ -12,8 +12,8 @@ from frontier_harness.process import ServerProcess
 from scrapy.settings import Settings
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState
+from toehold_cli.main import run
 from toehold_client import CrawlController, Credentials, FrontierClient
-from toehold_client.cli.main import run
 from toehold_scrapy.configuration import Configuration, Misconfigured
 from toehold_scrapy.joining import CannotJoin, join
 

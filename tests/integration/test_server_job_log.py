@@ -148,7 +148,7 @@ def test_it_goes_with_the_crawl_and_the_next_of_its_name_begins_one(at: Hosted) 
 def test_lines_wait_until_what_stands_in_their_way_is_gone(
     store: HeldStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.job_feed.RETRY_S", 0.0)
+    monkeypatch.setattr("frontier_server.logs.job_feed.RETRY_S", 0.0)
     obstacle = log_of(tmp_path)
     obstacle.mkdir(parents=True)
     with hosted(store, tmp_path) as at:
@@ -166,8 +166,8 @@ def test_lines_that_wait_are_written_also_when_nothing_else_happens(
     store: HeldStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crawl that is held, for one, has nothing more to tell."""
-    monkeypatch.setattr("frontier_server.job_feed.RETRY_S", 0.05)
-    monkeypatch.setattr("frontier_server.runner.WATCH_EVERY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.job_feed.RETRY_S", 0.05)
+    monkeypatch.setattr("frontier_server.shell.runner.WATCH_EVERY_S", 0.05)
     obstacle = log_of(tmp_path)
     obstacle.mkdir(parents=True)
     with hosted(store, tmp_path) as at:

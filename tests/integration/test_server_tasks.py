@@ -26,9 +26,9 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from frontier_server import data_directory, serving
-from frontier_server import program as frontier
 from frontier_server.core.rows.store import StoreFailed
+from frontier_server.program import data_directory, serving
+from frontier_server.program import program as frontier
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 STORE = 5

@@ -94,8 +94,8 @@ def test_it_goes_in_small_parts_and_others_are_served_between_them(
     assert rows > 8000
     mark = len(store.written)
     store.begin()
-    monkeypatch.setattr("frontier_server.runner.MIN_PAUSE_S", 1.0)
-    monkeypatch.setattr("frontier_server.runner.MAX_PAUSE_S", 1.0)
+    monkeypatch.setattr("frontier_server.shell.runner.MIN_PAUSE_S", 1.0)
+    monkeypatch.setattr("frontier_server.shell.runner.MAX_PAUSE_S", 1.0)
     delete(stubs, "t")
     for served in range(2):
         stubs.schedule("other", f"http://other.example/{served}")
@@ -117,8 +117,8 @@ def test_its_name_is_free_before_its_rows_are_gone(
 ) -> None:
     stubs = at.stubs
     fill(stubs, "t", 4000)
-    monkeypatch.setattr("frontier_server.runner.MIN_PAUSE_S", 1.0)
-    monkeypatch.setattr("frontier_server.runner.MAX_PAUSE_S", 1.0)
+    monkeypatch.setattr("frontier_server.shell.runner.MIN_PAUSE_S", 1.0)
+    monkeypatch.setattr("frontier_server.shell.runner.MAX_PAUSE_S", 1.0)
     delete(stubs, "t")
     stubs.create("t")
     assert not at.look(lambda _: nothing_is_left_of(store, 1))

@@ -135,7 +135,7 @@ def test_held_is_told_when_the_crawl_log_is_written_and_not_before(store: HeldSt
 def test_held_waits_for_a_crawl_log_that_cannot_be_written(
     store: HeldStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.crawl_log.RETRY_S", 0.05)
+    monkeypatch.setattr("frontier_server.logs.crawl_log.RETRY_S", 0.05)
     obstacle = tmp_path / "crawls" / "t" / "crawl.log"
     obstacle.mkdir(parents=True)
     with hosted(store, tmp_path) as at:

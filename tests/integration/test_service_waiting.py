@@ -36,9 +36,9 @@ from google.protobuf.duration_pb2 import Duration
 from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.state.model import EmptyReason
-from frontier_server.runner import Closing
 from frontier_server.service import fetching
-from frontier_server.waking import BATCH
+from frontier_server.shell.runner import Closing
+from frontier_server.shell.waking import BATCH
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 

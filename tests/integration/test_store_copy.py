@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from frontier_harness.waiting import PATIENCE_S, soon
 
-from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.rows.store import Changes, Family, WriteStalled
+from frontier_server.stores.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
 
 FAMILIES = (Family.QUEUES, Family.PENDING, Family.SEEN)

@@ -22,8 +22,8 @@ from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.rows.errors import StoreCorrupt
 from frontier_server.core.state.model import Candidate, Report, Verdict
-from frontier_server.exchange import MAX_SCHEDULES, Exchange
-from frontier_server.runner import Closing, Refused, Runner
+from frontier_server.shell.exchange import MAX_SCHEDULES, Exchange
+from frontier_server.shell.runner import Closing, Refused, Runner
 from toehold.frontier.v1 import frontier_pb2
 
 NEW = "http://a.example/new"
@@ -387,7 +387,7 @@ async def test_news_of_a_write_that_stalls_wait_for_it_and_those_of_others_do_no
 async def test_a_write_that_stalls_for_good_does_not_keep_the_server_from_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.runner.CLOSE_S", 0.2)
+    monkeypatch.setattr("frontier_server.shell.runner.CLOSE_S", 0.2)
     async with launched(tmp_path) as at:
         write = await at.stalled(at.exchange.schedule("t", [candidate(NEW)]))
         waiting = at.calls.start(at.runner.read(lambda core, _: core.views.crawl("t")))
@@ -432,8 +432,8 @@ async def test_the_disk_is_watched_on_when_a_look_at_it_fails(
         return real(path)
 
     real = os.statvfs
-    monkeypatch.setattr("frontier_server.runner.os.statvfs", statvfs)
-    monkeypatch.setattr("frontier_server.runner.WATCH_EVERY_S", 0.01)
+    monkeypatch.setattr("frontier_server.shell.runner.os.statvfs", statvfs)
+    monkeypatch.setattr("frontier_server.shell.runner.WATCH_EVERY_S", 0.01)
     async with running(HeldStore(), config(tmp_path, disk_reserve_bytes=2**80)) as runner:
         await soon(lambda: refuses(runner), "another look at the disk")
 

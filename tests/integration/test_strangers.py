@@ -22,10 +22,10 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from crawler_node.process import service_of
-from toehold.addresses import Address
-from toehold.connections import address_count
-from toehold.open_services import MAX_WATCHES_OF_CONNECTION
-from toehold.reflection import V1_SERVICE
+from toehold_base.serving.addresses import Address
+from toehold_base.serving.connections import address_count
+from toehold_base.serving.open_services import MAX_WATCHES_OF_CONNECTION
+from toehold_base.serving.reflection import V1_SERVICE
 
 MIB = 1024 * 1024
 WATCH, CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
@@ -81,7 +81,7 @@ def hasty(module: str) -> tuple[str, ...]:
 
 @contextmanager
 def frontier(folder: Path) -> Iterator[Program]:
-    with ServerProcess(folder / "data", program=hasty("frontier_server.program")) as server:
+    with ServerProcess(folder / "data", program=hasty("frontier_server.program.program")) as server:
         yield Program("frontier", server.address, server.child)
         assert server.child.poll() in (None, 0), server.errors.read_text()
 
@@ -208,7 +208,7 @@ def test_the_addresses_of_one_host_name_share_the_bound_on_connections(tmp_path:
     place = Address("localhost", 0)
     with (
         ServerProcess(
-            tmp_path / "data", listen=str(place), program=hasty("frontier_server.program")
+            tmp_path / "data", listen=str(place), program=hasty("frontier_server.program.program")
         ) as server,
         ExitStack() as stack,
     ):

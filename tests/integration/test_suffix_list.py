@@ -14,8 +14,8 @@ from integration.test_checkpoints import fetch_all, spec
 from frontier_server.core.opening import opening
 from frontier_server.core.rows.records import PlacesRow
 from frontier_server.core.rows.store import Family
+from frontier_server.program.suffix_list import installed
 from frontier_server.stores.rocks import RocksStore
-from frontier_server.suffix_list import installed
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState
 from toehold.frontier.v1.frontier_pb2 import Candidate
 from toehold_client import CrawlController, FrontierClient

@@ -25,9 +25,9 @@ from frontier_harness.calls import spec
 from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from toehold.access.pem import TlsUnusable
-from toehold.access.server_tls import ServerTls
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+from toehold_base.access.pem import TlsUnusable
+from toehold_base.access.server_tls import ServerTls
 from toehold_client import AsyncFrontierClient, CrawlController, Credentials, FrontierClient
 from toehold_client.errors import (
     FrontierUnavailable,
@@ -124,7 +124,7 @@ def test_a_client_with_an_expired_certificate_learns_so(
 
 def issue_at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
     then = SimpleNamespace(now=lambda zone: moment)
-    monkeypatch.setattr("toehold_client.cli.access.authority.datetime", then)
+    monkeypatch.setattr("toehold_cli.access.authority.datetime", then)
 
 
 def test_a_client_with_a_certificate_of_another_authority_learns_so(secured: Secured, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toehold_client.cli.embedded.files import is_finished
+from toehold_client.watching.crawl_directory import is_finished
 
 HERE = Path(__file__).resolve().parent
 PAGES = HERE.parents[1] / "build" / "practice_pages"

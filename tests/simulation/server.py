@@ -1,6 +1,6 @@
 """The frontier's shell, simulated: operations, flushes, answers behind them, timer, jobs, deaths.
 
-It does what `frontier_server.runner` and `exchange` do, with the same order of things: an operation's changes
+It does what `runner` and `exchange` in `frontier_server.shell` do, in the same order: an operation's changes
 are written at once, one flush covers what was written before it began, and an answer leaves once a flush has
 covered all that it could have read.
 """
@@ -23,13 +23,13 @@ from simulation.loop import Loop
 from simulation.recovery import Recovered
 from simulation.store import CrashStore
 
-from frontier_server.absence import Absence
 from frontier_server.core.core import Core
 from frontier_server.core.opening import opening
 from frontier_server.core.opening.shard import Shard
 from frontier_server.core.rows.errors import FrontierError, UnknownCheckpoint
 from frontier_server.core.rows.store import Store
 from frontier_server.core.state.model import EmptyReason, NextAnswer
+from frontier_server.shell.absence import Absence
 
 PATIENCE_MS = 30_000  # of a Next that waits for leases
 LOG_MS = 40  # until outcomes are in the crawl log for good

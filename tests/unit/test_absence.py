@@ -4,11 +4,11 @@ import pytest
 from core_doubles.lives import NAME, advance, fetching, report
 from core_doubles.shell import PERIOD_MS, Shell
 
-from frontier_server.absence import Absence
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import FetchSettings
 from frontier_server.core.state.model import Grant, Report
+from frontier_server.shell.absence import Absence
 
 HOUR_MS = 3_600_000
 BEAT_MS = PERIOD_MS // 10

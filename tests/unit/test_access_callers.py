@@ -13,15 +13,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from toehold.access import callers_file
-from toehold.access.callers import Caller, Callers
-from toehold.access.callers_file import CallerRow, CallersInvalid
-from toehold.access.denials import AccessDenied, PermissionDenied, Unauthenticated
-from toehold.access.files import mark_of
-from toehold.access.roles import Role
-from toehold.access.shown import Shown
-from toehold.access.tokens import bearer, digest_of, looks_like_token, new_token, token_in
-from toehold_client.cli.access.authority import Authority
+from toehold_base.access import callers_file
+from toehold_base.access.callers import Caller, Callers
+from toehold_base.access.callers_file import CallerRow, CallersInvalid
+from toehold_base.access.denials import AccessDenied, PermissionDenied, Unauthenticated
+from toehold_base.access.files import mark_of
+from toehold_base.access.roles import Role
+from toehold_base.access.shown import Shown
+from toehold_base.access.tokens import bearer, digest_of, looks_like_token, new_token, token_in
+from toehold_cli.access.authority import Authority
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -14,11 +14,11 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from toehold.access import callers_file
-from toehold.access.callers import Callers
-from toehold.access.pem import check_pair, read_authority
-from toehold.access.shown import Shown
-from toehold_client.cli.main import run
+from toehold_base.access import callers_file
+from toehold_base.access.callers import Callers
+from toehold_base.access.pem import check_pair, read_authority
+from toehold_base.access.shown import Shown
+from toehold_cli.main import run
 
 
 class Shell:

@@ -7,10 +7,10 @@ from frontier_harness.every_rpc import RPCS
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from frontier_server.service import gate
-from toehold.access.callers import Caller
-from toehold.access.denials import PermissionDenied
-from toehold.access.roles import ROLES, Role, all_of, is_question
 from toehold.node.v1 import node_pb2
+from toehold_base.access.callers import Caller
+from toehold_base.access.denials import PermissionDenied
+from toehold_base.access.roles import ROLES, Role, all_of, is_question
 
 NODE = node_pb2.DESCRIPTOR.services_by_name["NodeService"]
 METHODS = {f"{method.containing_service.full_name}/{name}" for name, method in RPCS.items()} | {

@@ -11,12 +11,12 @@ import pytest
 
 from crawler_node.extraction.sitemap import sitemaps_of_robots
 from frontier_server.core.robotstxt.robots import group_for
-from toehold.access import callers_file
-from toehold.access.pem import read_pem
-from toehold.addresses import Address
-from toehold.toml_file import read_settings
-from toehold_client.cli.access.registry import Registry
-from toehold_client.cli.import_file import Format, ImportFile
+from toehold_base.access import callers_file
+from toehold_base.access.pem import read_pem
+from toehold_base.options.toml_file import read_settings
+from toehold_base.serving.addresses import Address
+from toehold_cli.access.registry import Registry
+from toehold_cli.import_file import Format, ImportFile
 from toehold_client.credentials import Credentials
 from toehold_client.rpc.security import Security
 from toehold_client.spec import file as spec_file

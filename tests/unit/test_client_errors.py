@@ -9,8 +9,8 @@ from google.rpc.status_pb2 import Status
 from grpc.aio import AioRpcError, Metadata
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState
+from toehold_cli.exits import MEANINGS, ExitCode, exit_code_of
 from toehold_client import errors
-from toehold_client.cli.exits import MEANINGS, ExitCode, exit_code_of
 from toehold_client.errors import ToeholdError, from_rpc_error
 
 CODE = grpc.StatusCode

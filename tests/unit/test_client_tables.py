@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from toehold_client.cli import output
+from toehold_cli import output
 
 COLUMNS = ("host", "succeeded", "failed", "disregarded", "last success")
 WHEN = "2027-01-15 08:00:00 UTC"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.text import bytes_text, count_text, duration_text, fetch_status_text
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frontier_server.clock import Clock, iso
+from frontier_server.shell.clock import Clock, iso
 
 
 class Machine:
@@ -14,7 +14,7 @@ class Machine:
         self.boot = "one run"
         monkeypatch.setattr("time.time_ns", lambda: self.wall_ns)
         monkeypatch.setattr("time.clock_gettime_ns", lambda _: self.passed_ns)
-        monkeypatch.setattr("frontier_server.clock.boot_id", lambda: self.boot)
+        monkeypatch.setattr("frontier_server.shell.clock.boot_id", lambda: self.boot)
 
     def passes(self, length_ms: float) -> None:
         self.wall_ns += int(length_ms * 1_000_000)

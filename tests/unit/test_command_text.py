@@ -2,7 +2,7 @@
 
 import pytest
 
-from toehold_client.cli.text import remaining_text, rough_text
+from toehold_client.text import remaining_text, rough_text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toehold.addresses import Address
+from toehold_base.serving.addresses import Address
 from toehold_console.crawl_files import CrawlFiles
 from toehold_console.settings import Settings
 

@@ -14,7 +14,7 @@ import pytest
 from frontier_harness.access import Installation
 from frontier_harness.waiting import PATIENCE_S
 
-from toehold.addresses import Address
+from toehold_base.serving.addresses import Address
 from toehold_console import program
 from toehold_console.settings import Settings
 

@@ -21,8 +21,8 @@ from toehold.frontier.v1.crawl_pb2 import (
     Statistics,
 )
 from toehold_client import events
-from toehold_client.cli.live.look import Look
-from toehold_client.cli.live.seeds import Seeds
+from toehold_client.watching.look import Look
+from toehold_client.watching.seeds import Seeds
 from toehold_console.verdict import limit_reached, next_step, verdict
 
 NOW = Timestamp(seconds=10_000)

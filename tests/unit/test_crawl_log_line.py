@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from frontier_server.core.journey.conclusion import LAST_MS
 from frontier_server.core.rows.records import OutcomeRow
-from frontier_server.crawl_log import line
+from frontier_server.logs.crawl_log import line
 
 MOMENT_MS = 1_700_000_000_123  # 2023-11-14T22:13:20.123Z
 

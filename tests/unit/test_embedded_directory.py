@@ -14,16 +14,16 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, LimitSpec
-from toehold_client.cli import frontier_file
-from toehold_client.cli.embedded import directory as directory_module
-from toehold_client.cli.embedded.crawl_file import write_json
-from toehold_client.cli.embedded.directory import CrawlDirectory, open_directory
-from toehold_client.cli.embedded.files import is_finished
-from toehold_client.cli.embedded.node_plan import NodePlan
-from toehold_client.cli.embedded.plan import Plan
-from toehold_client.cli.exits import BadDirectory, DirectoryRefused, Interrupted
-from toehold_client.cli.interruptions import Interruptions
+from toehold_cli import frontier_file
+from toehold_cli.embedded import directory as directory_module
+from toehold_cli.embedded.crawl_file import write_json
+from toehold_cli.embedded.directory import CrawlDirectory, open_directory
+from toehold_cli.embedded.node_plan import NodePlan
+from toehold_cli.embedded.plan import Plan
+from toehold_cli.exits import BadDirectory, DirectoryRefused, Interrupted
 from toehold_client.errors import FrontierUnavailable
+from toehold_client.watching.crawl_directory import is_finished
+from toehold_client.watching.interruptions import Interruptions
 
 PLAN = Plan("crawl", CrawlSpec(allowed_addresses=["loopback"]), ("http://localhost/",))
 

@@ -9,9 +9,9 @@ import pytest
 from click.core import ParameterSource
 
 from crawler_node.program import main as node
-from toehold_client.cli.embedded.node_plan import NodePlan, usual_processes
-from toehold_client.cli.exits import BadPlan
-from toehold_client.cli.main import toehold
+from toehold_cli.embedded.node_plan import NodePlan, usual_processes
+from toehold_cli.exits import BadPlan
+from toehold_cli.main import toehold
 
 WARCS, PAGES, MIRROR, LOGS = Path("warcs"), Path("pages"), Path("mirror"), Path("logs")
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, ScopeSpec
-from toehold_client.cli.embedded.plan import Seeds, make_spec, sort_out
-from toehold_client.cli.embedded.spec_options import SpecOptions
-from toehold_client.cli.exits import BadPlan
+from toehold_cli.embedded.plan import Seeds, make_spec, sort_out
+from toehold_cli.embedded.spec_options import SpecOptions
+from toehold_cli.exits import BadPlan
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.listed import lines
 from toehold_client.spec.plain import seconds_of

@@ -4,9 +4,9 @@ import pytest
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, RejectedSeed
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, Verdict
-from toehold_client.cli.embedded.going_on import tell_refused
-from toehold_client.cli.embedded.plan import Plan
-from toehold_client.cli.exits import BadPlan
+from toehold_cli.embedded.going_on import tell_refused
+from toehold_cli.embedded.plan import Plan
+from toehold_cli.exits import BadPlan
 
 LONG = RejectedSeed(uri="https://a.example/long", number=2, verdict=Verdict.VERDICT_TOO_LONG)
 TOLD = "the frontier refuses 1 seed:\n  seed 2 (https://a.example/long) is too long"

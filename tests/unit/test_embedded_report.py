@@ -17,7 +17,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     LimitSpec,
     Statistics,
 )
-from toehold_client.cli.embedded import report
+from toehold_cli.embedded import report
 
 FINISHED = CrawlStatus(
     state=CrawlState.CRAWL_STATE_FINISHED, exit_status=ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT

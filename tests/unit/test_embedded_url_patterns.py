@@ -5,8 +5,8 @@ import re2
 
 from frontier_server.core.uri.canonical import canonical
 from frontier_server.core.uri.pattern_slips import slip
-from toehold_client.cli.embedded.url_patterns import expression
-from toehold_client.cli.exits import BadPlan
+from toehold_cli.embedded.url_patterns import expression
+from toehold_cli.exits import BadPlan
 
 
 @pytest.mark.parametrize(

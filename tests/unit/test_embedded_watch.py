@@ -20,13 +20,13 @@ from toehold.frontier.v1.crawl_pb2 import (
     Statistics,
     TargetState,
 )
-from toehold_client.cli.embedded import watch
-from toehold_client.cli.embedded.directory import CrawlDirectory, Locks
-from toehold_client.cli.embedded.watch import Ending, Watch
-from toehold_client.cli.interruptions import Interruptions
-from toehold_client.cli.live.look import Look
+from toehold_cli.embedded import watch
+from toehold_cli.embedded.directory import CrawlDirectory, Locks
+from toehold_cli.embedded.watch import Ending, Watch
 from toehold_client.client import FrontierClient
 from toehold_client.errors import CrawlFinished, FrontierUnavailable, IllegalState
+from toehold_client.watching.interruptions import Interruptions
+from toehold_client.watching.look import Look
 
 FETCH_S = 20.0
 RUNNING, PREPARING = CrawlState.CRAWL_STATE_RUNNING, CrawlState.CRAWL_STATE_PREPARING

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from toehold.extras import PROJECT, lacking
+from toehold_base.process.extras import PROJECT, lacking
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
@@ -86,9 +86,9 @@ def test_the_client_needs_grpc_protobuf_and_little_else() -> None:
 @pytest.mark.parametrize(
     ("extra", "program"),
     [
-        ("client", "import_all('toehold_client', but=('toehold_client.cli', 'toehold_client.__main__'))"),
-        ("cli", "import_all('toehold_client', 'toehold_conformance')"),
-        ("console", "import_all('toehold_client', 'toehold_console')"),
+        ("client", "import_all('toehold_client', but='toehold_client.credential_options')"),
+        ("cli", "import_all('toehold_cli', 'toehold_client', 'toehold_conformance')"),
+        ("console", "import_all('toehold_cli', 'toehold_client', 'toehold_console')"),
         ("frontier", "import_all('frontier_server')"),
         ("node", "import_all('crawler_node')"),
         ("urlfrontier", "import_all('urlfrontier_gateway', 'urlfrontier')"),
@@ -103,7 +103,7 @@ def test_an_extra_has_all_that_its_program_imports(extra: str, program: str) -> 
 @pytest.mark.parametrize(
     ("module", "program", "extra"),
     [
-        ("toehold_client", "toehold", "cli"),
+        ("toehold_cli", "toehold", "cli"),
         ("frontier_server", "toehold-frontier", "frontier"),
         ("crawler_node", "toehold-node", "node"),
         ("urlfrontier_gateway", "toehold-urlfrontier", "urlfrontier"),
@@ -146,9 +146,9 @@ runpy.run_module("toehold_client", run_name="__main__")
 def test_an_error_in_a_module_of_our_own_is_no_lack_of_packages() -> None:
     program = """
 blocked.add("frontier_server")
-from toehold.extras import packages_of
+from toehold_base.process.extras import packages_of
 with packages_of("frontier", "toehold-frontier"):
-    import frontier_server.program
+    import frontier_server.program.program
 """
     assert "ModuleNotFoundError: No module named 'frontier_server'" in run_with([], program).stderr
 

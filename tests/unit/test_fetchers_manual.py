@@ -8,8 +8,8 @@ import grpc
 
 from crawler_node.control import service
 from crawler_node.control.handler import ControlRefusal
-from frontier_server import status
 from frontier_server.core.rows.errors import FrontierError
+from frontier_server.wire import status
 from toehold.frontier.v1 import crawl_pb2
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def reasons() -> dict[str, grpc.StatusCode]:
         text = file.read_text()
         found |= dict.fromkeys(_REFUSED.findall(text), grpc.StatusCode.RESOURCE_EXHAUSTED)
         found |= dict.fromkeys(_CLOSING.findall(text), grpc.StatusCode.UNAVAILABLE)
-    for file in (ROOT / "protos/toehold/access").glob("*.py"):
+    for file in (ROOT / "toehold_base/access").glob("*.py"):
         found |= {reason: _DENIED_CODES[kind] for kind, reason in _DENIED.findall(file.read_text())}
     return found
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from frontier_server import program
 from frontier_server.config import ConfigError, ServerFile, usable
-from toehold.options.variables import long_name, settable
+from frontier_server.program import program
+from toehold_base.options.variables import long_name, settable
 
 ONCE = {"config", "until_stdin_ends", "salvage", "set_clock"}
 """Options about one start, which make no sense in a file."""

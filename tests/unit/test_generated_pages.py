@@ -40,15 +40,15 @@ def run(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) ->
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The command, and files of its own."""
     module = tool("settings", monkeypatch)
-    for name in ("protos/toehold/frontier/v1", "client/toehold_client/spec", "docs", "toehold_console"):
+    for name in ("protos/toehold/frontier/v1", "toehold_client/spec", "docs", "toehold_console"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("PROTO", "PAGE", "CONSOLE"):
         file: Path = getattr(module, name)
         shutil.copy(file, tmp_path / file.relative_to(ROOT))
         set_everywhere(monkeypatch, module, name, tmp_path / file.relative_to(ROOT))
     for part in ("dicts.py", "fields.py", "template.toml"):
-        shutil.copy(module.CLIENT / part, tmp_path / "client/toehold_client/spec" / part)
-    monkeypatch.setattr(module, "CLIENT", tmp_path / "client/toehold_client/spec")
+        shutil.copy(module.CLIENT / part, tmp_path / "toehold_client/spec" / part)
+    monkeypatch.setattr(module, "CLIENT", tmp_path / "toehold_client/spec")
     set_everywhere(monkeypatch, module, "ROOT", tmp_path)
     return module
 

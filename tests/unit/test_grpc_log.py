@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toehold.grpc_log import LOGGER, leave_out_callers_doings
+from toehold_base.observability.grpc_log import LOGGER, leave_out_callers_doings
 
 
 @pytest.fixture

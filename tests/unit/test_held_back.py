@@ -19,11 +19,11 @@ from frontier_server.core.journey.dispatch import Dispatcher, Want
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
 from frontier_server.core.state.model import EmptyReason, Grant, NextAnswer, Report, Why
 from frontier_server.core.state.queue import QueueState
-from frontier_server.exchange import Exchange
-from frontier_server.priority_lock import PriorityLock
-from frontier_server.runner import Runner
-from frontier_server.tasks import Tasks
-from frontier_server.waking import Waiting
+from frontier_server.shell.exchange import Exchange
+from frontier_server.shell.priority_lock import PriorityLock
+from frontier_server.shell.runner import Runner
+from frontier_server.shell.tasks import Tasks
+from frontier_server.shell.waking import Waiting
 
 MANY = 300  # queues: more than get a turn in one operation
 

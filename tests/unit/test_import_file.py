@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from toehold.frontier.v1.admin_pb2 import ImportEntry, SeenUri, WaitingUri
 from toehold.frontier.v1.crawl_pb2 import Disposition
 from toehold.frontier.v1.frontier_pb2 import DIRECTIVE_HIGH, Candidate
-from toehold_client.cli.import_file import MALFORMED_SHOWN, MAX_LINE_BYTES, Format, ImportFile
+from toehold_cli.import_file import MALFORMED_SHOWN, MAX_LINE_BYTES, Format, ImportFile
 from toehold_client.errors import InvalidArgument
 from toehold_client.spec.plain import to_plain
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frontier_server import job_log
 from frontier_server.core.rows.records import EventRow
-from frontier_server.job_log import JobLogs, launch_id_of, line
+from frontier_server.logs import job_log
+from frontier_server.logs.job_log import JobLogs, launch_id_of, line
 from toehold.frontier.v1.crawl_pb2 import Event
 
 MOMENT_MS = 1_700_000_000_123  # 2023-11-14T22:13:20.123Z

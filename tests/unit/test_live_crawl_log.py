@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from toehold_client.cli.live.crawl_log import LoggedPage, last_pages
+from toehold_client.watching.crawl_log import LoggedPage, last_pages
 
 LINE = "2026-01-01T00:00:00.000Z   200       4321 http://a.example/{} L - text/html #001 - - - -\n"
 

@@ -25,10 +25,10 @@ from toehold.frontier.v1.crawl_pb2 import (
     ExitStatus,
     Statistics,
 )
-from toehold_client.cli.live.crawl_log import LoggedPage
-from toehold_client.cli.live.layout import WHOLE, picture, share
-from toehold_client.cli.live.look import Look
-from toehold_client.cli.live.seeds import Seeds
+from toehold_cli.live.layout import WHOLE, picture, share
+from toehold_client.watching.crawl_log import LoggedPage
+from toehold_client.watching.look import Look
+from toehold_client.watching.seeds import Seeds
 
 SIZES = [(80, 24), (120, 40), (40, 10), (20, 4), (1, 1)]
 

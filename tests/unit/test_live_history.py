@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toehold_client.cli.live.history import MOST_SPANS, SPAN_S, History, sparkline
+from toehold_client.watching.history import MOST_SPANS, SPAN_S, History, sparkline
 
 BEGIN_S = 1_800_000_000.0
 

@@ -25,9 +25,9 @@ from toehold.frontier.v1.crawl_pb2 import (
     ExitStatus,
     Statistics,
 )
-from toehold_client.cli.live.displays import Display, Lines, Objects, Panel, WhileSeen, show_once
-from toehold_client.cli.live.layout import line
-from toehold_client.cli.live.look import Look, to_record
+from toehold_cli.live.displays import Display, Lines, Objects, Panel, WhileSeen, show_once
+from toehold_cli.live.layout import line
+from toehold_client.watching.look import Look, to_record
 
 
 def test_trouble_is_told_at_once_and_once_until_it_comes_again(capsys: pytest.CaptureFixture[str]) -> None:

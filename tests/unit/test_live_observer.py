@@ -9,8 +9,8 @@ from client_doubles.looks import RUNNING, node, problem, seed
 
 from toehold.frontier.v1.admin_pb2 import Crawl, GetFrontierResponse, GetStatisticsResponse, Seed
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
-from toehold_client.cli.live.observer import FEW_SEEDS, SEEDS_S, Observer
 from toehold_client.controller import CrawlController
+from toehold_client.watching.observer import FEW_SEEDS, SEEDS_S, Observer
 
 FINISHED = CrawlStatus(state=CrawlState.CRAWL_STATE_FINISHED)
 FETCHED = seed("https://a.example/", "FETCHED", "fetched (200)")

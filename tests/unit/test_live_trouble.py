@@ -31,10 +31,10 @@ from toehold.frontier.v1.crawl_pb2 import (
     Statistics,
     UrisLeft,
 )
-from toehold_client.cli.live.look import Look, is_problem
-from toehold_client.cli.live.seeds import Seeds, seeds_text
-from toehold_client.cli.live.trouble import NEWS_S, NODES_START_S, absences, lasting, seed_troubles, troubles
 from toehold_client.events import Event
+from toehold_client.watching.look import Look, is_problem
+from toehold_client.watching.seeds import Seeds, seeds_text
+from toehold_client.watching.trouble import NEWS_S, NODES_START_S, absences, lasting, seed_troubles, troubles
 
 
 def wrong(shown: Look) -> list[str]:

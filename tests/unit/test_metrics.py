@@ -27,10 +27,16 @@ from frontier_server.core.state.model import Presence
 from frontier_server.core.state.queue import QueueState
 from frontier_server.metrics.crawls import add_crawls
 from frontier_server.metrics.definitions import OF_CRAWLS, OTHERS
-from toehold import metrics_page
-from toehold.addresses import Address
-from toehold.metrics import counter, status_label
-from toehold.metrics_page import MAX_CONNECTIONS, Counter, Families, MetricsPage, Unavailable
+from toehold_base.observability import metrics_page
+from toehold_base.observability.metrics import counter, status_label
+from toehold_base.observability.metrics_page import (
+    MAX_CONNECTIONS,
+    Counter,
+    Families,
+    MetricsPage,
+    Unavailable,
+)
+from toehold_base.serving.addresses import Address
 
 COUNTS = (
     *("discovered", "queued", "leased", "succeeded", "failed", "disregarded", "deferred", "lapsed"),

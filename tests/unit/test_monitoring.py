@@ -12,7 +12,7 @@ from frontier_harness.metrics import MONITORING, needed
 
 from crawler_node.metrics import definitions as node
 from frontier_server.metrics import definitions as frontier
-from toehold.metrics import Kind, Metric
+from toehold_base.observability.metrics import Kind, Metric
 
 METRICS: dict[str, Metric] = {
     metric.name: metric for section in (*frontier.SECTIONS, *node.SECTIONS) for metric in section.metrics

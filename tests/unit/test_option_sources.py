@@ -7,9 +7,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from toehold.options.command import Program, spelt_out
-from toehold.options.file import config_option
-from toehold.options.variables import UnknownVariable, give_variables, unknown_variables
+from toehold_base.options.command import Program, spelt_out
+from toehold_base.options.file import config_option
+from toehold_base.options.variables import UnknownVariable, give_variables, unknown_variables
 
 Told = dict[str, Any]
 

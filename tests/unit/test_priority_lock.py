@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from frontier_harness.waiting import turns
 
-from frontier_server.priority_lock import PriorityLock, go_first
+from frontier_server.shell.priority_lock import PriorityLock, go_first
 
 
 class Visitors:

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from frontier_harness.waiting import soon
 
-from frontier_server.pulse import Pulse
-from toehold.service_manager import ServiceManager
+from frontier_server.program.pulse import Pulse
+from toehold_base.process.service_manager import ServiceManager
 
 
 class Watchdog(ServiceManager):
@@ -37,7 +37,7 @@ class Frontier:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frontier_server.pulse.ASK_EVERY_S", 0.001)
+    monkeypatch.setattr("frontier_server.program.pulse.ASK_EVERY_S", 0.001)
 
 
 async def test_a_frontier_that_answers_feeds_the_watchdog_and_keeps_its_health() -> None:

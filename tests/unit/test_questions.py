@@ -3,7 +3,7 @@
 import pytest
 from frontier_harness.every_rpc import RPCS
 
-from toehold.access.roles import is_question
+from toehold_base.access.roles import is_question
 
 QUESTIONS = {
     rpc for rpc, method in RPCS.items() if is_question(f"{method.containing_service.full_name}/{rpc}")

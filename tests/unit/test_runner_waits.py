@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from frontier_server.runner import Runner
+from frontier_server.shell.runner import Runner
 
 
 @pytest.mark.parametrize("turns", range(4))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toehold.addresses import Address, is_loopback, parsed_address
+from toehold_base.serving.addresses import Address, is_loopback, parsed_address
 
 EXAMPLE = "127.0.0.1:7707"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toehold.service_manager import MAX_STATUS_CHARACTERS, ServiceManager
+from toehold_base.process.service_manager import MAX_STATUS_CHARACTERS, ServiceManager
 
 MINUTE = "60000000"
 
@@ -63,7 +63,7 @@ def test_a_watchdog_hears_three_times_while_it_waits_and_not_more_often(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 100.0
-    monkeypatch.setattr("toehold.service_manager.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("toehold_base.process.service_manager.time.monotonic", lambda: now_s)
     manager = ServiceManager(listening.address, watchdog_s=30.0)
     heard = []
     for now_s in (100.0, 100.1, 105.0, 109.9, 110.0, 119.9, 120.1):

@@ -8,8 +8,8 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from frontier_server import status
 from frontier_server.core.rows import errors
+from frontier_server.wire import status
 
 CONTRACT = Path(__file__).resolve().parents[2] / "protos" / "toehold" / "frontier" / "v1"
 OF_THE_SHELL = {

@@ -13,8 +13,8 @@ import pytest
 
 from crawler_node.process import NodeExitCode
 from crawler_node.program import main as node
-from frontier_server import program as frontier
-from toehold.options.variables import variables
+from frontier_server.program import program as frontier
+from toehold_base.options.variables import variables
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
 UNITS = ("toehold-frontier.service", "toehold-node@.service")

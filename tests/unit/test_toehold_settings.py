@@ -9,15 +9,9 @@ import click
 import pytest
 
 from crawler_node.program import main as node
-from toehold.options.variables import (
-    SHARED,
-    long_name,
-    settable,
-    shared_variables,
-    unknown_variables,
-)
-from toehold_client.cli.commands import options
-from toehold_client.cli.main import run, toehold
+from toehold_base.options.variables import SHARED, long_name, settable, shared_variables, unknown_variables
+from toehold_cli.commands import options
+from toehold_cli.main import run, toehold
 
 Say = Callable[..., str]
 

@@ -11,7 +11,7 @@ from frontier_server.service import traces
 from frontier_server.service.traces import LeaseTraces
 from toehold.frontier.v1.crawl_pb2 import DISPOSITION_SUCCEEDED
 from toehold.frontier.v1.frontier_pb2 import Lease, Report, ReportResult
-from toehold.tracing import Tracer, checked_endpoint
+from toehold_base.observability.tracing import Tracer, checked_endpoint
 
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 

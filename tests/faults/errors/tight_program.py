@@ -4,7 +4,7 @@
 
 import sys
 
-from frontier_server import program
+from frontier_server.program import program
 from frontier_server.stores import rocks
 
 KIB = 1024

@@ -88,7 +88,7 @@ def node(
 def embedded_command(directory: Path, urls: set[str]) -> list[str]:
     """`toehold crawl` of these pages, with all that it stores in a directory."""
     brisk = ("--min-delay", "0", "--delay-factor", "0", "--toes", "4", "--pages")
-    return [sys.executable, "-m", "toehold_client", "crawl", *sorted(urls), "--dir", str(directory), *brisk]
+    return [sys.executable, "-m", "toehold_cli", "crawl", *sorted(urls), "--dir", str(directory), *brisk]
 
 
 @contextmanager

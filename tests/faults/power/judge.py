@@ -21,9 +21,7 @@ from faults.power.ledger import SLACK_MS, Crawl, Ledger, host_of
 from faults.power.load import LEASE_S, REST_S
 from frontier_harness.waiting import WHOLE_CRAWL_S
 
-from frontier_server import data_directory, wire
-from frontier_server.checkpoints import Checkpoints
-from frontier_server.clock import Clock
+from frontier_server import wire
 from frontier_server.config import Config
 from frontier_server.core.core import Core
 from frontier_server.core.journey.dispatch import Want
@@ -36,11 +34,14 @@ from frontier_server.core.rows.store import Changes
 from frontier_server.core.state.crawl import Crawl as Live
 from frontier_server.core.state.job import Kind
 from frontier_server.core.state.model import Candidate, JobView, Report
-from frontier_server.crawl_log import CrawlLogs
-from frontier_server.exchange import Exchange
-from frontier_server.runner import Runner
+from frontier_server.logs.crawl_log import CrawlLogs
+from frontier_server.program import data_directory
+from frontier_server.shell.clock import Clock
+from frontier_server.shell.exchange import Exchange
+from frontier_server.shell.runner import Runner
+from frontier_server.stores.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
-from toehold.addresses import Address
+from toehold_base.serving.addresses import Address
 
 SAID_AGAIN = 20  # reports and URIs that are handed in once more
 WISHED_BY = "operator"

@@ -11,19 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from frontier_server import checkpoints, crawl_log, cut_logs, durable, job_feed, log_check, program
 from frontier_server.core.core import Core
 from frontier_server.core.jobs import importing
 from frontier_server.core.rows.store import Changes, Family, WriteStalled
 from frontier_server.core.state.model import NextAnswer
 from frontier_server.core.state.sessions import PREFIX
-from frontier_server.crawl_log import CrawlLogs
-from frontier_server.exchange import Exchange
-from frontier_server.following import Following
-from frontier_server.job_feed import JobFeed
-from frontier_server.runner import News, Runner
-from frontier_server.stores import copying, rocks
+from frontier_server.logs import crawl_log, cut_logs, job_feed, log_check
+from frontier_server.logs.crawl_log import CrawlLogs
+from frontier_server.logs.job_feed import JobFeed
+from frontier_server.program import program
+from frontier_server.shell.exchange import Exchange
+from frontier_server.shell.following import Following
+from frontier_server.shell.runner import News, Runner
+from frontier_server.stores import checkpoints, copying, rocks
 from frontier_server.stores.rocks import RocksStore
+from toehold_base import durable
 
 KIB = 1024
 STALL_EVERY, STALLS, STALL_TELLING = 40, 2, 4  # writes

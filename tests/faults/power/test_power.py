@@ -21,8 +21,8 @@ from faults.power.records import Kind, Marks, mark_of, read
 from faults.power.replay import Disk, Left, Names
 from frontier_harness.soaking import Soak
 
-from frontier_server import crawl_log
 from frontier_server.core.state.leases import Lease, LeaseTable
+from frontier_server.logs import crawl_log
 
 CUTS = 200  # within which a broken promise is noticed
 ROWS = manual.rows()

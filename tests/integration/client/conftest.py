@@ -14,8 +14,8 @@ from client_doubles.command_line import Toehold
 from client_doubles.fake_frontier import FakeFrontier, serving
 from frontier_harness.waiting import PATIENCE_S
 
+from toehold_cli.main import run
 from toehold_client import FrontierClient
-from toehold_client.cli.main import run
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ QUIET: list[Answer] = [
 
 def start(address: str, *arguments: str, output: int = subprocess.PIPE) -> subprocess.Popen[str]:
     """`toehold` with these arguments, on a frontier."""
-    command = [sys.executable, "-m", "toehold_client", *arguments, "--frontier", address, "--crawl", "c"]
+    command = [sys.executable, "-m", "toehold_cli", *arguments, "--frontier", address, "--crawl", "c"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "100"}
     return subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
 
@@ -46,7 +46,7 @@ import click
 def test_an_interrupt_while_it_is_being_imported_ends_it_likewise(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text(IMPORTED_WITH_CTRL_C)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-m", "toehold_client", "--version"]
+    command = [sys.executable, "-m", "toehold_cli", "--version"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment
     )

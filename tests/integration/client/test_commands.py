@@ -46,8 +46,8 @@ from toehold.frontier.v1.crawl_pb2 import (
     TargetState,
 )
 from toehold.frontier.v1.frontier_pb2 import RequestStateResponse
-from toehold_client.cli.exits import MEANINGS
-from toehold_client.cli.main import toehold
+from toehold_cli.exits import MEANINGS
+from toehold_cli.main import toehold
 
 ILLEGAL = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is FINISHED", "ILLEGAL_STATE", {"state": "FINISHED"}

@@ -9,9 +9,9 @@ import click
 import pytest
 from client_doubles.command_line import Toehold
 
-from toehold_client.cli.help import sentence
-from toehold_client.cli.main import toehold
-from toehold_client.cli.numbers import Real, Whole, bounds_text
+from toehold_cli.help import sentence
+from toehold_cli.main import toehold
+from toehold_cli.numbers import Real, Whole, bounds_text
 
 MANUAL = Path(__file__).parents[3] / "docs" / "cli.md"
 HUGE = ("4611686018427387904", "9223372036854775807", "2147483647")

@@ -151,7 +151,7 @@ def test_toe_threads_of_a_node_that_is_not_present_do_not_count(
     seen_ago_s: int,
     words: str,
 ) -> None:
-    monkeypatch.setattr("toehold_client.cli.presence.time.time", lambda: HEARD_S)
+    monkeypatch.setattr("toehold_client.watching.presence.time.time", lambda: HEARD_S)
     gone = listed("n1", ago_s=seen_ago_s, presence=presence, pool=STATISTICS, toe_steps=STEPS)
     hears(frontier, gone)
     row, (summary,) = rows(toehold_at("nodes")[1])
@@ -444,7 +444,7 @@ def test_on_a_terminal_of_80_columns_no_line_is_longer(
     screen, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with subprocess.Popen(
-        [sys.executable, "-m", "toehold_client", "nodes", command, *which],
+        [sys.executable, "-m", "toehold_cli", "nodes", command, *which],
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,

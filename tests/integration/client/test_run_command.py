@@ -346,7 +346,7 @@ def test_no_frontier_there_is_exit_code_3_at_once(toehold_at: Toehold, spec: str
 
 def started(address: str, *arguments: str, output: int = subprocess.PIPE) -> subprocess.Popen[str]:
     """`toehold run` as a process of its own."""
-    command = [sys.executable, "-m", "toehold_client", "run", *arguments, "--frontier", address]
+    command = [sys.executable, "-m", "toehold_cli", "run", *arguments, "--frontier", address]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "100"}
     return subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
 

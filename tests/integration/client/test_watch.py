@@ -42,10 +42,10 @@ from toehold.frontier.v1.crawl_pb2 import (
     TornDown,
 )
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold_cli.main import run
 from toehold_client import CrawlController, FrontierClient
-from toehold_client.cli.interruptions import Bell
-from toehold_client.cli.live.observer import Looks, Observer
-from toehold_client.cli.main import run
+from toehold_client.watching.interruptions import Bell
+from toehold_client.watching.observer import Looks, Observer
 
 Watch = Callable[..., tuple[int, list[str], str]]
 

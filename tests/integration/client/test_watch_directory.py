@@ -25,10 +25,10 @@ from toehold.frontier.v1.admin_pb2 import (
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus, Statistics
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
-from toehold_client.cli.embedded.outside import OutsideObserver
-from toehold_client.cli.live.look import Look
-from toehold_client.cli.main import run
+from toehold_cli.embedded.outside import OutsideObserver
+from toehold_cli.main import run
 from toehold_client.errors import ClientClosed, FrontierUnavailable, InvalidArgument, UnknownCrawl
+from toehold_client.watching.look import Look
 
 RUNNING = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING, exit_status=ExitStatus.EXIT_STATUS_RUNNING)
 PAUSED, FINISHED = CrawlState.CRAWL_STATE_PAUSED, CrawlState.CRAWL_STATE_FINISHED
@@ -182,8 +182,8 @@ def test_for_programs_a_crawl_that_stays_paused_is_told_once_an_interval(
         looks += 1
         return {"crawl": "c", "state": "FINISHED" if looks == 4 else "PAUSED"}
 
-    monkeypatch.setattr("toehold_client.cli.live.observer._AWAY_LOOK_S", 0.01)
-    monkeypatch.setattr("toehold_client.cli.embedded.outside.last_report", last_report)
+    monkeypatch.setattr("toehold_client.watching.observer._AWAY_LOOK_S", 0.01)
+    monkeypatch.setattr("toehold_cli.embedded.outside.last_report", last_report)
     assert run(("watch", "--dir", str(directory), "--interval", "86400", "--json")) == 0
     told = [json.loads(line)["status"]["state"] for line in capsys.readouterr().out.splitlines()]
     assert told == ["PAUSED", "FINISHED"]

@@ -24,12 +24,12 @@ from crawler_node.control import access
 from crawler_node.control.access import Access
 from crawler_node.control.service import MAX_CALLS, NodeServer, listen_address
 from crawler_node.control.single_process import SingleProcessControl
-from toehold.access.callers import Callers
-from toehold.access.denials import LOGGED_A_SECOND
-from toehold.access.roles import ROLES, Role
-from toehold.access.server_tls import ServerTls
-from toehold.addresses import Address
 from toehold.node.v1 import node_pb2, node_pb2_grpc
+from toehold_base.access.callers import Callers
+from toehold_base.access.denials import LOGGED_A_SECOND
+from toehold_base.access.roles import ROLES, Role
+from toehold_base.access.server_tls import ServerTls
+from toehold_base.serving.addresses import Address
 from toehold_client import Credentials, NodeClient
 from toehold_client.errors import NodeUnavailable, PermissionDenied, Unauthenticated
 

@@ -23,8 +23,8 @@ from crawler_node.control.handler import MAX_POOL_SIZE
 from crawler_node.control.service import SERVICE, CannotListen, NodeServer, listen_address
 from crawler_node.control.single_process import SingleProcessControl
 from crawler_node.process import NodeExitCode
-from toehold.addresses import Address
 from toehold.node.v1 import node_pb2, node_pb2_grpc
+from toehold_base.serving.addresses import Address
 from toehold_client import NodeClient, request_id
 from toehold_client.errors import UnknownToe
 

@@ -14,7 +14,7 @@ from frontier_harness.waiting import PATIENCE_S
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 
-from toehold.reflection import V1_SERVICE
+from toehold_base.serving.reflection import V1_SERVICE
 
 VERSIONS = [V1_SERVICE, "grpc.reflection.v1alpha.ServerReflection"]
 SERVICES = {"urlfrontier.URLFrontier", "grpc.health.v1.Health"}

@@ -1,0 +1,234 @@
+"""Serving: everything that a server consists of, from its start until it is asked to stop."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import structlog
+
+from toehold_base.access.callers import Callers
+from toehold_base.access.server_tls import ServerTls
+from toehold_base.observability.tracing import tracer_of
+from toehold_base.process.service_manager import ServiceManager
+from toehold_base.serving.connections import address_count, connection_options
+from toehold_base.serving.open_services import add_open_services
+
+from ..config import Config
+from ..logs.crawl_log import CrawlLogs
+from ..service import (
+    MAX_CALLS,
+    MAX_RECEIVED_BYTES,
+    Gate,
+    LeaseTraces,
+    core_kind,
+    refuse_openly,
+    register,
+    service_names,
+    version,
+)
+from ..shell.clock import Clock, wall_ms
+from ..shell.exchange import Exchange
+from ..shell.runner import CLOSE_S, Runner
+from ..stores.checkpoints import Checkpoints
+from ..stores.descriptors import connections
+from ..stores.rocks import RocksStore
+from .data_directory import recover
+from .listening import CannotListen, listen
+from .pulse import Pulse
+from .signals import reread_at_hangup, stop_events
+
+if TYPE_CHECKING:
+    from ..metrics.page import FrontierMetrics
+
+GRACE_S = 3.0
+NO_THREAD = "can't start new thread"  # Python's message
+MAX_PENDING, MAX_PENDING_S = MAX_CALLS // 2, 120
+MAX_SENT_BYTES = 32 * 1024 * 1024
+MAX_CALLS_OF_CONNECTION = 640  # a client keeps further calls until others have ended
+ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
+CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
+EXPIRY_CHECK_S, SOON = 12 * 3600.0, timedelta(days=14)
+
+_log = structlog.get_logger()
+
+
+def serve(
+    config: Config,
+    store: RocksStore,
+    clock: Clock,
+    tls: ServerTls | None,
+    callers: Callers | None,
+    manager: ServiceManager,
+) -> str:
+    """Serve until the end; returns the failure, or "". Ending takes a thread, which may be refused."""
+    failure = ""
+    try:
+        with asyncio.Runner() as runner:
+            failure = runner.run(_serve(config, store, clock, tls, callers, manager))
+    except MemoryError:
+        failure = failure or "memory has run out"
+    except RuntimeError as problem:
+        if str(problem) != NO_THREAD:
+            raise
+        failure = failure or "the machine refuses to start another thread"
+    return failure
+
+
+async def _serve(
+    config: Config,
+    store: RocksStore,
+    clock: Clock,
+    tls: ServerTls | None,
+    callers: Callers | None,
+    manager: ServiceManager,
+) -> str:
+    """Serve until asked to stop; returns the failure that ended it, or ""."""
+    checkpoints = Checkpoints(config.data, store)
+    core, feed = recover(config, store, clock, checkpoints)
+    runner = Runner(
+        core,
+        store,
+        clock,
+        data=config.data,
+        disk_reserve_bytes=config.disk_reserve_bytes,
+        heartbeat_ms=config.heartbeat_ms,
+        feed=feed,
+        sync=config.sync,
+        when_idle=checkpoints.close_readers,
+        read_only=config.read_only,
+    )
+    crawl_logs = CrawlLogs(runner, feed.logs, config.data)
+    server = _server(config)
+    health = add_open_services(server, service_names(), refuse_openly)
+    gate = Gate(callers)
+    tracer = traces = None
+    if not config.read_only:  # it gives out no leases
+        tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.listen.port}")
+        traces = None if tracer is None else LeaseTraces(tracer, config.trace_ratio)
+    metrics = await _metrics(config, runner, store)
+    measured: Any = server if metrics is None else metrics.measured(server)
+    register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
+    try:
+        bound, console = listen(server, config, tls)
+    except CannotListen:
+        await runner.close()
+        raise
+    stop = stop_events(config)
+    reread_at_hangup(config, is_managed=bool(manager))
+    await server.start()
+    logging_task = None if config.read_only else runner.tasks.keep("crawl log", crawl_logs.run())
+    runner.tasks.keep("watch of the clock", _watch_clock(clock))
+    pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), health.tell, manager)
+    runner.tasks.keep("pulse", pulse.run())
+    if tls is not None:
+        runner.tasks.keep("watch of the certificate", _watch_certificate(tls))
+    if callers is not None:
+        runner.tasks.keep("watch of the callers", gate.watch())
+    console_task = None if console is None else runner.tasks.keep("console", console.run())
+    shown = {}
+    if metrics is not None:
+        metrics.start()
+        shown = {"metrics": metrics.address}
+    _log.info(
+        "serving",
+        listen=str(bound),
+        **shown,
+        data=str(config.data),
+        version=version(),
+        core=core_kind(),
+    )
+    print(f"toehold-frontier serving on {bound}", flush=True)
+    manager.ready(f"Serving on {bound}")
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    manager.stopping("Stopping")
+    health.end()
+    if console_task is not None:
+        await runner.tasks.end(console_task)
+    if logging_task is not None:
+        if not runner.failed.done() and stop.orphaned:
+            await _drained(runner)
+        await runner.tasks.end(logging_task)
+        if not runner.failed.done():
+            with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
+                async with asyncio.timeout(CLOSE_S):
+                    await crawl_logs.drain()
+    if metrics is not None:
+        await metrics.close()
+    runner.begin_close()
+    await server.stop(GRACE_S)
+    await runner.close()
+    if tracer is not None:
+        await asyncio.to_thread(tracer.close)
+    _log.info("stopped")
+    if runner.corrupt is not None:
+        raise runner.corrupt
+    return runner.failed.result() if runner.failed.done() else ""
+
+
+async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "FrontierMetrics | None":
+    """The page of metrics, if one is wanted. If its address cannot be taken, closes the runner and raises
+    CannotListen."""
+    if config.metrics is None:
+        return None
+    from ..metrics.page import FrontierMetrics
+
+    try:
+        return FrontierMetrics(runner, store, config, (version(), core_kind()))
+    except OSError as problem:
+        await runner.close()
+        raise CannotListen(
+            f"cannot serve metrics on {config.metrics}: the port is taken, or the address is not this "
+            "machine's"
+        ) from problem
+
+
+def _server(config: Config) -> grpc.aio.Server:
+    return grpc.aio.server(
+        options=[
+            ("grpc.so_reuseport", 0),  # so that a taken port is an error
+            *connection_options(connections(address_count(config.listen)), MAX_CALLS_OF_CONNECTION),
+            ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
+            ("grpc.max_send_message_length", MAX_SENT_BYTES),
+            # Beyond these, gRPC would silently cancel calls that wait to be taken up.
+            ("grpc.server.max_pending_requests", MAX_PENDING),
+            ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
+            ("grpc.server_max_unrequested_time_in_server", MAX_PENDING_S),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ]
+    )
+
+
+async def _drained(runner: Runner) -> None:
+    """Wait for a while until nodes have handed their leases back."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + ORPHAN_DRAIN_S
+    while runner.core.nodes.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # there is no event for it
+        await asyncio.sleep(0.1)
+
+
+async def _watch_certificate(tls: ServerTls) -> None:
+    """Warn before the certificate expires, again and again."""
+    while True:
+        left = tls.expires - datetime.now(UTC)
+        if left < SOON:
+            _log.warning(
+                "certificate_expires", expires=f"{tls.expires:%Y-%m-%d %H:%M:%SZ}", days_left=left.days
+            )
+        await asyncio.sleep(EXPIRY_CHECK_S)
+
+
+async def _watch_clock(clock: Clock) -> None:
+    """Log jumps of the wall clock. They have no effect."""
+    offset_ms = wall_ms() - clock.now_ms()
+    while True:
+        await asyncio.sleep(CLOCK_CHECK_S)
+        now_offset_ms = wall_ms() - clock.now_ms()
+        if abs(now_offset_ms - offset_ms) > CLOCK_JUMP_MS:
+            _log.warning("wall_clock_jumped", by_ms=now_offset_ms - offset_ms)
+            offset_ms = now_offset_ms

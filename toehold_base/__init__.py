@@ -1,0 +1,1 @@
+"""What all programs of Toehold share beside the contract."""

@@ -1,0 +1,1 @@
+"""What a program tells of itself: logs, metrics, traces."""

@@ -1,0 +1,1 @@
+"""A program as a process: its start, its environment, its extras, its service manager."""
