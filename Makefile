@@ -64,22 +64,12 @@ check: $(SETUP)
 	.venv/bin/buf lint
 	.venv/bin/buf breaking --against tests/kept_releases/$(LAST_RELEASE)/contract.binpb
 	$(PY) tools/native.py --check
-	$(PY) tools/settings.py --check
-	$(PY) tools/protos.py --check
-	$(PY) tools/blocking_client.py --check
-	$(PY) tools/commands.py --check
-	$(PY) tools/errors.py --check
-	$(PY) tools/roles.py --check
-	$(PY) tools/openapi.py --check
-	$(PY) tools/metrics.py --check
-	$(PY) tools/variables.py --check
-	$(PY) tools/conformance.py --check
-	$(PY) tools/diagrams.py --check
+	$(PY) tools/generate.py --check
 
 ## make conformance
 ##               judge our node, and each example that is built, by the contract; writes the table in docs/conformance.md
 conformance: $(SETUP)
-	@$(PY) tools/conformance.py --run
+	@$(PY) tools/judge.py
 
 ## make examples build the fetchers in examples/ that this machine has a toolchain for, and crawl the practice web with
 ##               each alone and with all together, under kills; prints a table
@@ -182,24 +172,14 @@ pywb:
 	    || { echo "pywb cannot be installed (see build/pywb.log): some tests are skipped"; rm -rf $(PYWB); }
 
 ## make generate
-##               write all that is generated: settings, the contract's Python and OpenAPI document, the blocking client,
-##               tables of commands and metrics, diagrams
+##               write all that is generated: settings, the contract's Python, the blocking client, tables of commands
+##               and metrics, diagrams
 generate: $(SETUP)
-	@$(PY) tools/settings.py
-	@$(PY) tools/protos.py
-	@$(PY) tools/blocking_client.py
-	@$(PY) tools/commands.py
-	@$(PY) tools/errors.py
-	@$(PY) tools/roles.py
-	@$(PY) tools/openapi.py
-	@$(PY) tools/metrics.py
-	@$(PY) tools/variables.py
-	@$(PY) tools/conformance.py
-	@$(PY) tools/diagrams.py
+	@$(PY) tools/generate.py
 
 ## make protos   write only the contract's Python, beside the .proto files
 protos: $(SETUP)
-	@$(PY) tools/protos.py
+	@$(PY) tools/generate.py protos
 
 ## make lock     rewrite requirements/ from pyproject.toml; UPGRADE=1 also takes newer versions
 LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
@@ -246,11 +226,11 @@ $(COMPILED): | $(SETUP)
 	@mkdir -p $(@D); $(PY) -m pytest --collect-only -q > /dev/null 2>&1; touch $@
 
 # The wheel is rebuilt if the core has changed; everything else in build/native is copied from this folder.
+PURE := crawler_node toehold_base toehold_cli toehold_client toehold_conformance toehold_console toehold_scrapy \
+    urlfrontier_gateway protos/toehold protos/urlfrontier
 native: build/native/.stamp
-	@cd build/native && rm -rf crawler_node toehold toehold_client toehold_conformance toehold_console toehold_scrapy \
-	    urlfrontier urlfrontier_gateway
-	@cp -r crawler_node toehold_client toehold_conformance protos/toehold protos/urlfrontier \
-	    urlfrontier_gateway frontier_server toehold_console toehold_scrapy build/native/
+	@cd build/native && rm -rf $(notdir $(PURE))
+	@cp -r $(PURE) frontier_server build/native/
 
 build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py) | $(SETUP)
 	@echo "Setting up: the core, compiled (some minutes)"

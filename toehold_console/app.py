@@ -20,6 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from . import openapi
 from .contract import Refusal
 from .crawl_files import CrawlFiles
 from .door import Doors
@@ -107,7 +108,7 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
         routes=[
             Route("/", _file(files / "static" / "index.html")),
             Route("/healthz", _healthy),
-            Route("/v1/openapi.json", _file(files / "openapi.json")),
+            Route("/v1/openapi.json", _openapi),
             Route("/v1/{service}/{method}", rpcs.call, methods=["GET", "POST"]),
             Route("/console/session", logins.session),
             Route("/console/session", logins.log_in, methods=["POST"]),
@@ -143,6 +144,10 @@ def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
         return FileResponse(path)
 
     return answer
+
+
+async def _openapi(_: Request) -> Response:
+    return Response(openapi.text(), media_type="application/json")
 
 
 async def _healthy(_: Request) -> Response:

@@ -11,12 +11,12 @@ import pytest
 PROTOS = Path(__file__).resolve().parents[2] / "protos"
 FILES = sorted(path.relative_to(PROTOS).as_posix() for path in PROTOS.rglob("*.proto"))
 _OF_MAVEN = Path.home() / ".m2/repository/com/google/protobuf/protoc"
-_PROTOBUF = Path(grpc_tools.__file__).parent / "_proto"  # protobuf's own .proto files
+PROTOBUF = Path(grpc_tools.__file__).parent / "_proto"  # protobuf's own .proto files
 
 
 def generate(*flags: str) -> None:
     """Run protoc on the contract. Skips the test if the machine has none."""
-    subprocess.run([_protoc(), f"-I{PROTOS}", f"-I{_PROTOBUF}", *flags, *FILES], check=True, timeout=60)
+    subprocess.run([_protoc(), f"-I{PROTOS}", f"-I{PROTOBUF}", *flags, *FILES], check=True, timeout=60)
 
 
 def _protoc() -> Path:

@@ -1,6 +1,6 @@
 """The settings of a spec file as dicts that a type checker knows: `fields` as programs write them.
 
-tools/settings.py writes this module.
+`make generate` writes this module.
 """
 
 from __future__ import annotations

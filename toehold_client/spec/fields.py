@@ -1,6 +1,6 @@
 """The settings of a spec file: CrawlSpec's fields, in the contract's order, with the contract's defaults.
 
-tools/settings.py writes this module. A length of time is a number of seconds, and its name ends with the unit
+`make generate` writes this module. A length of time is a number of seconds, and its name ends with the unit
 (`plain.key_of`). The bounds are those of protobuf's types; the frontier checks all others.
 """
 

@@ -73,7 +73,7 @@ def python_value(contract: Contract, field: Field, row: Setting) -> str:
 FIELDS_HEAD = '''\
 """The settings of a spec file: CrawlSpec's fields, in the contract's order, with the contract's defaults.
 
-tools/settings.py writes this module. A length of time is a number of seconds, and its name ends with the unit
+`make generate` writes this module. A length of time is a number of seconds, and its name ends with the unit
 (`plain.key_of`). The bounds are those of protobuf's types; the frontier checks all others.
 """
 
@@ -143,7 +143,7 @@ def client_fields(contract: Contract) -> str:
 DICTS_HEAD = '''\
 """The settings of a spec file as dicts that a type checker knows: `fields` as programs write them.
 
-tools/settings.py writes this module.
+`make generate` writes this module.
 """
 
 from __future__ import annotations

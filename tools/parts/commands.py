@@ -1,28 +1,24 @@
-"""Writes the tables of commands, options and exit codes in docs/cli.md, or checks that they are current.
-
-`commands.py` asks the commands themselves, and writes between the page's markers. `commands.py --check` only
-compares, and exits with 1 where they differ.
-"""
+"""The tables of commands, options and exit codes in docs/cli.md, from the commands themselves."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from toehold_cli.exits import MEANINGS
 from toehold_cli.main import toehold
-from tools.generated_parts import update
+from tools.parts.pages import DOCS, page, table
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+PAGE = DOCS / "cli.md"
 ALL = tuple(command for section in toehold.sections.values() for command in section)
 SHARED = 5  # an option of so many commands is listed once for all
 
 Option = tuple[str, str]  # as it is given, and what it does
 
 
-def main() -> None:
-    update(PAGE, {"commands": commands, "options": options, "exit codes": exit_codes})
+def files() -> dict[Path, str]:
+    return page(PAGE, {"commands": commands, "options": options, "exit codes": exit_codes})
 
 
 def commands() -> str:
@@ -79,14 +75,3 @@ def options_of(context: click.Context) -> Iterator[Option]:
         record = parameter.get_help_record(context)
         if isinstance(parameter, click.Option) and record is not None and "--help" not in parameter.opts:
             yield f"`{record[0]}`", " ".join(record[1].split())
-
-
-def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A table in Markdown."""
-    cells = [tuple(cell.replace("|", "\\|") for cell in row) for row in rows]
-    lines = [f"| {' | '.join(line)} |" for line in (head, *cells)]
-    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:], ""])
-
-
-if __name__ == "__main__":
-    main()

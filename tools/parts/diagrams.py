@@ -1,7 +1,6 @@
-"""Draws the state diagrams of docs/states.md from the tables of the core, or checks that they are current.
+"""The state diagrams of docs/states.md, from the tables of the core.
 
-`diagrams.py` writes what stands between the page's markers. `diagrams.py --check` only compares, and exits
-with 1 where they differ. The diagrams are Mermaid's, which GitHub and most readers of Markdown show.
+They are Mermaid's, which GitHub and most readers of Markdown show.
 """
 
 from collections import defaultdict
@@ -10,22 +9,22 @@ from pathlib import Path
 
 from frontier_server.core.machines import lifecycle, target
 from frontier_server.core.state import queue
-from tools.generated_parts import update
+from tools.parts.pages import DOCS, page
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "states.md"
+PAGE = DOCS / "states.md"
 
 Edge = tuple[str, str, str, str]  # from, to, what leads there, and what is done then
 Cases = frozenset[tuple[bool, bool]]  # in flight, left
 
 
-def main() -> None:
+def files() -> dict[Path, str]:
     pictures = {
         "crawl machine": lambda: diagram(crawl_edges(), "NASCENT", "FINISHED"),
         "frontier machine": lambda: diagram(frontier_edges()),
         "work queue": lambda: diagram(queue_edges(), "EXHAUSTED"),
         "events of a work queue": events_of_queues,
     }
-    update(PAGE, pictures)
+    return page(PAGE, pictures)
 
 
 def diagram(edges: Iterable[Edge], first: str = "", last: str = "") -> str:
@@ -86,7 +85,3 @@ def events_of_queues() -> str:
     """The events of work queues, in words."""
     rows = [f"| {event.name.lower()} | {event.value} |" for event in queue.QueueEvent]
     return "\n".join(["| event | what happens to the queue |", "|---|---|", *rows, ""])
-
-
-if __name__ == "__main__":
-    main()

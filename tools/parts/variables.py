@@ -1,8 +1,4 @@
-"""Writes the tables of options and variables in docs/running.md from the programs, or checks that they are
-current.
-
-`variables.py --check` only compares, and exits with 1 where they differ.
-"""
+"""The tables of options and variables in docs/running.md, from the programs."""
 
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -15,20 +11,19 @@ from frontier_server.config import ServerFile
 from frontier_server.program.program import main as frontier
 from toehold_base.options.variables import long_name, settable, shared_variables
 from toehold_cli.main import toehold
-from tools.commands import table
-from tools.generated_parts import update
+from tools.parts.pages import DOCS, page, table
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "running.md"
+PAGE = DOCS / "running.md"
 HEAD = ("option", "variable", "key in the file", "meaning")
 SHARED_HEAD = ("variable", "option", "of")
 
 Row = tuple[str, ...]
 
 
-def main() -> None:
+def files() -> dict[Path, str]:
     in_file = {field.name for field in msgspec.structs.fields(ServerFile)}
     of_node = {long_name(option) for option in settable(node)} - {"config"}
-    update(
+    return page(
         PAGE,
         {
             "frontier": lambda: table(HEAD, [*rows(frontier, in_file)]),
@@ -66,7 +61,3 @@ def options_of(command: click.Command, path: str) -> Iterator[tuple[str, click.O
     yield from ((path, option) for option in settable(command))
     for name, below in getattr(command, "commands", {}).items():
         yield from options_of(below, f"{path} {name}".strip())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,21 +1,18 @@
-"""Writes the table of roles in docs/network.md from `toehold_base.access.roles`, or checks it.
-
-`roles.py --check` only compares, and exits with 1 where they differ.
-"""
+"""The table of roles in docs/network.md, from `toehold_base.access.roles`."""
 
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
 from toehold_base.access.roles import ROLES, Role
-from tools.generated_parts import update
+from tools.parts.pages import DOCS, page
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "network.md"
+PAGE = DOCS / "network.md"
 HEAD = f"| RPC | {' | '.join(role.value for role in Role)} |\n|---|{'---|' * len(Role)}\n"
 
 
-def main() -> None:
-    update(PAGE, {"roles": lambda: HEAD + "".join(rows())})
+def files() -> dict[Path, str]:
+    return page(PAGE, {"roles": lambda: HEAD + "".join(rows())})
 
 
 def rows() -> Iterator[str]:
@@ -28,7 +25,3 @@ def rows() -> Iterator[str]:
         names = ", ".join(f"`{method.partition('/')[2]}`" for method in methods)
         marks = " | ".join("yes" if role in roles else "" for role in Role)
         yield f"| {service}: {names} | {marks} |\n"
-
-
-if __name__ == "__main__":
-    main()

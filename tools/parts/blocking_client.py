@@ -1,15 +1,11 @@
-"""Makes the blocking client from the one for asyncio, or checks that it is current.
-
-`blocking_client.py` writes the modules of `toehold_client` that MADE names from those in its `aio/`.
-`blocking_client.py --check` only compares, and exits with 1 where they differ.
-"""
+"""The blocking client, from the one for asyncio: the modules of `toehold_client` that MADE names."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-CLIENT = Path(__file__).resolve().parent.parent / "toehold_client"
+CLIENT = Path(__file__).resolve().parents[2] / "toehold_client"
 MADE = {  # from which module in aio/
     "client.py": "client.py",
     "controller.py": "controller.py",
@@ -51,17 +47,8 @@ NAMES = {
 }
 
 
-def main() -> None:
-    made = {CLIENT / path: blocking(path, source) for path, source in MADE.items()}
-    stale = {path: text for path, text in made.items() if not path.exists() or path.read_text() != text}
-    if sys.argv[1:] == ["--check"]:
-        if stale:
-            names = ", ".join(path.name for path in stale)
-            sys.exit(f"{names}: not current. Run `make generate` and commit what it writes.")
-        return
-    for path, text in stale.items():
-        path.write_text(text)
-        print(f"{path.relative_to(CLIENT.parent)}: written")
+def files() -> dict[Path, str]:
+    return {CLIENT / path: blocking(path, source) for path, source in MADE.items()}
 
 
 def blocking(path: str, source: str) -> str:
@@ -82,7 +69,3 @@ def ruff(text: str, path: str, *command: str) -> str:
         [sys.executable, "-m", "ruff", *arguments], input=text, stdout=subprocess.PIPE, text=True, check=True
     )
     return done.stdout
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,4 @@
-"""Writes the tables of metrics in docs/metrics.md from the programs' definitions, or checks that they are
-current.
-
-`metrics.py --check` only compares, and exits with 1 where they differ.
-"""
+"""The tables of metrics in docs/metrics.md, from the programs' definitions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,9 +7,9 @@ from pathlib import Path
 from crawler_node.metrics import definitions as node
 from frontier_server.metrics import definitions as frontier
 from toehold_base.observability.metrics import PROCESS, Metric, Section
-from tools.generated_parts import update
+from tools.parts.pages import DOCS, page
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
+PAGE = DOCS / "metrics.md"
 TABLES: dict[str, Sequence[Section]] = {
     "frontier": [section for section in frontier.SECTIONS if section is not PROCESS],
     "node": [section for section in node.SECTIONS if section is not PROCESS],
@@ -22,8 +18,8 @@ TABLES: dict[str, Sequence[Section]] = {
 HEAD = "| {} | type | labels | unit | meaning |\n|---|---|---|---|---|\n"
 
 
-def main() -> None:
-    update(PAGE, {name: partial(tables, sections) for name, sections in TABLES.items()})
+def files() -> dict[Path, str]:
+    return page(PAGE, {name: partial(tables, sections) for name, sections in TABLES.items()})
 
 
 def tables(sections: Sequence[Section]) -> str:
@@ -37,7 +33,3 @@ def row(metric: Metric) -> str:
     """A metric's row."""
     labels = ", ".join(f"`{label}`" for label in metric.labels)
     return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {metric.meaning} |\n"
-
-
-if __name__ == "__main__":
-    main()
