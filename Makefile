@@ -109,7 +109,7 @@ wheel-native: $(SETUP)
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	    --no-build-isolation --wheel-dir dist .
 
-## make release  build sdist, wheel and SBOM of the last commit, reproducibly, in dist/; publishes nothing
+## make release  build sdist, wheels and SBOM of the last commit, reproducibly, in dist/; publishes nothing
 release: $(SETUP)
 	@$(PY) tools/release.py
 

@@ -1,7 +1,8 @@
-"""Builds a release from the last commit: sdist, wheel and a list of packages (SBOM), in dist/.
+"""Builds a release from the last commit: sdist, wheel, a list of packages (SBOM), and the wheel of the
+conformance kit, in dist/.
 
 The same commit gives the same bytes, in whatever folder and for whomever it is built: the sources come out of
-git, times are the commit's, and the wheel is built from the sdist. Nothing is published.
+git, times are the commit's, and the wheels are built from the sdist. Nothing is published.
 """
 
 import hashlib
@@ -48,18 +49,21 @@ def export(commit: str, folder: Path) -> None:
 
 
 def build(sources: Path, out: Path, epoch_s: int) -> list[Path]:
-    """Build sdist, wheel and SBOM from a folder of sources; the files."""
+    """Build sdist, wheel, SBOM and the conformance kit's wheel from a folder of sources; the files."""
     _hatchling(sources, "sdist", out, epoch_s)
     (sdist,) = out.glob("*.tar.gz")
     with tarfile.open(sdist) as files:
         files.extractall(out / "unpacked", filter="data")
-    _hatchling(out / "unpacked" / sdist.name.removesuffix(".tar.gz"), "wheel", out, epoch_s)
-    shutil.rmtree(out / "unpacked")
+    unpacked = out / "unpacked" / sdist.name.removesuffix(".tar.gz")
+    _hatchling(unpacked, "wheel", out, epoch_s)
     (wheel,) = out.glob("*.whl")
+    _hatchling(unpacked / "toehold_conformance", "wheel", out, epoch_s)
+    (kit,) = set(out.glob("*.whl")) - {wheel}
+    shutil.rmtree(out / "unpacked")
     project = tomllib.loads((sources / "pyproject.toml").read_text())["project"]
     listing = out / f"{sdist.name.removesuffix('.tar.gz')}.cdx.json"
     listing.write_text(sbom(project, (sources / "requirements" / "all.txt").read_text(), epoch_s))
-    return [sdist, wheel, listing]
+    return [sdist, wheel, listing, kit]
 
 
 def check(files: list[Path]) -> None:

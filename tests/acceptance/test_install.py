@@ -58,7 +58,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def built(checkout: Path) -> list[Path]:
-    """Sdist, wheel and SBOM."""
+    """Sdist, wheel and SBOM, and the conformance kit's wheel."""
     return build(checkout, checkout.with_name("built"), EPOCH_S)
 
 
@@ -145,6 +145,19 @@ def test_an_extra_installs_what_its_program_needs(
             there / "toehold-frontier", "--data", "data", "--console", "127.0.0.1:0", folder=tmp_path
         )
         assert frontier.returncode == 1 and 'pip install ".[console]"' in frontier.stderr
+
+
+def test_the_conformance_kit_is_installed_by_a_wheel_of_its_own(
+    environments: Environments, built: list[Path], tmp_path: Path
+) -> None:
+    there = environments["all"]
+    without = run(there / "toehold", "conformance", "--list", folder=tmp_path)
+    assert without.returncode == 1 and "pip install ./toehold_conformance" in without.stderr
+    copy = shutil.copytree(there.parent, tmp_path / "with_kit", symlinks=True) / "bin"
+    done = run(copy / "python", "-m", "pip", "install", "--quiet", "--no-deps", built[3], folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    listed = run(copy / "python", "-m", "toehold_cli", "conformance", "--list", folder=tmp_path)
+    assert listed.returncode == 0 and "robots-first" in listed.stdout
 
 
 @pytest.mark.parametrize("extra", ["client", "all"])

@@ -11,10 +11,12 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from toehold_base.process.extras import PROJECT, lacking
+from toehold_cli.commands.conformance import conformance
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PYPROJECT["optional-dependencies"]
@@ -115,6 +117,18 @@ def test_a_program_that_lacks_its_packages_says_how_to_install_them(
     done = run_with([], f"runpy.run_module({module!r}, run_name='__main__')")
     advice = f'{program} needs further packages; in a checkout of its source: pip install ".[{extra}]"\n'
     assert (done.returncode, done.stdout, done.stderr) == (1, "", advice)
+
+
+def test_the_command_line_without_the_conformance_kit_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "toehold_conformance", None)  # as if there were none
+    told = CliRunner().invoke(conformance, ["--list"])
+    assert told.exit_code == 1
+    assert told.output == (
+        "toehold conformance needs the conformance kit; in a checkout of its source: "
+        "pip install ./toehold_conformance\n"
+    )
 
 
 def test_a_node_says_so_too_if_it_lacks_only_what_fetches(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from .options import json_option
 
 if TYPE_CHECKING:
     from toehold_conformance.case import Case
+
+KIT = "toehold_conformance"
 
 _MOST_SECONDS = 3600
 
@@ -58,6 +62,10 @@ def conformance(
 
     The exit code is 0 if all required cases hold, and 1 if one fails.
     """
+    if find_spec(KIT) is None:
+        sys.exit(
+            f"toehold conformance needs the conformance kit; in a checkout of its source: pip install ./{KIT}"
+        )
     from toehold_conformance import kit, table
     from toehold_conformance.processes import CannotStart
 
