@@ -19,7 +19,7 @@ FILES = (crawl_pb2.DESCRIPTOR, frontier_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR, no
 ABOUT = """\
 Every RPC of a Toehold frontier and its nodes as JSON over HTTP, served by `toehold console`. A body is the
 RPC's request as proto3 JSON, and so is the answer. RPCs with a stream of answers send server-sent events;
-RPCs that take a stream (`AddSeeds`, `ImportUris`) need gRPC. docs/console.md has more."""
+RPCs that take a stream (`AddSeeds`, `ImportUris`) need gRPC. docs/api.md has more."""
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The metrics of a node. docs/metrics.md is written from this table."""
+"""The metrics of a node. docs/reference.md is written from this table."""
 
 from toehold_base.observability.metrics import PROCESS, Across, Section, counter, gauge, histogram
 

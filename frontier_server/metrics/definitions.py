@@ -1,4 +1,4 @@
-"""The metrics of the frontier. docs/metrics.md is written from this table."""
+"""The metrics of the frontier. docs/reference.md is written from this table."""
 
 from toehold_base.observability.metrics import PROCESS, Section, counter, gauge, histogram
 

@@ -19,7 +19,7 @@ def until_logged(parts: Parts, pages: int) -> None:
 
 
 def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path: Path) -> None:
-    backup, restore, go_on = blocks("operating.md", "### Backup, and restore on another machine")
+    backup, restore, go_on = blocks("operating.md", "## Backup, and restore on another machine")
     other = tmp_path / "other"
     operator = Operator(parts.address, DIR=parts.data, BACKUP=tmp_path / "backup", OTHER=other)
     node = parts.node("one")

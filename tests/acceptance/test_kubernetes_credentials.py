@@ -1,4 +1,4 @@
-"""The commands of docs/containers.md make the Secrets of the manifests, and the programs start with them."""
+"""The commands of docs/network.md make the Secrets of the manifests, and the programs start with them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FROM_FILE = "--from-file="
 
 def commands() -> list[list[str]]:
     """The commands that make credentials."""
-    page = (ROOT / "docs" / "containers.md").read_text()
+    page = (ROOT / "docs" / "network.md").read_text()
     (block,) = [part for part in page.split("```") if part.startswith("console") and "secret generic" in part]
     lines = block.replace("\\\n", " ").splitlines()
     return [shlex.split(line.strip().removeprefix("$ ")) for line in lines if line.strip().startswith("$ ")]

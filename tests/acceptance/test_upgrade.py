@@ -1,4 +1,4 @@
-"""A running installation is upgraded, and goes back, step by step as docs/upgrading.md has it.
+"""A running installation is upgraded, and goes back, step by step as docs/operating.md has it.
 
 The later version is this one with another version, another format of stores, and one more field in a row.
 """
@@ -67,8 +67,8 @@ def site() -> Iterator[SmallSite]:
 def test_a_running_installation_is_upgraded_and_goes_back(
     later: Environments, site: SmallSite, tmp_path: Path, soak: Soak
 ) -> None:
-    prepare, look, drain = blocks("upgrading.md", "## Upgrade a running installation")
-    put_back, go_on = blocks("upgrading.md", "## Go back")
+    prepare, look, drain = blocks("operating.md", "## Upgrade a running installation")
+    put_back, go_on = blocks("operating.md", "## Go back")
     data, port = tmp_path / "data", KeptPort()
     operator = Operator(port.address, DIR=data, NODE="one")
     (tmp_path / "spec.toml").write_text(SPEC.format(seed=site.url()))

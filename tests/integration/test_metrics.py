@@ -103,8 +103,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 def documented() -> dict[str, tuple[str, set[str]]]:
-    """The types and labels of the metrics in docs/metrics.md, by name."""
-    rows = _ROW.findall((ROOT / "docs" / "metrics.md").read_text())
+    """The types and labels of the metrics in docs/reference.md, by name."""
+    rows = _ROW.findall((ROOT / "docs" / "reference.md").read_text().partition("\n## Metrics\n")[2])
     return {name: (kind, set(re.findall(r"\w+", labels))) for name, kind, labels in rows}
 
 

@@ -1,4 +1,4 @@
-"""Fields, RPCs and events of a later version of the contract, as docs/upgrading.md says."""
+"""Fields, RPCs and events of a later version of the contract, as docs/operating.md says."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_a_path_that_leads_nowhere_is_refused_in_words(here: Path, path: str, pr
 
 
 def test_the_function_in_the_manual_does_what_it_says(here: Path) -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    manual = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
     (example,) = re.findall(
         r"^```python\n(from crawler_node\.output\.hook.*?)^```", manual, re.DOTALL | re.MULTILINE
     )

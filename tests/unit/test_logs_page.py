@@ -1,4 +1,4 @@
-"""docs/logs.md lists every event that the programs log, and no other."""
+"""docs/reference.md lists every event that the programs log, and no other."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = {  # the folder of its code: the heading on the page
-    "protos/toehold": "All programs",
+    "toehold_base": "All programs",
     "frontier_server": "toehold-frontier",
     "crawler_node": "toehold-node",
     "toehold_console": "toehold console",
@@ -64,8 +64,8 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 def documented(heading: str) -> dict[str, Event]:
     """The events in a program's table."""
-    page = (ROOT / "docs" / "logs.md").read_text()
-    (section,) = re.findall(rf"^## {re.escape(heading)}$(.*?)(?=^## |\Z)", page, re.M | re.S)
+    page = (ROOT / "docs" / "reference.md").read_text()
+    (section,) = re.findall(rf"^### {re.escape(heading)}$(.*?)(?=^##|\Z)", page, re.M | re.S)
     events = {}
     for row in re.findall(r"^\| `.*\|$", section, re.M):
         name, levels, fields, meaning = (cell.strip() for cell in row.strip("|").split("|"))

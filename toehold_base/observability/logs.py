@@ -1,6 +1,6 @@
 """The logs of all programs: one line an event on standard error, as JSON for programs or as text for people.
 
-docs/logs.md lists the events. Lines of libraries (gRPC, asyncio, httpx) come as the event `library_message`,
+docs/reference.md lists the events. Lines of libraries (gRPC, asyncio, httpx) come as `library_message`,
 Python's warnings too, and an error that nobody caught as `unhandled_error`.
 
 Values may come from pages and callers. Control characters in them are escaped and long ones are cut, so that

@@ -1,5 +1,5 @@
 """The metrics of a program: their names, and what they mean. One table describes each program's metrics; the
-page that Prometheus scrapes (`metrics_page`) and docs/metrics.md both follow it."""
+page that Prometheus scrapes (`metrics_page`) and docs/reference.md both follow it."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The tables of metrics in docs/metrics.md, from the programs' definitions."""
+"""The tables of metrics in docs/reference.md, from the programs' definitions."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,11 +9,11 @@ from frontier_server.metrics import definitions as frontier
 from toehold_base.observability.metrics import PROCESS, Metric, Section
 from tools.parts.pages import DOCS, page
 
-PAGE = DOCS / "metrics.md"
+PAGE = DOCS / "reference.md"
 TABLES: dict[str, Sequence[Section]] = {
-    "frontier": [section for section in frontier.SECTIONS if section is not PROCESS],
-    "node": [section for section in node.SECTIONS if section is not PROCESS],
-    "both": [PROCESS],
+    "metrics of the frontier": [section for section in frontier.SECTIONS if section is not PROCESS],
+    "metrics of a node": [section for section in node.SECTIONS if section is not PROCESS],
+    "metrics of both": [PROCESS],
 }
 HEAD = "| {} | type | labels | unit | meaning |\n|---|---|---|---|---|\n"
 

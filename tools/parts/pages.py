@@ -10,8 +10,15 @@ _PART = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- /generated -->\n)
 
 
 def page(path: Path, parts: Mapping[str, Callable[[], str]]) -> dict[Path, str]:
-    """A page with all of its parts made anew."""
-    return {path: _PART.sub(lambda found: found[1] + parts[found[2]]() + found[3], path.read_text())}
+    """A page with these parts made anew. Others are another module's."""
+
+    def made(found: re.Match[str]) -> str:
+        return found[1] + parts[found[2]]() + found[3] if found[2] in parts else found[0]
+
+    text = path.read_text()
+    if missing := parts.keys() - {found[2] for found in _PART.finditer(text)}:
+        raise LookupError(f"docs/{path.name} must have a part {sorted(missing)[0]!r} between its markers")
+    return {path: _PART.sub(made, text)}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""The tables of options and variables in docs/running.md, from the programs."""
+"""The tables of options and variables in docs/reference.md, from the programs."""
 
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from toehold_base.options.variables import long_name, settable, shared_variables
 from toehold_cli.main import toehold
 from tools.parts.pages import DOCS, page, table
 
-PAGE = DOCS / "running.md"
+PAGE = DOCS / "reference.md"
 HEAD = ("option", "variable", "key in the file", "meaning")
 SHARED_HEAD = ("variable", "option", "of")
 
@@ -26,8 +26,8 @@ def files() -> dict[Path, str]:
     return page(
         PAGE,
         {
-            "frontier": lambda: table(HEAD, [*rows(frontier, in_file)]),
-            "node": lambda: table(HEAD, [*rows(node, of_node)]),
+            "options of the frontier": lambda: table(HEAD, [*rows(frontier, in_file)]),
+            "options of a node": lambda: table(HEAD, [*rows(node, of_node)]),
             "shared": lambda: table(SHARED_HEAD, [*shared_rows()]),
         },
     )
