@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toehold_base.observability.tracing import Tracer
 from toehold_client import Credentials
+from toehold_client.worker.contact import Contact
 
 from .control.service import NodeServer
 from .control.single_process import SingleProcessControl
@@ -20,7 +21,7 @@ from .fetching.addresses import Resolver, parse_resolve
 from .fetching.cookies import CookieJars
 from .fetching.http_fetch import HttpFetcher
 from .fetching.shared_cookies import SharedCookies, channel_of
-from .leases.frontier import Contact, FrontierConnection
+from .leases.frontier import FrontierConnection, NodeLog
 from .meter import UNMEASURED, Meter
 from .node import Node
 from .output.archive import Archive, Writer
@@ -62,7 +63,7 @@ def assembled(
     Unusable."""
     meter = metrics.meter if metrics is not None else UNMEASURED
     session = uuid.uuid4().hex
-    contact = Contact()
+    contact = Contact(NodeLog())
     table = _usable("--resolve", lambda: dict(map(parse_resolve, options.resolves)))
     channel = os.environ.pop(WORKER_COOKIES, "") if options.worker is not None else ""
     fetcher = _usable(

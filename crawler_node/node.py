@@ -63,11 +63,13 @@ from queue import Empty, SimpleQueue
 import structlog
 
 from toehold_base.observability.tracing import Tracer
+from toehold_client.errors import SessionSuperseded
+from toehold_client.worker.contact import Contact
 
 from .fetching.outcome import Status
 from .leases.book import Held, LeaseBook, Stage
 from .leases.feeder import Feeder
-from .leases.frontier import Contact, FrontierConnection, Superseded, request_id_of
+from .leases.frontier import FrontierConnection
 from .leases.heartbeat import Heartbeat
 from .leases.report import FinishedPage, failed
 from .leases.reporter import Reporter
@@ -386,8 +388,8 @@ class Node:
         def guarded() -> None:
             try:
                 run()
-            except Superseded as error:
-                log.error("superseded", error=str(error), request_id=request_id_of(error))
+            except SessionSuperseded as error:
+                log.error("superseded", error=str(error), request_id=error.request_id)
                 self._events.put(_Event.SUPERSEDED)
             except Exception:
                 log.error("thread_failed", thread=name, exc_info=True)

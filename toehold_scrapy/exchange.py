@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 
 from toehold.frontier.v1.frontier_pb2 import Report
 from toehold_client import FrontierClient
+from toehold_client.worker.contact import Contact
+from toehold_client.worker.rests import CALL_TIMEOUT_S
 
 from .book import Book, Held
-from .calls import CALL_TIMEOUT_S, Contact, logger
 from .configuration import Configuration
 from .feeder import Feeder, LeaseListener
 from .fetches import KILLED, bare_report, release
 from .heartbeat import Heartbeat
+from .log import SpiderLog, logger
 from .outbox import Done, Entry, Judged, Outbox
 
 FLUSH_S = 20.0
@@ -46,7 +48,7 @@ class Exchange:
     def __init__(self, configuration: Configuration, listener: Listener) -> None:
         self._listener = listener
         self.book = Book(configuration.max_leases)
-        contact = Contact()
+        contact = Contact(SpiderLog())
         self._client = _client(configuration)
         self._feeder = Feeder(
             configuration,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol
 
 from toehold.frontier.v1.crawl_pb2 import FetchPolicy
@@ -19,17 +18,19 @@ from toehold.frontier.v1.frontier_pb2 import (
 )
 from toehold_client import FrontierClient, ToeholdError
 from toehold_client.errors import InvalidArgument, SessionSuperseded, UnknownCrawl
+from toehold_client.worker.contact import Contact
+from toehold_client.worker.rests import Pace, poll_rest_s
+from toehold_client.worker.threads import keep_calling
 
 from .book import Book, Held
-from .calls import LONGEST_REST_S, Abandoned, Contact, logger, persist
 from .configuration import FETCHER, MISCONFIGURED, Configuration
+from .log import logger
 
 LONG_POLL_S = 10.0
 """How long the frontier may hold back an answer: a third of a lease period, so that leases of an answer that
 comes late are young."""
 
 ROOM_CHECK_S = 5.0
-LONGEST_ASKED_REST_S = 60.0
 MAX_LEASES = 100
 
 _SAID = {
@@ -90,32 +91,38 @@ class Feeder:
         self._client.close()
 
     def run(self) -> None:
-        """Feeds the book."""
-        while not self._stop.is_set():
-            room = self._book.wait_for_room(ROOM_CHECK_S)
-            if not room:
-                continue
-            try:
-                answer = persist(partial(self._ask, room), self._contact, self._stop)
-            except Abandoned:
-                return
-            except SessionSuperseded as error:
-                self._listener.must_end("toehold_superseded", str(error))
-                return
-            except UnknownCrawl as error:
-                self._listener.must_end("toehold_unknown_crawl", str(error))
-                return
-            except InvalidArgument as error:  # TOEHOLD_NODE is too long
-                self._listener.must_end(MISCONFIGURED, str(error))
-                return
-            except ToeholdError as error:
-                logger.error("The frontier gives no leases: %s", error)
-                self._stop.wait(LONGEST_REST_S)
-                continue
-            if answer.empty_reason == EMPTY_REASON_FINISHED:
-                self._listener.crawl_over()
-                return
-            self._take_in(answer)
+        """Fills the book."""
+        try:
+            keep_calling(self._fill, Pace(self._tell), self._stop)
+        except SessionSuperseded as error:
+            self._listener.must_end("toehold_superseded", str(error))
+
+    def _fill(self) -> float:
+        """Waits for room in the book, and asks for as many leases. Returns how long to wait before asking
+        again."""
+        room = self._book.wait_for_room(ROOM_CHECK_S)
+        if not room:
+            return 0.0
+        try:
+            with self._contact.noting():
+                answer = self._ask(room)
+        except UnknownCrawl as error:
+            self._end("toehold_unknown_crawl", str(error))
+        except InvalidArgument as error:  # TOEHOLD_NODE is too long
+            self._end(MISCONFIGURED, str(error))
+        else:
+            if answer.empty_reason != EMPTY_REASON_FINISHED:
+                return self._take_in(answer)
+            self._stop.set()
+            self._listener.crawl_over()
+        return 0.0
+
+    def _end(self, reason: str, message: str) -> None:
+        self._stop.set()
+        self._listener.must_end(reason, message)
+
+    def _tell(self, refusal: ToeholdError) -> None:
+        logger.error("The frontier gives no leases: %s", refusal)
 
     def _ask(self, room: int) -> NextResponse:
         return self._client.next(
@@ -128,7 +135,8 @@ class Feeder:
             fetcher_kinds=(FETCHER,),
         )
 
-    def _take_in(self, answer: NextResponse) -> None:
+    def _take_in(self, answer: NextResponse) -> float:
+        """Puts the leases of an answer into the book. Returns how long to wait before asking again."""
         for policy in answer.fetch_policies:
             self._policies[policy.fetch_policy_id] = policy
             unheeded = [name for name in _UNHEEDED if getattr(policy, name)]
@@ -142,10 +150,9 @@ class Feeder:
             arrived = [Held(lease, self._policies[lease.fetch_policy_id]) for lease in answer.leases]
             self._book.add(arrived)
             self._listener.arrived([held for held in arrived if held.is_robots])
-            return
+            return 0.0
         if answer.empty_reason != self._said:
             self._said = answer.empty_reason
             if answer.empty_reason in _SAID:
                 logger.info(_SAID[answer.empty_reason])
-        rest_s = answer.retry_duration.ToTimedelta().total_seconds()
-        self._stop.wait(min(max(rest_s, 0.05), LONGEST_ASKED_REST_S))
+        return poll_rest_s(answer)

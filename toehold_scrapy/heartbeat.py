@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse, PoolStatistics
+from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 from toehold_client import FrontierClient, ToeholdError
+from toehold_client.errors import SessionSuperseded
+from toehold_client.worker.contact import Contact
+from toehold_client.worker.orders import Obedience, Orders
+from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
+from toehold_client.worker.threads import keep_calling
 
 from .book import Book, Held
-from .calls import Abandoned, Contact, logger, persist
 from .configuration import Configuration
+from .log import logger
 
-DEFAULT_INTERVAL_S = 3.0
 
-
-class Heartbeat:
+class Heartbeat(Orders):
     """Sends heartbeats until it is stopped, the first at once. Its callbacks run in its thread.
 
     `hand_back` gets leases that were not begun, `break_off` those that were; `resized` the number of fetches
@@ -44,7 +47,7 @@ class Heartbeat:
         self._break_off = break_off
         self._resized = resized
         self._drain = drain
-        self._draining = False
+        self._obedience = Obedience(self)
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -53,18 +56,10 @@ class Heartbeat:
 
     def run(self) -> None:
         """Sends heartbeats."""
-        while not self._stop.is_set():
-            try:
-                answer = persist(self._beat, self._contact, self._stop)
-            except Abandoned:
-                return
-            except ToeholdError as error:  # of another session, say: the feeder hears it too
-                logger.debug("The frontier refused a heartbeat: %s", error)
-                self._stop.wait(DEFAULT_INTERVAL_S)
-                continue
-            self._obey(answer)
-            interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
-            self._stop.wait(min(max(interval_s, 0.1), 60.0))
+        try:
+            keep_calling(self._beat, Pace(self._note_refusal, LONGEST_HEARTBEAT_REST_S), self._stop)
+        except SessionSuperseded as error:  # the feeder hears it too, and ends this process
+            self._note_refusal(error)
 
     def leave(self) -> None:
         """Says goodbye. Leases that this process still holds go back at once."""
@@ -73,25 +68,51 @@ class Heartbeat:
         except ToeholdError as error:  # the frontier will notice
             logger.debug("The frontier could not be told that this process ends: %s", error)
 
-    def _beat(self) -> HeartbeatResponse:
+    def _beat(self) -> float:
+        """Sends one heartbeat. Returns how long to wait before the next."""
         size = self._book.max_fetches
-        return self._client.heartbeat(
-            node=self._node,
-            session=self._session,
-            tokens=self._book.tokens(),
-            toe_steps=self._book.stages(),
-            pool=PoolStatistics(size=size, alive_count=size),
+        with self._contact.noting():
+            answer = self._client.heartbeat(
+                node=self._node,
+                session=self._session,
+                tokens=self._book.tokens(),
+                toe_steps=self._book.stages(),
+                pool=PoolStatistics(size=size, alive_count=size),
+            )
+        return self._obedience.obey(answer)
+
+    def _note_refusal(self, error: ToeholdError) -> None:
+        logger.debug("The frontier refused a heartbeat: %s", error)
+
+    # the frontier's orders
+
+    def end(self, tokens: Collection[bytes]) -> None:
+        """Notes leases that are over."""
+        self._book.end(tokens)
+
+    def hand_back(self, tokens: Collection[bytes]) -> None:
+        """Returns leases that wait."""
+        self._hand_back(self._book.withdraw(tokens))
+
+    def interrupt(self, tokens: Collection[bytes]) -> None:
+        """Returns leases that wait, and reports those whose fetch has begun."""
+        self._hand_back(self._book.withdraw(tokens))
+        self._break_off(self._book.begun(tokens))
+
+    def resize(self, size: int | None) -> None:
+        """Changes how many fetches there may be at once."""
+        max_fetches = self._own_size if size is None else size
+        if max_fetches != self._book.max_fetches:
+            self._book.resize(max_fetches)
+            self._resized(max_fetches)
+
+    def share_name(self, rival_session: str) -> None:
+        """Warns of another process that has this node's name."""
+        logger.warning(
+            "Another process has the node name %r, too: give each its own TOEHOLD_NODE", self._node
         )
 
-    def _obey(self, answer: HeartbeatResponse) -> None:
-        self._book.end(answer.ended_tokens)
-        self._hand_back(self._book.withdraw({*answer.release_tokens, *answer.interrupt_tokens}))
-        self._break_off(self._book.begun(answer.interrupt_tokens))
-        size = answer.pool_size if answer.HasField("pool_size") else self._own_size
-        if size != self._book.max_fetches:
-            self._book.resize(size)
-            self._resized(size)
-        if answer.drain and not self._draining:
-            self._draining = True
-            logger.info("An operator asks this process to end")
-            self._drain()
+    def drain(self) -> None:
+        """Has this process end."""
+        logger.info("An operator asks this process to end")
+        self._drain()

@@ -9,8 +9,8 @@ from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, RetrySpec
 from toehold_client import CrawlController, FrontierClient, ToeholdError
 from toehold_client.errors import CrawlExists, InvalidSpec, PermissionDenied, UnknownCrawl
 
-from .calls import logger
 from .configuration import FETCHER, Configuration, Misconfigured
+from .log import logger
 
 START_PATIENCE_S = 3.0
 """How long a spider that starts waits for a frontier that does not answer."""

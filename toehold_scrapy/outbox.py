@@ -21,17 +21,19 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 from toehold.frontier.v1.frontier_pb2 import Candidate, Report, ReportResult
 from toehold_client import CrawlController, FrontierClient, ToeholdError
-from toehold_client.errors import CrawlFinished, IllegalState, UnexpectedAnswer, UnknownCrawl
+from toehold_client.errors import IllegalState, PermissionDenied, Unauthenticated
+from toehold_client.worker.contact import Contact
+from toehold_client.worker.meaning import Meaning, meaning_of
+from toehold_client.worker.rests import Abandoned
+from toehold_client.worker.threads import persist
 
 from .book import Book, Held
-from .calls import Abandoned, Contact, logger, persist
 from .candidates import force
 from .configuration import Configuration
 from .fetches import DEFERRED, FAILED, annotate, bare_report
+from .log import logger
 
 MAX_BATCH = 1000
-MAX_TRIES = 5
-"""How often a call is made that fails for no reason that the contract names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +140,17 @@ class Outbox:
 
     def _launch(self) -> None:
         controller = CrawlController(self._client, self._configuration.crawl)
+
+        def launch() -> ToeholdError | None:
+            try:
+                controller.launch()
+            except (PermissionDenied, Unauthenticated) as error:  # the right of an operator, not of a worker
+                return error
+            return None
+
         try:
-            self._persist(controller.launch)
+            if (denial := self._persist(launch)) is not None:
+                raise denial
             logger.info("Crawl %s launched", self._configuration.crawl)
         except IllegalState:
             logger.info("Crawl %s was launched by another process", self._configuration.crawl)
@@ -150,14 +161,14 @@ class Outbox:
         candidates = [offer.candidate for offer in offers]
         try:
             verdicts = self._persist(lambda: self._client.schedule(self._configuration.crawl, candidates))
-        except (CrawlFinished, UnknownCrawl) as error:
-            logger.info("Requests dropped: %d (%s)", len(offers), error)
-            self._judged([(offer.request, VERDICT_UNSPECIFIED) for offer in offers])
         except ToeholdError as error:
-            logger.error("Requests that the frontier refused: %d (%s)", len(offers), error)
-            for offer in offers:
-                if offer.parent is not None:
-                    offer.parent.links_refused = True
+            if meaning_of(error) is Meaning.CRAWL_OVER:
+                logger.info("Requests dropped: %d (%s)", len(offers), error)
+            else:
+                logger.error("Requests that the frontier refused: %d (%s)", len(offers), error)
+                for offer in offers:
+                    if offer.parent is not None:
+                        offer.parent.links_refused = True
             self._judged([(offer.request, VERDICT_UNSPECIFIED) for offer in offers])
         else:
             self._judged([(offer.request, verdict) for offer, verdict in zip(offers, verdicts, strict=True)])
@@ -201,13 +212,11 @@ class Outbox:
         return results
 
     def _persist(self, call: Callable[[], _T]) -> _T:
-        for _ in range(MAX_TRIES - 1):
-            try:
-                return persist(call, self._contact, self._given_up)
-            except UnexpectedAnswer as error:
-                logger.warning("%s; trying again", error)
-                self._given_up.wait(1.0)
-        return persist(call, self._contact, self._given_up)
+        def noted() -> _T:
+            with self._contact.noting():
+                return call()
+
+        return persist(noted, self._contact.log, self._given_up)
 
 
 def _put_off(done: Done) -> Report:

@@ -21,10 +21,10 @@ from scrapy.utils.httpobj import urlparse_cached
 from . import codec, fetches
 from .addresses import AddressRule, VettingResolver
 from .book import Held
-from .calls import logger
 from .candidates import LINK, MARK, REDIRECT, without_fragment
 from .exchange import Exchange
 from .joining import Joined
+from .log import logger
 from .robots_file import MAX_DOWNLOAD_BYTES, robots_report
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from scrapy.http import Response
 
 from toehold.frontier.v1.frontier_pb2 import Lease, Report
 
-from .calls import logger
 from .fetches import Clock, Fetch, answered, report
+from .log import logger
 
 MAX_BODY_BYTES = 500 * 1024
 MAX_DOWNLOAD_BYTES = 10 * 1024 * 1024

@@ -33,12 +33,12 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 
 from .book import Held
-from .calls import logger
 from .candidates import LEASED_META, MARK, candidate_of
 from .codec import Unserialisable
 from .configuration import MISCONFIGURED, Configuration, Misconfigured
 from .exchange import Exchange, Listener
 from .joining import CannotJoin, Joined, join
+from .log import logger
 from .outbox import Judged, Launch, Offer
 from .pages import Pages, WrongSpider
 

@@ -10,18 +10,18 @@ import asyncio
 import heapq
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+import grpc
 import structlog
 
 from toehold.frontier.v1.crawl_pb2 import Disposition
 from toehold.frontier.v1.frontier_pb2 import (
     FinishedRequest,
     HeartbeatRequest,
-    HeartbeatResponse,
     Lease,
     NextRequest,
     NextResponse,
@@ -31,20 +31,25 @@ from toehold.frontier.v1.frontier_pb2 import (
 )
 from toehold_client.errors import SessionSuperseded, ToeholdError
 from toehold_client.rpc.batches import MAX_ITEMS
+from toehold_client.rpc.contract import Stubs
+from toehold_client.worker.contact import Contact
+from toehold_client.worker.orders import Obedience, Orders
+from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
+from toehold_client.worker.tasks import keep_calling
 
 from .crawl_ids import crawl_name
 from .frontier import Frontier
 from .spec import FETCHER
 
 _MAX_TOKENS = 10_000
-_FIRST_INTERVAL_S = 3.0
 _TICK_S = 0.2
 _MIN_DUE = 10_000
 _HTTP_OK = 200
 _STEP = "URLS_HELD"
 
 _log = structlog.get_logger()
-_T = TypeVar("_T")
+_Q = TypeVar("_Q")
+_R = TypeVar("_R")
 
 
 @dataclass(slots=True)
@@ -60,7 +65,7 @@ class Held:
     until_s: float
 
 
-class Leases:
+class Leases(Orders):
     """The leases of one session of this gateway."""
 
     def __init__(self, frontier: Frontier, node: str) -> None:
@@ -70,7 +75,8 @@ class Leases:
         self._by_token: dict[bytes, Held] = {}
         self._by_url: dict[tuple[str, str], Held] = {}
         self._due: list[tuple[float, bytes]] = []
-        self._interval_s = _FIRST_INTERVAL_S
+        self._contact = Contact(GatewayLog())
+        self._obedience = Obedience(self)
 
     def __len__(self) -> int:
         return len(self._by_token)
@@ -79,7 +85,7 @@ class Leases:
         self, crawl_id: str, *, max_leases: int, queues: Sequence[str], max_queues: int, max_a_queue: int
     ) -> NextResponse:
         """Asks for leases of URLs that are due now."""
-        answer = await self._frontier.ask(
+        answer = await self._ask(
             lambda stubs: stubs.frontier.Next,
             NextRequest(
                 crawl=crawl_name(crawl_id),
@@ -95,6 +101,10 @@ class Leases:
         )
         self._policies.update(policy.fetch_policy_id for policy in answer.fetch_policies)
         return answer
+
+    async def _ask(self, pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]], request: _Q) -> _R:
+        with self._contact.noting():
+            return await self._frontier.ask(pick, request)
 
     def hold(self, lease: Lease, url: str, until_s: float) -> Held:
         """Notes that a client has a URL until a time."""
@@ -164,52 +174,43 @@ class Leases:
 
     async def _finished(self, reports: Sequence[Report]) -> list[Disposition.ValueType]:
         request = FinishedRequest(reports=reports, node=self.node, session=self._session)
-        answer = await self._frontier.ask(lambda stubs: stubs.frontier.Finished, request)
+        answer = await self._ask(lambda stubs: stubs.frontier.Finished, request)
         return [result.disposition for result in answer.results]
 
     # its life as a node
 
     async def run(self) -> str:
-        """Keeps leases alive and hands them back in time; returns why the gateway must end."""
+        """Keeps leases alive and hands them back in time; returns why the gateway must end. Raises
+        SessionSuperseded."""
         handing_back = asyncio.create_task(self._hand_back_in_time())
         try:
-            while True:
-                if await self._with_warning(self._beat()):
-                    return "an operator has asked this gateway to stop"
-                await asyncio.sleep(self._interval_s)
+            await keep_calling(self._beat, Pace(_note_refusal, LONGEST_HEARTBEAT_REST_S))
+        except _Drained:
+            return "an operator has asked this gateway to stop"
         finally:
             handing_back.cancel()
 
     async def _hand_back_in_time(self) -> None:
-        while True:
-            await asyncio.sleep(_TICK_S)
-            with suppress(SessionSuperseded):  # the next heartbeat ends the gateway
-                await self._with_warning(self.hand_back_expired())
+        with suppress(SessionSuperseded):  # the next heartbeat ends the gateway
+            await keep_calling(self._hand_back_due, Pace(_note_refusal))
 
-    async def _with_warning(self, call: Awaitable[_T]) -> _T | None:
-        """Makes a call; logs why it failed, unless another process has this session's name."""
-        try:
-            return await call
-        except SessionSuperseded:
-            raise
-        except ToeholdError as problem:
-            _log.warning("frontier_refused", problem=str(problem), request_id=problem.request_id)
-            return None
+    async def _hand_back_due(self) -> float:
+        await self.hand_back_expired()
+        return _TICK_S
 
     async def leave(self) -> None:
         """Gives all leases back: the gateway ends."""
-        await self._frontier.ask(lambda stubs: stubs.frontier.Heartbeat, self._heartbeat((), leaving=True))
+        await self._ask(lambda stubs: stubs.frontier.Heartbeat, self._heartbeat((), leaving=True))
 
-    async def _beat(self) -> bool:
-        """Sends heartbeats for all leases; whether an operator has asked the gateway to end."""
+    async def _beat(self) -> float:
+        """Sends heartbeats for all leases. Returns how long to wait before the next."""
         tokens = list(self._by_token)
-        drain = False
+        wait_s = 0.0
         for start in range(0, max(1, len(tokens)), _MAX_TOKENS):
             request = self._heartbeat(tokens[start : start + _MAX_TOKENS], leaving=False)
-            answer = await self._frontier.ask(lambda stubs: stubs.frontier.Heartbeat, request)
-            self._follow(answer)
-            drain = drain or answer.drain
-        return drain
+            answer = await self._ask(lambda stubs: stubs.frontier.Heartbeat, request)
+            wait_s = self._obedience.obey(answer)
+        return wait_s
 
     def _heartbeat(self, tokens: Sequence[bytes], *, leaving: bool) -> HeartbeatRequest:
         steps = [ToeStepCount(step=_STEP, count=len(self._by_token))]
@@ -217,9 +218,48 @@ class Leases:
             node=self.node, session=self._session, tokens=tokens, toe_steps=steps, leaving=leaving
         )
 
-    def _follow(self, answer: HeartbeatResponse) -> None:
-        """Forgets leases that have ended. Those of crawls that pause stay with their clients."""
-        self._interval_s = answer.interval_duration.ToTimedelta().total_seconds() or _FIRST_INTERVAL_S
-        for token in answer.ended_tokens:
+    # the frontier's orders: leases of crawls that pause stay with their clients
+
+    def end(self, tokens: Collection[bytes]) -> None:
+        """Forgets leases that have ended."""
+        for token in tokens:
             with suppress(KeyError):
                 self.drop(self._by_token[token])
+
+    def drain(self) -> None:
+        """Has the gateway end."""
+        raise _Drained
+
+
+class _Drained(Exception):
+    """An operator has asked the gateway to end."""
+
+
+def _note_refusal(problem: ToeholdError) -> None:
+    _log.warning("frontier_refused", problem=str(problem), request_id=problem.request_id)
+
+
+class GatewayLog:
+    """What the gateway's log says of the frontier."""
+
+    def lost(self, error: ToeholdError) -> None:
+        """The frontier does not answer any more."""
+        _log.warning("frontier_lost", error=str(error), request_id=error.request_id)
+
+    def back(self, silent_s: float) -> None:
+        """It answers again."""
+        _log.info("frontier_back", silent_s=round(silent_s, 1))
+
+    def denied(self, error: ToeholdError) -> None:
+        """It does not let the gateway call."""
+        _log.error("calls_denied", error=str(error))
+
+    def allowed(self) -> None:
+        """It lets the gateway call again."""
+        _log.info("calls_allowed")
+
+    def busy(self, error: ToeholdError) -> None:
+        """It does not take a call now. Clients are told by the call's own answer."""
+
+    def failed(self, error: ToeholdError) -> None:
+        """It failed at a call. Clients are told by the call's own answer."""

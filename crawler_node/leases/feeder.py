@@ -9,20 +9,18 @@ from cachetools import LRUCache
 
 from toehold.frontier.v1 import crawl_pb2
 from toehold.frontier.v1.frontier_pb2 import EMPTY_REASON_OTHER_FETCHER
+from toehold_client.errors import ToeholdError
+from toehold_client.worker.rests import Pace, poll_rest_s
+from toehold_client.worker.threads import keep_calling
 
 from ..fetching.addresses import AddressRule
 from ..fetching.fetch import ExtractSettings, FetchPolicy, Provenance
 from ..output.archive import Archive
 from .book import Held, LeaseBook
-from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests, request_id_of
+from .frontier import FrontierConnection
 
 LONG_POLL_S = 20.0
 """How long the frontier may hold back an answer while it has no lease to give."""
-
-LONGEST_REST_S = 60.0
-"""The longest rest that the node takes at the frontier's word; the contract allows no longer one."""
-
-SHORTEST_REST_S = 0.05
 
 PROBE_REST_S = 5.0
 """How often the node tries to write while WARC files cannot be written."""
@@ -68,26 +66,19 @@ class Feeder:
         self._frontier.close()
 
     def run(self) -> None:
-        """Feeds the book until `stop`. Raises Superseded."""
-        rests = Rests()
-        while not self._stop.is_set():
-            room = self._book.wait_for_room()
-            if not room:
-                self._wait_for_archive()
-                continue
-            try:
-                rest_s = self._feed(min(room, MAX_LEASES))
-            except Abandoned:
-                return
-            except NotNow as error:
-                rest_s = rests.next_s(error.retry_after_s)
-            except Refused as refusal:
-                self._tell(refusal)
-                rest_s = Rests.LONGEST_S
-            else:
-                self._refusal = ""
-                rests = Rests()
-            self._stop.wait(rest_s)
+        """Fills the book until `stop`. Raises SessionSuperseded."""
+        keep_calling(self._fill, Pace(self._tell), self._stop)
+
+    def _fill(self) -> float:
+        """Waits for room in the book, and asks for as many leases. Returns how long to wait before asking
+        again."""
+        room = self._book.wait_for_room()
+        if not room:
+            self._wait_for_archive()
+            return 0.0
+        rest_s = self._feed(min(room, MAX_LEASES))
+        self._refusal = ""
+        return rest_s
 
     def _feed(self, room: int) -> float:
         """Asks once. Returns how long to wait before asking again."""
@@ -107,8 +98,7 @@ class Feeder:
         if leases:
             self._give_back(self._book.add(leases, asked_at_s))
             return 0.0
-        rest_s = answer.retry_duration.ToTimedelta().total_seconds()
-        return min(max(rest_s, SHORTEST_REST_S), LONGEST_REST_S)
+        return poll_rest_s(answer)
 
     def _wait_for_archive(self) -> None:
         """Waits while the book takes in no leases: because the node ends, or because pages cannot be
@@ -121,11 +111,11 @@ class Feeder:
             log.warning("crawl_for_others", crawl=self._crawl)
         self._unserved = unserved
 
-    def _tell(self, refusal: Refused) -> None:
+    def _tell(self, refusal: ToeholdError) -> None:
         # Once, and not every two seconds: a node may be started before its crawl is created.
         if str(refusal) != self._refusal:
             self._refusal = str(refusal)
-            log.warning("leases_refused", error=str(refusal), request_id=request_id_of(refusal))
+            log.warning("leases_refused", error=str(refusal), request_id=refusal.request_id)
 
 
 def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:

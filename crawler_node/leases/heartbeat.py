@@ -9,16 +9,13 @@ from typing import Protocol
 import structlog
 
 from toehold.frontier.v1.frontier_pb2 import PoolStatistics
+from toehold_client.errors import ToeholdError
+from toehold_client.worker.orders import Obedience, Orders
+from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
+from toehold_client.worker.threads import keep_calling
 
 from .book import Held, LeaseBook
-from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests, Superseded, request_id_of
-
-DEFAULT_INTERVAL_S = 3.0
-"""The interval for a frontier that tells none."""
-
-SHORTEST_INTERVAL_S = 0.1
-LONGEST_INTERVAL_S = 60.0
-"""The frontier may choose an interval between these two."""
+from .frontier import FrontierConnection
 
 log = structlog.get_logger()
 
@@ -39,7 +36,7 @@ class Pool(Protocol):
         ...
 
 
-class Heartbeat:
+class Heartbeat(Orders):
     """Sends heartbeats until it is stopped, the first at once.
 
     `toes` is the pool's own size, which it gets again when the frontier no longer names one. Each heartbeat
@@ -68,14 +65,12 @@ class Heartbeat:
         self._pool = pool
         self._give_back = give_back
         self._toes = toes
-        self._asked_size: int | None = None
         self._service_address = service_address
         self._drain = drain
         self._trouble = trouble
         self._idle_crawls = idle_crawls
         self._end_crawls = end_crawls
-        self._draining = False
-        self._rivals: set[str] = set()
+        self._obedience = Obedience(self)
         self._clock_s = clock_s
         self._leaving = False
         self._stop = threading.Event()
@@ -90,21 +85,8 @@ class Heartbeat:
         self._stop.set()
 
     def run(self) -> None:
-        """Sends heartbeats. Raises Superseded."""
-        rests = Rests()
-        while not self._stop.is_set():
-            try:
-                wait_s = self._beat()
-            except Abandoned:
-                return
-            except NotNow as error:
-                wait_s = rests.next_s(error.retry_after_s)
-            except Refused as error:
-                log.error("heartbeat_refused", error=str(error), request_id=request_id_of(error))
-                wait_s = Rests.LONGEST_S
-            else:
-                rests = Rests()
-            self._stop.wait(wait_s)
+        """Sends heartbeats. Raises SessionSuperseded."""
+        keep_calling(self._beat, Pace(self._note_refusal, LONGEST_HEARTBEAT_REST_S), self._stop)
         if self._leaving:
             self._say_goodbye()
 
@@ -121,42 +103,48 @@ class Heartbeat:
             idle_crawls=self._idle_crawls(),
         )
         self._end_crawls(answer.ended_crawls)
-        self._book.end(answer.ended_tokens)
         lease_period_s = answer.lease_duration.ToTimedelta().total_seconds()
         if lease_period_s > 0:
             self._book.vouch(set(tokens).difference(answer.ended_tokens), sent_at_s, lease_period_s)
-        self._give_back(self._book.give_back(answer.release_tokens))
-        self._give_back(self._book.kill(answer.interrupt_tokens))
-        self._size_pool(answer.pool_size if answer.HasField("pool_size") else None)
-        self._note_rival(answer.rival_session)
-        if answer.drain and not self._draining:
-            log.info("drain_asked")
-            self._draining = True
-            self._drain()
-        interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
-        return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
+        return self._obedience.obey(answer)
 
-    def _note_rival(self, session: str) -> None:
-        """Warns once of each other process that has this node's name."""
-        if session and session not in self._rivals:
-            self._rivals.add(session)
-            log.warning("name_shared", name=self._frontier.node, rival_session=session)
-
-    def _size_pool(self, asked: int | None) -> None:
-        """Obeys a size when the frontier names another one than before; otherwise NodeService's size
-        holds."""
-        if asked == self._asked_size:
-            return
-        self._asked_size = asked
-        size = self._toes if asked is None else asked
-        log.info("pool_resized", toes=size)
-        try:
-            self._pool.set_size(size)
-        except RuntimeError as error:  # the system has no more threads; the pool tries again
-            log.error("toes_not_started", error=str(error))
+    def _note_refusal(self, error: ToeholdError) -> None:
+        log.error("heartbeat_refused", error=str(error), request_id=error.request_id)
 
     def _say_goodbye(self) -> None:
         try:
             self._frontier.heartbeat((), {}, leaving=True)
-        except (Abandoned, NotNow, Refused, Superseded) as error:  # it will notice
-            log.debug("goodbye_failed", error=str(error), request_id=request_id_of(error))
+        except ToeholdError as error:  # it will notice
+            log.debug("goodbye_failed", error=str(error), request_id=error.request_id)
+
+    # the frontier's orders
+
+    def end(self, tokens: Collection[bytes]) -> None:
+        """Breaks off the fetches of leases that are over."""
+        self._book.end(tokens)
+
+    def hand_back(self, tokens: Collection[bytes]) -> None:
+        """Returns leases that were not started."""
+        self._give_back(self._book.give_back(tokens))
+
+    def interrupt(self, tokens: Collection[bytes]) -> None:
+        """Breaks off fetches for good."""
+        self._give_back(self._book.kill(tokens))
+
+    def resize(self, size: int | None) -> None:
+        """Changes the number of toe threads."""
+        toes = self._toes if size is None else size
+        log.info("pool_resized", toes=toes)
+        try:
+            self._pool.set_size(toes)
+        except RuntimeError as error:  # the system has no more threads; the pool tries again
+            log.error("toes_not_started", error=str(error))
+
+    def share_name(self, rival_session: str) -> None:
+        """Warns of another process that has this node's name."""
+        log.warning("name_shared", name=self._frontier.node, rival_session=rival_session)
+
+    def drain(self) -> None:
+        """Has the node end."""
+        log.info("drain_asked")
+        self._drain()

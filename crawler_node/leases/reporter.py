@@ -19,11 +19,15 @@ from toehold.frontier.v1.crawl_pb2 import (
     Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import ReportResult
+from toehold_client.errors import SessionSuperseded, ToeholdError
+from toehold_client.worker.meaning import Meaning, meaning_of
+from toehold_client.worker.rests import Abandoned
+from toehold_client.worker.threads import persist
 
 from ..fetching.outcome import Status
 from ..output.archive import Archive
 from .book import Held, LeaseBook
-from .frontier import Abandoned, CrawlOver, FrontierConnection, Refused, persist, request_id_of
+from .frontier import FrontierConnection
 from .offers import REDIRECT_LOOP, KnownLinks, candidates, ends_of_loops
 from .report import FinishedPage, annotate, failed, put_off, released
 
@@ -108,7 +112,7 @@ class Reporter:
     # the reporter's own thread
 
     def run(self) -> None:
-        """Reports pages. Raises Superseded."""
+        """Reports pages. Raises SessionSuperseded."""
         try:
             while batch := self._take_batch():
                 self._hand_over(batch)
@@ -183,18 +187,20 @@ class Reporter:
                 crawl=crawl,
                 links=len(offered),
             )
-        except CrawlOver as over:  # links have no place any more, but pages are reported all the same
-            log.info(
-                "links_dropped",
-                cause="the crawl is over",
-                crawl=crawl,
-                links=len(offered),
-                error=str(over),
-                request_id=request_id_of(over),
-            )
-            self._known.forget(spell)
-        except Refused as refusal:
-            if len(pages) > 1:
+        except SessionSuperseded:
+            raise
+        except ToeholdError as refusal:
+            if meaning_of(refusal) is Meaning.CRAWL_OVER:  # pages are reported all the same
+                log.info(
+                    "links_dropped",
+                    cause="the crawl is over",
+                    crawl=crawl,
+                    links=len(offered),
+                    error=str(refusal),
+                    request_id=refusal.request_id,
+                )
+                self._known.forget(spell)
+            elif len(pages) > 1:
                 for half in _halves(pages):
                     self._offer(half)
             else:
@@ -202,7 +208,7 @@ class Reporter:
                     "links_refused",
                     uri=pages[0].held.lease.uri,
                     error=str(refusal),
-                    request_id=request_id_of(refusal),
+                    request_id=refusal.request_id,
                 )
                 annotate(pages[0].report, "linksRefused")
         else:
@@ -242,13 +248,15 @@ class Reporter:
             page.report.traceparent = page.held.lease.traceparent if trace is None else trace.reporting()
         try:
             return self._persist(lambda: self._frontier.finished([page.report for page in pages]))
-        except Refused as refusal:
+        except SessionSuperseded:
+            raise
+        except ToeholdError as refusal:
             if len(pages) > 1:
                 return [result for half in _halves(pages) for result in self._finished(half)]
             return [ReportResult(disposition=DISPOSITION_INVALID_REPORT, problem=str(refusal))]
 
     def _persist(self, call: Callable[[], _T]) -> _T:
-        return persist(call, self._abandoned)
+        return persist(call, self._frontier.contact.log, self._abandoned)
 
     # under the lock
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crawler_node.leases.frontier import Contact, FrontierConnection
+from crawler_node.leases.frontier import FrontierConnection, NodeLog
 from toehold.frontier.v1.crawl_pb2 import DISPOSITION_SUCCEEDED, VERDICT_QUEUED, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
@@ -14,6 +14,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Report,
     ReportResult,
 )
+from toehold_client.worker.contact import Contact
 
 
 def _queued(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
@@ -100,4 +101,4 @@ class FakeClient:
         self.gate.set()
 
     def as_frontier(self) -> FrontierConnection:
-        return FrontierConnection(self, Contact(), "node", "session")
+        return FrontierConnection(self, Contact(NodeLog()), "node", "session")

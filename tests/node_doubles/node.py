@@ -7,11 +7,12 @@ from frontier_harness.waiting import PATIENCE_S
 from node_doubles.frontier import FakeFrontier
 from node_doubles.stages import FakeFetcher, FakeWriter, stages
 
-from crawler_node.leases.frontier import Contact, FrontierConnection
+from crawler_node.leases.frontier import FrontierConnection, NodeLog
 from crawler_node.node import Node
 from crawler_node.output.archive import Archive
 from crawler_node.output.disk import DiskWatch
 from crawler_node.process import NodeExitCode
+from toehold_client.worker.contact import Contact
 
 
 class Run:
@@ -20,7 +21,7 @@ class Run:
     def __init__(
         self, frontier: FakeFrontier, directory: Path, toes: int = 2, disk: DiskWatch | None = None
     ) -> None:
-        contact = Contact()
+        contact = Contact(NodeLog())
         self.fetcher = FakeFetcher()
         self.writer = FakeWriter(directory)
         archive = Archive([self.writer], disk=disk)

@@ -11,8 +11,7 @@ from node_doubles.leases import POLICY, held, lease
 from structlog.testing import capture_logs
 
 from crawler_node.leases.book import Held, LeaseBook, Stage
-from crawler_node.leases.frontier import Superseded
-from crawler_node.leases.heartbeat import DEFAULT_INTERVAL_S, Heartbeat
+from crawler_node.leases.heartbeat import Heartbeat
 from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse, PoolStatistics
 from toehold_client.errors import FrontierUnavailable, InvalidArgument, Overloaded, SessionSuperseded
 
@@ -116,17 +115,6 @@ def test_the_frontier_may_want_the_node_to_end_and_need_not_say_so_twice() -> No
     assert rig.drains == 1
 
 
-def test_the_frontier_says_when_the_next_one_is_due() -> None:
-    rig = Rig(
-        told(interval_duration=Duration(seconds=7)),
-        told(),
-        told(interval_duration=Duration(nanos=1000)),
-        told(interval_duration=Duration(seconds=3600)),
-    )
-    rig.heartbeat.run()
-    assert rig.waits == [7.0, DEFAULT_INTERVAL_S, 0.1, 60.0]
-
-
 def test_an_answer_extends_leases_from_when_the_heartbeat_was_sent() -> None:
     rig = Rig(told(lease_duration=Duration(seconds=10)))
     rig.book.add([(lease("a"), POLICY), (lease("b"), POLICY)])
@@ -223,5 +211,5 @@ def test_heartbeats_go_on_while_the_frontier_is_away_and_come_soon_when_it_is_ba
 
 def test_a_superseded_session_ends_them() -> None:
     rig = Rig(SessionSuperseded("somebody else"))
-    with pytest.raises(Superseded):
+    with pytest.raises(SessionSuperseded):
         rig.heartbeat.run()

@@ -13,7 +13,6 @@ from node_doubles.stages import FakeWriter, page
 from crawler_node.extraction.links import LOCATION, Hop, Outlink
 from crawler_node.leases import reporter as reporter_module
 from crawler_node.leases.book import LeaseBook
-from crawler_node.leases.frontier import MAX_FAILURES, Rests, Superseded
 from crawler_node.leases.report import FinishedPage, fetched, released
 from crawler_node.leases.reporter import Reporter
 from crawler_node.output.archive import Archive
@@ -38,6 +37,7 @@ from toehold_client.errors import (
     SessionSuperseded,
     UnexpectedAnswer,
 )
+from toehold_client.worker.rests import MAX_FAILURES, Rests
 
 
 class Rig:
@@ -550,5 +550,5 @@ def test_a_superseded_session_ends_the_reporting(rig: Rig) -> None:
 
     rig.client.on_finished = finished
     rig.put("a")
-    with pytest.raises(Superseded, match="somebody else"):
+    with pytest.raises(SessionSuperseded, match="somebody else"):
         rig.reporter.run()

@@ -23,10 +23,11 @@ from toehold_client.errors import (
     ToeholdError,
     UnknownCrawl,
 )
+from toehold_client.worker.contact import Contact
 from toehold_scrapy.book import Book, Held
-from toehold_scrapy.calls import Contact
 from toehold_scrapy.configuration import Configuration
 from toehold_scrapy.feeder import Feeder
+from toehold_scrapy.log import SpiderLog
 
 OVER = NextResponse(empty_reason=EMPTY_REASON_FINISHED)
 POLICY = FetchPolicy(fetch_policy_id="p", user_agent="toehold")
@@ -68,7 +69,7 @@ def fed(*answers: NextResponse | ToeholdError) -> tuple[Frontier, Book, Listener
     """A feeder's doings until it has heard all these answers."""
     frontier, book, listener = Frontier(*answers), Book(4), Listener()
     settings = Settings({"TOEHOLD_FRONTIER": "127.0.0.1:1", "TOEHOLD_CRAWL": "c"})
-    Feeder(Configuration.of(settings), cast(Any, frontier), book, Contact(), listener).run()
+    Feeder(Configuration.of(settings), cast(Any, frontier), book, Contact(SpiderLog()), listener).run()
     assert frontier.answers == []
     return frontier, book, listener
 

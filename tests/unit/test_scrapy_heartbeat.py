@@ -10,10 +10,11 @@ from scrapy.settings import Settings
 
 from toehold.frontier.v1.crawl_pb2 import FetchPolicy
 from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse, Lease, PoolStatistics
+from toehold_client.worker.contact import Contact
 from toehold_scrapy.book import Book, Held
-from toehold_scrapy.calls import Contact
 from toehold_scrapy.configuration import Configuration
 from toehold_scrapy.heartbeat import Heartbeat
+from toehold_scrapy.log import SpiderLog
 
 PRESENT = 16
 
@@ -68,7 +69,7 @@ def obeyed(book: Book, *answers: HeartbeatResponse) -> tuple[Frontier, Orders]:
         Configuration.of(settings),
         client,
         book,
-        Contact(),
+        Contact(SpiderLog()),
         hand_back=orders.hand_back,
         break_off=orders.break_off,
         resized=orders.sizes.append,

@@ -43,10 +43,11 @@ from toehold.frontier.v1.frontier_pb2 import (
     ReportResult,
 )
 from toehold_client.errors import CrawlFinished, FrontierUnavailable, ToeholdError
+from toehold_client.worker.contact import Contact
 from toehold_scrapy import fetches
 from toehold_scrapy.book import Book, Held, Stage
-from toehold_scrapy.calls import Contact
 from toehold_scrapy.configuration import Configuration
+from toehold_scrapy.log import SpiderLog
 from toehold_scrapy.outbox import Done, Offer, Outbox
 
 URL = "http://a.test/"
@@ -195,7 +196,7 @@ class Sent:
             Configuration.of(settings),
             cast(Any, self.frontier),
             self.book,
-            Contact(),
+            Contact(SpiderLog()),
             judged=self.judged.extend,
             launch_failed=pytest.fail,
         )

@@ -12,8 +12,8 @@ from toehold_client.errors import FrontierUnavailable, NodeUnavailable, RefusedF
 RECONNECT_S = 60.0
 """By default, how long a stream tries to reconnect."""
 
-_FIRST_REST_S = 0.1
-_LONGEST_REST_S = 2.0
+FIRST_REST_S = 0.1
+LONGEST_REST_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Retries:
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
-        self._rest_s = _FIRST_REST_S
+        self._rest_s = FIRST_REST_S
         self._until_s = patience.clock() + patience.total_s
 
     def rest_s(self, error: ToeholdError, *, safe_to_repeat: bool) -> float | None:
@@ -53,5 +53,5 @@ class Retries:
         rest_s = hint_s + self._rest_s * (0.5 + 0.5 * self._patience.chance())
         if self._patience.clock() + rest_s > self._until_s:
             return None
-        self._rest_s = min(2 * self._rest_s, _LONGEST_REST_S)
+        self._rest_s = min(2 * self._rest_s, LONGEST_REST_S)
         return rest_s

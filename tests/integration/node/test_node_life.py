@@ -15,7 +15,6 @@ from node_doubles.stages import page
 
 from crawler_node import node as node_module
 from crawler_node.leases import feeder as feeder_module
-from crawler_node.leases.frontier import Rests
 from crawler_node.output.archive import Archive
 from crawler_node.process import NodeExitCode
 from toehold.frontier.v1.frontier_pb2 import (
@@ -25,6 +24,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     NextRequest,
     ScheduleRequest,
 )
+from toehold_client.worker.rests import Rests
 
 
 def test_leases_are_fetched_and_their_links_offered_before_they_are_reported(
