@@ -39,6 +39,7 @@ from toehold_client.worker.tasks import keep_calling
 
 from .crawl_ids import crawl_name
 from .frontier import Frontier
+from .logs import FrontierLog
 from .spec import FETCHER
 
 _MAX_TOKENS = 10_000
@@ -65,7 +66,7 @@ class Held:
     until_s: float
 
 
-class Leases(Orders):
+class Leases:
     """The leases of one session of this gateway."""
 
     def __init__(self, frontier: Frontier, node: str) -> None:
@@ -75,8 +76,8 @@ class Leases(Orders):
         self._by_token: dict[bytes, Held] = {}
         self._by_url: dict[tuple[str, str], Held] = {}
         self._due: list[tuple[float, bytes]] = []
-        self._contact = Contact(GatewayLog())
-        self._obedience = Obedience(self)
+        self._contact = Contact(FrontierLog())
+        self._obedience = Obedience(_Obeyed(self))
 
     def __len__(self) -> int:
         return len(self._by_token)
@@ -125,6 +126,12 @@ class Leases(Orders):
         self._by_token.pop(held.token, None)
         if self._by_url.get((held.crawl, held.url)) is held:
             del self._by_url[held.crawl, held.url]
+
+    def drop_ended(self, tokens: Iterable[bytes]) -> None:
+        """Forgets the leases of these tokens, as far as they are held."""
+        for token in tokens:
+            with suppress(KeyError):
+                self.drop(self._by_token[token])
 
     def drop_of(self, crawl: str) -> None:
         """Forgets the leases of a crawl that is gone."""
@@ -218,13 +225,16 @@ class Leases(Orders):
             node=self.node, session=self._session, tokens=tokens, toe_steps=steps, leaving=leaving
         )
 
-    # the frontier's orders: leases of crawls that pause stay with their clients
+
+class _Obeyed(Orders):
+    """What the gateway does as the frontier asks. Leases of crawls that pause stay with their clients."""
+
+    def __init__(self, leases: Leases) -> None:
+        self._leases = leases
 
     def end(self, tokens: Collection[bytes]) -> None:
         """Forgets leases that have ended."""
-        for token in tokens:
-            with suppress(KeyError):
-                self.drop(self._by_token[token])
+        self._leases.drop_ended(tokens)
 
     def drain(self) -> None:
         """Has the gateway end."""
@@ -237,29 +247,3 @@ class _Drained(Exception):
 
 def _note_refusal(problem: ToeholdError) -> None:
     _log.warning("frontier_refused", problem=str(problem), request_id=problem.request_id)
-
-
-class GatewayLog:
-    """What the gateway's log says of the frontier."""
-
-    def lost(self, error: ToeholdError) -> None:
-        """The frontier does not answer any more."""
-        _log.warning("frontier_lost", error=str(error), request_id=error.request_id)
-
-    def back(self, silent_s: float) -> None:
-        """It answers again."""
-        _log.info("frontier_back", silent_s=round(silent_s, 1))
-
-    def denied(self, error: ToeholdError) -> None:
-        """It does not let the gateway call."""
-        _log.error("calls_denied", error=str(error))
-
-    def allowed(self) -> None:
-        """It lets the gateway call again."""
-        _log.info("calls_allowed")
-
-    def busy(self, error: ToeholdError) -> None:
-        """It does not take a call now. Clients are told by the call's own answer."""
-
-    def failed(self, error: ToeholdError) -> None:
-        """It failed at a call. Clients are told by the call's own answer."""

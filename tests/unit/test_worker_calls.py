@@ -89,6 +89,10 @@ def answering(*outcomes: Exception | float) -> Callable[[], float]:
     return call
 
 
+def unexpected(error: ToeholdError) -> None:
+    raise error
+
+
 @pytest.mark.parametrize(
     ("error", "meaning"),
     [
@@ -176,15 +180,8 @@ def test_all_tries_of_a_call_have_one_request_id_and_a_busy_frontier_is_told_onc
 
 def test_calls_go_on_whatever_is_answered_and_come_soon_once_the_frontier_is_back() -> None:
     refusals: list[str] = []
-    outcomes = [
-        *(*[AWAY] * 7, 5.0),
-        *(
-            Overloaded("much to do", retry_after_s=4),
-            InvalidArgument("no"),
-            UnexpectedAnswer("INTERNAL"),
-            5.0,
-        ),
-    ]
+    errors = (Overloaded("much to do", retry_after_s=4), InvalidArgument("no"), UnexpectedAnswer("INTERNAL"))
+    outcomes: list[ToeholdError | float] = [*[AWAY] * 7, 5.0, *errors, 5.0]
     waits = Waits(over_after=len(outcomes))
     keep_calling(answering(*outcomes), Pace(lambda error: refusals.append(str(error))), waits)
     assert waits.waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 5.0, 4.0, 2.0, 2.0, 5.0]
@@ -194,18 +191,18 @@ def test_calls_go_on_whatever_is_answered_and_come_soon_once_the_frontier_is_bac
 def test_a_heartbeat_rests_five_seconds_at_most_as_leases_are_short_after_a_restart() -> None:
     waits = Waits(over_after=2)
     errors = [Overloaded("much to do", retry_after_s=60), DENIED]
-    keep_calling(answering(*errors), Pace(pytest.fail, LONGEST_HEARTBEAT_REST_S), waits)
+    keep_calling(answering(*errors), Pace(unexpected, LONGEST_HEARTBEAT_REST_S), waits)
     assert waits.waits == [5.0, 5.0]
 
 
 def test_a_superseded_session_ends_calls_that_go_on() -> None:
     with pytest.raises(SessionSuperseded):
-        keep_calling(answering(1.0, SUPERSEDED), Pace(pytest.fail), Waits())
+        keep_calling(answering(1.0, SUPERSEDED), Pace(unexpected), Waits())
 
 
 def test_closing_the_client_ends_calls_that_go_on() -> None:
     waits = Waits()
-    keep_calling(answering(1.0, ClientClosed("closed")), Pace(pytest.fail), waits)
+    keep_calling(answering(1.0, ClientClosed("closed")), Pace(unexpected), waits)
     assert waits.waits == [1.0]
 
 
@@ -222,7 +219,7 @@ async def test_tasks_rest_as_threads_do(monkeypatch: pytest.MonkeyPatch) -> None
         return call()
 
     with pytest.raises(SessionSuperseded):
-        await tasks.keep_calling(act, Pace(pytest.fail))
+        await tasks.keep_calling(act, Pace(unexpected))
     assert waits == [0.1, 0.2, 3.0, 0.1, 5.0]
 
 
