@@ -67,7 +67,7 @@ check: $(SETUP)
 	$(PY) tools/generate.py --check
 
 ## make conformance
-##               judge our node, and each example that is built, by the contract; writes the table in docs/conformance.md
+##               judge our node, and each example that is built, by the contract; writes the table in docs/fetchers.md
 conformance: $(SETUP)
 	@$(PY) tools/judge.py
 

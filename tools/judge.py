@@ -1,6 +1,6 @@
 """Judges our own node, and each example that is built, by the conformance kit.
 
-Writes their columns of the table in docs/conformance.md; columns of examples that are not built stay. Exits
+Writes their columns of the table in docs/fetchers.md; columns of examples that are not built stay. Exits
 with 1 if one of these fetchers does not conform.
 """
 

@@ -20,7 +20,7 @@ SETTINGS = ExtractSettings(max_links=1_000_000, obey_robots_meta=False)
 NO_DOCUMENT = frozenset({"dns-prefetch", "edituri", "pingback", "preconnect", "wlwmanifest"})
 """Relations of a `<link>` to hosts and services."""
 
-# Where the node looks beyond what a browser does by itself (docs/links.md).
+# Where the node looks beyond what a browser does by itself (docs/fetchers.md).
 MORE = {
     "a/@data-href": "scripts follow it",
     "json-ld": "search engines read it",

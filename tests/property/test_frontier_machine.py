@@ -1,7 +1,7 @@
 """The whole frontier against a model of it: what nodes, operators, time and crashes may do, in any order.
 
 The rules are in `core_doubles.machine`. What must hold is in `core_doubles.model` (what each answer may be)
-and in `core_doubles.audit` (memory, store and model agree after every step). docs/testing.md lists what
+and in `core_doubles.audit` (memory, store and model agree after every step). docs/reliability.md lists what
 breaks it.
 """
 

@@ -1,4 +1,4 @@
-"""The diagrams of docs/states.md: drawn from the tables, all of them, and known to be stale when they are."""
+"""The diagrams of docs/architecture.md: drawn from the tables, all of them, and known when they are stale."""
 
 import re
 

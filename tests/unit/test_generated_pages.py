@@ -13,7 +13,7 @@ from frontier_server.core.spec import table
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
 from frontier_server.core.spec.table import Setting, Within, rows_of
 from tools import generate
-from tools.parts import commands, pages, settings
+from tools.parts import commands, conformance, pages, settings
 from tools.setting_texts import client, contract, names, words
 
 MARKED = "Before.\n<!-- generated: part -->\n{}\n<!-- /generated -->\nAfter.\n"
@@ -180,3 +180,14 @@ def test_the_manual_has_every_command_and_every_option() -> None:
         assert f"| `{commands.usage(context)}`".replace("|", "\\|")[1:] in page
         for option, _ in commands.options_of(context):
             assert option.replace("|", "\\|") in page, context.command_path
+
+
+# The table of fetchers.
+
+
+def test_what_fetchers_have_shown_stays_on_the_page() -> None:
+    first, second, *_ = conformance.NAMES
+    shown = {"go": {first: True, second: False}, "rust": dict.fromkeys(conformance.NAMES, True), "java": {}}
+    rows = [conformance.row(name, held) for name, held in shown.items()]
+    page = f"<!-- generated: fetchers -->\n{pages.table(conformance.HEAD, rows)}<!-- /generated -->\n"
+    assert {name: held for name, held in conformance.columns_of(page).items() if name in shown} == shown

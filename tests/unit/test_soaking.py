@@ -64,5 +64,5 @@ def test_the_table_adds_up_what_the_tests_of_a_part_have_counted() -> None:
 
 
 def test_the_documentation_lists_the_parts() -> None:
-    text = (ROOT / "docs/testing.md").read_text().partition("## Soaks")[2].partition("\n## ")[0]
+    text = (ROOT / "docs/reliability.md").read_text().partition("## Soaks")[2].partition("\n## ")[0]
     assert dict(re.findall(r"^\| `(\w+)` \| (.+?) \|$", text, re.M)) == PARTS

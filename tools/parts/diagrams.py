@@ -1,4 +1,4 @@
-"""The state diagrams of docs/states.md, from the tables of the core.
+"""The state diagrams of docs/architecture.md, from the tables of the core.
 
 They are Mermaid's, which GitHub and most readers of Markdown show.
 """
@@ -11,7 +11,7 @@ from frontier_server.core.machines import lifecycle, target
 from frontier_server.core.state import queue
 from tools.parts.pages import DOCS, page
 
-PAGE = DOCS / "states.md"
+PAGE = DOCS / "architecture.md"
 
 Edge = tuple[str, str, str, str]  # from, to, what leads there, and what is done then
 Cases = frozenset[tuple[bool, bool]]  # in flight, left

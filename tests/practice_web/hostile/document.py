@@ -1,4 +1,4 @@
-"""Writes the tables of docs/hostile.md from the table of the code.
+"""Writes the tables of docs/reliability.md from the table of the code.
 
 python tests/practice_web/hostile/document.py
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from practice_web.hostile.nastiness import Nastiness
 from practice_web.hostile.table import THEMES
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "hostile.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reliability.md"
 
 MARK = "<!-- tests/practice_web/hostile/document.py writes everything below. -->\n"
 
@@ -39,7 +39,7 @@ def written(document: str) -> str:
 
 def _table(theme: str, rows: tuple[Nastiness, ...]) -> str:
     lines = [
-        f"## {theme}",
+        f"### {theme}",
         "",
         "| name | what it does | result |",
         "|---|---|---|",

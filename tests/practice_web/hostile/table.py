@@ -1,4 +1,4 @@
-"""All that the hostile web has, in one table: the server, the tests and docs/hostile.md read it."""
+"""All that the hostile web has, in one table: the server, the tests and docs/reliability.md read it."""
 
 from __future__ import annotations
 
