@@ -74,71 +74,63 @@ def logging_as_it_was() -> Iterator[None]:
         sys.excepthook, threading.excepthook = hooks
 
 
-LONGEST_FILES = (
-    "test_simulation.py",
-    "test_processes.py",
-    "test_live.py",
-    "test_frontier_machine.py",
-    "test_console_browser.py",
-    "test_embedded_crawl.py",
-    "test_embedded_going_on.py",
-    "test_failure_is_told.py",
-    "test_going_on.py",
-    "test_reach_for.py",
-    "test_cookbook.py",
-    "test_replay.py",
-    "test_asking_directory.py",
-    "test_nodes_are_told_truly.py",
-    "test_power.py",
-    "test_scrapy.py",
-    "test_conformance.py",
-    "test_interrupt.py",
-    "test_by_hand.py",
-    "test_errors.py",
-    "test_cut_off.py",
-    "test_worn_out.py",
-    "test_crawl.py",
-    "test_watch.py",
-    "test_console_live.py",
-    "test_full_disk.py",
-    "test_node_disk_low.py",
-    "test_logs_ahead.py",
-    "test_absence.py",
-    "test_backup.py",
-    "test_extremes.py",
-    "test_salvage.py",
-    "test_output.py",
-    "test_attendance.py",
-    "test_scrapy_spiders.py",
-    "test_pool_under_load.py",
-    "test_server_job_log.py",
-    "test_server_process.py",
-    "test_sitemap.py",
-    "test_hostile_web.py",
-    "test_traces.py",
-    "test_checkpoints.py",
-    "test_complete_site.py",
-    "test_records.py",
-    "test_decode.py",
-    "test_lives.py",
-    "test_frontier_kills.py",
-    "test_example_spec.py",
-    "test_watchers.py",
-    "test_server_tasks.py",
-    "test_life_command_line.py",
-    "test_pause_under_load.py",
-    "test_server_restart.py",
-    "test_descriptors.py",
-    "test_strangers.py",
-    "test_warc.py",
-    "test_nodes.py",
-    "test_log_holes.py",
-    "test_controllers.py",
-    "test_bad_network.py",
-    "test_wrong_clock.py",
-)
-"""Those that take more than 8 s, longest first. Begun at the end, with few tests each, they would be waited
-for while others have nothing left to do."""
+SECONDS = "toehold/seconds"
+"""Where pytest's cache has how long each file took in the last run of all tests."""
+
+DEAR = ("simulation", "property", "faults", "acceptance", "integration")
+"""The folders with the longest files, for a clone whose tests have never run."""
+
+
+def longest_first(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sorts tests by how long their files took. The longest, begun at the end, would be waited for while
+    others have nothing left to do.
+    """
+    seconds: dict[str, float] = config.cache.get(SECONDS, {})
+
+    def rank(item: pytest.Item) -> tuple[float, int]:
+        file = item.nodeid.partition("::")[0]
+        folder = file.split("/")[1]
+        return -seconds.get(file, 0.0), DEAR.index(folder) if folder in DEAR else len(DEAR)
+
+    items.sort(key=rank)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Notes how long the files took, if this was `make test`."""
+    if config.getoption("dist", "no") != "loadfile":
+        return
+    seconds: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                file = report.nodeid.partition("::")[0]
+                seconds[file] = seconds.get(file, 0.0) + report.duration
+    config.cache.set(SECONDS, seconds)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrizes with a sample of the product of the lists that are marked `sampled`: as many rows as the
+    longest list has, each value of each list at least once, and those of shorter ones in changing company.
+    """
+    names: list[str] = []
+    lists: list[list[tuple[object, ...]]] = []
+    for mark in metafunc.definition.iter_markers("sampled"):
+        named, values = mark.args
+        alone = isinstance(named, str)
+        names += [named] if alone else named
+        lists.append([(value,) if alone else tuple(value) for value in values])
+    if lists:
+        rows = range(max(map(len, lists)))
+        sample = [
+            tuple(value for place, each in enumerate(lists) for value in each[_turn(row, place, len(each))])
+            for row in rows
+        ]
+        metafunc.parametrize(names, sample)
+
+
+def _turn(row: int, place: int, length: int) -> int:
+    """Which value of a list a row has: one after the other, and each time round one place further along."""
+    return (row + place * (row // length)) % length
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
@@ -161,11 +153,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the parts of the soak that nobody asked for, and puts the longest files first."""
-    rank = {name: number for number, name in enumerate(LONGEST_FILES)}
     items[:], left = soaking.chosen(items)
     config.hook.pytest_deselected(items=left)
     if core_kind() == "compiled":
         for item in items:
             if item.get_closest_marker("interpreted") is not None:
                 item.add_marker(pytest.mark.skip(reason="the core is compiled"))
-    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+    longest_first(config, items)

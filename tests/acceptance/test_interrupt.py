@@ -18,7 +18,6 @@ from acceptance.programs import Programs, children, json_of, program_of, toehold
 from acceptance.terminal import CTRL_C, Terminal
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from practice_web import truth
 from practice_web.practice import PracticeWeb
 
 SOON_S = PATIENCE_S
@@ -139,26 +138,6 @@ def test_kill_9_leaves_no_child_behind_and_the_same_command_goes_on_later_or_at_
 # --- directories --------------------------------------------------------------------------------
 
 
-def test_a_finished_crawl_is_refused_and_fresh_moves_it_aside(web: PracticeWeb, directory: Path) -> None:
-    command = crawl_arguments(web, directory, "--max-hops", "0")
-    assert toehold(*command).returncode == 0
-    report = (directory / "report.json").read_bytes()
-
-    refused = toehold(*command)
-    assert refused.returncode == REFUSED
-    assert "has finished" in refused.stderr
-    assert "--fresh" in refused.stderr
-    assert (directory / "report.json").read_bytes() == report
-
-    anew = toehold(*command, "--fresh")
-    assert anew.returncode == 0, anew.stderr
-    aside = directory.with_name("crawl.1")
-    assert (aside / "report.json").read_bytes() == report
-    assert (directory / "report.json").read_bytes() != report
-    first_pages = truth.request_counts(web.log())
-    assert {first_pages[seed] for seed in seeds_of(web)} == {2}
-
-
 def test_another_crawl_is_refused_with_the_seeds_that_are_missing(
     web: PracticeWeb, programs: Programs, directory: Path
 ) -> None:
@@ -191,13 +170,6 @@ def test_a_second_crawl_in_the_same_directory_is_refused(
     assert toehold("set", BRISK, "--dir", str(directory)).returncode == 0
     assert crawl.wait() == 0, crawl.complaints
     assert complaints(web, ONE) == []
-
-
-def test_without_a_contact_nothing_beyond_loopback_is_crawled(directory: Path) -> None:
-    refused = toehold("crawl", "--dir", str(directory), "www.example.com")
-    assert refused.returncode == BAD_INPUT
-    assert "--contact" in refused.stderr
-    assert not directory.exists()
 
 
 # --- from another shell -------------------------------------------------------------------------

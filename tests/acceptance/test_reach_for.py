@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
-from acceptance.programs import Program, Programs, json_of, script, toehold
+from acceptance.programs import Programs, json_of, toehold
 from frontier_harness.small_site import SmallSite, small_site
-from frontier_harness.waiting import PATIENCE_S, eventually
+from frontier_harness.waiting import eventually
 
 FAST = ("--min-delay", "0.05", "--delay-factor", "0")
 SITE, SUBDOMAIN, ELSEWHERE, IMAGES = "a.example", "docs.a.example", "b.example", "images.example"
@@ -126,17 +124,6 @@ def test_a_queue_is_named_by_its_host_its_url_or_its_key(crawled: Options) -> No
     assert "has no queue for 'nobody.example'; " in unknown.stderr
 
 
-def test_include_restricts_a_crawl_to_a_part_of_the_site(tmp_path: Path) -> None:
-    with small_site(0) as site:
-        build(site)
-        site.answer_s = 0.0
-        crawl = ("crawl", site.url(), "--dir", str(tmp_path / "crawl"), *FAST)
-        done = toehold(*crawl, "--include", "/docs/")
-        assert done.returncode == 0, done.stdout + done.stderr
-        paths = set(site.asked) - {"/", "/robots.txt"}
-        assert "/docs/13" in paths and all(path.startswith("/docs/") for path in paths)
-
-
 def test_max_time_ends_a_crawl_and_says_how_to_go_on(programs: Programs, tmp_path: Path) -> None:
     with small_site(50) as site, terminal_of(programs) as terminal:
         crawl = ("crawl", site.url(), "--dir", str(tmp_path / "crawl"), "--min-delay", "0.5")
@@ -188,104 +175,3 @@ def test_init_writes_what_the_options_say(tmp_path: Path) -> None:
 
 
 # Questions about a crawl that runs.
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a frontier with a crawl that runs, and a node named north."""
-    folder = tmp_path_factory.mktemp("running")
-    with small_site(200) as site, Programs(folder) as programs:
-        frontier = programs.frontier(folder / "data")
-        spec = folder / "spec.toml"
-        spec.write_text(
-            f'name = "slow"\nseeds = ["{site.url(SITE)}"]\nallowed_addresses = ["loopback"]\n'
-            "[politeness]\nmin_delay_seconds = 1.0\n"
-        )
-        assert toehold("launch", str(spec), "--frontier", frontier.address).returncode == 0
-        node: Program = programs.node("north", frontier.address, folder / "w", *site.resolve([SITE]))
-        eventually(lambda: len(site.requests) > 3, "pages requested")
-        assert node.runs
-        yield frontier.address
-
-
-def completed(frontier: str, *words: str) -> list[str]:
-    """What bash offers for the last of these words."""
-    completion = {
-        "_TOEHOLD_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(("toehold", *words)),
-        "COMP_CWORD": str(len(words)),
-        "TOEHOLD_FRONTIER": frontier,
-    }
-    done = subprocess.run(
-        [script("toehold")],
-        env={**os.environ, **completion},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
-
-
-def test_explain_takes_a_url_as_it_is(running: str) -> None:
-    told = toehold("explain", "http://elsewhere.example/page", "--frontier", running)
-    assert "no host, prefix or pattern of the scope lets elsewhere.example in" in told.stdout
-    # A page may be under way just when it is asked.
-    eventually(lambda: "QUEUE_SNOOZED" in toehold("explain", SITE, "--frontier", running).stdout, "a rest")
-
-
-def test_keys_of_queues_names_of_settings_and_nodes_are_completed(running: str) -> None:
-    # A shell does not wait for names that come late.
-    eventually(lambda: any(SITE in name for name in completed(running, "queues", "show", "")), "a queue")
-    eventually(lambda: completed(running, "nodes", "show", "n") == ["north"], "a node")
-    assert "politeness.min_delay_seconds=" in completed(running, "set", "politeness.min_d")
-
-
-HELP = ("", "crawl", "queues show", "set")
-"""At a terminal; tests/integration/client/test_help.py reads the help of every command."""
-
-
-def test_help_fits_is_grouped_by_purpose_and_has_no_endless_numbers(programs: Programs) -> None:
-    with terminal_of(programs) as terminal:
-        assert terminal.toehold("--help").wait() == 0
-        shown = plain(terminal.all_shown())
-        purposes = ("Crawl:", "Watch:", "Ask:", "Steer:", "Nodes:", "Upkeep:")
-        places = [shown.index(f"\n{purpose}\n") for purpose in purposes]
-        assert places == sorted(places)
-        for command in HELP[1:]:
-            assert terminal.toehold(*command.split(), "--help").wait() == 0
-        shown = terminal.all_shown()
-    check_fits(shown)
-    assert not re.search(r"\d{12}", shown)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            ("crawll",),
-            "Error: No such command 'crawll'. (Did you mean one of: 'callers', 'crawl', 'crawls'?)",
-        ),
-        (
-            ("crawl", "--max-time", "soon", "http://127.0.0.1/"),
-            "'soon' must be a time such as 90s, 30m, 2h, 1d or 1h30m.",
-        ),
-        (
-            ("crawl", "--parallel", "4611686018427387904", "http://127.0.0.1/"),
-            "must be between 1 and 1000, got 4611686018427387904",
-        ),
-        (
-            ("crawl", "--user-agent", "my bot/1.0", "http://127.0.0.1/"),
-            "must be 1 to 64 of the characters A-Z, a-z, - and _, got 'my bot/1.0'",
-        ),
-        (("crawl",), "Error: give at least one URL"),
-    ],
-)
-def test_an_error_says_what_is_wrong_then_what_is_right(
-    tmp_path: Path, arguments: tuple[str, ...], told: str
-) -> None:
-    directory = ("--dir", str(tmp_path / "crawl")) if arguments[1:] else ()
-    refused = toehold(*arguments[:1], *directory, *arguments[1:])
-    assert refused.returncode == BAD_INPUT
-    assert told in refused.stderr
-    assert not (tmp_path / "crawl").exists()

@@ -10,9 +10,16 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Protocol, Self, TypeVar
 
+import pytest
 from frontier_harness.waiting import PATIENCE_S
 
-from toehold_client import AsyncCrawlController, AsyncFrontierClient, AsyncNodeClient, CrawlController
+from toehold_client import (
+    AsyncCrawlController,
+    AsyncFrontierClient,
+    AsyncNodeClient,
+    CrawlController,
+    FrontierClient,
+)
 from toehold_client.aio.listening import AsyncListener
 from toehold_client.aio.streams import AsyncStream
 
@@ -134,6 +141,12 @@ class BlockingAsyncNode(BlockingAsyncClient):
     """An AsyncNodeClient on a loop in a thread of its own."""
 
     kind = AsyncNodeClient
+
+
+of_both_clients = pytest.mark.parametrize(
+    "connect", [FrontierClient, BlockingAsyncClient], ids=["sync", "async"], indirect=True
+)
+"""Calls, streams and listeners: of these each client has its own way."""
 
 
 def controller_of(client: Any, crawl: str) -> Any:

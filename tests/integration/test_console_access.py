@@ -108,7 +108,7 @@ def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> No
         assert http.delete(SESSION).status_code == 403
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     ("headers", "why"),
     [
         ({"host": "evil.example"}, "HOST_UNKNOWN"),
@@ -127,7 +127,7 @@ def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> No
         ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, "ORIGIN_FOREIGN"),
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/healthz", SESSION, "/static/main.js"])
+@pytest.mark.sampled("path", ["/", "/healthz", SESSION, "/static/main.js"])
 def test_requests_that_other_sites_pages_cause_are_refused(
     guarded: Guarded, path: str, headers: dict[str, str], why: str
 ) -> None:
@@ -179,7 +179,7 @@ def test_roles_decide_what_a_user_may_do(guarded: Guarded) -> None:
         assert reason(http.get("/console/nodes")) == "ROLE_MISSING"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     ("caller", "rpc", "status", "why"),
     [
         ("watch", "FrontierAdminService/CreateCrawl", 403, "ROLE_MISSING"),
@@ -190,7 +190,7 @@ def test_roles_decide_what_a_user_may_do(guarded: Guarded) -> None:
         ("admin", "FrontierAdminService/AddSeeds", 501, "CLIENT_STREAM"),
     ],
 )
-@pytest.mark.parametrize("framing", ["Content-Length: 16000000", "Transfer-Encoding: chunked"])
+@pytest.mark.sampled("framing", ["Content-Length: 16000000", "Transfer-Encoding: chunked"])
 def test_a_large_body_for_a_call_that_will_be_refused_is_not_waited_for(
     guarded: Guarded, caller: str, rpc: str, status: int, why: str, framing: str
 ) -> None:

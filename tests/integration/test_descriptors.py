@@ -58,8 +58,8 @@ def lines(log: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-@pytest.mark.parametrize("limit", [24, 64, MIN_DESCRIPTORS - 1])
-@pytest.mark.parametrize(
+@pytest.mark.sampled("limit", [24, 64, MIN_DESCRIPTORS - 1])
+@pytest.mark.sampled(
     ("name", "module", "flags"),
     [
         ("toehold-frontier", "frontier_server.program.program", ("--data", "data")),
@@ -67,7 +67,6 @@ def lines(log: Path) -> list[str]:
         ("toehold-node", "crawler_node.program", ("--pages", "pages")),
         ("toehold-node", "crawler_node.program", ("--pages", "pages", "--processes", "2")),
     ],
-    ids=["frontier", "gateway", "node", "node of several processes"],
 )
 def test_too_few_descriptors_are_refused_at_the_start_with_how_many_it_takes(
     tmp_path: Path,

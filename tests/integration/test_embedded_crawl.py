@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +33,7 @@ from node_doubles.warcs import read
 from toehold_cli.embedded.directory import open_directory
 from toehold_cli.embedded.plan import Plan, make_spec, sort_out
 from toehold_cli.embedded.spec_options import SpecOptions
+from toehold_cli.main import run
 from toehold_client.client import FrontierClient
 from toehold_client.watching.interruptions import Interruptions
 
@@ -117,15 +117,6 @@ def test_pages_go_wherever_they_are_wanted_from_several_processes(
     assert dead.rstrip("/") in (it / "logs" / "uri-errors.log").read_text()
 
 
-def test_a_prefix_that_cannot_begin_a_file_name_is_told_and_nothing_is_left(
-    crawl: Callable[..., Run], tmp_path: Path
-) -> None:
-    code, _, stderr = crawl("--file-prefix", "../x").end()
-    assert code == 2
-    assert "'--file-prefix': the prefix of file names must have 1 to 64" in " ".join(stderr.split())
-    assert not (tmp_path / "it").exists()
-
-
 def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
@@ -147,96 +138,6 @@ def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(
     files = list((it / "pages").iterdir())
     assert "JSON Lines" in stdout and f"{len(files)} in pages" in stdout
     once_each(site)
-
-
-def test_ctrl_c_on_a_terminal_pauses_and_the_same_command_finishes(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    let_go = site.hold("/page/5")
-    run = crawl(terminal=True)
-    run.until(lambda: site.asked["/page/5"] and "RUNNING" in run.shown)
-    children = run.children()
-    assert len(children) == 2
-    assert all(os.getsid(child) == child for child in children), "each in a session of its own"
-    run.press_ctrl_c()
-    run.until(lambda: "Ctrl-C again stops at once" in run.shown)
-    asked_before = site.asked.total()
-    assert run.children() == children, "what is being fetched is waited for"
-    let_go.set()
-    code, shown, _ = run.end()
-    assert code == 130
-    assert "Paused. To continue:" in shown and "toehold_client crawl" in shown.replace("\r\n", "")
-    assert "Traceback" not in shown
-    assert all_gone(children)
-    assert report_in(tmp_path)["state"] == "PAUSED"
-    assert site.asked.total() == asked_before, "nothing more was begun"
-    code, stdout, _ = crawl().end()
-    assert code == 0
-    assert "Continuing the crawl" in stdout
-    once_each(site)
-    assert report_in(tmp_path)["pages"] == PAGES + 1
-
-
-def test_sigterm_pauses_too_and_the_same_crawl_goes_on(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    let_go = site.hold("/page/5")
-    run = crawl("--json")
-    run.until(lambda: site.asked["/page/5"])
-    run.process.send_signal(signal.SIGTERM)
-    until_pausing(tmp_path)
-    let_go.set()
-    code, stdout, stderr = run.end()
-    assert code == 130
-    assert json.loads(stdout)["state"] == "PAUSED"
-    assert "To continue:" in stderr
-    assert crawl().end()[0] == 0
-    once_each(site)
-
-
-def test_the_second_ctrl_c_does_not_wait_and_what_was_under_way_is_fetched_again(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    let_go = site.hold("/page/5")
-    run = crawl("--fetch-timeout", "600", terminal=True)
-    run.until(lambda: site.asked["/page/5"])
-    children = run.children()
-    run.press_ctrl_c()
-    run.until(lambda: "Ctrl-C again stops at once" in run.shown)
-    run.press_ctrl_c()
-    code, shown, _ = run.end()
-    assert code == 130
-    assert "Stopped. The next run repeats interrupted fetches. To continue:" in shown.replace("\r\n", " ")
-    assert all_gone(children)
-    let_go.set()
-    assert report_in(tmp_path)["state"] in ("RUNNING", "PAUSING", "PAUSED")
-    assert crawl("--fetch-timeout", "600").end()[0] == 0
-    asked = site.asked
-    assert asked.pop("/page/5") == 2
-    assert set(asked.values()) == {1}
-    assert report_in(tmp_path)["dispositions"]["FAILED"] == 0
-
-
-def test_killing_it_leaves_no_program_and_the_same_command_finishes(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    let_go = site.hold("/page/5")
-    run = crawl()
-    run.until(lambda: site.asked["/page/5"])
-    children = run.children()
-    assert len(children) == 2
-    run.process.kill()
-    run.process.wait()
-    code, _, stderr = toehold(tmp_path, "status", "--dir", "it")
-    assert (code, stderr.startswith("Error: ")) in [(3, True), (0, False)], "ended already, or about to"
-    again = crawl()  # without waiting: the programs of the killed run may still be ending
-    let_go.set()
-    assert again.end()[0] == 0
-    eventually(lambda: all_gone(children), "the children to end")
-    asked = site.asked
-    assert asked.pop("/page/5") <= 2
-    assert set(asked.values()) <= {1, 2}, "only what was in flight is asked for again"
-    assert report_in(tmp_path)["pages"] == PAGES + 1
 
 
 def test_killing_it_leaves_none_of_the_nodes_processes(
@@ -368,23 +269,6 @@ def test_a_node_that_dies_again_and_again_ends_the_run(crawl: Callable[..., Run]
     assert crawl().end()[0] == 0, "the crawl itself is unharmed"
 
 
-def test_other_shells_see_and_steer_it(crawl: Callable[..., Run], site: SmallSite, tmp_path: Path) -> None:
-    let_go = site.hold("/page/5")
-    run = crawl()
-    run.until(lambda: site.asked["/page/5"])
-    code, stdout, _ = toehold(tmp_path, "status", "--dir", "it", "--json")
-    assert code == 0 and "RUNNING" in stdout
-    assert toehold(tmp_path, "pause", "--dir", "it")[0] == 0
-    let_go.set()
-    run.until(lambda: "PAUSED" in toehold(tmp_path, "status", "--dir", "it")[1])
-    assert toehold(tmp_path, "resume", "--dir", "it")[0] == 0
-    code, stdout, _ = run.end()
-    assert code == 0
-    code, stdout, _ = toehold(tmp_path, "status", "--dir", "it")
-    assert code == 0 and "Finished" in stdout
-    once_each(site)
-
-
 def test_its_frontier_listens_where_it_is_told_so_that_others_can_be_told_too(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
@@ -404,40 +288,6 @@ def test_a_port_that_is_taken_is_told(crawl: Callable[..., Run], site: SmallSite
     assert f"cannot listen on 127.0.0.1:{site.server_port}: the port is taken" in stderr
 
 
-def test_a_crawl_stopped_from_elsewhere_did_not_succeed(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    let_go = site.hold("/page/5")
-    run = crawl()
-    run.until(lambda: site.asked["/page/5"])
-    assert toehold(tmp_path, "stop", "--dir", "it")[0] == 0
-    let_go.set()
-    code, stdout, _ = run.end()
-    assert code == 1
-    assert "Finished: stopped" in stdout
-
-
-def test_a_second_crawl_in_the_same_directory_is_refused(crawl: Callable[..., Run], site: SmallSite) -> None:
-    let_go = site.hold("/page/5")
-    run = crawl()
-    run.until(lambda: site.asked["/page/5"])
-    for further in ((), ("--fresh",)):
-        code, _, stderr = crawl(*further).end()
-        assert code == 5
-        assert "another `toehold crawl` is running" in stderr
-    let_go.set()
-    assert run.end()[0] == 0
-
-
-def test_the_page_limit_is_an_end_like_any_other(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    assert crawl("--max-pages", "7").end()[0] == 0
-    report = report_in(tmp_path)
-    assert (report["exit_status"], report["pages"]) == ("FINISHED_DOCUMENT_LIMIT", 7)
-    assert sum(site.asked[path] for path in ALL_PATHS) == 7
-
-
 def test_an_output_that_nobody_reads_any_more_pauses_the_crawl(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
@@ -452,20 +302,6 @@ def test_an_output_that_nobody_reads_any_more_pauses_the_crawl(
     assert report_in(tmp_path)["state"] == "PAUSED"
 
 
-def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Path) -> None:
-    begun = time.monotonic()
-    code, stdout, _ = toehold(
-        tmp_path, "crawl", "http://127.0.0.1:1/", "--retry-delay", "0.5", "--min-delay", "0", "--json"
-    )
-    assert code == 4
-    report = json.loads(stdout)
-    assert (report["pages"], report["dispositions"]["FAILED"], report["robots_fetches"]) == (0, 1, 3)
-    assert report["failure"]
-    assert [(seed["url"], seed["result"]) for seed in report["seeds"]] == [("http://127.0.0.1:1/", "FAILED")]
-    assert time.monotonic() - begun < PATIENCE_S
-    assert (tmp_path / "crawl-127.0.0.1" / "report.json").exists(), "its directory is named after the host"
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -475,7 +311,9 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
         (("localhost", "htp://localhost/"), "To crawl from the other seeds, add --skip-bad-seeds."),
         (("localhost", "--exclude", "docs"), "did you mean /docs/ or *docs*?"),
         (("localhost", "--exclude", "/"), "--exclude / excludes the seed https://localhost"),
-        (("localhost", "--max-time", "5"), "must be a time such as 90s"),
+        (("localhost", "--max-time", "5"), "must be a time such as 90s, 30m, 2h, 1d or 1h30m."),
+        (("localhost", "--parallel", "4611686018427387904"), "must be between 1 and 1000, got 461168"),
+        (("localhost", "--file-prefix", "../x"), "the prefix of file names must have 1 to 64"),
         (("localhost", "--seeds-file", "none.txt"), "none.txt cannot be read"),
         (("localhost", "--user-agent", "my bot"), "fetch.product_token"),
         ((), "give at least one URL"),
@@ -496,10 +334,15 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
     ],
 )
 def test_bad_input_is_told_in_a_sentence_and_leaves_nothing(
-    tmp_path: Path, arguments: tuple[str, ...], told: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    told: str,
 ) -> None:
-    code, stdout, stderr = toehold(tmp_path, "crawl", *arguments)
-    assert code == 2
-    assert told in stderr
+    monkeypatch.chdir(tmp_path)
+    assert run(("crawl", *arguments)) == 2
+    stdout, stderr = capsys.readouterr()
+    assert told in " ".join(stderr.split())
     assert "Traceback" not in stderr + stdout
     assert list(tmp_path.iterdir()) == []

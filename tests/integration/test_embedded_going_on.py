@@ -75,46 +75,6 @@ def test_settings_that_another_command_has_changed_stay(
 
 
 @pytest.mark.soak("resuming")
-def test_a_setting_that_is_fixed_is_refused_with_the_reason_and_the_crawl_can_still_go_on(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    pause(crawl, site, tmp_path)
-    (tmp_path / "spec.toml").write_text('[identity]\nrules = ["lower-case"]\n')
-    code, _, stderr = crawl("--spec", "spec.toml").end()
-    assert code == 2
-    assert "the frontier refuses the change of settings:\n  identity: cannot change" in stderr
-    assert "add --fresh to start a new crawl" in stderr
-    assert crawl().end()[0] == 0
-    once_each(site)
-
-
-@pytest.mark.soak("resuming")
-def test_a_crawl_that_ended_at_a_limit_says_so_and_goes_on_when_the_limit_is_raised(
-    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
-) -> None:
-    code, stdout, _ = crawl("--max-pages", "7").end()
-    assert code == 0
-    assert "limits.max_documents = 7 is reached (fetches: pages, images, redirects, errors)." in stdout
-    code, _, stderr = crawl("--max-pages", "7").end()
-    assert code == 5
-    assert "ended at its limit, limits.max_documents = 7" in stderr
-    assert "run the same command with a higher --max-pages" in stderr
-
-    before = report_in(tmp_path)
-    code, _, stderr = crawl("--max-pages", "7", "--max-hops", "9").end()
-    assert code == 5
-    assert "cannot go on: " in stderr and "a higher --max-pages" in stderr
-    assert report_in(tmp_path) == before
-
-    code, stdout, stderr = crawl("--max-pages", "15").end()
-    assert (code, stderr, report_in(tmp_path)["pages"]) == (0, "", 15)
-    assert "Changed: limits.max_documents was 7, is 15." in stdout
-    code, stdout, _ = crawl().end()
-    assert (code, report_in(tmp_path)["exit_status"]) == (0, "FINISHED")
-    once_each(site)
-
-
-@pytest.mark.soak("resuming")
 def test_a_crawl_that_has_nothing_left_to_fetch_takes_further_seeds_but_no_other_settings(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
@@ -311,12 +271,3 @@ def test_seeds_come_from_standard_input(site: SmallSite, tmp_path: Path) -> None
         )
     assert (code, stderr) == (0, "")
     assert site.asked["/more"] == 1
-
-
-@pytest.mark.soak("resuming")
-def test_a_time_limit_ends_the_crawl(crawl: Callable[..., Run], site: SmallSite, tmp_path: Path) -> None:
-    site.answer_s = 0.5
-    code, stdout, _ = crawl("--max-time", "5s").end()
-    assert code == 0
-    assert report_in(tmp_path)["limit"] == {"setting": "limits.max_elapsed_seconds", "value": 5}
-    assert "limits.max_elapsed_seconds = 5.0 is reached." in stdout

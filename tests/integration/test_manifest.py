@@ -96,10 +96,8 @@ def test_a_store_that_lacks_a_page_of_the_last_record_of_its_manifest_opens_with
     RocksStore(store).close()
 
 
-@pytest.mark.parametrize(
-    "lacking", [{0}, {1}, {2}, {3}, {0, 1}, {0, 2}, {0, 3}, {2, 3}, {1, 2, 3}, {2, 3, 4}]
-)
-@pytest.mark.parametrize("left", [HEADER_BYTES, 100, SECTOR, SECTOR + 100])
+@pytest.mark.sampled("lacking", [{0}, {1}, {2}, {3}, {0, 1}, {0, 2}, {0, 3}, {2, 3}, {1, 2, 3}, {2, 3, 4}])
+@pytest.mark.sampled("left", [HEADER_BYTES, 100, SECTOR, SECTOR + 100])
 def test_so_does_one_whose_last_record_lies_in_two_blocks(store: Path, left: int, lacking: set[int]) -> None:
     """RocksDB looks for the next record behind zeros in the next block, and finds the rest of this one."""
     path = manifest(store)

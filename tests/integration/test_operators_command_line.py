@@ -14,7 +14,7 @@ from frontier_harness.command_line import At, Toehold, facts, paused_crawl
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2
-from toehold_cli.main import run, toehold
+from toehold_cli.main import toehold
 
 
 @pytest.fixture
@@ -30,18 +30,6 @@ def commands(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ..
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
             yield from commands(inner, *path, name)
-
-
-@pytest.mark.parametrize("path", [path for path, _ in commands(toehold)], ids=" ".join)
-def test_every_command_has_help_that_says_what_it_and_its_options_do(
-    capsys: pytest.CaptureFixture[str], path: tuple[str, ...]
-) -> None:
-    command = dict(commands(toehold))[path]
-    assert run([*path, "--help"]) == 0
-    assert f"Usage: {' '.join(('toehold', *path))}" in capsys.readouterr().out
-    assert command.help
-    for option in command.params:
-        assert not isinstance(option, click.Option) or option.help, option.name
 
 
 OPERATORS = {

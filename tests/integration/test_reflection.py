@@ -80,8 +80,8 @@ def test_both_versions_list_the_same_services(program: tuple[str, set[str]], ver
         assert files(ask(address, version, file_containing_symbol=name)), name
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
+@pytest.mark.sampled("version", VERSIONS)
+@pytest.mark.sampled(
     ("symbol", "file"),
     [
         ("FrontierService", "frontier"),
@@ -108,8 +108,8 @@ def test_a_node_shows_its_own_symbols(node_address: str, version: str, symbol: s
     assert files(ask(node_address, version, file_containing_symbol=symbol))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
+@pytest.mark.sampled("version", VERSIONS)
+@pytest.mark.sampled(
     "symbol",
     [
         "",

@@ -15,7 +15,6 @@ from frontier_harness.calls import (
     TIMEOUT_S,
     Stubs,
     fresh_name,
-    refusal,
     refused,
     report,
     seed_of,
@@ -117,41 +116,6 @@ def test_what_cannot_be_taken_in_is_counted_and_the_first_of_it_told(stubs: Stub
         "OUT_OF_SCOPE http://elsewhere.example/",
         f"TOO_LONG {base}",
     ]
-
-
-def test_an_import_can_force_what_has_been_seen(stubs: Stubs) -> None:
-    crawl = crawl_in_scope(stubs)
-    old = f"{seed_of(crawl)}old"
-    stubs.ask("NoteUris", crawl, uris=[old])
-    assert dict(stubs.bring(crawl, wanted(old)).counts) == {"ALREADY_SEEN": 1}
-    assert dict(stubs.bring(crawl, wanted(old), force=True).counts) == {"QUEUED": 1}
-    assert [uri.candidate.uri for uri in stubs.waiting(crawl)] == [old]
-
-
-def test_a_crawl_that_was_never_launched_takes_an_import(stubs: Stubs) -> None:
-    crawl = crawl_in_scope(stubs, launched=False)
-    assert dict(stubs.bring(crawl, wanted(f"{seed_of(crawl)}a")).counts) == {"QUEUED": 1}
-    assert len(stubs.waiting(crawl)) == 1
-
-
-def test_an_import_of_nothing_is_a_job_that_ends(stubs: Stubs, crawl: str) -> None:
-    job = stubs.bring(crawl)
-    assert (job.state, job.done_count, job.total_count) == (DONE, 0, 0)
-    (ended,) = [event.job_ended for event in recent_events(stubs, crawl) if event.HasField("job_ended")]
-    assert (ended.job, ended.kind, ended.outcome) == (job.job, "import", "DONE")
-
-
-def recent_events(stubs: Stubs, crawl: str) -> list[crawl_pb2.Event]:
-    """Events up to that of the end of a job."""
-    request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor="start")
-    stream = stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)
-    found: list[crawl_pb2.Event] = []
-    for answer in stream:
-        found.append(answer.event)
-        if answer.event.HasField("job_ended"):
-            stream.cancel()
-            break
-    return found
 
 
 def test_export_then_import_into_a_fresh_frontier_gives_the_same_pending_set(
@@ -333,31 +297,6 @@ def test_an_import_that_still_comes_can_be_cancelled_by_another(stubs: Stubs, cr
         assert (answer.job.job, answer.job.state) == (number, CANCELLED)
     assert stubs.ask("GetJob", crawl, job=number).job.total_count == 1
     assert len(stubs.waiting(crawl)) == 1
-
-
-def test_a_server_that_is_killed_while_an_import_comes_cancels_it(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with ServerProcess(data) as server:
-        crawl = crawl_in_scope(server.stubs, launched=False)
-        going_on = threading.Event()
-
-        def messages() -> Iterator[admin_pb2.ImportUrisRequest]:
-            yield admin_pb2.ImportUrisRequest(crawl=crawl, entries=[wanted(f"{seed_of(crawl)}a")])
-            going_on.wait(TIMEOUT_S)
-
-        sending = server.stubs.admin.ImportUris.future(messages(), timeout=TIMEOUT_S)
-
-        def received() -> bool:
-            jobs = server.stubs.ask("ListJobs", crawl).jobs
-            return bool(jobs) and jobs[0].total_count == 1
-
-        eventually(received, "the first message")
-        server.kill()
-        assert refusal(sending.result).code == grpc.StatusCode.UNAVAILABLE
-        going_on.set()
-    with ServerProcess(data) as server:
-        assert server.stubs.ended(crawl, 1).state == CANCELLED
-        assert server.stubs.waiting(crawl) == []
 
 
 def test_below_the_disk_reserve_imports_and_notes_are_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from frontier_harness.hosted import hosted
 from frontier_server.core.operators.views import Views
 from frontier_server.core.state.model import CrawlView
 from frontier_server.service.crawls import CRAWLS_AT_ONCE
-from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 
 @pytest.fixture
@@ -68,23 +68,6 @@ def test_hosts_tell_what_came_of_them(stubs: Stubs, crawled: str) -> None:
     assert not bad.HasField("last_success_time")
 
 
-def test_sources_tell_what_came_of_what_descends_from_a_seed(stubs: Stubs, crawled: str) -> None:
-    """Heritrix 2.15: the report of source tags."""
-    found = statistics_of(stubs, "ListSources", crawled, "sources")
-    assert found[seed_of(crawled, "a.")].succeeded_count == 1
-    assert found[seed_of(crawled, "b.")].failed_count == 1
-
-
-def test_seeds_tell_what_became_of_each(stubs: Stubs, crawled: str) -> None:
-    """Heritrix 2.15: the report of seeds."""
-    seeds = [seed for page in stubs.pages_of("ListSeeds", crawled, "seeds", page_size=2) for seed in page]
-    assert [seed.uri for seed in seeds] == [seed_of(crawled, host) for host in ("a.", "b.", "late.")]
-    first, second, late = (seed.story for seed in seeds)
-    assert (first.fetch_status, first.disposition) == (404, crawl_pb2.DISPOSITION_SUCCEEDED)
-    assert (second.fetch_status, second.disposition) == (-4, crawl_pb2.DISPOSITION_FAILED)
-    assert late.state == admin_pb2.URI_STATE_QUEUED
-
-
 def test_a_seed_that_was_not_announced_has_no_story(stubs: Stubs) -> None:
     crawl = fresh_name()
     stubs.create(crawl)
@@ -93,54 +76,6 @@ def test_a_seed_that_was_not_announced_has_no_story(stubs: Stubs) -> None:
     seeds = [seed for page in pages for seed in page]
     assert [seed.uri for seed in seeds] == [f"{seed_of(crawl)}{number}" for number in range(250)]
     assert not any(seed.HasField("story") for seed in seeds)
-
-
-def test_statistics_tell_all_that_heritrix_tells_and_more(stubs: Stubs, crawled: str) -> None:
-    """Heritrix 2.16: a statistics snapshot."""
-    found = stubs.statistics(crawled)
-    assert (found.discovered_count, found.queued_count, found.leased_count) == (5, 2, 0)
-    assert (found.succeeded_count, found.failed_count, found.disregarded_count) == (1, 1, 1)
-    assert (found.bytes_count, found.novel_count, found.novel_bytes_count) == (10, 1, 10)
-    assert dict(found.fetch_status_counts) == {404: 1, -4: 1, -9998: 1}
-    assert dict(found.media_type_counts) == {"text/html": 1}
-    elapsed_s = found.elapsed_duration.ToMilliseconds() / 1000
-    assert found.average_succeeded_per_second == pytest.approx(1 / elapsed_s)
-    assert found.average_bytes_per_second == pytest.approx(10 / elapsed_s)
-    filled = sum(found.queue_state_counts[state] for state in ("INACTIVE", "READY", "BUSY", "SNOOZED"))
-    assert found.average_depth == pytest.approx(2 / filled)
-    assert (found.deepest_queue_count, found.round, found.relocated_count) == (1, 0, 0)
-
-
-def whys(stubs: Stubs, crawl: str, **subject: str) -> list[str]:
-    reasons = stubs.ask("Explain", crawl, **subject).reasons
-    assert all(reason.message for reason in reasons)
-    return [admin_pb2.Why.Name(reason.why).removeprefix("WHY_") for reason in reasons]
-
-
-def test_a_queue_tells_why_nothing_of_it_is_fetched(stubs: Stubs, crawl: str) -> None:
-    key = f"example,{crawl},"
-    assert "ROBOTS_PENDING" in whys(stubs, crawl, queue_key=key)
-    stubs.ask("UpdateQueue", crawl, queue_key=key, change={"paused": True})
-    assert "QUEUE_PAUSED" in whys(stubs, crawl, queue_key=key)
-    stubs.ask("UpdateQueue", crawl, queue_key=key, change={"paused": False})
-    (lease,) = stubs.pages(crawl)
-    assert "LEASED" in whys(stubs, crawl, queue_key=key)
-    stubs.finish(report(lease, -2))
-    (rests,) = [
-        reason
-        for reason in stubs.ask("Explain", crawl, queue_key=key).reasons
-        if reason.why == admin_pb2.WHY_QUEUE_SNOOZED
-    ]
-    (queue,) = stubs.ask("GetQueue", crawl, queue_key=key).queues
-    assert rests.until_time == queue.wake_time
-
-
-def test_a_uri_tells_why_it_is_not_being_fetched(stubs: Stubs, crawled: str) -> None:
-    assert "SEEN_ALREADY" in whys(stubs, crawled, uri=seed_of(crawled, "a."))
-    assert "ROBOTS_FORBIDDEN" in whys(stubs, crawled, uri=f"{seed_of(crawled, 'a.')}private/y")
-    assert "OUT_OF_SCOPE" in whys(stubs, crawled, uri="http://elsewhere.example/")
-    assert "NEVER_OFFERED" in whys(stubs, crawled, uri=f"{seed_of(crawled, 'b.')}never")
-    assert "PAUSED" in whys(stubs, crawled, uri=f"{seed_of(crawled, 'b.')}left")
 
 
 @pytest.mark.parametrize("subject", ["uri", "queue_key"])

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
-from frontier_harness.calls import TIMEOUT_S, Stubs, candidates, seed_of
+from frontier_harness.calls import TIMEOUT_S, Stubs, seed_of
 from frontier_harness.process import ServerProcess
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, example, given, settings
@@ -15,48 +14,17 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 MIB = 1024 * 1024
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "",
-        " ",
-        "nope",
-        "/path",
-        "//host/x",
-        "http://",
-        "http:// /",
-        "http://a b/",
-        "http://[::1",
-        "http://a..b/",
-        "http://./",
-        "http://%zz/",
-        "http://a.example:99999/",
-        "http://\x00/",
-        "http://1.2.3.4.5/",
-        "http://^/",
-    ],
-)
-def test_a_malformed_uri_is_a_verdict_in_its_place(stubs: Stubs, crawl: str, uri: str) -> None:
-    good = f"{seed_of(crawl)}good"
-    assert stubs.schedule(crawl, uri, good) == ["MALFORMED", "QUEUED"]
+def test_a_malformed_uri_is_a_verdict_in_its_place(stubs: Stubs, crawl: str) -> None:
+    """tests/unit/test_canonical.py has more of them."""
+    uris = ("", " ", "nope", "//host/x", "http://", "http://a b/", "http://[::1", "http://\x00/")
+    assert stubs.schedule(crawl, *uris, f"{seed_of(crawl)}good") == [*["MALFORMED"] * len(uris), "QUEUED"]
+    assert stubs.schedule(crawl, "ftp://a.example/", "data:,x") == ["UNSUPPORTED_SCHEME"] * 2
 
 
-@pytest.mark.parametrize("uri", ["ftp://a.example/", "mailto:a@a.example", "javascript:alert(1)", "data:,x"])
-def test_a_scheme_that_is_not_fetched_is_a_verdict(stubs: Stubs, crawl: str, uri: str) -> None:
-    assert stubs.schedule(crawl, uri) == ["UNSUPPORTED_SCHEME"]
-
-
-@pytest.mark.parametrize("letter", ["x", "\N{LATIN SMALL LETTER E WITH ACUTE}", " ", "%", "\\", "/", "?"])
-def test_a_uri_of_a_megabyte_is_too_long_whatever_it_is_made_of(
-    stubs: Stubs, crawl: str, letter: str
-) -> None:
-    assert stubs.schedule(crawl, seed_of(crawl) + letter * MIB, letter * MIB) == ["TOO_LONG", "TOO_LONG"]
-
-
-@pytest.mark.parametrize(("size", "verdict"), [(8192, "QUEUED"), (8193, "TOO_LONG")])
-def test_the_limit_of_a_uri_is_the_published_one(stubs: Stubs, crawl: str, size: int, verdict: str) -> None:
+def test_the_limit_of_a_uri_is_the_published_one(stubs: Stubs, crawl: str) -> None:
     start = seed_of(crawl)
-    assert stubs.schedule(crawl, start + "x" * (size - len(start))) == [verdict]
+    sized = [start + "x" * (size - len(start)) for size in (8192, 8193, MIB)]
+    assert stubs.schedule(crawl, *sized, "x" * MIB) == ["QUEUED", *["TOO_LONG"] * 3]
 
 
 def test_the_limit_of_a_uri_counts_bytes_as_offered(stubs: Stubs, crawl: str) -> None:
@@ -64,78 +32,68 @@ def test_the_limit_of_a_uri_counts_bytes_as_offered(stubs: Stubs, crawl: str) ->
     assert stubs.schedule(crawl, f"{seed_of(crawl)}new#{'é' * 5000}") == ["TOO_LONG"]
 
 
-@pytest.mark.parametrize(
-    ("more", "verdict"),
-    [
-        ({"via": "x" * 8192, "path": "L"}, "QUEUED"),
-        ({"via": "http://a.example/"}, "MALFORMED"),
-        ({"base": "http://a.example/", "queue_key": "k" * 256}, "QUEUED"),
-        ({"base": "x" * 8193}, "TOO_LONG"),
-        ({"queue_key": "k" * 257}, "MALFORMED"),
-        ({"queue_key": "a b"}, "MALFORMED"),
-        ({"via": "x" * 8193}, "TOO_LONG"),
-        ({"via": "x" * MIB}, "TOO_LONG"),
-        ({"via": "é" * 5000}, "TOO_LONG"),  # 10 000 bytes
-        ({"via": "\x00\n\r\t \N{LINE SEPARATOR}", "path": "L"}, "QUEUED"),
-        ({"path": "L" * 21}, "TOO_MANY_HOPS"),
-        ({"path": "L" * MIB}, "TOO_LONG"),
-        ({"path": "l"}, "MALFORMED"),
-        ({"path": "L\n"}, "MALFORMED"),
-        ({"annotations": b"\x00" * 16_384}, "QUEUED"),
-        ({"annotations": b"\x00" * 16_385}, "TOO_LONG"),
-        ({"annotations": b"\xff" * MIB}, "TOO_LONG"),
-        ({"directive": 99}, "MALFORMED"),
-        ({"directive": -1}, "MALFORMED"),
-        ({"precedence": 127}, "QUEUED"),
-        ({"precedence": 128}, "MALFORMED"),
-        ({"precedence": -1}, "MALFORMED"),
-        ({"precedence": -(2**31)}, "MALFORMED"),
-        ({"source": "http://seed.example/" + "x" * 8172}, "QUEUED"),
-        ({"source": "http://seed.example/" + "x" * 8173}, "TOO_LONG"),
-        ({"cost": 0}, "QUEUED"),
-        ({"cost": 255}, "QUEUED"),
-        ({"cost": 256}, "MALFORMED"),
-        ({"cost": -1}, "MALFORMED"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_what_exceeds_a_candidates_limits_is_a_verdict_in_its_place(
-    stubs: Stubs, crawl: str, more: dict[str, Any], verdict: str
-) -> None:
-    offered = frontier_pb2.Candidate(uri=f"{seed_of(crawl)}x", **more)
-    request = frontier_pb2.ScheduleRequest(
-        crawl=crawl, candidates=[offered, *candidates(f"{seed_of(crawl)}good")]
-    )
-    answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
-    assert [crawl_pb2.Verdict.Name(given) for given in answer.verdicts] == [
-        f"VERDICT_{verdict}",
-        "VERDICT_QUEUED",
+LIMITS: list[tuple[dict[str, Any], str]] = [
+    ({"via": "x" * 8192, "path": "L"}, "QUEUED"),
+    ({"via": "x" * 8193}, "TOO_LONG"),
+    ({"via": "é" * 5000}, "TOO_LONG"),  # 10 000 bytes
+    ({"via": "\x00\n\r\t \N{LINE SEPARATOR}", "path": "L"}, "QUEUED"),
+    ({"via": "http://a.example/"}, "MALFORMED"),
+    ({"base": "http://a.example/", "queue_key": "k" * 256}, "QUEUED"),
+    ({"base": "x" * 8193}, "TOO_LONG"),
+    ({"queue_key": "k" * 257}, "MALFORMED"),
+    ({"path": "L" * 21}, "TOO_MANY_HOPS"),
+    ({"path": "L" * MIB}, "TOO_LONG"),
+    ({"path": "l"}, "MALFORMED"),
+    ({"path": "L\n"}, "MALFORMED"),
+    ({"annotations": b"\x00" * 16_384}, "QUEUED"),
+    ({"annotations": b"\x00" * 16_385}, "TOO_LONG"),
+    ({"directive": 99}, "MALFORMED"),
+    ({"directive": -1}, "MALFORMED"),
+    ({"precedence": 127}, "QUEUED"),
+    ({"precedence": 128}, "MALFORMED"),
+    ({"precedence": -1}, "MALFORMED"),
+    ({"source": "http://seed.example/" + "x" * 8172}, "QUEUED"),
+    ({"source": "http://seed.example/" + "x" * 8173}, "TOO_LONG"),
+    ({"cost": 0}, "QUEUED"),
+    ({"cost": 255}, "QUEUED"),
+    ({"cost": 256}, "MALFORMED"),
+    ({"cost": -1}, "MALFORMED"),
+]
+
+
+def test_what_exceeds_a_candidates_limits_is_a_verdict_in_its_place(stubs: Stubs, crawl: str) -> None:
+    offered = [
+        frontier_pb2.Candidate(uri=f"{seed_of(crawl)}{number}", **more)
+        for number, (more, _) in enumerate(LIMITS)
     ]
-    invalid = verdict in ("MALFORMED", "TOO_LONG")
-    assert [problem.index for problem in answer.problems] == ([0] if invalid else [])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({"path": "LZL"}, "path must consist of the letters E, I, L, M, P, R, S, X, got 'Z'"),
-        ({"via": "http://a.example/"}, "path must give the hops from the seed to the URI when via is set"),
-        ({"cost": 256}, "cost must be between 0 and 255, got 256"),
-        ({"annotations": b"x" * 20_000}, "annotations must have at most 16384 bytes, got 20000"),
-        ({"uri": "x"}, "uri must be an absolute URI with a host, got 'x'"),
-        ({"uri": "x", "base": "also none"}, "uri must be an absolute URI with a host, got 'x'"),
-        ({"uri": "ftp://a.example/"}, "the scheme must be http or https, got 'ftp:'"),
-        ({"uri": "http://a.example/" + "x" * 9000}, "a URI must have at most 8192 bytes"),
-        ({"queue_key": "a b"}, "queue_key must have 1 to 256 ASCII characters without spaces, got 'a b'"),
-    ],
-)
-def test_the_fault_of_a_candidate_is_told(stubs: Stubs, crawl: str, wrong: dict[str, Any], told: str) -> None:
-    good = frontier_pb2.Candidate(uri=f"{seed_of(crawl)}good")
-    bad = frontier_pb2.Candidate(**({"uri": f"{seed_of(crawl)}bad"} | wrong))
-    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[good, bad, good])
+    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=offered)
     answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
-    (problem,) = answer.problems
-    assert problem.index == 1 and problem.problem.startswith(told)
+    expected = [verdict for _, verdict in LIMITS]
+    assert [crawl_pb2.Verdict.Name(given).removeprefix("VERDICT_") for given in answer.verdicts] == expected
+    invalid = [place for place, verdict in enumerate(expected) if verdict in ("MALFORMED", "TOO_LONG")]
+    assert [problem.index for problem in answer.problems] == invalid
+
+
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"path": "LZL"}, "path must consist of the letters E, I, L, M, P, R, S, X, got 'Z'"),
+    ({"via": "http://a.example/"}, "path must give the hops from the seed to the URI when via is set"),
+    ({"cost": 256}, "cost must be between 0 and 255, got 256"),
+    ({"annotations": b"x" * 20_000}, "annotations must have at most 16384 bytes, got 20000"),
+    ({"uri": "x"}, "uri must be an absolute URI with a host, got 'x'"),
+    ({"uri": "x", "base": "also none"}, "uri must be an absolute URI with a host, got 'x'"),
+    ({"uri": "ftp://a.example/"}, "the scheme must be http or https, got 'ftp:'"),
+    ({"uri": "http://a.example/" + "x" * 9000}, "a URI must have at most 8192 bytes"),
+    ({"queue_key": "a b"}, "queue_key must have 1 to 256 ASCII characters without spaces, got 'a b'"),
+]
+
+
+def test_the_fault_of_a_candidate_is_told(stubs: Stubs, crawl: str) -> None:
+    good = frontier_pb2.Candidate(uri=f"{seed_of(crawl)}good")
+    bad = [frontier_pb2.Candidate(**({"uri": f"{seed_of(crawl)}bad"} | wrong)) for wrong, _ in FAULTS]
+    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[good, *bad, good])
+    problems = stubs.frontier.Schedule(request, timeout=TIMEOUT_S).problems
+    for place, (problem, (_, told)) in enumerate(zip(problems, FAULTS, strict=True), start=1):
+        assert problem.index == place and problem.problem.startswith(told)
 
 
 def test_a_relative_reference_is_resolved_against_its_base_and_stored_without_it(

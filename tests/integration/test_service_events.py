@@ -58,48 +58,12 @@ def test_the_first_message_is_the_present_state_and_no_other_has_one(stubs: Stub
     assert all(answer.HasField("event") and not answer.HasField("present") for answer in others)
 
 
-def test_events_are_numbered_without_gap_and_tell_the_whole_life(stubs: Stubs) -> None:
-    crawl = finished_crawl(stubs)
-    events = stubs.events(crawl)
-    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
-    times = [event.event_time.ToMilliseconds() for event in events]
-    assert times == sorted(times) and times[0] > 0
-    assert [named(event) for event in events] == [
-        *("by create", "NASCENT"),
-        *("by add-seeds", "by launch", "PREPARING", "seeds_concluded", "RUNNING"),
-        *("by pause", "PAUSING", "statistics", "PAUSED", "by resume", "RUNNING"),
-        *("by pause", "PAUSING", "PAUSED", "by resume", "RUNNING"),
-        *("by stop", "STOPPING", "FINISHED"),
-    ]
-    concluded, statistics = events[5].seeds_concluded, events[9].statistics
-    assert (concluded.seed_count, concluded.queued_count) == (1, 1)
-    assert (statistics.discovered_count, statistics.queued_count, statistics.succeeded_count) == (1, 1, 0)
-    assert events[-1].status_changed == stubs.describe(crawl).status
-
-
 def test_reading_goes_on_from_any_cursor_without_gap_or_repeat(stubs: Stubs) -> None:
     crawl = finished_crawl(stubs)
     whole = answers(stubs, crawl, "start")
     assert [answer.cursor for answer in whole[1:]] == [answer.event.cursor for answer in whole[1:]]
     for place, answer in enumerate(whole):
         assert answers(stubs, crawl, answer.cursor)[1:] == whole[place + 1 :]
-
-
-def test_a_cursor_stays_good_when_reading_is_broken_off_and_taken_up_again(stubs: Stubs, crawl: str) -> None:
-    told: list[crawl_pb2.Event] = []
-    cursor = "start"
-    for target in (PAUSE, RUN, PAUSE, RUN, PAUSE, FINISH):
-        stubs.request(crawl, target)
-        request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor=cursor)
-        stream = stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)
-        next(stream)
-        for _ in range(3):
-            answer = next(stream)
-            told.append(answer.event)
-            cursor = answer.cursor
-        stream.cancel()
-    told += stubs.events(crawl, cursor)
-    assert told == stubs.events(crawl)
 
 
 def test_an_empty_cursor_tells_only_what_happens_from_now_on(stubs: Stubs, crawl: str) -> None:

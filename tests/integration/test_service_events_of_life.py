@@ -1,7 +1,7 @@
 """What a crawl's events tell of its life: who asked, what became of URIs, and where they end."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +9,13 @@ import grpc
 import pytest
 from frontier_harness.calls import (
     FINISH,
-    HOLD,
     PAUSE,
-    RUN,
     TIMEOUT_S,
     Stubs,
     named,
     refused,
-    released,
     report,
-    seconds,
-    spec,
 )
-from frontier_harness.every_rpc import ask
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.raw_calls import raw_call
@@ -202,49 +196,4 @@ def job_log(at: Hosted) -> list[str]:
     return at.served.job_logs.path("t").read_text().splitlines()
 
 
-def test_everything_that_an_operator_does_is_told_with_what_it_was_done_to(at: Hosted) -> None:
-    stubs = at.stubs
-    stubs.create("t", spec())
-    stubs.seed("t", A)
-    stubs.ask("LaunchCrawl", "t")
-    stubs.until("t", crawl_pb2.CRAWL_STATE_RUNNING)
-    (lease,) = stubs.pages("t")
-    done: list[Callable[[], object]] = [
-        lambda: ask(stubs, "UpdateCrawl", "t"),
-        lambda: ask(stubs, "UpdateQueue", "t"),
-        lambda: ask(stubs, "PutOverride", "t"),
-        lambda: ask(stubs, "DeleteOverride", "t"),
-        lambda: ask(stubs, "NoteUris", "t"),
-        lambda: ask(stubs, "ForgetUris", "t"),
-        lambda: ask(stubs, "ImportUris", "t"),
-        lambda: ask(stubs, "StartJob", "t"),
-        lambda: ask(stubs, "AddSeeds", "t"),
-        lambda: stubs.request("t", PAUSE),
-        lambda: stubs.request("t", RUN),
-        lambda: stubs.request("t", HOLD),
-        lambda: stubs.request("t", FINISH),
-        lambda: stubs.request("t", FINISH),
-        lambda: ask(stubs, "TearDownCrawl", "t"),
-    ]
-    for do in done:
-        do()
-    stubs.finish(released(lease))
-    assert [(acted.action, acted.detail) for acted in told(stubs, "operator_acted")] == [
-        *(("create", ""), ("add-seeds", ""), ("launch", "")),
-        *(("update", "weight = 2 (was 1)"), ("change-queue", "example,a,")),
-        *(("put-override", "http://(example,a,"), ("delete-override", "http://(example,a,")),
-        *(("note-uris", "http://a.example/noted"), ("forget-uris", A)),
-        *(("import", ""), ("start-job", "verify"), ("add-seeds", "")),
-        *(("pause", ""), ("resume", ""), ("hold", ""), ("stop", ""), ("interrupt", ""), ("teardown", "")),
-    ]
-
-
 # What became of URIs.
-
-
-def test_statistics_are_told_each_interval(at: Hosted) -> None:
-    at.stubs.launch("t", A, of=spec(statistics_interval=seconds(1)))
-    eventually(lambda: told(at.stubs, "statistics"))
-    (first,) = told(at.stubs, "statistics")
-    assert first.interval_duration.ToMilliseconds() >= 1000
-    assert (first.discovered_count, first.queued_count) == (1, 1)

@@ -1,5 +1,6 @@
 """HOLD: a crawl that is held stands still, whatever is asked of it, until somebody releases it."""
 
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -7,7 +8,6 @@ import pytest
 from frontier_harness.calls import (
     HOLD,
     PAUSE,
-    RUN,
     TIMEOUT_S,
     Stubs,
     named,
@@ -17,7 +17,7 @@ from frontier_harness.calls import (
     seconds,
     spec,
 )
-from frontier_harness.every_rpc import CHANGING, OF_NO_CRAWL, READING, ask
+from frontier_harness.every_rpc import CHANGING, READING, ask
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.stillness import still
@@ -56,52 +56,31 @@ def hold(stubs: Stubs) -> None:
 # What is asked while it is held.
 
 
-@pytest.mark.parametrize("rpc", CHANGING)
 def test_what_would_change_a_held_crawl_is_refused_with_when_to_come_back(
-    at: Hosted, store: HeldStore, page: frontier_pb2.Lease, rpc: str
+    at: Hosted, store: HeldStore, page: frontier_pb2.Lease
 ) -> None:
     with still(at, store):
-        problem = refused(lambda: ask(at.stubs, rpc, "t"), UNAVAILABLE, "CRAWL_HELD", "'t'", "held")
-        assert problem.retry_s is not None and 0 < problem.retry_s <= 10
-        assert problem.metadata == {"crawl": "t", "state": "PAUSED"}
+        for rpc in CHANGING:
+            problem = refused(partial(ask, at.stubs, rpc, "t"), UNAVAILABLE, "CRAWL_HELD", "'t'", "held")
+            assert problem.retry_s is not None and 0 < problem.retry_s <= 10, rpc
+            assert problem.metadata == {"crawl": "t", "state": "PAUSED"}, rpc
     at.stubs.request("t", PAUSE)
-    if rpc in NONE_SUCH:
-        refused(lambda: ask(at.stubs, rpc, "t"), *NONE_SUCH[rpc])
-    else:
-        ask(at.stubs, rpc, "t")
+    ask(at.stubs, "UpdateCrawl", "t")
 
 
-NONE_SUCH = {
-    "CancelJob": (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE"),  # its job announced the seeds
-    "DeleteOverride": (grpc.StatusCode.NOT_FOUND, "UNKNOWN_OVERRIDE"),
-}
-"""What is refused also of a crawl that is not held."""
-
-
-@pytest.mark.parametrize("rpc", READING)
 def test_what_only_looks_at_a_held_crawl_is_answered_and_writes_nothing(
-    at: Hosted, store: HeldStore, page: frontier_pb2.Lease, rpc: str
+    at: Hosted, store: HeldStore, page: frontier_pb2.Lease
 ) -> None:
     with still(at, store):
-        if rpc == "StateEvents":  # which goes on
-            request = frontier_pb2.StateEventsRequest(crawl="t", cursor="start")
-            stream = at.stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)
-            assert next(stream).present.held
-            stream.cancel()
-        else:
+        for rpc in READING.keys() - {"StateEvents"}:
             ask(at.stubs, rpc, "t")
+        request = frontier_pb2.StateEventsRequest(crawl="t", cursor="start")
+        stream = at.stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)  # which goes on
+        assert next(stream).present.held
+        stream.cancel()
 
 
 # The last one is refused: the node is there.
-_CHANGE_OTHERWISE = {"CreateCheckpoint", "DeleteCheckpoint", "ForgetNode"}
-
-
-@pytest.mark.parametrize("rpc", sorted(OF_NO_CRAWL.keys() - _CHANGE_OTHERWISE))
-def test_what_is_asked_of_no_crawl_leaves_a_held_one_alone(
-    at: Hosted, store: HeldStore, page: frontier_pb2.Lease, rpc: str
-) -> None:
-    with still(at, store):
-        ask(at.stubs, rpc)
 
 
 # How it comes to be held.
@@ -160,15 +139,3 @@ def test_held_waits_for_a_crawl_log_that_cannot_be_written(
 
 
 # How it is released.
-
-
-def test_a_crawl_goes_on_where_it_was_held(at: Hosted, page: frontier_pb2.Lease) -> None:
-    stubs = at.stubs
-    stubs.request("t", RUN)
-    fetched: list[str] = []
-    while stubs.describe("t").status.state != crawl_pb2.CRAWL_STATE_FINISHED:
-        leases = stubs.pages("t")
-        fetched += [lease.uri for lease in leases]
-        stubs.finish(*(report(lease) for lease in leases))
-    assert sorted(fetched) == [f"{A}more", B]
-    assert stubs.statistics("t").succeeded_count == 3

@@ -67,39 +67,6 @@ def test_what_a_state_does_not_allow_is_refused_naming_the_state(
     assert (stubs.describe(crawl), stubs.events_so_far(crawl)) == (before, events)
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "FINISHED"])
-def test_a_crawl_is_launched_once(stubs: Stubs, state: str) -> None:
-    crawl = in_state(stubs, state)
-    before = stubs.describe(crawl)
-    problem = refused(launched(stubs, crawl), PRECONDITION, "ILLEGAL_STATE", state, crawl)
-    assert problem.metadata["state"] == state
-    assert stubs.describe(crawl) == before
-
-
-@pytest.mark.parametrize("state", ["RUNNING", "STOPPING"])
-def test_a_crawl_that_is_active_is_not_deleted(stubs: Stubs, state: str) -> None:
-    crawl = in_state(stubs, state)
-    request = admin_pb2.DeleteCrawlRequest(crawl=crawl)
-    before = stubs.describe(crawl)
-    problem = refused(
-        lambda: stubs.admin.DeleteCrawl(request, timeout=TIMEOUT_S),
-        PRECONDITION,
-        "CRAWL_ACTIVE",
-        state,
-        crawl,
-    )
-    assert problem.metadata["state"] == state
-    assert stubs.describe(crawl) == before
-
-
-def test_a_crawl_that_has_finished_takes_in_nothing(stubs: Stubs) -> None:
-    crawl = in_state(stubs, "FINISHED")
-    before = stubs.describe(crawl)
-    refused(lambda: stubs.schedule(crawl, seed_of(crawl)), PRECONDITION, "CRAWL_FINISHED", crawl)
-    refused(lambda: stubs.seed(crawl, seed_of(crawl)), PRECONDITION, "CRAWL_FINISHED", crawl)
-    assert stubs.describe(crawl) == before
-
-
 # Streams of seeds.
 
 

@@ -3,12 +3,11 @@
 import gc
 import threading
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
-from core_doubles.rows import all_rows_of, nothing_is_left_of
 from frontier_harness.calls import PRECONDITION, TIMEOUT_S, Stubs, refused, released, report
 from frontier_harness.every_rpc import CHANGING, READING, ask
 from frontier_harness.held_store import HeldStore
@@ -16,7 +15,7 @@ from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.stillness import still
 from frontier_harness.waiting import eventually
 
-from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 A, B = "http://a.example/", "http://b.example/"
 
@@ -44,23 +43,6 @@ def furnished(stubs: Stubs) -> frontier_pb2.Lease:
     stubs.job("t", verify={})
     stubs.finish(report(fetched, etag='"1"'), released(other))
     return fetched
-
-
-def test_with_something_in_flight_it_is_completed_later_by_the_frontier(at: Hosted) -> None:
-    """S0.26: nobody has to wait for it, or to ask again."""
-    stubs = at.stubs
-    stubs.launch("t", A)
-    (lease,) = stubs.pages("t")
-    answer = tear_down(stubs)
-    assert answer.begun and answer.status.tearing_down and not answer.status.torn_down
-    assert answer.status.state == crawl_pb2.CRAWL_STATE_STOPPING
-    assert stubs.describe("t").status == answer.status
-    assert not tear_down(stubs).begun
-    assert stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_FINISHED
-    assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
-    until_torn_down(stubs)
-    assert stubs.told("t")[-2:] == ["FINISHED", "torn_down"]
-    assert stubs.statistics("t").succeeded_count == 1
 
 
 def test_it_waits_for_the_crawl_log(store: HeldStore, tmp_path: Path) -> None:
@@ -112,46 +94,18 @@ def torn(at: Hosted) -> Hosted:
     return at
 
 
-@pytest.mark.parametrize("rpc", CHANGING)
-def test_what_would_change_it_is_refused(torn: Hosted, store: HeldStore, rpc: str) -> None:
+def test_what_would_change_it_is_refused(torn: Hosted, store: HeldStore) -> None:
     with still(torn, store):
-        problem = refused(
-            lambda: ask(torn.stubs, rpc, "t"), PRECONDITION, "CRAWL_TORN_DOWN", "'t'", "torn down"
-        )
-        assert problem.metadata == {"crawl": "t", "state": "FINISHED"}
+        for rpc in CHANGING:
+            call = partial(ask, torn.stubs, rpc, "t")
+            problem = refused(call, PRECONDITION, "CRAWL_TORN_DOWN", "'t'", "torn down")
+            assert problem.metadata == {"crawl": "t", "state": "FINISHED"}, rpc
 
 
-@pytest.mark.parametrize("rpc", READING)
-def test_what_looks_at_it_is_answered_and_writes_nothing(torn: Hosted, store: HeldStore, rpc: str) -> None:
+def test_what_looks_at_it_is_answered_and_writes_nothing(torn: Hosted, store: HeldStore) -> None:
     with still(torn, store):
-        ask(torn.stubs, rpc, "t")
-
-
-def test_its_leases_have_ended(at: Hosted) -> None:
-    """DISPOSITION_STALE: its crawl is gone."""
-    fetched = furnished(at.stubs)
-    tear_down(at.stubs)
-    until_torn_down(at.stubs)
-    assert at.stubs.finish(report(fetched)) == [("STALE", False)]
-    assert list(at.stubs.heartbeat([fetched.token]).ended_tokens) == [fetched.token]
-
-
-def test_it_is_listed_among_those_that_live(torn: Hosted) -> None:
-    for name in ("s", "u"):
-        torn.stubs.create(name)
-    listing = torn.stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(), timeout=TIMEOUT_S).crawls
-    assert [(crawl.crawl, crawl.status.torn_down) for crawl in listing] == [
-        ("s", False),
-        ("t", True),
-        ("u", False),
-    ]
-    assert listing[1] == torn.stubs.describe("t")
-    refused(
-        lambda: torn.stubs.create("t"),
-        grpc.StatusCode.ALREADY_EXISTS,
-        "CRAWL_EXISTS",
-        "'t'",
-    )
+        for rpc in READING:
+            ask(torn.stubs, rpc, "t")
 
 
 def test_memory_lets_go_of_it(at: Hosted) -> None:
@@ -162,20 +116,3 @@ def test_memory_lets_go_of_it(at: Hosted) -> None:
     gc.collect()
     assert crawl() is None
     assert at.look(lambda core: (len(core.shard.registry.crawls), len(core.shard.registry))) == (0, 1)
-
-
-def test_it_is_deleted_with_all_its_rows_and_files_and_its_name_is_free(
-    torn: Hosted, store: HeldStore
-) -> None:
-    stubs = torn.stubs
-    assert torn.look(lambda _: all_rows_of(store, 1))
-    ask(stubs, "DeleteCrawl", "t")
-    refused(lambda: stubs.describe("t"), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL", "'t'")
-    assert not (torn.data / "crawls" / "t").exists()
-    stubs.launch("t", A)
-    eventually(lambda: torn.look(lambda _: nothing_is_left_of(store, 1)), "the last row to go")
-    assert stubs.statistics("t").discovered_count == 1
-    assert stubs.told("t")[:4] == ["by create", "NASCENT", "by add-seeds", "by launch"]
-    (lease,) = stubs.pages("t")
-    assert (lease.uri, lease.etag) == (A, "")  # nothing of the first one is known
-    assert not stubs.describe("t").status.tearing_down

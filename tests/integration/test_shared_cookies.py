@@ -69,8 +69,8 @@ def crawling(directory: Path, site: SessionSite, *further: str) -> Iterator[Run]
         run.close()
 
 
-@pytest.mark.parametrize("processes", ["1", "2", "4"])
-@pytest.mark.parametrize("rule", [session, rotating, deleted, ended], ids=lambda rule: rule.__name__)
+@pytest.mark.sampled("processes", ["1", "2", "4"])
+@pytest.mark.sampled("rule", [session, rotating, deleted, ended])
 def test_the_processes_of_a_node_send_each_others_cookies(tmp_path: Path, rule: Rule, processes: str) -> None:
     with session_site(rule) as site, crawling(tmp_path, site, "--processes", processes) as run:
         code, _, stderr = run.end()

@@ -295,9 +295,9 @@ def test_uris_with_a_host_queue_or_identity_in_common_share_a_slot(
         assert places[0].partition[:2] == PLACES.of_host(hosts_of[0])[:2]
 
 
-@pytest.mark.parametrize("path", ["/", "/a"])
-@pytest.mark.parametrize("rule", ["strip-www", "heritrix"])
-@pytest.mark.parametrize("host", ["www.example.com", "www.co.uk", "www.github.io", "www.com"])
+@pytest.mark.sampled("path", ["/", "/a"])
+@pytest.mark.sampled("rule", ["strip-www", "heritrix"])
+@pytest.mark.sampled("host", ["www.example.com", "www.co.uk", "www.github.io", "www.com"])
 def test_a_home_page_shares_the_slot_of_the_other_pages_of_its_host(host: str, rule: str, path: str) -> None:
     settings = CrawlSettings(identity=IdentitySettings((rule,)))
     page = placed(f"https://{host}/page", settings)

@@ -234,8 +234,8 @@ def held() -> Shell:
 
 
 @pytest.mark.parametrize("how", ["left", "silent", "replaced"])
-@pytest.mark.parametrize("released_by", [Input.RESUME, Input.PAUSE, Input.STOP])
-@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.sampled("released_by", [Input.RESUME, Input.PAUSE, Input.STOP])
+@pytest.mark.sampled("restarted", [False, True])
 def test_who_leaves_a_held_crawl_is_told_when_it_is_released(
     how: str, released_by: Input, restarted: bool
 ) -> None:

@@ -81,8 +81,8 @@ def waits_ms(shell: Shell, crawl: str) -> int:
     raise AssertionError(f"{crawl} waits on and on")
 
 
-@pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize(
+@pytest.mark.sampled("restart", [False, True])
+@pytest.mark.sampled(
     ("status", "body"),
     [
         (200, b"User-agent: *\nDisallow: /\n"),

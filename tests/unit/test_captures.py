@@ -59,7 +59,7 @@ class Visited(Shell):
         self.finish(structs.replace(report, token=self.lease(uri).token))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     ("second", "capture_ms"),
     [
         (structs.replace(CHANGED, capture_ms=SECOND_MS), SECOND_MS),
@@ -72,19 +72,8 @@ class Visited(Shell):
         (structs.replace(PART, digest="sha1:A"), FIRST_MS),
         (structs.replace(WHOLE, digest="", capture_ms=0), 0),
     ],
-    ids=[
-        "another page, archived",
-        "the same page, archived again",
-        "the same page, as a revisit record",
-        "unchanged",
-        "no answer",
-        "another page that nobody archived",
-        "a part of the page",
-        "all of the page, and then silence",
-        "a page without digest that nobody archived",
-    ],
 )
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.sampled("restarts", [False, True])
 def test_lease_names_the_record_that_has_the_page_of_the_last_visit(
     second: Report, capture_ms: int, restarts: bool
 ) -> None:

@@ -79,8 +79,8 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("field", ["via", "media_type", "digest", "node"])
+@pytest.mark.sampled("text", HOSTILE)
+@pytest.mark.sampled("field", ["via", "media_type", "digest", "node"])
 def test_blanks_and_line_ends_in_what_others_sent_end_no_column(field: str, text: str) -> None:
     plain = columns(outcome())
     found = columns(outcome(**{field: text}))

@@ -69,8 +69,8 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:20]))
-@pytest.mark.parametrize(
+@pytest.mark.sampled("text", TEXTS)
+@pytest.mark.sampled(
     "encoding", ["aws-chunked", "UTF-8", "br", "zstd", "deflate", "gzip", "gzip, br", "gzip, gzip, gzip", "?"]
 )
 def test_text_is_taken_as_it_is_whatever_coding_it_is_said_to_have(text: bytes, encoding: str) -> None:
@@ -201,8 +201,8 @@ def test_broken_body_is_kept_up_to_its_break_which_is_told(
     assert told == breaks
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-@pytest.mark.parametrize("stored_bytes", [0, 1, 100, 40_000, 65_530, 150_000])
+@pytest.mark.sampled("encoding", ["gzip", "deflate"])
+@pytest.mark.sampled("stored_bytes", [0, 1, 100, 40_000, 65_530, 150_000])
 def test_corruption_keeps_every_byte_before_it(encoding: str, stored_bytes: int) -> None:
     """A block that is stored as it is, and then a block of a kind that does not exist."""
     data = random.Random(2).randbytes(stored_bytes)

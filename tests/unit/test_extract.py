@@ -27,7 +27,7 @@ RSS = "<rss><channel><link>http://a.example/dir/x</link></channel></rss>"
 SITEMAP = "<urlset><url><loc>http://a.example/dir/x</loc></url></urlset>"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     ("kept_bytes", "trailer", "truncation", "notes"),
     [
         (-8, bytes(8), Truncation.NONE, ("codingBroken:checksum",)),
@@ -37,7 +37,7 @@ SITEMAP = "<urlset><url><loc>http://a.example/dir/x</loc></url></urlset>"
         (-10, b"\x07" * 10, Truncation.NONE, ("codingBroken:data",)),
     ],
 )
-@pytest.mark.parametrize("media_type", ["text/html", "application/xhtml+xml", "application/octet-stream"])
+@pytest.mark.sampled("media_type", ["text/html", "application/xhtml+xml", "application/octet-stream"])
 def test_links_before_a_break_of_the_coding_are_found_and_the_break_noted(
     media_type: str, kept_bytes: int, trailer: bytes, truncation: Truncation, notes: tuple[str, ...]
 ) -> None:

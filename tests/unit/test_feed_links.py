@@ -234,8 +234,8 @@ def test_it_is_told_if_declarations_are_not_read(doctype: str, notes: int) -> No
         assert heard[0].endswith(", declarations of the document type are not read")
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 11, 64])
-@pytest.mark.parametrize("doctype", [*EXTERNAL, *DECLARING])
+@pytest.mark.sampled("size", [1, 2, 7, 11, 64])
+@pytest.mark.sampled("doctype", [*EXTERNAL, *DECLARING])
 def test_a_document_type_is_skipped_in_pieces_of_any_size(doctype: str, size: int) -> None:
     data = ("&" + doctype + "<a b='&x;'/>end").encode()
     pieces = [data[at : at + size] for at in range(0, len(data), size)]

@@ -86,9 +86,9 @@ def first_in_line(shell: Shell, host: str) -> None:
 # Queues that give way.
 
 
-@pytest.mark.parametrize("name", ["crawl", None])
-@pytest.mark.parametrize("per_queue", [0, 5])
-@pytest.mark.parametrize("count", [99, 101, 102, 103, MANY])
+@pytest.mark.sampled("name", ["crawl", None])
+@pytest.mark.sampled("per_queue", [0, 5])
+@pytest.mark.sampled("count", [99, 101, 102, 103, MANY])
 def test_any_number_of_busy_queues_give_way_to_a_queue_of_lower_precedence(
     count: int, per_queue: int, name: str | None
 ) -> None:
@@ -258,7 +258,7 @@ def test_requests_end_and_lease_each_uri_once_with_hundreds_of_busy_queues(
 # What is out counts for a total budget.
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     ("queues", "fetched"),
     [
         ({"total_budget": 5}, 5),
@@ -269,8 +269,8 @@ def test_requests_end_and_lease_each_uri_once_with_hundreds_of_busy_queues(
         ({"total_budget": -1}, 60),
     ],
 )
-@pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("per_queue", [0, 50])
+@pytest.mark.sampled("restarts", [False, True])
+@pytest.mark.sampled("per_queue", [0, 50])
 def test_leases_out_count_towards_the_total_budget(
     queues: dict[str, Any], fetched: int, restarts: bool, per_queue: int
 ) -> None:

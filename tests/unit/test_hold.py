@@ -267,8 +267,8 @@ def waiting_at_a_host(rest_ms: int) -> tuple[Shell, list[Grant]]:
 
 
 @pytest.mark.parametrize("rest_ms", [0, 60_000])
-@pytest.mark.parametrize("ending", ["report", "release", "lapse"])
-@pytest.mark.parametrize("sleeping", [0, MAX_SNOOZED_IN_MEMORY])
+@pytest.mark.sampled("ending", ["report", "release", "lapse"])
+@pytest.mark.sampled("sleeping", [0, MAX_SNOOZED_IN_MEMORY])
 def test_what_ends_at_a_host_that_it_waits_for_writes_nothing_of_it(
     rest_ms: int, ending: str, sleeping: int
 ) -> None:

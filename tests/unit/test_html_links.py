@@ -90,7 +90,7 @@ def test_elements_link_as_they_should(body: str, links: list[tuple[str, str]]) -
 B = [("E", "http://a.example/b.jpg")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     ("value", "links"),
     [
         ("url(/b.jpg)", B),
@@ -123,7 +123,7 @@ B = [("E", "http://a.example/b.jpg")]
         ("my-url(b).jpg", [("E", "my-url(b).jpg")]),
     ],
 )
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     "name", ["data-bg", "data-src", "data-background-image", "data-bg-multi", "data-lazy-bg"]
 )
 def test_lazy_attribute_written_as_a_style_gives_its_images(
@@ -132,8 +132,8 @@ def test_lazy_attribute_written_as_a_style_gives_its_images(
     assert html(f'<div {name}="{value}">') == links
 
 
-@pytest.mark.parametrize("name", ["data-bgset", "data-srcset", "data-style", "data-lazy-style", "data-thumb"])
-@pytest.mark.parametrize(
+@pytest.mark.sampled("name", ["data-bgset", "data-srcset", "data-style", "data-lazy-style", "data-thumb"])
+@pytest.mark.sampled(
     "value", ["url(/b.jpg)", "background-image:url(/b.jpg)", "background: url('/b.jpg') 0 0"]
 )
 def test_any_attribute_for_a_script_may_be_written_as_a_style(name: str, value: str) -> None:
@@ -264,8 +264,8 @@ def test_scripts_are_searched_only_if_asked_for() -> None:
 # What a page asks robots for
 
 
-@pytest.mark.parametrize("content", ["nofollow", "noindex, NoFollow", "none", " nofollow ,x"])
-@pytest.mark.parametrize("name", ["robots", "ROBOTS", "toehold"])
+@pytest.mark.sampled("content", ["nofollow", "noindex, NoFollow", "none", " nofollow ,x"])
+@pytest.mark.sampled("name", ["robots", "ROBOTS", "toehold"])
 def test_a_page_may_forbid_to_follow_its_links(name: str, content: str) -> None:
     meta = f"<meta name={name} content='{content}'>"
     refresh = "<meta http-equiv=refresh content='0;z'>"
@@ -311,7 +311,7 @@ def test_an_element_that_closes_itself_hides_nothing_in_svg_and_xml(element: str
     assert html(f"{element}<a href=x>") == html(f"<svg></svg>{element}<a href=x>") == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     "element",
     [
         *(
@@ -326,7 +326,7 @@ def test_an_element_that_closes_itself_hides_nothing_in_svg_and_xml(element: str
         *("<textarea>", "<xmp>", "<iframe>", "<noscript>", "<noembed>", "<noframes>", "<style><title>"),
     ],
 )
-@pytest.mark.parametrize("tag", ["svg", "math", "SVG"])
+@pytest.mark.sampled("tag", ["svg", "math", "SVG"])
 def test_an_element_that_is_not_closed_ends_with_the_svg_around_it(tag: str, element: str) -> None:
     assert html(f"<{tag}>{element}</{tag}><a href=x>") == [("L", "x")]
     assert html(f"<{tag}>{element}</{tag}<a href=no><a href=x>") == [("L", "x")]

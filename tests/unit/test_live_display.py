@@ -38,8 +38,8 @@ def labels(shown: Look, width: int = 80, height: int = 24) -> list[str]:
     return [text[:9].strip() for text in drawn(shown, width, height) if text[:9].strip()]
 
 
-@pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD)
-@pytest.mark.parametrize("many", [0, 1, 3, 100])
+@pytest.mark.sampled("text", AWKWARD.values())
+@pytest.mark.sampled("many", [0, 1, 3, 100])
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_the_picture_fits_whatever_is_in_it(width: int, height: int, many: int, text: str) -> None:
     status = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSED, reason=f"problem {text}", held=True)

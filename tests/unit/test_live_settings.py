@@ -131,8 +131,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-@pytest.mark.parametrize("state", [S.NASCENT, S.RUNNING, S.PAUSED])
+@pytest.mark.sampled("what", REFUSED)
+@pytest.mark.sampled("state", [S.NASCENT, S.RUNNING, S.PAUSED])
 def test_what_a_uris_place_depends_on_and_what_makes_no_sense_is_refused(
     state: CrawlState, what: str
 ) -> None:

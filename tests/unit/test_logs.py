@@ -46,8 +46,8 @@ def test_programs_get_json_and_people_get_text(capsys: Capture, monkeypatch: pyt
     assert json.loads(terminal.getvalue().splitlines()[-1])["event"] == "stopped"
 
 
-@pytest.mark.parametrize("log_format", ["json", "text"])
-@pytest.mark.parametrize(
+@pytest.mark.sampled("log_format", ["json", "text"])
+@pytest.mark.sampled(
     "breaker", ["\n", "\r\n", "\x0b", "\x1b[2K\r", "\x85", "\u2028", "\u202e", "\0", "\ud800"]
 )
 def test_no_value_can_pass_for_a_line(log_format: str, breaker: str, capsys: Capture) -> None:

@@ -19,7 +19,7 @@ WHOLE = "must match a URI as a whole, which begins with http, got a path; begin 
 GLOB = "must be a pattern, got a glob at character {}; any text is .*"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     ("pattern", "told"),
     [
         (r"https?://bücher\.example/.*", IN_PUNYCODE.format("%C3%BC", "ü", 11)),
@@ -38,7 +38,7 @@ GLOB = "must be a pattern, got a glob at character {}; any text is .*"
         (".*[?]page=*", GLOB.format(11)),
     ],
 )
-@pytest.mark.parametrize("field", ["accept_patterns", "reject_patterns", "required_patterns"])
+@pytest.mark.sampled("field", ["accept_patterns", "reject_patterns", "required_patterns"])
 def test_a_pattern_that_matches_no_canonical_uri_is_named(pattern: str, told: str, field: str) -> None:
     scope = ScopeSettings(**{field: (".*", pattern)})  # type: ignore[arg-type]
     settings = CrawlSettings(allowed_addresses=("loopback",), scope=scope)

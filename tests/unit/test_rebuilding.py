@@ -207,8 +207,8 @@ NUMBERED: dict[CrawlRow | Family, type[Record]] = {
 }
 
 
-@pytest.mark.parametrize("number", [-10, 2**63 - 1, 2**64 - 1])
-@pytest.mark.parametrize("kind", NUMBERED.values(), ids=lambda kind: kind.__name__)
+@pytest.mark.sampled("number", [-10, 2**63 - 1, 2**64 - 1])
+@pytest.mark.sampled("kind", NUMBERED.values())
 def test_salvage_goes_on_past_any_number_that_no_server_stores(kind: type[Record], number: int) -> None:
     """As after a flipped bit: each whole number of the first row of a kind that has it."""
     (place,) = (place for place, each in NUMBERED.items() if each is kind)
@@ -225,8 +225,8 @@ def test_salvage_goes_on_past_any_number_that_no_server_stores(kind: type[Record
 NOISE = b"\xc1\xff\x00noise"
 
 
-@pytest.mark.parametrize("value", [NOISE, b"", b"\x01", b"\x02" + NOISE], ids=repr)
-@pytest.mark.parametrize("row", [CrawlRow.SPEC, CrawlRow.STATE, CrawlRow.COUNTERS], ids=lambda row: row.name)
+@pytest.mark.sampled("value", [NOISE, b"", b"\x01", b"\x02" + NOISE])
+@pytest.mark.sampled("row", [CrawlRow.SPEC, CrawlRow.STATE, CrawlRow.COUNTERS])
 def test_an_undecodable_row_of_one_crawl_leaves_the_other_crawls_open(row: CrawlRow, value: bytes) -> None:
     shell, rebuilding = rebuilt(replaced(Family.CRAWLS, keys.crawl_key(1, row), value))
     assert {"two", "three"} <= {found.name for found in rebuilding.crawls if not found.lost}
@@ -294,8 +294,8 @@ CRAWLED = sorted(
 )
 
 
-@pytest.mark.parametrize("value", [NOISE, b"", b"\x01", b"\x02\x90", b"\x01\x90"], ids=repr)
-@pytest.mark.parametrize("family", CRAWLED, ids=lambda family: family.value)
+@pytest.mark.sampled("value", [NOISE, b"", b"\x01", b"\x02\x90", b"\x01\x90"])
+@pytest.mark.sampled("family", CRAWLED)
 def test_salvage_leaves_out_an_undecodable_row_alone_and_counts_it(family: Family, value: bytes) -> None:
     """Some rows of each family, one at a time."""
     for place in [place for place, row in enumerate(FULL) if row[0] is family][-4:]:

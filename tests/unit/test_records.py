@@ -92,8 +92,8 @@ def test_a_row_of_before_a_field_was_added_takes_its_default(kind: type[Record])
     without_defaults()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("version", [b"", b"\x00", b"\x02", b"\xff"])
+@pytest.mark.sampled("kind", KINDS)
+@pytest.mark.sampled("version", [b"", b"\x00", b"\x02", b"\xff"])
 def test_another_version_is_refused_by_name(kind: type[Record], version: bytes) -> None:
     with pytest.raises(StoreCorrupt, match=f"{kind.__name__}.*version"):
         decode(kind, version + encode(HostRow())[1:] if version else b"")

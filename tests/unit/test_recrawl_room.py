@@ -90,8 +90,8 @@ class Recrawl(Shell):
         return [(reason.why, reason.message) for reason in reasons]
 
 
-@pytest.mark.parametrize("new_first", [False, True])
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.sampled("new_first", [False, True])
+@pytest.mark.sampled("restarts", [False, True])
 @pytest.mark.parametrize("per_queue", [1, 3])
 @pytest.mark.parametrize(("most", "new_fetched"), [(5, 0), (6, 1), (8, 3), (20, 6)])
 def test_new_pages_get_what_known_ones_leave_of_the_limit(

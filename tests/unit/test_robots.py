@@ -352,19 +352,19 @@ def fetched(target: str) -> str:
     return canonical(f"http://alpha.example{target}").target
 
 
-def spelt(character: str) -> Iterator[tuple[str, str, str, str]]:
-    """A rule and a target with a place for a character, and the character in each, raw or escaped."""
-    escaped = "".join(f"%{octet:02X}" for octet in character.encode())
-    forms = (character, escaped, escaped.lower())
-    for (pattern, target), in_rule, in_url in product(PLACES, forms, forms):
-        yield pattern, target, in_rule, in_url
+def spelt() -> Iterator[tuple[str, str, str, str, str]]:
+    """A character, a rule and a target with a place for it, and the character in each, raw or escaped."""
+    for character in CHARACTERS:
+        escaped = "".join(f"%{octet:02X}" for octet in character.encode())
+        forms = (character, escaped, escaped.lower())
+        for (pattern, target), in_rule, in_url in product(PLACES, forms, forms):
+            yield character, pattern, target, in_rule, in_url
 
 
-@pytest.mark.parametrize("character", CHARACTERS, ids=lambda character: f"{ord(character):#x}")
-def test_rules_match_every_character_alike_raw_and_escaped(character: str) -> None:
+def test_rules_match_every_character_alike_raw_and_escaped() -> None:
     """RFC 9309, 2.2.2. But a raw `*` is no character, nor is a raw `/` or `?` of a path."""
     differ = []
-    for pattern, target, in_rule, in_url in spelt(character):
+    for character, pattern, target, in_rule, in_url in spelt():
         in_path = "?" not in target
         if in_rule == "*" or (in_path and in_url == "\\"):  # which browsers turn into a slash
             continue
@@ -396,11 +396,10 @@ def protego_is_wrong(character: str, in_rule: str, in_url: str, in_query: bool) 
     return character == "%" and (in_rule == "%") is not (in_url == "%")
 
 
-@pytest.mark.parametrize("character", CHARACTERS, ids=lambda character: f"{ord(character):#x}")
-def test_an_independent_parser_agrees_on_every_character(character: str) -> None:
+def test_an_independent_parser_agrees_on_every_character() -> None:
     """Raw and escaped, in rules and URLs, but where protego is wrong."""
     differ = []
-    for pattern, target, in_rule, in_url in spelt(character):
+    for character, pattern, target, in_rule, in_url in spelt():
         if in_rule in "\x0b\x0c\x1c\x1d\x1e\u2028":  # ends of lines for protego, but not in RFC 9309
             continue
         if protego_is_wrong(character, in_rule, in_url, "?" in target):

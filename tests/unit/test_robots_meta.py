@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from crawler_node.extraction.robots_meta import header_forbids, meta_forbids
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     "content", ["nofollow", "NOFOLLOW", "none", "index, nofollow", "noindex,nofollow", " none "]
 )
-@pytest.mark.parametrize("name", ["robots", "Robots", "toehold", "TOEHOLD", " robots "])
+@pytest.mark.sampled("name", ["robots", "Robots", "toehold", "TOEHOLD", " robots "])
 def test_a_meta_for_all_or_for_us_forbids(name: str, content: str) -> None:
     assert meta_forbids(name, content, "Toehold")
 

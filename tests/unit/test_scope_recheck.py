@@ -60,7 +60,7 @@ ALL = ["/", "/a", "/calendar/1", "/calendar/2", "http://beta.example/"]
 CALENDAR = r"https?://[^/]+/calendar/.*"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     ("scope", "left", "rule"),
     [
         ({}, ALL, ""),
@@ -79,7 +79,7 @@ CALENDAR = r"https?://[^/]+/calendar/.*"
         ({"reject_patterns": (".*",)}, [], "reject_patterns[0]"),
     ],
 )
-@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.sampled("restart", [False, True])
 def test_a_waiting_uri_that_is_excluded_ends_at_its_turn_and_names_the_rule(
     scope: dict[str, Any], left: list[str], rule: str, restart: bool
 ) -> None:

@@ -13,8 +13,8 @@ TAGS = (
 """Those of the table in section 7.1."""
 
 
-@pytest.mark.parametrize("tag", TAGS)
-@pytest.mark.parametrize("blanks", ["", " ", "\n", "\t\x0c\r\n "])
+@pytest.mark.sampled("tag", TAGS)
+@pytest.mark.sampled("blanks", ["", " ", "\n", "\t\x0c\r\n "])
 def test_a_tag_of_the_table_and_its_end_are_html(tag: str, blanks: str) -> None:
     for written in (tag, tag.lower(), tag.title()):
         for end in (" ", ">"):

@@ -18,8 +18,8 @@ def test_a_part_that_is_not_there_is_refused_with_those_that_are(monkeypatch: py
         soaking.begin(CONFIG)
 
 
-@pytest.mark.parametrize("name", ["CYCLES", "SEED"])
-@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
+@pytest.mark.sampled("name", ["CYCLES", "SEED"])
+@pytest.mark.sampled("value", ["0", "-1", "many", "1.5"])
 def test_what_is_no_positive_whole_number_is_refused(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

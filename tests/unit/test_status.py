@@ -119,8 +119,8 @@ def test_a_refusal_that_may_be_tried_again_says_when() -> None:
     assert (info.reason, retry_s) == ("OVERLOADED", 1.5)
 
 
-@pytest.mark.parametrize("letter", ["x", "é", "\N{PILE OF POO}", "\n", "%"])
-@pytest.mark.parametrize("entries", [0, 1, 1000])
+@pytest.mark.sampled("letter", ["x", "é", "\N{PILE OF POO}", "\n", "%"])
+@pytest.mark.sampled("entries", [0, 1, 1000])
 def test_no_refusal_is_longer_than_what_arrives(letter: str, entries: int) -> None:
     """gRPC refuses trailers beyond 8 KiB: the message (in percent code) and the details (in base 64)."""
     long = letter * 100_000

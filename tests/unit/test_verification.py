@@ -109,7 +109,7 @@ WHAT_GOES_ON: dict[str, Callable[[Shell], None]] = {
 }
 
 
-@pytest.mark.parametrize("slices", range(1, 40, 3))
+@pytest.mark.parametrize("slices", range(1, 40, 6))
 @pytest.mark.parametrize("event", WHAT_GOES_ON, ids=lambda event: event.replace(" ", "-"))
 def test_nothing_is_found_in_a_sound_crawl_that_goes_on_meanwhile(
     event: str, slices: int, monkeypatch: pytest.MonkeyPatch

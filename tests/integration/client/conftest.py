@@ -15,7 +15,6 @@ from client_doubles.fake_frontier import FakeFrontier, serving
 from frontier_harness.waiting import PATIENCE_S
 
 from toehold_cli.main import run
-from toehold_client import FrontierClient
 
 
 @pytest.fixture
@@ -45,14 +44,17 @@ def toehold_at(address: str, capsys: pytest.CaptureFixture[str], monkeypatch: py
     return run_it
 
 
-@pytest.fixture(params=[FrontierClient, BlockingAsyncClient], ids=["sync", "async"])
+@pytest.fixture
 def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Makes clients of one kind, then of the other; closes them after the test."""
+    """Makes clients, which are closed after the test: those for asyncio, of which the blocking ones are made.
+    What each kind does in its own way is promised `of_both_clients`.
+    """
+    kind = getattr(request, "param", BlockingAsyncClient)
     with ExitStack() as clients:
-        yield lambda address, **settings: clients.enter_context(request.param(address, **settings))
+        yield lambda address, **settings: clients.enter_context(kind(address, **settings))
 
 
 @pytest.fixture
 def controller(address: str, connect: Connect) -> Any:
-    """The controller of the crawl `c`, of one kind, then of the other, with patience."""
+    """The controller of the crawl `c`, with patience."""
     return controller_of(connect(address, patience_s=PATIENCE_S), "c")

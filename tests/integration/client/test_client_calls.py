@@ -1,4 +1,4 @@
-"""Both clients against a frontier that is scripted to answer, to fail and to be gone."""
+"""The clients against a frontier that is scripted to answer, to fail and to be gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client_doubles.blocking import Connect
+from client_doubles.blocking import Connect, of_both_clients
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
 from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S, eventually
@@ -273,6 +273,7 @@ def test_each_method_says_what_it_was_given_and_returns_what_it_was_told(
     assert frontier.asked[rpc] == [asked]
 
 
+@of_both_clients
 def test_a_frontier_that_was_away_is_asked_again(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -281,6 +282,7 @@ def test_a_frontier_that_was_away_is_asked_again(
     assert len(frontier.asked["GetCrawl"]) == 3
 
 
+@of_both_clients
 def test_an_overloaded_frontier_is_asked_again_when_it_says(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -292,6 +294,7 @@ def test_an_overloaded_frontier_is_asked_again_when_it_says(
     assert time.monotonic() - began_s >= 0.05
 
 
+@of_both_clients
 def test_a_refusal_is_told_in_the_frontiers_words(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -327,6 +330,7 @@ def test_every_call_tells_who_makes_it(
     assert {rpc: set(frontier.operators[rpc]) for rpc in rpcs} == {rpc: {operator} for rpc in rpcs}
 
 
+@of_both_clients
 def test_a_stream_tells_who_reads_it_again_when_it_reconnects(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -341,12 +345,14 @@ def test_what_cannot_be_an_operators_name_is_told(connect: Connect, operator: st
         connect("127.0.0.1:7707", operator=operator)
 
 
+@of_both_clients
 def test_silence_ends_at_the_deadline(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("GetCrawl", SILENCE)
     with pytest.raises(DeadlineExceeded, match=f"{address} did not answer within 0.2 s"):
         connect(address, timeout_s=0.2, patience_s=PATIENCE_S).get_crawl("c")
 
 
+@of_both_clients
 def test_a_long_poll_outlives_the_deadline_of_other_calls(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -357,6 +363,7 @@ def test_a_long_poll_outlives_the_deadline_of_other_calls(
     assert time.monotonic() - began_s >= 0.5
 
 
+@of_both_clients
 def test_no_frontier_there_is_told_at_once_and_by_its_address(connect: Connect) -> None:
     with KeptPort() as nobodys:
         began_s = time.monotonic()
@@ -375,6 +382,7 @@ def test_what_accepts_connections_but_is_no_frontier_is_told_before_the_deadline
             assert time.monotonic() - began_s < PATIENCE_S
 
 
+@of_both_clients
 def test_a_frontier_that_comes_back_at_its_address_is_found_again(
     frontier: FakeFrontier, connect: Connect
 ) -> None:
@@ -419,6 +427,7 @@ def test_proxies_for_the_web_are_not_used(
     assert connect(address).get_crawl("c") == FOUND.crawl
 
 
+@of_both_clients
 def test_thousands_of_candidates_go_in_batches_and_come_back_in_order(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -467,6 +476,7 @@ def test_text_that_cannot_be_sent_is_an_invalid_argument(address: str, connect: 
         connect(address).get_crawl("\udcff")
 
 
+@of_both_clients
 @pytest.mark.parametrize(
     ("method", "rpc", "items", "found"),
     [
@@ -506,6 +516,7 @@ def test_one_text_in_place_of_many_is_refused_before_anything_is_sent(
     assert not frontier.asked
 
 
+@of_both_clients
 def test_a_closed_client_says_so(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     client = connect(address, patience_s=PATIENCE_S)
     client.close()
@@ -517,6 +528,7 @@ def test_a_closed_client_says_so(frontier: FakeFrontier, address: str, connect: 
     assert not frontier.asked
 
 
+@of_both_clients
 @pytest.mark.parametrize("line", [[SILENCE], [UNAVAILABLE] * 500], ids=["waits", "rests"])
 def test_closing_a_client_ends_a_call_that_waits(
     frontier: FakeFrontier, address: str, connect: Connect, line: list[Answer]
@@ -544,6 +556,7 @@ def test_a_call_that_the_fake_does_not_expect_fails(address: str, connect: Conne
         connect(address).get_crawl("c")
 
 
+@of_both_clients
 def test_all_tries_of_a_call_carry_one_request_id(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -555,6 +568,7 @@ def test_all_tries_of_a_call_carry_one_request_id(
     assert first == second == third and other not in (first, None)
 
 
+@of_both_clients
 def test_errors_of_all_kinds_of_calls_carry_the_request_id(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:

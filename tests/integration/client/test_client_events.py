@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client_doubles.blocking import Connect
+from client_doubles.blocking import Connect, of_both_clients
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
 from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S
@@ -42,6 +42,7 @@ def asked_cursors(frontier: FakeFrontier) -> list[str]:
     return [request.cursor for request in frontier.asked["StateEvents"]]
 
 
+@of_both_clients
 def test_the_present_state_then_events_until_the_stream_ends(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -51,6 +52,7 @@ def test_the_present_state_then_events_until_the_stream_ends(
     assert asked_cursors(frontier) == ["start"]
 
 
+@of_both_clients
 def test_a_stream_that_has_ended_stays_ended(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("StateEvents", [present("e0")])
     stream = connect(address).state_events("c")
@@ -58,11 +60,13 @@ def test_a_stream_that_has_ended_stays_ended(frontier: FakeFrontier, address: st
     assert list(stream) == []
 
 
+@of_both_clients
 def test_signs_of_life_are_passed_on(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("StateEvents", [present("e2"), ALIVE])
     assert list(connect(address).state_events("c"))[1] == ALIVE
 
 
+@of_both_clients
 def test_a_broken_stream_goes_on_after_its_last_event_without_gap_or_repeat(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -79,6 +83,7 @@ def test_a_broken_stream_goes_on_after_its_last_event_without_gap_or_repeat(
     assert stream.cursor == "e3"
 
 
+@of_both_clients
 def test_a_stream_from_now_on_that_breaks_goes_on_from_where_now_was(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -87,6 +92,7 @@ def test_a_stream_from_now_on_that_breaks_goes_on_from_where_now_was(
     assert asked_cursors(frontier) == ["", "e7"]
 
 
+@of_both_clients
 def test_a_server_that_dies_and_comes_back_is_waited_out(connect: Connect) -> None:
     dying, reborn = FakeFrontier(), FakeFrontier()
     dying.will("StateEvents", [present("e0"), event(1), SILENCE])
@@ -101,6 +107,7 @@ def test_a_server_that_dies_and_comes_back_is_waited_out(connect: Connect) -> No
     assert asked_cursors(reborn) == ["e1"]
 
 
+@of_both_clients
 def test_a_server_that_stays_away_is_told_after_the_time_given(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -114,6 +121,7 @@ def test_a_server_that_stays_away_is_told_after_the_time_given(
     assert len(asked_cursors(frontier)) > 1
 
 
+@of_both_clients
 def test_a_server_that_was_never_there_is_told_at_once(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -122,6 +130,7 @@ def test_a_server_that_was_never_there_is_told_at_once(
         next(connect(address).state_events("c"))
 
 
+@of_both_clients
 def test_the_first_connection_has_the_clients_patience(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -129,6 +138,7 @@ def test_the_first_connection_has_the_clients_patience(
     assert len(list(connect(address, patience_s=PATIENCE_S).state_events("c"))) == 1
 
 
+@of_both_clients
 @pytest.mark.parametrize("connection", [1, 2])
 def test_an_old_cursor_is_told_after_the_present_state(
     frontier: FakeFrontier, address: str, connect: Connect, connection: int
@@ -141,12 +151,14 @@ def test_an_old_cursor_is_told_after_the_present_state(
         list(stream)
 
 
+@of_both_clients
 def test_a_crawl_that_is_not_there_is_told(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("StateEvents", UNKNOWN)
     with pytest.raises(UnknownCrawl):
         next(connect(address, patience_s=PATIENCE_S).state_events("c"))
 
 
+@of_both_clients
 @pytest.mark.parametrize("line", [[present("e0"), SILENCE], [SILENCE]])
 def test_a_stream_with_a_limit_ends_at_it(
     frontier: FakeFrontier, address: str, connect: Connect, line: list[Answer]
@@ -158,6 +170,7 @@ def test_a_stream_with_a_limit_ends_at_it(
     assert 0.3 <= time.monotonic() - began_s < PATIENCE_S
 
 
+@of_both_clients
 def test_a_limit_counts_while_the_server_is_away_too(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -174,6 +187,7 @@ def reading(stream: Iterator[Any]) -> tuple[threading.Thread, list[Any]]:
     return thread, read
 
 
+@of_both_clients
 @pytest.mark.parametrize(
     "line", [[present("e0"), SILENCE], [present("e0"), UNAVAILABLE]], ids=["silent", "broken"]
 )
@@ -192,6 +206,7 @@ def test_closing_a_stream_ends_its_reader(
     assert list(stream) == []
 
 
+@of_both_clients
 def test_closing_the_client_ends_its_streams(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("StateEvents", [present("e0"), SILENCE])
     client = connect(address)
@@ -204,6 +219,7 @@ def test_closing_the_client_ends_its_streams(frontier: FakeFrontier, address: st
     assert read == []
 
 
+@of_both_clients
 def test_leaving_a_stream_closes_it(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("StateEvents", [present("e0"), SILENCE])
     with closing(connect(address).state_events("c")) as stream:

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client_doubles.blocking import Connect
+from client_doubles.blocking import Connect, of_both_clients
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, FakeFrontier, Refusal
 from frontier_harness.waiting import PATIENCE_S, eventually
 from google.protobuf import message_factory
@@ -282,6 +282,7 @@ def entries(count: int) -> Iterator[ImportEntry]:
             yield ImportEntry(candidate=Candidate(uri=uri, annotations=b"mine"))
 
 
+@of_both_clients
 @pytest.mark.parametrize("force", [False, True])
 def test_any_number_of_uris_is_imported_in_one_stream(
     frontier: FakeFrontier, address: str, connect: Connect, force: bool
@@ -368,6 +369,7 @@ def test_uris_are_not_read_for_a_crawl_that_is_not_there(
     assert len(list(unread)) == 1
 
 
+@of_both_clients
 def test_closing_a_client_ends_an_import_that_waits(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -401,6 +403,7 @@ def told(*numbers: int) -> Any:
     return response("StreamOutcomes", outcomes=found, cursor=found[-1].cursor)
 
 
+@of_both_clients
 def test_outcomes_go_on_through_restarts_without_gap_or_repeat(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -426,6 +429,7 @@ def test_outcomes_that_are_there_can_be_had_without_following(
     assert frontier.asked["StreamOutcomes"] == [request("StreamOutcomes")]
 
 
+@of_both_clients
 def test_outcomes_that_are_no_longer_kept_are_an_error_after_the_range(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -437,6 +441,7 @@ def test_outcomes_that_are_no_longer_kept_are_an_error_after_the_range(
         next(stream)
 
 
+@of_both_clients
 def test_closing_a_client_ends_its_streams(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("StreamOutcomes", [KEPT, SILENCE])
     frontier.will("ExportUris", [response("ExportUris", cursor="x"), SILENCE])
@@ -450,6 +455,7 @@ def test_closing_a_client_ends_its_streams(frontier: FakeFrontier, address: str,
         next(client.export_uris("c"))
 
 
+@of_both_clients
 def test_an_export_goes_on_through_restarts_without_gap_or_repeat(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:

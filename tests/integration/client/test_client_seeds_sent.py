@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
-from client_doubles.blocking import Connect
+from client_doubles.blocking import Connect, of_both_clients
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, FakeFrontier, Refusal
 from frontier_harness.waiting import PATIENCE_S, eventually
 
@@ -29,6 +29,7 @@ FOUND = GetCrawlResponse(crawl=Crawl(crawl="c"))
 HELD = GetCrawlResponse(crawl=Crawl(crawl="c", status=CrawlStatus(held=True)))
 
 
+@of_both_clients
 def test_any_number_of_seeds_goes_in_one_stream_of_batches(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -133,6 +134,7 @@ def test_seeds_that_are_refused_under_way_are_not_read_to_their_end(
         connect(address).add_seeds("c", endless)
 
 
+@of_both_clients
 def test_closing_a_client_ends_seeds_that_wait(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:

@@ -7,7 +7,6 @@ import os
 import re
 from pathlib import Path
 
-import click
 import grpc
 import pytest
 from client_doubles.command_line import (
@@ -47,7 +46,6 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 from toehold.frontier.v1.frontier_pb2 import RequestStateResponse
 from toehold_cli.exits import MEANINGS
-from toehold_cli.main import toehold
 
 ILLEGAL = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is FINISHED", "ILLEGAL_STATE", {"state": "FINISHED"}
@@ -162,16 +160,6 @@ def test_wrong_usage_is_exit_code_2(toehold_at: Toehold) -> None:
         ["status", "--frontier", "x"],
     ):
         assert toehold_at(*arguments)[0] == 2
-
-
-def test_every_command_has_help_that_says_what_it_does(toehold_at: Toehold) -> None:
-    for name, command in toehold.commands.items():
-        code, output, _ = toehold_at(name, "--help")
-        assert code == 0
-        assert command.help
-        for option in command.params:
-            assert not isinstance(option, click.Option) or option.help, f"{name} {option.name}"
-        assert f"Usage: toehold {name}" in output
 
 
 def test_the_exit_codes_are_in_the_help_and_in_the_manual(toehold_at: Toehold) -> None:

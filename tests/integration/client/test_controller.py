@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import grpc
 import pytest
-from client_doubles.blocking import Connect, controller_of
+from client_doubles.blocking import Connect, controller_of, of_both_clients
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
 from client_doubles.told import (
     FINISHED,
@@ -60,6 +60,7 @@ ILLEGAL = Refusal(
 )
 
 
+@of_both_clients
 def test_creating_stores_the_crawl_and_its_seeds(frontier: FakeFrontier, controller: CrawlController) -> None:
     frontier.will("CreateCrawl", CreateCrawlResponse())
     frontier.will("GetCrawl", found(NASCENT))
@@ -201,6 +202,7 @@ def test_a_name_that_is_no_state_is_refused_by_the_type_checker_and_at_run_time(
     assert not frontier.asked["StateEvents"]
 
 
+@of_both_clients
 def test_waiting_outlives_a_restart_of_the_frontier(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
@@ -213,6 +215,7 @@ def test_waiting_outlives_a_restart_of_the_frontier(
     assert controller.wait_for({PAUSED}, PATIENCE_S).state == PAUSED
 
 
+@of_both_clients
 def test_waiting_outlives_a_frontier_that_dies(connect: Connect) -> None:
     dying, reborn = FakeFrontier(), FakeFrontier()
     dying.will("StateEvents", [present(PAUSING), SILENCE])
@@ -232,6 +235,7 @@ def test_waiting_outlives_a_frontier_that_dies(connect: Connect) -> None:
     assert [status.state for status in reached] == [PAUSED]
 
 
+@of_both_clients
 def test_waiting_ends_when_its_time_is_over(frontier: FakeFrontier, controller: CrawlController) -> None:
     """D19: Heritrix compares the time-out of such a wait the wrong way round."""
     silent: list[Answer] = [present(PAUSING), SILENCE]
@@ -257,6 +261,7 @@ def test_what_can_no_longer_come_is_told_although_a_teardown_goes_on(
         controller.wait_for({PAUSED})
 
 
+@of_both_clients
 def test_waiting_ends_with_the_client(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("StateEvents", [present(PAUSING), SILENCE])
     client = connect(address)
@@ -281,6 +286,7 @@ def test_the_end_can_be_waited_for(frontier: FakeFrontier, controller: CrawlCont
     assert controller.wait_for({FINISHED}).state == FINISHED
 
 
+@of_both_clients
 def test_following_tells_events_and_nothing_else(frontier: FakeFrontier, controller: CrawlController) -> None:
     alive = StateEventsResponse(cursor="e1")
     frontier.will(
@@ -311,6 +317,7 @@ def test_the_events_so_far_are_told_without_waiting_for_more(
     assert [event.sequence for event in controller.events()] == told
 
 
+@of_both_clients
 def test_without_a_frontier_every_method_says_so(connect: Connect) -> None:
     with KeptPort() as nobodys:
         controller = controller_of(connect(nobodys.address), "c")
@@ -335,6 +342,7 @@ def job(state: JobState.ValueType, done: int = 0) -> GetJobResponse:
     return GetJobResponse(job=Job(job=3, state=state, done_count=done, total_count=9))
 
 
+@of_both_clients
 @pytest.mark.parametrize("end", [JobState.JOB_STATE_DONE, JobState.JOB_STATE_CANCELLED])
 def test_a_job_is_waited_for_until_it_has_ended(
     frontier: FakeFrontier, controller: CrawlController, end: JobState.ValueType
@@ -360,6 +368,7 @@ def test_a_wait_for_a_job_that_takes_too_long_tells_how_far_it_is(
         controller.wait_for_job(3, 0.1)
 
 
+@of_both_clients
 @pytest.mark.parametrize("follow", [False, True])
 def test_outcomes_come_one_by_one(frontier: FakeFrontier, controller: CrawlController, follow: bool) -> None:
     outcomes = [UriOutcome(cursor=f"o{number}") for number in (1, 2, 3)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client_doubles.blocking import Connect, controller_of
+from client_doubles.blocking import Connect, controller_of, of_both_clients
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
 from client_doubles.told import (
     FILLED,
@@ -67,6 +67,7 @@ def test_a_teardown_that_is_complete_at_once_is_not_waited_for(
     assert not frontier.asked["StateEvents"]
 
 
+@of_both_clients
 @pytest.mark.parametrize(
     "line",
     [
@@ -114,6 +115,7 @@ def test_a_frontier_that_goes_away_after_it_was_asked_completes_the_teardown_lat
     assert controller_of(connect(address), "c").teardown(0.3) is False
 
 
+@of_both_clients
 def test_a_frontier_that_dies_during_the_wait_leaves_the_teardown_deferred(connect: Connect) -> None:
     frontier = FakeFrontier()
     frontier.will("TearDownCrawl", BEGUN)
@@ -177,6 +179,7 @@ def test_there_is_nothing_to_tear_down_of_a_crawl_that_is_not_there(
     assert not frontier.asked["StateEvents"]
 
 
+@of_both_clients
 def test_a_teardown_that_is_waited_for_ends_with_the_client(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -311,6 +314,7 @@ def statistics(state: CrawlState.ValueType) -> GetStatisticsResponse:
     return GetStatisticsResponse(status=CrawlStatus(state=state))
 
 
+@of_both_clients
 def test_statistics_come_at_their_pace_to_the_end_of_the_crawl(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
@@ -335,6 +339,7 @@ def test_what_is_no_interval_is_told(
     assert not frontier.asked
 
 
+@of_both_clients
 def test_leaving_a_controller_changes_nothing_of_its_crawl(frontier: FakeFrontier, controller: Any) -> None:
     frontier.will("GetCrawl", found(RUNNING))
     with controller as entered:

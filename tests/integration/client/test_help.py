@@ -22,25 +22,29 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def every_command() -> Iterator[tuple[str, ...]]:
-    """The words of each command, `()` for `toehold` itself."""
-    yield ()
+def every_command() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Each command and its words, `()` for `toehold` itself."""
+    yield (), toehold
     for name, command in toehold.commands.items():
-        yield (name,)
+        yield (name,), command
         if isinstance(command, click.Group):
-            yield from ((name, inner) for inner in command.commands)
+            yield from (((name, inner), each) for inner, each in command.commands.items())
 
 
-@pytest.mark.parametrize("words", list(every_command()), ids=" ".join)
-def test_help_fits_into_80_columns_and_nothing_is_cut(toehold_at: Toehold, words: tuple[str, ...]) -> None:
-    code, output, errors = toehold_at(*words, "--help")
-    assert (code, errors) == (0, "")
-    usage, _, rest = output.partition("\n\n")
-    assert "..." not in rest
-    assert max(map(len, output.splitlines())) <= 80
-    assert not any(number in output for number in HUGE)
-    assert "<=x" not in output and "x>=" not in output
-    assert usage.startswith("Usage: toehold")
+def test_help_of_every_command_says_what_it_and_its_options_do_in_80_columns(toehold_at: Toehold) -> None:
+    for words, command in every_command():
+        code, output, errors = toehold_at(*words, "--help")
+        assert (code, errors) == (0, "")
+        usage, _, rest = output.partition("\n\n")
+        assert usage.startswith(f"Usage: {' '.join(('toehold', *words))}")
+        assert "..." not in rest, words
+        assert max(map(len, output.splitlines())) <= 80, words
+        assert not any(number in output for number in HUGE), words
+        assert "<=x" not in output and "x>=" not in output, words
+        assert command.help, words
+        assert [
+            each.name for each in command.params if isinstance(each, click.Option) and not each.help
+        ] == []
 
 
 @pytest.mark.parametrize("words", [("",), ("queues",), ("nodes",), ("uris",)], ids=" ".join)

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
-from client_doubles.blocking import Connect, controller_of
+from client_doubles.blocking import Connect, controller_of, of_both_clients
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
 from client_doubles.told import FINISHED, PAUSED, RUNNING, became, present, seeded, torn_down
 from frontier_harness.waiting import PATIENCE_S, eventually
@@ -41,6 +41,7 @@ class Heard:
         self.numbers.append(event.sequence)
 
 
+@of_both_clients
 def test_a_listener_may_print_and_prints_a_sentence_for_each_event(
     frontier: FakeFrontier, controller: CrawlController, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,6 +50,7 @@ def test_a_listener_may_print_and_prints_a_sentence_for_each_event(
     assert capsys.readouterr().out == "1 seed announced, 0 queued\nFinished\ntorn down\n"
 
 
+@of_both_clients
 def test_a_listener_hears_each_event_once_and_in_order_whatever_the_connection_does(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
@@ -66,6 +68,7 @@ def test_a_listener_hears_each_event_once_and_in_order_whatever_the_connection_d
     assert listener.cursor == "e4"
 
 
+@of_both_clients
 def test_a_listener_hears_from_the_moment_that_it_was_asked_for(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
@@ -77,6 +80,7 @@ def test_a_listener_hears_from_the_moment_that_it_was_asked_for(
     listener.close()
 
 
+@of_both_clients
 def test_a_listener_of_a_crawl_that_is_not_there_never_begins(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
@@ -85,6 +89,7 @@ def test_a_listener_of_a_crawl_that_is_not_there_never_begins(
         controller.listen(Heard())
 
 
+@of_both_clients
 def test_a_listener_that_is_closed_hears_no_more(frontier: FakeFrontier, controller: CrawlController) -> None:
     frontier.will("StateEvents", [present(RUNNING), seeded(1), SILENCE])
     heard = Heard()
@@ -118,6 +123,7 @@ def test_closing_waits_until_the_listener_has_returned(frontier: FakeFrontier, a
         assert left.is_set() and listener.cursor == "e1"
 
 
+@of_both_clients
 @pytest.mark.parametrize("end", ["close", "join"])
 def test_what_a_listener_raises_ends_it_and_is_raised_once(
     frontier: FakeFrontier, controller: CrawlController, end: str
@@ -134,6 +140,7 @@ def test_what_a_listener_raises_ends_it_and_is_raised_once(
     assert heard.numbers == [1]
 
 
+@of_both_clients
 def test_a_listener_goes_on_after_the_last_event_that_was_taken(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
@@ -152,12 +159,14 @@ def test_a_listener_goes_on_after_the_last_event_that_was_taken(
     assert frontier.asked["StateEvents"][1].cursor == "e1"
 
 
+@of_both_clients
 def test_a_listener_that_comes_too_late_is_told(frontier: FakeFrontier, controller: CrawlController) -> None:
     frontier.will("StateEvents", [present(RUNNING, "e9"), TOO_OLD])
     with pytest.raises(CursorTooOld, match="events 1 to 7 are no longer kept"):
         controller.listen(Heard(), "e0").join(PATIENCE_S)
 
 
+@of_both_clients
 def test_a_listener_ends_with_the_client(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("StateEvents", [present(RUNNING), SILENCE])
     client = connect(address)
@@ -166,6 +175,7 @@ def test_a_listener_ends_with_the_client(frontier: FakeFrontier, address: str, c
     assert listener.join(PATIENCE_S) is True
 
 
+@of_both_clients
 def test_several_listeners_hear_all(frontier: FakeFrontier, controller: CrawlController) -> None:
     frontier.will("StateEvents", *[[present(RUNNING), seeded(1), became(2, FINISHED)]] * 3)
     heard = [Heard() for _ in range(3)]
@@ -174,6 +184,7 @@ def test_several_listeners_hear_all(frontier: FakeFrontier, controller: CrawlCon
     assert [each.numbers for each in heard] == [[1, 2]] * 3
 
 
+@of_both_clients
 def test_leaving_a_controller_closes_its_listeners(frontier: FakeFrontier, controller: Any) -> None:
     silent: list[Answer] = [present(RUNNING), SILENCE]
     frontier.will("StateEvents", silent, silent)
@@ -183,6 +194,7 @@ def test_leaving_a_controller_closes_its_listeners(frontier: FakeFrontier, contr
     assert set(frontier.asked) == {"StateEvents"}
 
 
+@of_both_clients
 def test_leaving_a_controller_raises_what_a_listener_raised_and_closes_the_others(
     frontier: FakeFrontier, controller: Any
 ) -> None:

@@ -1,4 +1,4 @@
-"""NodeClient and AsyncNodeClient: each test promises the same of both."""
+"""AsyncNodeClient; and NodeClient, which is made from it."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ def address(node: FakeFrontier) -> Iterator[str]:
         yield bound
 
 
-@pytest.fixture(params=[NodeClient, BlockingAsyncNode], ids=["sync", "async"])
+@pytest.fixture
 def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Makes clients of one kind, then of the other; closes them after the test."""
+    """Makes clients, which are closed after the test."""
+    kind = getattr(request, "param", BlockingAsyncNode)
     with ExitStack() as clients:
-        yield lambda address, **settings: clients.enter_context(request.param(address, **settings))
+        yield lambda address, **settings: clients.enter_context(kind(address, **settings))
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,7 @@ def test_each_method_says_what_it_was_given_and_returns_what_it_was_told(
         (SILENT, WorkerSilent),
     ],
 )
+@pytest.mark.parametrize("connect", [NodeClient, BlockingAsyncNode], ids=["sync", "async"], indirect=True)
 def test_a_refusal_is_told_in_the_nodes_words(
     node: FakeFrontier, address: str, connect: Connect, refusal: Refusal, kind: type[ToeholdError]
 ) -> None:

@@ -82,8 +82,8 @@ def trusting(secure: tuple[Site, Path], resolver: Resolver) -> Iterator[Fetching
     fetching.close()
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.sampled("end", ENDS)
+@pytest.mark.sampled("framing", FRAMINGS)
 def test_the_part_of_a_body_that_came_is_kept(site: Site, fetcher: Fetching, framing: str, end: str) -> None:
     does, limits, truncation, note = ENDS[end]
     site.answers["/"] = says_then(FRAMINGS[framing] % HELLO, does)
@@ -98,8 +98,8 @@ def test_the_part_of_a_body_that_came_is_kept(site: Site, fetcher: Fetching, fra
     assert fetch.duration_ms < LONG_MS
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("status", [200, 301, 404, 503])
+@pytest.mark.sampled("end", ENDS)
+@pytest.mark.sampled("status", [200, 301, 404, 503])
 def test_an_answer_of_whose_body_nothing_came_keeps_its_status_and_its_target(
     site: Site, fetcher: Fetching, status: int, end: str
 ) -> None:
@@ -112,8 +112,8 @@ def test_an_answer_of_whose_body_nothing_came_keeps_its_status_and_its_target(
     assert fetch.redirect_target == (site.url("/there") if status == 301 else None)
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("framing", ["no length", "too large a length", "no last chunk"])
+@pytest.mark.sampled("end", ENDS)
+@pytest.mark.sampled("framing", ["no length", "too large a length", "no last chunk"])
 def test_the_part_that_came_over_tls_is_kept_too(
     secure: tuple[Site, Path], trusting: Fetching, framing: str, end: str
 ) -> None:
@@ -279,8 +279,8 @@ def test_a_challenge_whose_page_falls_silent_is_answered(site: Site, fetcher: Fe
     assert (fetch.status, body_of(fetch), fetch.annotations) == (200, HELLO, ("credentialsSent",))
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize(
+@pytest.mark.sampled("end", ENDS)
+@pytest.mark.sampled(
     ("framing", "rules"),
     [
         ("no length", b"User-agent: *\nDisallow: /no\n"),

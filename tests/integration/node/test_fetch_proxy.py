@@ -160,10 +160,10 @@ def test_the_proxy_itself_may_have_any_address(proxy: Site, fetcher: Fetching) -
     assert (fetch.status, proxy.connections) == (Status.UNFETCHABLE_URI, 1), "as a host it is like any other"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     "host", ["10.0.0.1", "169.254.169.254", "[fd00:ec2::254]", "[::ffff:10.0.0.1]", "0x0a.1", "167772161"]
 )
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.sampled("scheme", ["http", "https"])
 def test_a_host_that_is_an_address_must_be_allowed(
     proxy: Site, fetcher: Fetching, scheme: str, host: str
 ) -> None:
@@ -171,14 +171,14 @@ def test_a_host_that_is_an_address_must_be_allowed(
     assert (fetch.status, proxy.connections) == (Status.UNFETCHABLE_URI, 0), "no connection was attempted"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.sampled(
     "host",
     [
         *("localhost", "LocalHost.", "www.localhost", "localhost.localdomain", "metadata.google.internal"),
         *("internal", "printer.local", "router.home.arpa", "metadata", "www.alpha.example@localhost"),
     ],
 )
-@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.sampled("scheme", ["http", "https"])
 def test_a_name_that_nobody_can_have_on_the_public_network_is_not_shown_to_the_proxy(
     proxy: Site, fetcher: Fetching, scheme: str, host: str
 ) -> None:

@@ -72,8 +72,8 @@ def test_a_page_may_be_kept_as_it_is_written_or_not_at_all(tmp_path: Path) -> No
     assert not {"title", "text", "html"} & set(bare)
 
 
-@pytest.mark.parametrize("text", [Text.TEXT, Text.HTML])
-@pytest.mark.parametrize(
+@pytest.mark.sampled("text", [Text.TEXT, Text.HTML])
+@pytest.mark.sampled(
     "fetch",
     [
         html(status=404),
@@ -82,7 +82,6 @@ def test_a_page_may_be_kept_as_it_is_written_or_not_at_all(tmp_path: Path) -> No
         page("http://h/", body=b"\x89PNG\r\n\x1a\n\0", headers=[]),
         page("http://h/", body=b"", headers=[]),
     ],
-    ids=["not found", "moved", "an image", "of no type and like no text", "of no type and empty"],
 )
 def test_what_is_no_text_has_none(tmp_path: Path, fetch: Fetch, text: Text) -> None:
     line = written(tmp_path, Visit(lease("http://h/"), fetch), text)
@@ -120,9 +119,9 @@ BROTLI = bytes.fromhex("1b2900f825dddee09a1049864146bf528d3f2dc936bf81436a20")
 ZSTD = b"\x28\xb5\x2f\xfd\x04\x58\x29\0\0<p>x\x8f\xe2\x19\xc7"
 
 
-@pytest.mark.parametrize("text", [Text.TEXT, Text.HTML])
-@pytest.mark.parametrize("media_type", [b"text/html", b"text/plain", b"application/xhtml+xml", b""])
-@pytest.mark.parametrize(
+@pytest.mark.sampled("text", [Text.TEXT, Text.HTML])
+@pytest.mark.sampled("media_type", [b"text/html", b"text/plain", b"application/xhtml+xml", b""])
+@pytest.mark.sampled(
     ("coding", "body"),
     [
         (b"br", BROTLI),
