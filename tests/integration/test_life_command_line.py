@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from frontier_harness.calls import FINISH, PAUSE, TIMEOUT_S, Stubs, fresh_name, report, seed_of, spec
+from frontier_harness.calls import FINISH, PAUSE, Stubs, fresh_name, report, seed_of, spec
 from frontier_harness.command_line import At, Toehold, facts
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess, line_of
@@ -225,12 +225,6 @@ def test_a_spec_file_updates_what_differs_and_tells_it(
     assert (code, output) == (2, "") and "queues.partition" in errors
 
 
-def test_a_crawl_that_has_finished_keeps_its_settings(at: At, stubs: Stubs) -> None:
-    stubs.request(at.crawl, FINISH)
-    code, errors = at.refused("set", "weight=2")
-    assert code == 5 and "has finished" in errors
-
-
 # Launching, copies, seeds.
 
 
@@ -298,45 +292,6 @@ def test_seeds_are_added_while_the_crawl_runs(at: At, stubs: Stubs, tmp_path: Pa
 
 
 # Nodes.
-
-
-def test_nodes_are_listed_with_their_toes_and_resized(toehold_at: Toehold, stubs: Stubs) -> None:
-    name = fresh_name()
-
-    def beat() -> frontier_pb2.HeartbeatResponse:
-        steps = [
-            frontier_pb2.ToeStepCount(step="FETCHING", count=3),
-            frontier_pb2.ToeStepCount(step="WRITING", count=1),
-        ]
-        request = frontier_pb2.HeartbeatRequest(node=name, session="s", toe_steps=steps)
-        return stubs.frontier.Heartbeat(request, timeout=TIMEOUT_S)
-
-    def row() -> list[str]:
-        lines = toehold_at("nodes")[1].splitlines()
-        return next([line.split("  ")[-1].strip(), *line.split()] for line in lines if line.startswith(name))
-
-    beat()
-    cells = row()
-    assert cells[0] == "FETCHING: 3, WRITING: 1" and cells[2:6] == ["present", "0", "4", "-"]
-    assert toehold_at("nodes", "resize", "9", "--node", name) == (0, f"{name}: 9 toe threads\n", "")
-    assert beat().pool_size == 9
-    assert row()[2:6] == ["present", "0", "4", "9"]
-    assert toehold_at("nodes", "resize", "7") == (0, "all nodes: 7 toe threads\n", "")
-    assert beat().pool_size == 9
-    code, output, _ = toehold_at("nodes", "resize", "default", "--node", name, "--json")
-    assert (code, json.loads(output)) == (0, {"node": name, "size": None})
-    assert beat().pool_size == 7
-    assert toehold_at("nodes", "resize", "default") == (
-        0,
-        "all nodes: the default number of toe threads\n",
-        "",
-    )
-    assert not beat().HasField("pool_size")
-    told = [json.loads(line) for line in toehold_at("nodes", "list", "--json")[1].splitlines()]
-    (node,) = [each for each in told if each["node"] == name]
-    assert (node["pool_size"], node["toe_steps"][0]) == (None, {"step": "FETCHING", "count": 3})
-    for wrong in ("10001", "many", "1.5"):
-        assert toehold_at("nodes", "resize", wrong)[0] == 2
 
 
 # From launch to end.

@@ -185,13 +185,6 @@ def test_a_queue_is_emptied_by_a_job(at: At, stubs: Stubs) -> None:
     assert [uri.queue_key for uri in stubs.waiting(at.crawl)] == [at.key("b")]
 
 
-def test_a_queue_that_is_not_there_is_exit_code_9(at: At) -> None:
-    for command in ("show", "pause", "resume", "retire", "unretire", "wake", "delete"):
-        code, errors = at.refused("queues", command, "no,such,")
-        assert code == 9
-        assert errors.startswith(f"Error: crawl '{at.crawl}' has no queue for 'no,such,'; ")
-
-
 def test_a_queue_is_named_by_its_host_or_by_a_url(at: At) -> None:
     host = f"a.{at.crawl}.example"
     for subject in (host, seed_of(at.crawl, "a.")):
@@ -205,14 +198,6 @@ def test_a_queue_is_named_by_its_host_or_by_a_url(at: At) -> None:
     assert at.json("queues", "show", host)[0]["paused"]
     code, errors = at.refused("queues", "show", f"aa.{at.crawl}.example")
     assert code == 9 and errors.endswith(f"; did you mean {host}?\n")
-
-
-def test_a_bad_pattern_is_told_with_its_place(at: At) -> None:
-    code, errors = at.refused("queues", "retire", "--pattern", "a(?=b)")
-    assert (
-        code == 2
-        and "queue_pattern must be a valid RE2 pattern: invalid perl operator at character 2" in errors
-    )
 
 
 # URIs.

@@ -6,14 +6,11 @@ from typing import Any
 import grpc
 import pytest
 from frontier_harness.calls import (
-    FINISH,
     PAUSE,
-    RUN,
     TIMEOUT_S,
     Stubs,
     fresh_name,
     refusal,
-    released,
     report,
     seconds,
     seed_of,
@@ -66,13 +63,6 @@ def test_seeds_wait_for_the_launch_and_are_announced_by_it(stubs: Stubs) -> None
     assert (shown.seed_count, shown.announced_seed_count) == (3, 3)
     assert shown.HasField("launch_time") and not shown.HasField("finish_time")
     assert stubs.statistics(name).discovered_count == 2
-
-
-def test_seeds_that_come_after_the_launch_are_announced_at_once(stubs: Stubs, crawl: str) -> None:
-    stubs.pages(crawl)
-    stubs.seed(crawl, seed_of(crawl, "late."))
-    (lease,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
-    assert (lease.uri, lease.seed) == (f"{seed_of(crawl, 'late.')}robots.txt", False)
 
 
 def test_schedule_answers_each_candidate_in_its_place(stubs: Stubs, crawl: str) -> None:
@@ -151,42 +141,6 @@ def test_a_report_counts_once_and_is_told_again_when_repeated(stubs: Stubs, craw
     assert statistics.fetch_status_counts == {200: 1}
 
 
-def test_a_released_lease_is_as_if_it_had_never_been_given(stubs: Stubs, crawl: str) -> None:
-    (lease,) = stubs.pages(crawl)
-    assert stubs.finish(released(lease)) == [("RELEASED", False)]
-    (again,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
-    assert (again.uri, again.attempt) == (lease.uri, 1)
-    assert again.token != lease.token
-
-
-def test_a_fetch_that_failed_is_tried_again_with_its_attempt_counted(stubs: Stubs) -> None:
-    name = fresh_name()
-    retry = crawl_pb2.RetrySpec(max_attempts=2, delay=seconds(0.05))
-    stubs.launch(name, seed_of(name), of=spec(retry=retry))
-    (first,) = stubs.pages(name)
-    assert stubs.finish(report(first, crawl_pb2.FETCH_STATUS_CONNECT_FAILED)) == [("DEFERRED", False)]
-    (second,) = stubs.pages(name)
-    assert (second.uri, second.attempt) == (first.uri, 2)
-    assert stubs.finish(report(second, crawl_pb2.FETCH_STATUS_CONNECT_FAILED)) == [("FAILED", False)]
-    statistics = stubs.statistics(name)
-    assert (statistics.deferred_count, statistics.failed_count) == (1, 1)
-
-
-def test_what_robots_txt_forbids_is_never_given_out(stubs: Stubs, crawl: str) -> None:
-    (robots,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
-    stubs.schedule(crawl, f"{seed_of(crawl)}private/1", f"{seed_of(crawl)}public")
-    stubs.finish(
-        report(robots, fetch_status=200, robots_body=b"User-agent: *\nDisallow: /private/\nDisallow: /$\n")
-    )
-    (lease,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
-    assert lease.uri == f"{seed_of(crawl)}public"
-    assert stubs.schedule(crawl, f"{seed_of(crawl)}private/2") == ["ROBOTS_FORBIDDEN"]
-    statistics = stubs.statistics(crawl)
-    assert statistics.disregarded_count == 3
-    assert statistics.fetch_status_counts == {crawl_pb2.FETCH_STATUS_ROBOTS_PRECLUDED: 3}
-    assert statistics.robots_fetch_count == 1
-
-
 def test_a_heartbeat_tells_limits_and_which_leases_to_let_go(stubs: Stubs, crawl: str) -> None:
     (lease,) = stubs.pages(crawl)
     answer = stubs.heartbeat([lease.token, b"forged"])
@@ -198,32 +152,6 @@ def test_a_heartbeat_tells_limits_and_which_leases_to_let_go(stubs: Stubs, crawl
     assert list(stubs.heartbeat([lease.token]).release_tokens) == [lease.token]
     stubs.finish(report(lease))
     assert list(stubs.heartbeat([lease.token]).ended_tokens) == [lease.token]
-
-
-def test_a_crawl_pauses_when_its_leases_are_in_and_goes_on_when_asked(stubs: Stubs, crawl: str) -> None:
-    (lease,) = stubs.pages(crawl)
-    stubs.schedule(crawl, f"{seed_of(crawl)}more")
-    assert stubs.request(crawl, PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
-    assert stubs.request(crawl, PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING  # under way: no change
-    assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
-    stubs.finish(report(lease))
-    assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_PAUSED
-    assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
-    assert stubs.schedule(crawl, f"{seed_of(crawl)}while-paused") == ["QUEUED"]
-    assert stubs.request(crawl, RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
-    assert len(stubs.pages(crawl)) == 1
-
-
-def test_a_crawl_that_is_stopped_finishes_when_its_leases_are_in(stubs: Stubs, crawl: str) -> None:
-    (lease,) = stubs.pages(crawl)
-    assert stubs.request(crawl, FINISH).state == crawl_pb2.CRAWL_STATE_STOPPING
-    assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_FINISHED
-    assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
-    shown = stubs.describe(crawl)
-    assert shown.status.state == crawl_pb2.CRAWL_STATE_FINISHED
-    assert shown.status.exit_status == crawl_pb2.EXIT_STATUS_ABORTED
-    assert shown.HasField("finish_time")
-    assert stubs.request(crawl, FINISH).state == crawl_pb2.CRAWL_STATE_FINISHED  # already so
 
 
 def test_a_crawl_ends_by_itself_when_nothing_is_left(stubs: Stubs, crawl: str) -> None:
@@ -238,25 +166,6 @@ def test_a_crawl_ends_by_itself_when_nothing_is_left(stubs: Stubs, crawl: str) -
 
 
 # Figures and listings.
-
-
-def test_queues_can_be_listed_by_their_state(stubs: Stubs) -> None:
-    name = fresh_name()
-    stubs.launch(name, seed_of(name, "a."), seed_of(name, "b."), of=spec(min_delay_s=1000))
-    (lease,) = stubs.next(name, most=1, wait_s=TIMEOUT_S).leases
-    stubs.finish(report(lease))
-    stubs.next(name, most=1, wait_s=TIMEOUT_S)
-    by_state = {}
-    for state in (crawl_pb2.QUEUE_STATE_SNOOZED, crawl_pb2.QUEUE_STATE_BUSY, crawl_pb2.QUEUE_STATE_READY):
-        request = admin_pb2.ListQueuesRequest(crawl=name, state=state)
-        by_state[state] = stubs.admin.ListQueues(request, timeout=TIMEOUT_S).queues
-    (resting,), (busy,), none = by_state.values()
-    assert resting.HasField("wake_time") and resting.reason
-    assert busy.leased_count == 1 and not busy.HasField("wake_time")
-    assert not none
-    statistics = stubs.statistics(name)
-    assert resting.queue_key in statistics.waiting_for
-    assert statistics.next_due_time == resting.wake_time
 
 
 def test_the_server_describes_itself_and_its_nodes(stubs: Stubs, crawl: str) -> None:
@@ -277,18 +186,6 @@ def test_the_server_describes_itself_and_its_nodes(stubs: Stubs, crawl: str) -> 
     assert [(step.step, step.count) for step in latest.toe_steps] == [("FETCHING", 3)]
     started: Timestamp = answer.start_time
     assert latest.last_seen_time.ToMilliseconds() >= started.ToMilliseconds() > 0
-
-
-def test_any_crawl_that_runs_may_be_asked_for_in_turn(stubs: Stubs) -> None:
-    mine = [fresh_name(), fresh_name()]
-    for name in mine:
-        stubs.launch(name, *(seed_of(name, f"{letter}.") for letter in "abc"))
-    given: list[frontier_pb2.Lease] = []
-    while not set(mine) <= {lease.crawl for lease in given}:
-        answer = stubs.next(most=1, wait_s=TIMEOUT_S, node="any")
-        assert answer.leases, "nothing is given of crawls that have something to give"
-        given += answer.leases
-    stubs.finish(*(released(lease) for lease in given), node="any")
 
 
 # Health.
