@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ import pytest
 from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
 from acceptance.programs import Programs, json_of, toehold
 from frontier_harness.small_site import SmallSite, small_site
-from frontier_harness.waiting import eventually
 
 FAILED, BAD_INPUT = 4, 2
 
@@ -182,63 +180,3 @@ def test_some_seeds_and_pages_that_fail_are_told_and_counted_and_the_crawl_succe
     report = squeezed(plain(shown).rpartition("\ncrawl ")[2])
     assert f"seeds 1 fetched, 1 failed {NOWHERE}: robots.txt could not be fetched: name not found" in report
     assert "remarks hookFailed: 4, extractorFailed: 2" in report
-
-
-def test_a_seed_with_a_typo_is_refused_with_the_url_that_was_meant(sites: Sites, tmp_path: Path) -> None:
-    crawl = crawl_of(sites, tmp_path, "typo")
-    refused = toehold(*crawl, "https//up.example")
-    assert refused.returncode == BAD_INPUT
-    assert refused.stderr == "Error: 'https//up.example' is not a URL; did you mean https://up.example?\n"
-    skipped = toehold(*crawl, "--skip-bad-seeds", "https//up.example", sites.up.url("up.example", "/page/1"))
-    assert skipped.returncode == 0
-    assert "Skipped: 'https//up.example' is not a URL" in skipped.stdout + skipped.stderr
-
-
-def test_a_node_whose_disk_fills_pauses_the_crawl_and_says_what_it_needs(
-    sites: Sites, programs: Programs, tmp_path: Path
-) -> None:
-    frontier = programs.frontier(tmp_path / "data", "--heartbeat-seconds", "0.3")
-    there = ("--frontier", frontier.address)
-    spec = tmp_path / "spec.toml"
-    slow = SPEC.replace("min_delay_seconds = 0.05", "min_delay_seconds = 2.0")
-    spec.write_text(f'name = "full"\nseeds = ["{sites.up.url("up.example")}"]\n{slow}')
-    assert toehold("launch", str(spec), *there).returncode == 0
-    piped = programs.toehold("watch", *there, "--interval", "0.3")
-    with terminal_of(programs) as terminal:
-        terminal.toehold("watch", *there, "--interval", "0.3")
-        options = (*sites.options, "--disk-reserve-mib", "99999999")
-        programs.node("north", frontier.address, tmp_path / "warcs", *options)
-        until_told(
-            lambda: plain(terminal.shown),
-            r"PAUSED full.* reason node north: only \d+ MiB are free in .*; \d+ MiB are needed to continue",
-        )
-        check_fits(terminal.shown)
-        eventually(lambda: "  PAUSED  " in piped.said, "the pause in the pipe")
-        assert "problem: node north: only " in piped.said
-        why = [json.loads(line) for line in toehold("explain", *there, "--json").stdout.splitlines()]
-        assert why[0]["why"] == "PAUSED" and "MiB are needed to continue" in why[0]["message"]
-
-
-def test_seeds_that_all_lead_to_a_login_are_no_successes(sites: Sites, tmp_path: Path) -> None:
-    url = sites.up.url("up.example")
-    login = f"{url}login"
-    for seed in ("a", "b"):
-        sites.up.redirects[f"{url}{seed}"] = f"/login?next=/{seed}"
-    sites.up.redirects[f"{url}moved"] = "/page/1"
-    led = "as other seeds are: fetched (200)"
-    seeds = [f"{url}a", f"{url}b"]
-    with Programs(tmp_path) as programs:
-        crawl = programs.toehold(*crawl_of(sites, tmp_path, "walled", *seeds))
-        assert crawl.wait() == FAILED
-        report = squeezed(crawl.said[crawl.said.rindex("\ncrawl ") :])
-        assert "failed no seed was fetched: redirected (302) (2 times)" in report
-        assert "seeds 0 fetched, 2 redirected elsewhere" in report
-        assert f"{seeds[0]}: redirected to {login}?next=/a, {led}" in report
-        found = json.loads((tmp_path / "walled" / "report.json").read_text())["seeds"]
-        assert [(seed["result"], seed["led_to"]) for seed in found] == [
-            ("REDIRECTED", f"{login}?next=/a"),
-            ("REDIRECTED", f"{login}?next=/b"),
-        ]
-        crawl = programs.toehold(*crawl_of(sites, tmp_path, "moved", *seeds, f"{url}moved"))
-        assert crawl.wait() == 0
-        assert f"{url}moved: redirected to {url}page/1: fetched (200)" in squeezed(crawl.said)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
+from acceptance.at_terminal import check_fits, plain, terminal_of, until_told
 from acceptance.programs import Program, Programs, script, toehold
 from frontier_harness.ports import KeptPort
 from frontier_harness.small_site import SmallSite, small_site
@@ -19,8 +19,6 @@ from frontier_harness.waiting import eventually
 
 HOSTS = ("one.example", "two.example")
 PAGES = 400
-TAKEN_OVER = 3
-"""The exit code of a node whose name another process has taken."""
 
 
 @dataclass
@@ -92,15 +90,6 @@ def slow(programs: Programs, tmp_path: Path) -> Iterator[Slow]:
         yield crawl
 
 
-@pytest.fixture(scope="module", autouse=True)
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow]:
-    """One that runs from the first test on, for the last: an estimate takes time."""
-    folder = tmp_path_factory.mktemp("begun")
-    with Programs(folder) as programs, slow_crawl(programs, folder) as crawl:
-        crawl.node("north")
-        yield crawl
-
-
 def test_killed_nodes_are_silent_then_lost_and_are_no_longer_counted(slow: Slow) -> None:
     piped = slow.programs.toehold("watch", *slow.there, "--interval", "0.5")
     north, south = slow.node("north"), slow.node("south")
@@ -149,18 +138,3 @@ def test_after_a_restart_of_the_frontier_a_lost_node_was_seen_when_it_was_seen(s
     eventually(lambda: slow.known()["north"]["presence"] == "LOST", "a node that did not call again")
     assert slow.summary() == "No node works; 1 is lost."
     assert slow.known()["north"]["last_seen_time"] <= before
-
-
-def test_why_not_faster_names_the_setting_its_value_and_the_time_left(begun: Slow) -> None:
-    piped = begun.programs.toehold("watch", *begun.there, "--interval", "0.5")
-    why = r"Limited by politeness: 2 hosts wait 0\.8 s\. About \d+ (s|min) for \d+ URLs"
-    left = r"(\d+ (s |min )?to |about )\d+ (s|min) left"
-    with terminal_of(begun.programs) as terminal:
-        terminal.toehold("watch", *begun.there, "--interval", "0.3")
-        until_told(lambda: plain(terminal.shown), f"RUNNING slow, for .*{left}.* why .*{why} pages")
-        until_told(lambda: plain(terminal.shown), r"pages/s on average [▁-█]{2}")
-        check_fits(terminal.shown)
-        until_told(lambda: piped.said, f"{left} .*{why}")
-        status = squeezed(toehold("status", *begun.there).stdout)
-        assert re.search(f"why not faster {why}", status)
-        assert re.search(f"estimate {left}", status)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.judging import BRISK, ONE, slow_spec
+from acceptance.judging import ONE
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import Program, Programs, json_of, toehold
+from acceptance.programs import Program, Programs
 from acceptance.terminal import CTRL_C, CTRL_Z, Terminal
 from frontier_harness.waiting import eventually
 from rich.cells import cell_len
@@ -143,20 +143,6 @@ def test_while_it_is_stopped_the_terminal_is_free(terminal: Terminal, idle: Part
     check_given_back(terminal)
 
 
-def test_it_outlives_the_frontier(terminal: Terminal, parts: Parts) -> None:
-    begin(parts)
-    program = watch(terminal, parts, "--interval", "0.1")
-    until_drawn(terminal, "RUNNING")
-    parts.frontier.kill()
-    lines = until_drawn(terminal, "no answer for", "RUNNING", f"no frontier answers at {parts.address}")
-    assert lines[1].startswith("away     no answer for ")
-    parts.start_frontier()
-    until_drawn(terminal, "RUNNING", NOBODY, without="no answer")
-    assert toehold("stop", "--frontier", parts.address).returncode == 0
-    assert program.wait() == 0
-    assert "Finished: stopped" in check_given_back(terminal)
-
-
 def test_a_picture_for_good_fits_and_takes_no_screen(terminal: Terminal, idle: Parts) -> None:
     assert terminal.toehold("watch", "--once", "--frontier", idle.address).wait() == 0
     plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.all_shown())
@@ -164,33 +150,6 @@ def test_a_picture_for_good_fits_and_takes_no_screen(terminal: Terminal, idle: P
     lines = plain.splitlines()
     assert len(lines) < 24 and max(map(cell_len, lines)) <= 80
     assert NOBODY in plain
-
-
-def test_in_a_pipe_it_tells_lines_until_the_crawl_has_finished(parts: Parts, programs: Programs) -> None:
-    parts.launch(ONE)
-    piped = programs.toehold("watch", "--frontier", parts.address, "--interval", "0.2")
-    objects = programs.toehold("watch", "--frontier", parts.address, "--interval", "0.2", "--json")
-    eventually(lambda: NOBODY in piped.said, "why it is not going faster")
-    parts.node("north")
-    assert (piped.wait(), objects.wait()) == (0, 0)
-    told = [line.split("  ")[1] for line in piped.said.splitlines()]
-    states = [each for each in told if not each.startswith("problem: ")]  # that no node was there at first
-    assert told[-1] == "Finished" and set(states[:-1]) <= {"PREPARING", "RUNNING", "EMPTY", "STOPPING"}
-    assert all(line.isprintable() for line in piped.said.splitlines())
-    assert '"state": "FINISHED"' in objects.said.splitlines()[-1]
-
-
-def test_the_slowest_queues_and_what_limits_a_crawl_are_told_by_the_frontier(parts: Parts) -> None:
-    parts.launch(settings=slow_spec())
-    parts.node("north")
-    eventually(
-        lambda: json_of("watch", "--once", "--frontier", parts.address)["slowest_queues"],
-        "a queue that rests",
-    )
-    parts.set(BRISK)
-    parts.until_finished()
-    ended = json_of("watch", "--once", "--frontier", parts.address)
-    assert ended["statistics"]["limited_by"] == "" and ended["why"].startswith("the crawl has finished")
 
 
 def _is_stopped(program: Program) -> bool:

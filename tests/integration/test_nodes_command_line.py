@@ -176,25 +176,3 @@ def test_a_toe_thread_is_found_and_killed_and_the_node_drained(node: Node, toeho
     code, _, errors = toehold("nodes", "toes", "north")
     assert code == 3 and "'north'" in errors
     node.frontier.stubs.request("c", FINISH)
-
-
-@pytest.mark.parametrize("node", [SEVERAL], indirect=True)
-def test_a_node_of_several_processes_is_asked_steered_and_drained_as_one(
-    node: Node, toehold: Toehold
-) -> None:
-    at = ("--at", node.address)
-    code, _, errors = toehold("nodes", "kill", "1", *at)
-    assert (code, "worker must be between 1 and 2, got 0" in errors) == (2, True)
-    assert toehold("nodes", "resize", "7", *at)[0] == 0
-
-    def pool() -> dict[str, Any]:
-        shown: dict[str, Any] = json.loads(toehold("nodes", "show", *at, "--json")[1])
-        return shown
-
-    eventually(lambda: pool()["pool"]["alive_count"] == 7, "7 toe threads together")
-    eventually(lambda: toehold("nodes")[1].count("north/") == 2, "both heard by the frontier")
-    assert toehold("nodes", "resize", "11", "--node", "north")[0] == 0
-    eventually(lambda: sorted(each["pool"]["size"] for each in pool()["workers"]) == [5, 6], "its shares")
-    node.site.go.set()
-    assert toehold("nodes", "drain", *at)[0] == 0
-    assert node.end() == 0

@@ -1,27 +1,15 @@
 """Which nodes fetch for a crawl: they join with their first lease, and leave, fall silent or are replaced."""
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import grpc
 import pytest
 from frontier_harness.calls import TIMEOUT_S, Stubs, refused, released
-from frontier_harness.held_store import HeldStore
-from frontier_harness.hosted import Hosted, hosted
-from frontier_harness.waiting import eventually
+from frontier_harness.hosted import Hosted
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 A, B = "http://a.example/", "http://b.example/"
-LEASE_MS = 400
-
-
-@pytest.fixture
-def short(tmp_path: Path) -> Iterator[Hosted]:
-    """Where nodes fall silent soon."""
-    with hosted(HeldStore(), tmp_path, lease_ms=LEASE_MS) as made:
-        yield made
 
 
 def attendance(stubs: Stubs, crawl: str = "t") -> list[str]:
@@ -55,17 +43,6 @@ def test_a_node_joins_with_its_first_lease_and_leaves_when_it_says_so(at: Hosted
     leave(stubs, "looks")
     leave(stubs, "never heard of")
     assert attendance(stubs) == ["node/session joins", "node/session left"]
-
-
-def test_what_a_node_that_left_never_knew_of_goes_back_at_once_and_unstarted(at: Hosted) -> None:
-    """The answer of a Next that was lost while the node ended."""
-    stubs = at.stubs
-    stubs.launch("t", A)
-    (lease,) = stubs.pages("t", node="gone")
-    assert not leave(stubs, "gone").ended_tokens
-    assert stubs.statistics("t").leased_count == 0
-    (again,) = stubs.pages("t", node="other")
-    assert (again.uri, again.attempt) == (lease.uri, 1)
 
 
 def test_a_node_that_drains_is_told_with_each_heartbeat_and_its_next_process_is_not(at: Hosted) -> None:
@@ -124,17 +101,3 @@ def test_a_service_address_without_host_and_port_is_refused(at: Hosted, address:
 def test_a_service_address_of_name_or_ip_address_with_port_is_accepted(at: Hosted, address: str) -> None:
     beat = frontier_pb2.HeartbeatRequest(node="n", session="1", service_address=address)
     at.stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
-
-
-def test_a_node_that_falls_silent_has_left_after_two_periods(short: Hosted) -> None:
-    stubs = short.stubs
-    stubs.launch("t", A)
-    stubs.next("t", wait_s=TIMEOUT_S)
-    eventually(lambda: len(attendance(stubs)) == 2, "a node to be missed")
-    assert attendance(stubs) == ["node/session joins", "node/session silent"]
-    joined, left = [
-        event.event_time.ToMilliseconds()
-        for event in stubs.events_so_far("t")
-        if event.WhichOneof("kind") in ("node_joined", "node_left")
-    ]
-    assert left - joined >= 2 * LEASE_MS

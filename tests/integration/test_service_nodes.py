@@ -2,19 +2,16 @@
 
 import threading
 import time
-from pathlib import Path
 
 import grpc
 import pytest
-from frontier_harness.calls import PRECONDITION, TIMEOUT_S, Stubs, fresh_name, refused, report, seed_of, spec
+from frontier_harness.calls import Stubs, fresh_name, report, spec
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1 import frontier_pb2
 
 LEASE_S, HEARTBEAT_S = 3.0, 0.3
-LONG = ("--lease-seconds", str(LEASE_S), "--heartbeat-seconds", str(HEARTBEAT_S))
-"""For leases that somebody extends or reports in time, on a busy machine too."""
 
 
 class Hosts:
@@ -96,47 +93,4 @@ ORIGINS = [("http", ""), ("https", ""), ("http", ":8080"), ("https", ":8443")]
 # Sessions.
 
 
-def test_a_new_session_takes_over_and_the_earlier_one_is_refused(stubs: Stubs, crawl: str) -> None:
-    node = fresh_name()
-    (lease,) = stubs.pages(crawl, node=node, session="one")
-    answer = stubs.next(crawl, wait_s=TIMEOUT_S, node=node, session="two")
-    (again,) = answer.leases  # which went back at once
-    assert again.uri == lease.uri
-    for call in (
-        lambda: stubs.next(crawl, node=node, session="one"),
-        lambda: stubs.finish(report(lease), node=node, session="one"),
-        lambda: stubs.heartbeat([lease.token], node=node, session="one"),
-    ):
-        problem = refused(call, PRECONDITION, "SESSION_SUPERSEDED", node)
-        assert problem.metadata == {"node": node}
-    assert stubs.finish(report(lease), node=node, session="two") == [("STALE", False)]
-    assert stubs.finish(report(again), node=node, session="two") == [("SUCCEEDED", False)]
-
-
 # Leases that lapse, over real time.
-
-
-def test_a_heartbeat_extends_exactly_the_leases_that_it_names(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", *LONG) as server:
-        stubs = server.stubs
-        crawl = fresh_name()
-        stubs.launch(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."))
-        named, unnamed = stubs.pages(crawl, least=2)
-        assert stubs.heartbeat().interval_duration.ToMilliseconds() == HEARTBEAT_S * 1000
-        found: list[frontier_pb2.Lease] = []
-        while (
-            not found
-        ):  # the one that is not named was given out last, so that the other would lapse before it
-            answer = stubs.heartbeat([named.token])
-            assert not answer.ended_tokens
-            # Waits between heartbeats as a node does, and sees what can be leased meanwhile.
-            found += stubs.next(crawl, wait_s=HEARTBEAT_S, node="other").leases
-        (again,) = found
-        period_ns = again.expire_time.ToNanoseconds() - unnamed.expire_time.ToNanoseconds()
-        assert period_ns >= LEASE_S * 10**9  # from one being given out to the other
-        assert (again.uri, again.attempt) == (unnamed.uri, 2)
-        assert list(stubs.heartbeat([named.token, unnamed.token]).ended_tokens) == [unnamed.token]
-        assert stubs.finish(report(named)) == [("SUCCEEDED", False)]
-        assert stubs.finish(report(unnamed)) == [("STALE", False)]
-        assert stubs.finish(report(again), node="other") == [("SUCCEEDED", False)]
-        assert stubs.statistics(crawl).lapsed_count == 1
