@@ -1,14 +1,9 @@
 """Runs of `toehold crawl` on a small site, with the real programs."""
 
-import fcntl
 import json
 import os
-import pty
-import select
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,14 +18,6 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 PAGES = 24
 
 TOEHOLD = (sys.executable, "-m", "toehold_cli")
-# The terminal becomes its controlling one, as a shell's is: Ctrl-C goes to its whole process group.
-ON_TERMINAL = (
-    sys.executable,
-    "-c",
-    "import fcntl, os, sys, termios\n"
-    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-    "os.execv(sys.argv[1], sys.argv[1:])",
-)
 BRISK = ("--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
 
 
@@ -38,57 +25,37 @@ ALL_PATHS = {"/", *(f"/page/{n}" for n in range(PAGES))}
 
 
 class Run:
-    """One `toehold crawl`, on a terminal of 80 by 24 if wanted."""
+    """One `toehold crawl`, of which only files and pipes are seen."""
 
-    def __init__(self, *arguments: str, cwd: Path, terminal: bool = False, fakes: Path | None = None) -> None:
+    def __init__(self, *arguments: str, cwd: Path, fakes: Path | None = None) -> None:
         environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
         if fakes is not None:
             environment["PYTHONPATH"] = str(fakes)
-        self._screen = -1
-        self.shown = ""
-        slave = subprocess.PIPE
-        if terminal:
-            self._screen, slave = pty.openpty()
-            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.process = subprocess.Popen(
-            [*(ON_TERMINAL if terminal else ()), *TOEHOLD, "crawl", *arguments],
+            [*TOEHOLD, "crawl", *arguments],
             cwd=cwd,
             env=environment,
-            stdin=slave if terminal else subprocess.DEVNULL,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=terminal,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-        if terminal:
-            os.close(slave)
-
-    def press_ctrl_c(self) -> None:
-        """On its terminal."""
-        os.write(self._screen, b"\x03")
 
     def children(self) -> list[int]:
         """Process ids of the frontier server and the node, in this order."""
         return children_of(self.process.pid)
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Waits, draining its terminal; fails if it ends before."""
+        """Waits; fails if it ends before."""
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            assert time.monotonic() < deadline, f"never came true; shown: {self.shown[-3000:]}"
-            assert self.process.poll() is None, f"it ended ({self.process.returncode}): {self._rest()}"
-            self._drain(0.02)
+            assert time.monotonic() < deadline, "never came true"
+            assert self.process.poll() is None, f"it ended ({self.process.returncode}): {self.end()[2]}"
+            time.sleep(0.02)
 
     def end(self) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr; on a terminal both are in the first."""
-        if self._screen < 0:
-            stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
-            return self.process.returncode, stdout.decode(), stderr.decode()
-        deadline = time.monotonic() + PATIENCE_S
-        ended = False
-        while self._drain(0.1) or not ended:  # nothing more comes of one that had ended before
-            ended = self.process.poll() is not None
-            assert time.monotonic() < deadline, f"it does not end; shown: {self.shown[-3000:]}"
-        return self.process.wait(), self.shown, ""
+        """Exit code, stdout and stderr."""
+        stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, stdout.decode(), stderr.decode()
 
     def close(self) -> None:
         """Ends it, whatever it does."""
@@ -97,24 +64,6 @@ class Run:
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
-        if self._screen >= 0:
-            os.close(self._screen)
-
-    def _drain(self, wait_s: float) -> bool:
-        if self._screen < 0:
-            time.sleep(wait_s)
-            return False
-        if not select.select([self._screen], [], [], wait_s)[0]:
-            return False
-        try:
-            part = os.read(self._screen, 65_536)
-        except OSError:  # EIO: nobody has it open any more
-            return False
-        self.shown += part.decode(errors="replace")
-        return bool(part)
-
-    def _rest(self) -> str:
-        return self.end()[2] or self.shown
 
 
 @pytest.fixture
@@ -136,9 +85,9 @@ def crawling(directory: Path, site: SmallSite) -> Iterator[Callable[..., Run]]:
     """Starts `toehold crawl` on the site, in ./it; always the same command unless arguments are added."""
     started: list[Run] = []
 
-    def start(*further: str, terminal: bool = False, fakes: Path | None = None) -> Run:
+    def start(*further: str, fakes: Path | None = None) -> Run:
         arguments = (site.url(), "--dir", "it", *BRISK, *further)
-        started.append(Run(*arguments, cwd=directory, terminal=terminal, fakes=fakes))
+        started.append(Run(*arguments, cwd=directory, fakes=fakes))
         return started[-1]
 
     yield start
