@@ -30,8 +30,8 @@ from .output.hook import Hook, load
 from .output.logs import NodeLogs
 from .output.mirror import MirrorWriter
 from .output.open_file import OutputError
-from .output.pages import PagesWriter, Text
-from .output.rolling import Rolling
+from .output.pages import PagesWriter, TextForm
+from .output.rotation import Rotation
 from .output.warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
 from .process import WORKER_COOKIES, NodeOptions
 from .toes.chain import Stages
@@ -75,7 +75,7 @@ def assembled(
             max_bytes_per_second=options.max_bytes_per_second,
         ),
     )
-    frontier, feeding = (
+    frontier, polling = (
         _usable(
             "--frontier",
             lambda: FrontierConnection.connect(
@@ -93,7 +93,7 @@ def assembled(
     logs, archive = _archive(options, meter)
     node = Node(
         frontier=frontier,
-        feeding=feeding,
+        polling=polling,
         contact=contact,
         stages=Stages(fetcher, outlinks, sitemaps_of_robots, archive, logs),
         archive=archive,
@@ -120,9 +120,9 @@ def _credentials(options: NodeOptions) -> Credentials:
 
 
 def _archive(options: NodeOptions, meter: Meter) -> tuple[NodeLogs, Archive]:
-    rolling = _usable(
+    rotation = _usable(
         "--file-prefix",
-        lambda: Rolling(options.file_prefix, options.max_file_mib * MIB, options.max_file_hours * 3600),
+        lambda: Rotation(options.file_prefix, options.max_file_mib * MIB, options.max_file_hours * 3600),
     )
     hook = options.hook
     function = None if hook is None else _usable("--hook", partial(load, hook))
@@ -137,12 +137,12 @@ def _archive(options: NodeOptions, meter: Meter) -> tuple[NodeLogs, Archive]:
                     software=f"Toehold/{version('toehold-crawler')}",
                     metadata=Metadata(options.warc_metadata),
                     gzip_level=options.gzip_level or DEFAULT_GZIP_LEVEL,
-                    rolling=rolling,
+                    rotation=rotation,
                 )
             )
         if options.pages is not None:
             writers.append(
-                PagesWriter(options.pages, options.name, text=Text(options.pages_text), rolling=rolling)
+                PagesWriter(options.pages, options.name, text=TextForm(options.pages_text), rotation=rotation)
             )
         if options.mirror is not None:
             writers.append(MirrorWriter(options.mirror, options.name))

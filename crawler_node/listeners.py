@@ -16,7 +16,7 @@ from toehold_base.serving.addresses import Address
 from toehold_client.credentials import SYSTEM
 
 from .control.access import Access
-from .control.service import READ_METRICS, CannotListen, NodeServer, listen_address
+from .control.service import READ_METRICS, NodeServer, ServiceCannotListen, listen_address
 from .control.supervisor import Supervisor
 from .process import WORKER_TOKEN, NodeOptions
 
@@ -35,7 +35,7 @@ def bound_server(options: NodeOptions) -> NodeServer:
     server = NodeServer(_access(options))
     try:
         server.bind(listen_address(options.listen, options.insecure, is_safe=is_safe))
-    except (ValueError, CannotListen) as error:
+    except (ValueError, ServiceCannotListen) as error:
         raise click.BadParameter(str(error), param_hint="'--listen'") from error
     return server
 

@@ -4,7 +4,7 @@ one in `metrics` keeps it for Prometheus."""
 from enum import StrEnum
 
 
-class Stage(StrEnum):
+class PageStage(StrEnum):
     """The stages of a page that take time, in their order. A fetch leaves some of them out."""
 
     RESOLVE = "resolve"
@@ -26,7 +26,7 @@ class Purpose(StrEnum):
     ROBOTS = "robots"
 
 
-class Part(StrEnum):
+class NodePart(StrEnum):
     """The parts of a node that may fail at a page without losing it."""
 
     EXTRACTOR = "extractor"
@@ -36,7 +36,7 @@ class Part(StrEnum):
 class Meter:
     """Is told what a node does. Many threads use it at once."""
 
-    def took(self, stage: Stage, seconds: float) -> None:
+    def took(self, stage: PageStage, seconds: float) -> None:
         """A stage of a page has ended."""
 
     def fetched(self, purpose: Purpose, seconds: float, received_bytes: int) -> None:
@@ -45,7 +45,7 @@ class Meter:
     def worked(self, purpose: Purpose, status: int) -> None:
         """A toe is done with a lease, whose report has this status."""
 
-    def failed(self, part: Part) -> None:
+    def failed(self, part: NodePart) -> None:
         """A part failed at a page."""
 
     def called(self, method: str, outcome: str, seconds: float) -> None:

@@ -4,7 +4,7 @@ It owns the threads and decides when they begin and end; what they do is in thei
 
 Threads
 -------
-feeder      Asks the frontier for leases (*Next*, a long poll) and puts them into the book. It has a
+poller      Asks the frontier for leases (*Next*, a long poll) and puts them into the book. It has a
             connection of its own, so that closing this one breaks off the poll without disturbing reports.
 toes        As many as were asked for. Each takes a lease from the book, sends it through the chain (fetch,
             extract, archive), and hands its page to the reporter; then the next. A toe waits for the network,
@@ -19,7 +19,7 @@ main        `wait` sleeps until something ends: a signal, the parent, a thread, 
 Locks
 -----
 `LeaseBook` has one lock, and it alone decides who has which lease; its two conditions wake toes (work) and
-the feeder (room). `Reporter` has one for its backlog, each writer of files has its own, and the pool has one
+the poller (room). `Reporter` has one for its backlog, each writer of files has its own, and the pool has one
 for its list of threads. The pool takes the book's and the reporter's while it holds its own, one after the
 other; these two call nobody. No lock is held during a call to the frontier or during a fetch.
 
@@ -67,16 +67,16 @@ from toehold_client.errors import SessionSuperseded
 from toehold_client.worker.contact import Contact
 
 from .fetching.outcome import Status
-from .leases.book import Held, LeaseBook, Stage
-from .leases.feeder import Feeder
+from .leases.book import HeldLease, LeaseBook, LeaseStage
 from .leases.frontier import FrontierConnection
 from .leases.heartbeat import Heartbeat
+from .leases.poller import Poller
 from .leases.report import FinishedPage, failed
 from .leases.reporter import Reporter
 from .meter import UNMEASURED, Meter
 from .output.archive import Archive
 from .process import NodeExitCode
-from .toes.chain import Chain, Stages
+from .toes.chain import Stages, ToeChain
 from .toes.pool import ToePool
 from .toes.toe import ToeThread
 from .tracing import trace_of
@@ -142,7 +142,7 @@ class Node:
         self,
         *,
         frontier: FrontierConnection,
-        feeding: FrontierConnection,
+        polling: FrontierConnection,
         contact: Contact,
         stages: Stages,
         archive: Archive,
@@ -153,7 +153,7 @@ class Node:
         tracer: Tracer | None = None,
         meter: Meter = UNMEASURED,
     ) -> None:
-        """`feeding` is a second connection to the same frontier (see Feeder). `stages` store in `archive`.
+        """`polling` is a second connection to the same frontier (see Poller). `stages` store in `archive`.
         `crawl` names the only crawl to fetch for; empty for any. The node ends, to be started anew, when it
         has left more than `max_left_behind` toe threads behind. `service_address` is that of its
         NodeService."""
@@ -161,12 +161,12 @@ class Node:
         self._contact = contact
         self._archive = archive
         self._toes = toes
-        self._feeding: threading.Thread | None = None
+        self._polling: threading.Thread | None = None
         self._events: SimpleQueue[_Event] = SimpleQueue()
         self._book = LeaseBook(trace_of=None if tracer is None else partial(trace_of, tracer))
         self._reporter = Reporter(frontier, self._book, archive)
         give_back = self._reporter.give_back
-        self._chain = Chain(stages, meter)
+        self._chain = ToeChain(stages, meter)
         self._pool = ToePool(
             lambda serial: ToeThread(serial, self._book, self._chain, self._reporter),
             lambda size: give_back(self._book.resize(size)),
@@ -175,7 +175,7 @@ class Node:
         self._max_left_behind = max_left_behind
         self._draining = False
         self._on_draining: Callable[[], None] = lambda: None
-        self._on_alive: Callable[[], None] = lambda: None
+        self._on_keepalive: Callable[[], None] = lambda: None
         self._ended = threading.Event()
         self._heartbeat = Heartbeat(
             frontier,
@@ -189,7 +189,7 @@ class Node:
             idle_crawls=lambda: archive.idle_crawls(MAX_IDLE_CRAWLS),
             end_crawls=archive.end_crawls,
         )
-        self._feeder = Feeder(feeding, self._book, archive, crawl, give_back)
+        self._poller = Poller(polling, self._book, archive, crawl, give_back)
         archive.when_failing(lambda: give_back(self._book.suspend()))
 
     def start(self) -> None:
@@ -198,7 +198,7 @@ class Node:
         self._pool.set_size(self._toes)
         self._spawn("watch", self._watch)
         self._spawn("heartbeat", self._heartbeat.run, _Event.LEFT)
-        self._feeding = self._spawn("feeder", self._feeder.run)
+        self._polling = self._spawn("poller", self._poller.run)
 
     @property
     def pool(self) -> ToePool:
@@ -214,11 +214,11 @@ class Node:
         """Sets what to do when the node begins to end."""
         self._on_draining = act
 
-    def when_alive(self, act: Callable[[], None]) -> None:
+    def on_keepalive(self, act: Callable[[], None]) -> None:
         """Sets what to do, again and again, as long as the node keeps its toe threads in order."""
-        self._on_alive = act
+        self._on_keepalive = act
 
-    def held_counts(self) -> dict[Stage, int]:
+    def held_counts(self) -> dict[LeaseStage, int]:
         """How many leases it holds, by stage."""
         return self._book.counts()
 
@@ -261,7 +261,7 @@ class Node:
         """Hands back the leases that have not been started, and lets each toe finish its own."""
         log.info("draining")
         self._on_draining()
-        self._feeder.stop()
+        self._poller.stop()
         self._reporter.lift_bound()
         self._reporter.give_back(self._book.close())
         self._pool.close()
@@ -338,14 +338,14 @@ class Node:
                 self._archive.tend()
             self._pool.watch()
             self._chain.mend()
-            self._on_alive()
+            self._on_keepalive()
             left_behind = self._pool.left_behind_count
             if left_behind > self._max_left_behind and not worn_out:
                 log.error("worn_out", toes=left_behind)
                 self._events.put(_Event.WORN_OUT)
                 worn_out = True
 
-    def _report_left_behind(self, held: Held, serial: int) -> None:
+    def _report_left_behind(self, held: HeldLease, serial: int) -> None:
         """Reports a lease without the toe that works on it. A fetch that the node's end interrupted counts as
         not tried."""
         status = Status.PROCESSING_THREAD_KILLED if held.killed else Status.DEFERRED
@@ -378,8 +378,8 @@ class Node:
         return event
 
     def _join_toes(self) -> None:
-        if self._feeding is not None:
-            self._feeding.join()  # it may have one more answer, whose leases go back
+        if self._polling is not None:
+            self._polling.join()  # it may have one more answer, whose leases go back
         self._pool.join()
 
     def _spawn(self, name: str, run: Callable[[], None], at_end: "_Event | None" = None) -> threading.Thread:

@@ -386,7 +386,7 @@ def _fetch(options: NodeOptions, server: NodeServer, manager: ServiceManager) ->
         message = f"the system refuses to start {options.toes} toe threads: {error}; give fewer --toes"
         return _failure(message, NodeExitCode.UNREPORTED)
     node.when_draining(lambda: _end(server, manager))
-    node.when_alive(manager.alive)
+    node.on_keepalive(manager.alive)
     watch(node.drain, node.orphaned, options, lambda number: None)
     _ready(options, server, manager, metrics.address if metrics is not None else "")
     code = node.wait()
@@ -426,7 +426,7 @@ def _supervise(options: NodeOptions, server: NodeServer, manager: ServiceManager
     metrics = workers_metrics(options, supervisor)
     server.start(MultiProcessControl(supervisor, options.name, options.frontier))
     supervisor.when_draining(lambda: _end(server, manager))
-    supervisor.when_alive(manager.alive)
+    supervisor.on_keepalive(manager.alive)
     watch(supervisor.drain, supervisor.orphaned, options, supervisor.pass_on)
     metrics_address = metrics.address if metrics is not None else ""
     code = supervisor.run(lambda: _ready(options, server, manager, metrics_address))

@@ -13,13 +13,13 @@ from scrapy import Request
 from toehold.frontier.v1.crawl_pb2 import FetchPolicy
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Candidate, Lease
 
-from .fetches import Clock, Fetch
+from .fetches import FetchClock, SpiderFetch
 
 MAX_HELD_PER_FETCH = 8
 """Most leases held for each fetch at once, pages that callbacks and pipelines still work on included."""
 
 
-class Stage(Enum):
+class SpiderStage(Enum):
     """How far a lease is."""
 
     WAITING = "ABOUT_TO_GET_URI"
@@ -28,12 +28,12 @@ class Stage(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class SpiderLease:
     """A lease in this process. `request` and what follows belong to the reactor's thread."""
 
     lease: Lease
     policy: FetchPolicy
-    stage: Stage = Stage.WAITING
+    stage: SpiderStage = SpiderStage.WAITING
     ended: bool = False
     """The frontier has ended it: whatever is reported of it would come too late."""
     links_refused: bool = False
@@ -42,8 +42,8 @@ class Held:
     """Its report is on its way."""
     request: Request | None = None
     """The request that Scrapy has for it."""
-    clock: Clock = field(default_factory=Clock)
-    fetch: Fetch | None = None
+    clock: FetchClock = field(default_factory=FetchClock)
+    fetch: SpiderFetch | None = None
     """How its fetch ended."""
     wants_whole: bool = False
     """A body that breaks off is an error to the spider."""
@@ -65,8 +65,8 @@ class Book:
 
     def __init__(self, max_fetches: int) -> None:
         self._changed = threading.Condition()
-        self._held: dict[bytes, Held] = {}
-        self._waiting: deque[Held] = deque()
+        self._held: dict[bytes, SpiderLease] = {}
+        self._waiting: deque[SpiderLease] = deque()
         self.max_fetches = max_fetches
         self._closed = False
 
@@ -76,36 +76,36 @@ class Book:
             self._changed.wait_for(lambda: self._closed or self._room() > 0, timeout_s)
             return 0 if self._closed else max(0, self._room())
 
-    def add(self, arrived: Iterable[Held]) -> None:
+    def add(self, arrived: Iterable[SpiderLease]) -> None:
         """Takes in leases. Those of pages wait; those of robots.txt files count as begun."""
         with self._changed:
             for held in arrived:
                 self._held[held.lease.token] = held
                 if held.is_robots:
-                    held.stage = Stage.FETCHING
+                    held.stage = SpiderStage.FETCHING
                 else:
                     self._waiting.append(held)
 
-    def take(self) -> Held | None:
+    def take(self) -> SpiderLease | None:
         """The next lease of a page to fetch."""
         with self._changed:
             if not self._waiting:
                 return None
             held = self._waiting.popleft()
-            held.stage = Stage.FETCHING
+            held.stage = SpiderStage.FETCHING
             return held
 
     def has_waiting(self) -> bool:
         """Whether there is a lease to fetch."""
         return bool(self._waiting)
 
-    def fetched(self, held: Held) -> None:
+    def fetched(self, held: SpiderLease) -> None:
         """Notes that a fetch has ended, and the page is being worked on."""
         with self._changed:
-            held.stage = Stage.PROCESSING
+            held.stage = SpiderStage.PROCESSING
             self._changed.notify_all()
 
-    def settle(self, settled: Iterable[Held]) -> None:
+    def settle(self, settled: Iterable[SpiderLease]) -> None:
         """Forgets leases: they have been reported, or are over."""
         with self._changed:
             for held in settled:
@@ -124,7 +124,7 @@ class Book:
                         del self._held[token]
             self._changed.notify_all()
 
-    def withdraw(self, tokens: Collection[bytes] | None = None) -> list[Held]:
+    def withdraw(self, tokens: Collection[bytes] | None = None) -> list[SpiderLease]:
         """The leases among these (by default all) that wait: they will not be fetched, but are still held."""
         with self._changed:
             found = [held for held in self._waiting if tokens is None or held.lease.token in tokens]
@@ -132,11 +132,11 @@ class Book:
                 self._waiting.remove(held)
             return found
 
-    def begun(self, tokens: Collection[bytes]) -> list[Held]:
+    def begun(self, tokens: Collection[bytes]) -> list[SpiderLease]:
         """The leases among these whose fetch has begun."""
         with self._changed:
             found = (self._held.get(token) for token in tokens)
-            return [held for held in found if held is not None and held.stage is not Stage.WAITING]
+            return [held for held in found if held is not None and held.stage is not SpiderStage.WAITING]
 
     def tokens(self) -> list[bytes]:
         """The tokens of all leases held."""
@@ -146,7 +146,7 @@ class Book:
     def stages(self) -> dict[str, int]:
         """How many leases are at each stage."""
         with self._changed:
-            counts = dict.fromkeys((stage.value for stage in Stage), 0)
+            counts = dict.fromkeys((stage.value for stage in SpiderStage), 0)
             for held in self._held.values():
                 counts[held.stage.value] += 1
             return counts
@@ -164,5 +164,5 @@ class Book:
             self._changed.notify_all()
 
     def _room(self) -> int:
-        unfetched = sum(held.stage is not Stage.PROCESSING for held in self._held.values())
+        unfetched = sum(held.stage is not SpiderStage.PROCESSING for held in self._held.values())
         return min(self.max_fetches - unfetched, MAX_HELD_PER_FETCH * self.max_fetches - len(self._held))

@@ -7,7 +7,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from toehold.frontier.v1.frontier_pb2 import Candidate
 
-from .book import Held
+from .book import SpiderLease
 from .codec import Unserialisable, encode
 
 MARK = "toehold_lease"
@@ -32,7 +32,7 @@ CLOCK_SLACK_S = 5
 """How much the frontier's clock may be ahead of this machine's, when a page is wanted again."""
 
 
-def candidate_of(request: Request, spider: Spider, parent: Held | None, hop: str) -> Candidate:
+def candidate_of(request: Request, spider: Spider, parent: SpiderLease | None, hop: str) -> Candidate:
     """The candidate of a request that was found on the page of `parent`, if on any.
 
     Raises Unserialisable if the frontier cannot keep the request.

@@ -14,19 +14,19 @@ from toehold_client import FrontierClient
 from toehold_client.worker.contact import Contact
 from toehold_client.worker.rests import CALL_TIMEOUT_S
 
-from .book import Book, Held
+from .book import Book, SpiderLease
 from .configuration import Configuration
-from .feeder import Feeder, LeaseListener
 from .fetches import KILLED, bare_report, release
 from .heartbeat import Heartbeat
 from .log import SpiderLog, logger
 from .outbox import Done, Entry, Judged, Outbox
+from .poller import LeaseListener, Poller
 
 FLUSH_S = 20.0
 """How long a process that ends tries to send its last reports."""
 
 
-class Listener(LeaseListener):
+class ExchangeListener(LeaseListener):
     """Hears of the exchange's events, in threads of the exchange."""
 
     def judged(self, judged: Judged) -> None:
@@ -42,15 +42,15 @@ def _client(configuration: Configuration) -> FrontierClient:
     )
 
 
-class Exchange:
+class LeaseExchange:
     """The leases of this process, and the threads that take, keep and return them."""
 
-    def __init__(self, configuration: Configuration, listener: Listener) -> None:
+    def __init__(self, configuration: Configuration, listener: ExchangeListener) -> None:
         self._listener = listener
         self.book = Book(configuration.max_leases)
         contact = Contact(SpiderLog())
         self._client = _client(configuration)
-        self._feeder = Feeder(
+        self._poller = Poller(
             configuration,
             _client(configuration),
             self.book,
@@ -78,7 +78,7 @@ class Exchange:
         self._threads = {
             name: threading.Thread(target=self._run, args=(name, run), name=f"toehold-{name}", daemon=True)
             for name, run in (
-                ("feeder", self._feeder.run),
+                ("poller", self._poller.run),
                 ("heartbeat", self._heartbeat.run),
                 ("outbox", self._outbox.run),
             )
@@ -93,13 +93,13 @@ class Exchange:
         """Sends entries to the frontier, in this order."""
         self._outbox.put(*entries)
 
-    def finish(self, held: Held, report: Report) -> None:
+    def finish(self, held: SpiderLease, report: Report) -> None:
         """Reports a lease, after everything that was sent before. Its first report counts."""
         if not held.reported:
             held.reported = True
             self._outbox.put(Done(held, report))
 
-    def hand_back(self, unfetched: Sequence[Held]) -> None:
+    def hand_back(self, unfetched: Sequence[SpiderLease]) -> None:
         """Returns leases whose fetch has not begun."""
         for held in unfetched:
             self.finish(held, release(held.lease))
@@ -107,13 +107,13 @@ class Exchange:
     def stop_taking(self) -> None:
         """Takes no more leases, and returns those that wait."""
         self.book.close()
-        self._feeder.stop()
+        self._poller.stop()
         self.hand_back(self.book.withdraw())
 
     def close(self) -> None:
         """Returns the leases that wait, sends what is left, says goodbye, and ends. Blocks."""
         self.stop_taking()
-        self._threads["feeder"].join(CALL_TIMEOUT_S)
+        self._threads["poller"].join(CALL_TIMEOUT_S)
         self.hand_back(self.book.withdraw())
         self._outbox.close()
         self._threads["outbox"].join(FLUSH_S)
@@ -130,7 +130,7 @@ class Exchange:
             logger.exception("The %s thread failed", name)
             self._listener.must_end("toehold_failed", "")
 
-    def _break_off(self, begun: Sequence[Held]) -> None:
+    def _break_off(self, begun: Sequence[SpiderLease]) -> None:
         """Reports leases that the frontier wants interrupted. Scrapy may go on with them: that no longer
         counts.
         """

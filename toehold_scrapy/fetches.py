@@ -68,7 +68,7 @@ MAX_RETRY_AFTER_S = 366 * 86_400
 MAX_VALIDATOR_BYTES = 1024
 
 
-class Clock:
+class FetchClock:
     """The beginning of a fetch, and how long ago that is."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
+class SpiderFetch:
     """How a fetch ended: with a response, as it came, or without."""
 
     status: int
@@ -92,18 +92,20 @@ class Fetch:
     reason: str = ""  # why there is no answer, for people; empty if the status says it all
 
 
-def answered(response: Response, clock: Clock) -> Fetch:
+def answered(response: Response, clock: FetchClock) -> SpiderFetch:
     """A fetch that the server answered."""
-    return Fetch(response.status, clock.start_time_ms, clock.duration_ms(), response)
+    return SpiderFetch(response.status, clock.start_time_ms, clock.duration_ms(), response)
 
 
-def failed(error: BaseException, clock: Clock) -> Fetch:
+def failed(error: BaseException, clock: FetchClock) -> SpiderFetch:
     """A fetch that ended with this error."""
     if isinstance(error, StopDownload) and error.response is not None:
         return answered(error.response, clock)
     status, note = status_of(error)
     notes = (note,) if note else ()
-    return Fetch(status, clock.start_time_ms, clock.duration_ms(), notes=notes, reason=_reason_of(error))
+    return SpiderFetch(
+        status, clock.start_time_ms, clock.duration_ms(), notes=notes, reason=_reason_of(error)
+    )
 
 
 class AddressRefused(CannotResolveHostError):
@@ -112,9 +114,11 @@ class AddressRefused(CannotResolveHostError):
     """
 
 
-def refused(reason: str, clock: Clock) -> Fetch:
+def refused(reason: str, clock: FetchClock) -> SpiderFetch:
     """A fetch that was not begun: the crawl may not connect to any address of the host."""
-    return Fetch(REFUSED, clock.start_time_ms, clock.duration_ms(), notes=(ADDRESS_REFUSED,), reason=reason)
+    return SpiderFetch(
+        REFUSED, clock.start_time_ms, clock.duration_ms(), notes=(ADDRESS_REFUSED,), reason=reason
+    )
 
 
 def status_of(error: BaseException) -> tuple[int, str]:
@@ -188,7 +192,7 @@ def is_retried(status: int, attempt: int, retry: RetrySpec) -> bool:
     return status in _RETRIED and attempt < retry.max_attempts
 
 
-def report(lease: Lease, fetch: Fetch) -> Report:
+def report(lease: Lease, fetch: SpiderFetch) -> Report:
     """The report of a page."""
     made = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=fetch.status)
     made.start_time.FromMilliseconds(fetch.start_time_ms)

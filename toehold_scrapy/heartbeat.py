@@ -13,7 +13,7 @@ from toehold_client.worker.orders import Obedience, Orders
 from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
 from toehold_client.worker.threads import keep_calling
 
-from .book import Book, Held
+from .book import Book, SpiderLease
 from .configuration import Configuration
 from .log import logger
 
@@ -32,8 +32,8 @@ class Heartbeat(Orders):
         book: Book,
         contact: Contact,
         *,
-        hand_back: Callable[[Sequence[Held]], None],
-        break_off: Callable[[Sequence[Held]], None],
+        hand_back: Callable[[Sequence[SpiderLease]], None],
+        break_off: Callable[[Sequence[SpiderLease]], None],
         resized: Callable[[int], None],
         drain: Callable[[], None],
     ) -> None:
@@ -58,7 +58,7 @@ class Heartbeat(Orders):
         """Sends heartbeats."""
         try:
             keep_calling(self._beat, Pace(self._note_refusal, LONGEST_HEARTBEAT_REST_S), self._stop)
-        except SessionSuperseded as error:  # the feeder hears it too, and ends this process
+        except SessionSuperseded as error:  # the poller hears it too, and ends this process
             self._note_refusal(error)
 
     def leave(self) -> None:

@@ -27,7 +27,7 @@ from toehold_client.worker.meaning import Meaning, meaning_of
 from toehold_client.worker.rests import Abandoned
 from toehold_client.worker.threads import persist
 
-from .book import Book, Held
+from .book import Book, SpiderLease
 from .candidates import force
 from .configuration import Configuration
 from .fetches import DEFERRED, FAILED, annotate, bare_report
@@ -37,19 +37,19 @@ MAX_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RequestOffer:
     """A request to offer, and the page that it was found on."""
 
     request: Request
     candidate: Candidate
-    parent: Held | None = None
+    parent: SpiderLease | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """A lease to report."""
 
-    held: Held
+    held: SpiderLease
     report: Report
 
 
@@ -59,7 +59,7 @@ class Launch:
 
 
 _T = TypeVar("_T")
-Entry: TypeAlias = Offer | Done | Launch
+Entry: TypeAlias = RequestOffer | Done | Launch
 Judged: TypeAlias = Sequence[tuple[Request, "Verdict.ValueType"]]
 
 
@@ -129,7 +129,7 @@ class Outbox:
             return batch
 
     def _send(self, batch: Sequence[Entry]) -> None:
-        offers = [entry for entry in batch if isinstance(entry, Offer)]
+        offers = [entry for entry in batch if isinstance(entry, RequestOffer)]
         done = [entry for entry in batch if isinstance(entry, Done)]
         if any(isinstance(entry, Launch) for entry in batch):
             self._launch()
@@ -157,7 +157,7 @@ class Outbox:
         except ToeholdError as error:
             self._launch_failed(str(error))
 
-    def _offer(self, offers: Sequence[Offer]) -> None:
+    def _offer(self, offers: Sequence[RequestOffer]) -> None:
         candidates = [offer.candidate for offer in offers]
         try:
             verdicts = self._persist(lambda: self._client.schedule(self._configuration.crawl, candidates))
@@ -175,7 +175,7 @@ class Outbox:
 
     def _report(self, done: Sequence[Done]) -> None:
         counting = [each for each in done if not each.held.ended]
-        again = [Offer(*each) for entry in done for each in entry.held.again]
+        again = [RequestOffer(*each) for entry in done for each in entry.held.again]
         try:
             results = self._finished([each.report for each in counting])
             self._finished(
@@ -190,7 +190,7 @@ class Outbox:
                     if result.disposition == DISPOSITION_INVALID_REPORT
                 ]
             )
-        except ToeholdError as error:  # also of another session, of which the feeder hears, too
+        except ToeholdError as error:  # also of another session, of which the poller hears, too
             logger.error("Reports that the frontier refused: %d (%s)", len(counting), error)
         self._book.settle(each.held for each in done)
         for offer in again:

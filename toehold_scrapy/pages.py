@@ -20,10 +20,10 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from . import codec, fetches
 from .addresses import AddressRule, VettingResolver
-from .book import Held
+from .book import SpiderLease
 from .candidates import LINK, MARK, REDIRECT, without_fragment
-from .exchange import Exchange
-from .joining import Joined
+from .enrolment import Joined
+from .exchange import LeaseExchange
 from .log import logger
 from .robots_file import MAX_DOWNLOAD_BYTES, robots_report
 
@@ -42,16 +42,16 @@ class WrongSpider(Exception):
 class Pages:
     """The pages in Scrapy's hands. It hooks itself into Scrapy's engine and Twisted's resolver."""
 
-    def __init__(self, crawler: Crawler, exchange: Exchange, joined: Joined) -> None:
+    def __init__(self, crawler: Crawler, exchange: LeaseExchange, joined: Joined) -> None:
         from twisted.internet import reactor
 
         self._crawler = crawler
         self._exchange = exchange
         self._retry = joined.retry
-        self._held: dict[str, Held] = {}  # by mark
-        self._exchanged: deque[Held] = deque()  # those of them whose request a middleware has replaced
-        self._robots: set[Held] = set()
-        self._parents: WeakKeyDictionary[Request, Held] = WeakKeyDictionary()
+        self._held: dict[str, SpiderLease] = {}  # by mark
+        self._exchanged: deque[SpiderLease] = deque()  # those of them whose request a middleware has replaced
+        self._robots: set[SpiderLease] = set()
+        self._parents: WeakKeyDictionary[Request, SpiderLease] = WeakKeyDictionary()
         self._slots = itertools.count()
         self._policy_id = ""
         self._resolver = VettingResolver(reactor.nameResolver, AddressRule(joined.allowed_addresses))
@@ -109,7 +109,7 @@ class Pages:
             self._crawler.stats.inc_value("toehold/put_off")
         return held.put_off
 
-    def parent_of(self, request: Request) -> tuple[Held | None, str]:
+    def parent_of(self, request: Request) -> tuple[SpiderLease | None, str]:
         """The page that a request was found on, and the hop from there."""
         parent = self._parents.pop(request, None)
         if parent is not None:
@@ -121,12 +121,12 @@ class Pages:
         redirects = request.meta.get("redirect_times", 0) > parent.request.meta.get("redirect_times", 0)
         return parent, REDIRECT if redirects else LINK
 
-    def is_for(self, request: Request, held: Held) -> bool:
+    def is_for(self, request: Request, held: SpiderLease) -> bool:
         """Whether a request is for the URI of a lease."""
         assert held.request is not None
         return without_fragment(request) in (held.lease.uri, without_fragment(held.request))
 
-    def fetch_robots(self, leases: Sequence[Held]) -> None:
+    def fetch_robots(self, leases: Sequence[SpiderLease]) -> None:
         """Fetches robots.txt files, and reports them."""
         for held in leases:
             self._robots.add(held)
@@ -160,7 +160,7 @@ class Pages:
 
     # before the fetch
 
-    def _request_of(self, held: Held) -> Request:
+    def _request_of(self, held: SpiderLease) -> Request:
         """The request of a lease. Raises WrongSpider if this spider cannot read it."""
         assert self._crawler.spider is not None
         try:
@@ -179,7 +179,7 @@ class Pages:
         self._crawler.stats.inc_value("scheduler/dequeued")
         return request
 
-    def _prepared(self, request: Request, held: Held) -> Request:
+    def _prepared(self, request: Request, held: SpiderLease) -> Request:
         """A request, as the frontier wants it fetched: retries, robots.txt and pace are its own affair."""
         policy, settings, meta = held.policy, self._crawler.settings, request.meta
         request.headers.setdefault("User-Agent", policy.user_agent)
@@ -196,7 +196,7 @@ class Pages:
             self._resolver.rule = AddressRule(policy.allowed_addresses)
         return request
 
-    async def _fetch_robots(self, held: Held) -> None:
+    async def _fetch_robots(self, held: SpiderLease) -> None:
         def request_of(url: str) -> Request:
             request = self._prepared(Request(url, callback=NO_CALLBACK), held)
             request.meta.update(dont_redirect=True, dont_cache=True, download_maxsize=MAX_DOWNLOAD_BYTES)
@@ -213,7 +213,7 @@ class Pages:
     def _reached_downloader(self, request: Request) -> None:
         self._resolver.vet(urlparse_cached(request).hostname or "")
         if (held := self._lease_of(request)) is not None:
-            held.clock = fetches.Clock()
+            held.clock = fetches.FetchClock()
 
     def _downloaded(self, response: Response, request: Request) -> None:
         if (held := self._lease_of(request)) is not None:
@@ -261,7 +261,7 @@ class Pages:
             held.put_off = fetches.is_retried(held.fetch.status, held.lease.attempt, self._retry)
         return held is not None and held.put_off
 
-    def _failed(self, request: Request, error: Exception, clock: fetches.Clock) -> fetches.Fetch:
+    def _failed(self, request: Request, error: Exception, clock: fetches.FetchClock) -> fetches.SpiderFetch:
         host = urlparse_cached(request).hostname or ""
         refusal = self._resolver.refusal(host) if isinstance(error, CannotResolveHostError) else ""
         if refusal:
@@ -269,11 +269,11 @@ class Pages:
             return fetches.refused(refusal, clock)
         return fetches.failed(error, clock)
 
-    def _fetched(self, held: Held, fetch: fetches.Fetch) -> None:
+    def _fetched(self, held: SpiderLease, fetch: fetches.SpiderFetch) -> None:
         held.fetch = fetch
         self._exchange.book.fetched(held)
 
-    def _lease_of(self, request: Request) -> Held | None:
+    def _lease_of(self, request: Request) -> SpiderLease | None:
         """The lease that a request fetches for. One that merely has a copy of its `meta` fetches for none."""
         held = self._held.get(request.meta.get(MARK, ""))
         return held if held is not None and held.request is request else None

@@ -11,7 +11,7 @@ from scrapy.http import Response
 
 from toehold.frontier.v1.frontier_pb2 import Lease, Report
 
-from .fetches import Clock, Fetch, answered, report
+from .fetches import FetchClock, SpiderFetch, answered, report
 from .log import logger
 
 MAX_BODY_BYTES = 500 * 1024
@@ -25,13 +25,13 @@ async def robots_report(
     engine: ExecutionEngine,
     lease: Lease,
     request_of: Callable[[str], Request],
-    failed: Callable[[Request, Exception, Clock], Fetch],
+    failed: Callable[[Request, Exception, FetchClock], SpiderFetch],
 ) -> Report:
     """Fetches the robots.txt of a lease, following redirects, and returns its report.
 
     `request_of` makes the request of a URL, and `failed` judges errors.
     """
-    clock = Clock()
+    clock = FetchClock()
     url = lease.uri
     own_address = ""
     for redirects in range(MAX_REDIRECTS + 1):
@@ -73,5 +73,5 @@ def _target(request: Request, response: Response) -> str:
     return target if target.startswith(("http://", "https://")) else ""
 
 
-def _missing(lease: Lease, clock: Clock, reason: str) -> Report:
-    return report(lease, Fetch(NOT_FOUND, clock.start_time_ms, clock.duration_ms(), reason=reason))
+def _missing(lease: Lease, clock: FetchClock, reason: str) -> Report:
+    return report(lease, SpiderFetch(NOT_FOUND, clock.start_time_ms, clock.duration_ms(), reason=reason))

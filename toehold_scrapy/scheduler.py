@@ -32,14 +32,14 @@ from toehold.frontier.v1.crawl_pb2 import (
     Verdict,
 )
 
-from .book import Held
+from .book import SpiderLease
 from .candidates import LEASED_META, MARK, candidate_of
 from .codec import Unserialisable
 from .configuration import MISCONFIGURED, Configuration, Misconfigured
-from .exchange import Exchange, Listener
-from .joining import CannotJoin, Joined, join
+from .enrolment import CannotJoin, Joined, join
+from .exchange import ExchangeListener, LeaseExchange
 from .log import logger
-from .outbox import Judged, Launch, Offer
+from .outbox import Judged, Launch, RequestOffer
 from .pages import Pages, WrongSpider
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Scheduler(BaseScheduler):
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._local = LocalScheduler.from_crawler(crawler)
-        self._exchange: Exchange | None = None  # set once the crawl is joined, as are its pages
+        self._exchange: LeaseExchange | None = None  # set once the crawl is joined, as are its pages
         self._pages: Pages | None = None
         self._failure = ""
         self._launched = False
@@ -148,7 +148,7 @@ class Scheduler(BaseScheduler):
         ):
             parent.again.append((request, candidate))
         else:
-            self._exchange.send(Offer(request, candidate, parent))
+            self._exchange.send(RequestOffer(request, candidate, parent))
         return True
 
     def next_request(self) -> Request | None:
@@ -174,7 +174,7 @@ class Scheduler(BaseScheduler):
 
     def _begin(self, joined: Joined, configuration: Configuration) -> None:
         self._launched = joined.launched
-        self._exchange = Exchange(configuration, _FromThreads(self))
+        self._exchange = LeaseExchange(configuration, _FromThreads(self))
         self._pages = Pages(self._crawler, self._exchange, joined)
         self._exchange.start()
         logger.info(
@@ -227,7 +227,7 @@ class Scheduler(BaseScheduler):
 
     # what the threads say
 
-    def _arrived(self, robots: Sequence[Held]) -> None:
+    def _arrived(self, robots: Sequence[SpiderLease]) -> None:
         if self._pages is not None and not self._closed:
             self._pages.fetch_robots(robots)
             self._wake()
@@ -283,7 +283,7 @@ class Scheduler(BaseScheduler):
         self._crawler.stats.inc_value(name)
 
 
-class _FromThreads(Listener):
+class _FromThreads(ExchangeListener):
     """Carries what the exchange says into the reactor's thread."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -292,7 +292,7 @@ class _FromThreads(Listener):
         self._call = reactor.callFromThread
         self._scheduler = scheduler
 
-    def arrived(self, robots: Sequence[Held]) -> None:
+    def arrived(self, robots: Sequence[SpiderLease]) -> None:
         self._call(self._scheduler._arrived, robots)
 
     def judged(self, judged: Judged) -> None:

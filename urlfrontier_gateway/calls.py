@@ -56,7 +56,7 @@ class Aborted(Exception):
         self.code = code
 
 
-class Call:
+class ServedCall:
     """A call that is being served."""
 
     def __init__(self, context: Context) -> None:
@@ -153,20 +153,20 @@ class Call:
                 self._receiver.cancel()
 
 
-Serve: TypeAlias = Callable[[Call], Awaitable[None]]
+Serve: TypeAlias = Callable[[ServedCall], Awaitable[None]]
 """Serves a stream of requests."""
 
-ServeOne: TypeAlias = Callable[[Call, bytes], Awaitable[None]]
+ServeOne: TypeAlias = Callable[[ServedCall, bytes], Awaitable[None]]
 """Serves a call with one request."""
 
 
-class Calls:
+class ServedCalls:
     """The calls of a server."""
 
     def __init__(self) -> None:
         self._receiving = Places(MAX_RECEIVING, HURRIED_S)
-        self._puts: set[Call] = set()
-        self._others: set[Call] = set()
+        self._puts: set[ServedCall] = set()
+        self._others: set[ServedCall] = set()
 
     def register(
         self,
@@ -178,7 +178,7 @@ class Calls:
         """Lets a server serve a service: calls with a stream of requests, and those with one."""
 
         def one(serve: ServeOne) -> Serve:
-            async def served(call: Call) -> None:
+            async def served(call: ServedCall) -> None:
                 await serve(call, await call.only_message(self._receiving))
 
             return served
@@ -193,12 +193,12 @@ class Calls:
         server.add_registered_method_handlers(service, handlers)
 
 
-def _handler(path: str, serve: Serve, room: set[Call], most: int) -> Any:
+def _handler(path: str, serve: Serve, room: set[ServedCall], most: int) -> Any:
     """gRPC's handler of a call. Each call gets a stream of requests, which looks the same on the wire as one
     request. So gRPC does not receive the request before the call asks for it."""
 
     async def served(_: AsyncIterator[bytes], context: Context) -> None:
-        call = Call(context)
+        call = ServedCall(context)
         try:
             with call.ending(), _place(call, room, most):
                 await serve(call)
@@ -214,7 +214,7 @@ def _handler(path: str, serve: Serve, room: set[Call], most: int) -> Any:
 
 
 @contextmanager
-def _place(call: Call, room: set[Call], most: int) -> Iterator[None]:
+def _place(call: ServedCall, room: set[ServedCall], most: int) -> Iterator[None]:
     if len(room) >= most:
         idle = min(room, key=lambda each: each.idle_since_s)
         if asyncio.get_running_loop().time() - idle.idle_since_s < PATIENCE_S:

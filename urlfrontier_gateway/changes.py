@@ -29,11 +29,11 @@ from urlfrontier.urlfrontier_pb2 import (
 
 from .crawl_ids import crawl_name, normalised
 from .crawls import Crawls
-from .frontier import Frontier
+from .frontier import FrontierCalls
 from .leases import Leases
-from .refusals import Refused
+from .refusals import RefusedRequest
 from .spec import DAY_S, MAX_DELAY_S
-from .views import Views, queue_key, seen_filter
+from .views import UrlViews, queue_key, seen_filter
 
 # The frontier's own limit. A longer block ends then.
 _MAX_BLOCK_S = 365 * DAY_S
@@ -44,7 +44,7 @@ _NO_BUDGET = -1
 class Changes:
     """Changes of queues and crawls, as URLFrontier names them."""
 
-    def __init__(self, frontier: Frontier, crawls: Crawls, leases: Leases, views: Views) -> None:
+    def __init__(self, frontier: FrontierCalls, crawls: Crawls, leases: Leases, views: UrlViews) -> None:
         self._frontier, self._crawls, self._leases, self._views = frontier, crawls, leases, views
 
     async def delete_crawl(self, crawl_id: str) -> int:
@@ -101,7 +101,7 @@ class Changes:
         """Sets how long a queue rests after it has given URLs; without a key, every queue."""
         delay_s = params.delay_requestable
         if delay_s > MAX_DELAY_S:
-            raise Refused(f"delay_requestable must be between 0 and {MAX_DELAY_S}, got {delay_s}")
+            raise RefusedRequest(f"delay_requestable must be between 0 and {MAX_DELAY_S}, got {delay_s}")
         if params.key:
             await self._change(params.crawlID, params.key, QueueChange(min_gap=Duration(seconds=delay_s)))
         else:
@@ -111,7 +111,9 @@ class Changes:
         """Sets how many URLs of a queue are completed before it gives no more; 0 for no limit."""
         change = QueueChange(total_budget=params.limit or _NO_BUDGET, retired=False)
         if not await self._change(params.crawlID, params.key, change):
-            raise Refused(f"the crawl has no queue with the key {params.key!r:.200}", StatusCode.NOT_FOUND)
+            raise RefusedRequest(
+                f"the crawl has no queue with the key {params.key!r:.200}", StatusCode.NOT_FOUND
+            )
 
     async def _change(self, crawl_id: str, key: str, change: QueueChange) -> bool:
         """Changes a queue; whether there is one."""

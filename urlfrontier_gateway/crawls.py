@@ -29,7 +29,7 @@ from toehold_client.errors import CrawlExists, CrawlFinished, IllegalState, NoSe
 from toehold_client.rpc.contract import one_for_each
 
 from .crawl_ids import SETTINGS_CRAWL, crawl_id, crawl_name
-from .frontier import Frontier
+from .frontier import FrontierCalls
 from .spec import DEFAULT_DELAY_S, crawl_spec
 
 # Another gateway may have created a crawl; until then its URLs wait for the next look.
@@ -44,7 +44,7 @@ _R = TypeVar("_R")
 class Crawls:
     """The crawls of all gateways of a frontier, by their ids."""
 
-    def __init__(self, frontier: Frontier) -> None:
+    def __init__(self, frontier: FrontierCalls) -> None:
         self._frontier = frontier
         self._launched: set[str] = set()
         self._creating = asyncio.Lock()

@@ -24,7 +24,7 @@ _L = TypeVar("_L", bound=Listing)
 _P = TypeVar("_P", bound=Page)
 
 
-class Frontier(AsyncCalls):
+class FrontierCalls(AsyncCalls):
     """Calls with the contract's own messages. Errors are those of toehold_client."""
 
     async def ask(

@@ -24,7 +24,7 @@ _CANONICAL = re.compile(
 )
 
 
-class Offer(NamedTuple):
+class UrlOffer(NamedTuple):
     """A URL that a client puts."""
 
     crawl_id: str
@@ -37,17 +37,17 @@ class Offer(NamedTuple):
     """The URL is not to be fetched again."""
 
 
-def discovered(info: URLInfo) -> Offer | None:
+def discovered(info: URLInfo) -> UrlOffer | None:
     """The offer of a URL that was found; None if nothing can be done with it."""
     return _offer(info, is_known=False, date_s=None)
 
 
-def known(info: URLInfo, date_s: int) -> Offer | None:
+def known(info: URLInfo, date_s: int) -> UrlOffer | None:
     """The offer of a URL that is due again at a time; 0 for never. None if nothing can be done with it."""
     return _offer(info, is_known=True, date_s=date_s)
 
 
-def _offer(info: URLInfo, *, is_known: bool, date_s: int | None) -> Offer | None:
+def _offer(info: URLInfo, *, is_known: bool, date_s: int | None) -> UrlOffer | None:
     url = info.url
     queue_key = queue_keys.encoded(info.key or queue_keys.default_key(url))
     crawl_id = normalised(info.crawlID)
@@ -58,7 +58,7 @@ def _offer(info: URLInfo, *, is_known: bool, date_s: int | None) -> Offer | None
         candidate.not_before_time.CopyFrom(Timestamp(seconds=min(date_s, MAX_DATE_S)))
     if _CANONICAL.fullmatch(url) is None or info.metadata:
         candidate.annotations = _annotations(info)
-    return Offer(crawl_id, url, queue_key, candidate, is_known, is_known and not date_s)
+    return UrlOffer(crawl_id, url, queue_key, candidate, is_known, is_known and not date_s)
 
 
 def _annotations(info: URLInfo) -> bytes:

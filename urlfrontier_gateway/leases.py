@@ -38,7 +38,7 @@ from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
 from toehold_client.worker.tasks import keep_calling
 
 from .crawl_ids import crawl_name
-from .frontier import Frontier
+from .frontier import FrontierCalls
 from .logs import FrontierLog
 from .spec import FETCHER
 
@@ -54,7 +54,7 @@ _R = TypeVar("_R")
 
 
 @dataclass(slots=True)
-class Held:
+class HeldUrl:
     """A URL that a client has."""
 
     token: bytes
@@ -69,12 +69,12 @@ class Held:
 class Leases:
     """The leases of one session of this gateway."""
 
-    def __init__(self, frontier: Frontier, node: str) -> None:
+    def __init__(self, frontier: FrontierCalls, node: str) -> None:
         self._frontier = frontier
         self.node, self._session = node, uuid.uuid4().hex
         self._policies: set[str] = set()
-        self._by_token: dict[bytes, Held] = {}
-        self._by_url: dict[tuple[str, str], Held] = {}
+        self._by_token: dict[bytes, HeldUrl] = {}
+        self._by_url: dict[tuple[str, str], HeldUrl] = {}
         self._due: list[tuple[float, bytes]] = []
         self._contact = Contact(FrontierLog())
         self._obedience = Obedience(_Obeyed(self))
@@ -107,9 +107,9 @@ class Leases:
         with self._contact.noting():
             return await self._frontier.ask(pick, request)
 
-    def hold(self, lease: Lease, url: str, until_s: float) -> Held:
+    def hold(self, lease: Lease, url: str, until_s: float) -> HeldUrl:
         """Notes that a client has a URL until a time."""
-        held = Held(lease.token, lease.crawl, url, lease.queue_key, lease.annotations, until_s)
+        held = HeldUrl(lease.token, lease.crawl, url, lease.queue_key, lease.annotations, until_s)
         self._by_token[held.token] = self._by_url[held.crawl, url] = held
         heapq.heappush(self._due, (until_s, held.token))
         if len(self._due) > _MIN_DUE + 2 * len(self._by_token):  # most have ended before their time
@@ -117,11 +117,11 @@ class Leases:
             heapq.heapify(self._due)
         return held
 
-    def of_url(self, crawl_id: str, url: str) -> Held | None:
+    def of_url(self, crawl_id: str, url: str) -> HeldUrl | None:
         """The lease of a URL, if this gateway holds it."""
         return self._by_url.get((crawl_name(crawl_id), url))
 
-    def drop(self, held: Held) -> None:
+    def drop(self, held: HeldUrl) -> None:
         """Forgets a lease that has ended."""
         self._by_token.pop(held.token, None)
         if self._by_url.get((held.crawl, held.url)) is held:
@@ -138,7 +138,7 @@ class Leases:
         for held in [held for held in self._by_token.values() if held.crawl == crawl]:
             self.drop(held)
 
-    async def finish(self, done: Sequence[Held]) -> list[bool]:
+    async def finish(self, done: Sequence[HeldUrl]) -> list[bool]:
         """Reports URLs as fetched; whether each report counted. At most 1000."""
         reports = [
             Report(token=held.token, outcome=Outcome.OUTCOME_FETCHED, fetch_status=_HTTP_OK) for held in done
@@ -148,7 +148,7 @@ class Leases:
             self.drop(held)
         return [disposition == Disposition.DISPOSITION_SUCCEEDED for disposition in dispositions]
 
-    async def hand_back(self, leases: Iterable[Held]) -> None:
+    async def hand_back(self, leases: Iterable[HeldUrl]) -> None:
         """Gives URLs back to their queues, for any client."""
         given = list(leases)
         for start in range(0, len(given), MAX_ITEMS):
@@ -175,7 +175,7 @@ class Leases:
                 heapq.heappush(self._due, (held.until_s, held.token))
             raise
 
-    async def hand_back_where(self, chosen: Callable[[Held], bool]) -> None:
+    async def hand_back_where(self, chosen: Callable[[HeldUrl], bool]) -> None:
         """Gives back the chosen URLs, whoever has them."""
         await self.hand_back(held for held in list(self._by_token.values()) if chosen(held))
 

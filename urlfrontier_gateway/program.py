@@ -26,7 +26,7 @@ from toehold_client.errors import InvalidArgument, SessionSuperseded, ToeholdErr
 from toehold_client.rpc.channel import DEFAULT_ADDRESS, checked_address
 
 from .calls import new_server
-from .frontier import PATIENCE_S, Frontier
+from .frontier import PATIENCE_S, FrontierCalls
 from .leases import Leases
 from .service import SERVICE, URLFrontier, register
 
@@ -37,7 +37,7 @@ GRACE_S = 3.0
 _log = structlog.get_logger()
 
 
-class ExitCode(IntEnum):
+class GatewayExitCode(IntEnum):
     """How the gateway ended."""
 
     STOPPED = 0
@@ -148,7 +148,7 @@ def main(**given: Any) -> None:
     lack = too_few_descriptors(limit)
     if lack:
         _say(lack)
-        sys.exit(ExitCode.USAGE)
+        sys.exit(GatewayExitCode.USAGE)
     try:
         credentials = Credentials(**{name: given[name] for name in VARIABLES})
         code = asyncio.run(_serve(given["frontier"], credentials, listen, given["name"]))
@@ -157,9 +157,11 @@ def main(**given: Any) -> None:
     sys.exit(code)
 
 
-async def _serve(address: str, credentials: Credentials, listen: Address, name: str) -> ExitCode:
+async def _serve(address: str, credentials: Credentials, listen: Address, name: str) -> GatewayExitCode:
     """Serves until asked to stop, or until the frontier refuses this gateway."""
-    async with Frontier(address, patience_s=PATIENCE_S, operator=name, credentials=credentials) as frontier:
+    async with FrontierCalls(
+        address, patience_s=PATIENCE_S, operator=name, credentials=credentials
+    ) as frontier:
         leases = Leases(frontier, name)
         bound = listen
         server = new_server(address_count(listen))
@@ -187,7 +189,7 @@ async def _serve(address: str, credentials: Credentials, listen: Address, name: 
         return await _ended(living, leases)
 
 
-async def _ended(living: asyncio.Task[str], leases: Leases) -> ExitCode:
+async def _ended(living: asyncio.Task[str], leases: Leases) -> GatewayExitCode:
     """Gives the leases back, unless they are another process's now."""
     living.cancel()
     try:
@@ -196,13 +198,13 @@ async def _ended(living: asyncio.Task[str], leases: Leases) -> ExitCode:
         pass
     except SessionSuperseded as problem:
         _say(str(problem))
-        return ExitCode.SUPERSEDED
+        return GatewayExitCode.SUPERSEDED
     try:
         await leases.leave()
     except ToeholdError as problem:
         _say(f"could not give the URLs that clients have back to their queues: {problem}")
-        return ExitCode.FAILED
-    return ExitCode.STOPPED
+        return GatewayExitCode.FAILED
+    return GatewayExitCode.STOPPED
 
 
 def _say(message: str) -> None:

@@ -24,7 +24,7 @@ from .calls import Aborted
 _P = ParamSpec("_P")
 
 
-class Refused(Aborted):
+class RefusedRequest(Aborted):
     """A request that makes no sense, or names something that is not there."""
 
     def __init__(self, message: str, code: StatusCode = StatusCode.INVALID_ARGUMENT) -> None:

@@ -38,18 +38,18 @@ from urlfrontier.urlfrontier_pb2 import (
     URLStatusRequest,
 )
 
-from .calls import Call, Calls, ServeOne, decoded
+from .calls import ServedCall, ServedCalls, ServeOne, decoded
 from .changes import Changes
 from .crawl_ids import normalised
 from .crawls import Crawls
-from .frontier import Frontier
-from .getting import Getting
+from .dispenser import Dispenser
+from .frontier import FrontierCalls
+from .intake import UrlIntake
 from .leases import Leases
 from .logs import set_level
-from .putting import Putting
 from .refusals import refusing
 from .streams import put_discovered, put_urls
-from .views import Views, seen_filter
+from .views import UrlViews, seen_filter
 
 SERVICE = DESCRIPTOR.services_by_name["URLFrontier"]
 
@@ -59,29 +59,29 @@ _M = TypeVar("_M", bound=Message)
 class URLFrontier:
     """URLFrontier's RPCs, on a Toehold frontier."""
 
-    def __init__(self, frontier: Frontier, leases: Leases, address: Callable[[], str]) -> None:
+    def __init__(self, frontier: FrontierCalls, leases: Leases, address: Callable[[], str]) -> None:
         self._leases, self._address = leases, address
         self._crawls = Crawls(frontier)
-        self._views = Views(frontier)
+        self._views = UrlViews(frontier)
         self._changes = Changes(frontier, self._crawls, leases, self._views)
-        self._putting = Putting(frontier, self._crawls, leases)
-        self._getting = Getting(self._crawls, leases)
+        self._intake = UrlIntake(frontier, self._crawls, leases)
+        self._dispenser = Dispenser(self._crawls, leases)
 
     # streams
 
-    async def put_urls(self, call: Call) -> None:
+    async def put_urls(self, call: ServedCall) -> None:
         """Puts URLs, each a message."""
-        await put_urls(self._putting, call)
+        await put_urls(self._intake, call)
 
-    async def put_discovered(self, call: Call) -> None:
+    async def put_discovered(self, call: ServedCall) -> None:
         """Puts discovered URLs, many in a message."""
-        await put_discovered(self._putting, call)
+        await put_discovered(self._intake, call)
 
-    async def get_urls(self, call: Call, request: bytes) -> None:
+    async def get_urls(self, call: ServedCall, request: bytes) -> None:
         """Sends URLs that are due."""
-        await self._getting.get(decoded(GetParams.FromString, request), call.write)
+        await self._dispenser.get(decoded(GetParams.FromString, request), call.write)
 
-    async def list_urls(self, call: Call, request: bytes) -> None:
+    async def list_urls(self, call: ServedCall, request: bytes) -> None:
         """Sends the URLs of a crawl or a queue."""
         async for item in self._views.urls(decoded(ListUrlParams.FromString, request)):
             await call.write(item.SerializeToString())
@@ -164,7 +164,7 @@ def register(server: grpc.aio.Server, service: URLFrontier) -> None:
     for method in SERVICE.methods:
         if method.name not in streams and method.name not in others:
             others[method.name] = _unary(GetMessageClass(method.input_type), getattr(service, method.name))
-    Calls().register(
+    ServedCalls().register(
         server,
         SERVICE.full_name,
         {name: refusing(serve) for name, serve in streams.items()},
@@ -173,7 +173,7 @@ def register(server: grpc.aio.Server, service: URLFrontier) -> None:
 
 
 def _unary(kind: type[_M], answer: Callable[[_M], Awaitable[Message]]) -> ServeOne:
-    async def serve(call: Call, request: bytes) -> None:
+    async def serve(call: ServedCall, request: bytes) -> None:
         answered = await answer(decoded(kind.FromString, request))
         await call.write(answered.SerializeToString())
 

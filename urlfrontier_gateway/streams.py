@@ -11,37 +11,37 @@ from typing import NamedTuple
 from toehold_client.rpc.batches import MAX_ITEMS
 from urlfrontier.urlfrontier_pb2 import AckMessage, BatchAck, DiscoveredBatch, URLItem
 
-from .calls import Call, decoded
-from .items import Offer, discovered, known
-from .putting import Putting, Status
+from .calls import ServedCall, decoded
+from .intake import Status, UrlIntake
+from .items import UrlOffer, discovered, known
 
 
 class _Unit(NamedTuple):
     """A message of a client: its name, and the URLs in it."""
 
     name: str
-    offers: Sequence[Offer | None]
+    offers: Sequence[UrlOffer | None]
 
 
-async def put_urls(putting: Putting, call: Call) -> None:
+async def put_urls(intake: UrlIntake, call: ServedCall) -> None:
     """Serves a stream of PutURLs."""
-    await _serve(putting, call, _read_item, _item_ack)
+    await _serve(intake, call, _read_item, _item_ack)
 
 
-async def put_discovered(putting: Putting, call: Call) -> None:
+async def put_discovered(intake: UrlIntake, call: ServedCall) -> None:
     """Serves a stream of PutDiscovered."""
-    await _serve(putting, call, _read_batch, _batch_ack)
+    await _serve(intake, call, _read_batch, _batch_ack)
 
 
 async def _serve(
-    putting: Putting,
-    call: Call,
+    intake: UrlIntake,
+    call: ServedCall,
     read: Callable[[bytes], _Unit],
     ack: Callable[[str, Sequence[Status]], bytes],
 ) -> None:
     while messages := await call.read():
         for units in _batches(messages, read):
-            statuses = iter(await putting.put([offer for unit in units for offer in unit.offers]))
+            statuses = iter(await intake.put([offer for unit in units for offer in unit.offers]))
             await call.write(*(ack(name, [next(statuses) for _ in offers]) for name, offers in units))
 
 

@@ -32,9 +32,9 @@ from urlfrontier.urlfrontier_pb2 import (
 
 from . import queue_keys
 from .crawl_ids import crawl_name, normalised
-from .frontier import LONG_TIMEOUT_S, Frontier
+from .frontier import LONG_TIMEOUT_S, FrontierCalls
 from .items import url_item
-from .refusals import Refused
+from .refusals import RefusedRequest
 
 DEFAULT_SIZE = 100
 """URLFrontier's default: how many results a listing has."""
@@ -42,10 +42,10 @@ DEFAULT_SIZE = 100
 _MAX_PATTERN_CHARS = 4096
 
 
-class Views:
+class UrlViews:
     """The frontier's knowledge of queues and URLs, in URLFrontier's messages."""
 
-    def __init__(self, frontier: Frontier) -> None:
+    def __init__(self, frontier: FrontierCalls) -> None:
         self._frontier = frontier
 
     # queues
@@ -181,10 +181,10 @@ class Views:
 def queue_key(key: str) -> str:
     """The key of Toehold's queue, or a refusal."""
     if not key:
-        raise Refused("key must not be empty")
+        raise RefusedRequest("key must not be empty")
     encoded = queue_keys.encoded(key)
     if not encoded:
-        raise Refused(
+        raise RefusedRequest(
             f"key must have at most {queue_keys.MAX_KEY_CHARS} characters (fewer if some are not ASCII), "
             f"got {len(key)}"
         )
@@ -198,13 +198,13 @@ def seen_filter(key: str, text: str = "", ignore_case: bool = False) -> SeenFilt
         flags = "(?is)" if ignore_case else "(?s)"
         pattern = f"{flags}.*{re2.escape(text)}.*"
         if len(pattern) > _MAX_PATTERN_CHARS:
-            raise Refused(f"filter must have at most {_MAX_PATTERN_CHARS} escaped characters")
+            raise RefusedRequest(f"filter must have at most {_MAX_PATTERN_CHARS} escaped characters")
         which.uri_pattern = pattern
     return which
 
 
-def _unknown_url(url: str) -> Refused:
-    return Refused(f"the URL is unknown in this queue: {url:.200}", StatusCode.NOT_FOUND)
+def _unknown_url(url: str) -> RefusedRequest:
+    return RefusedRequest(f"the URL is unknown in this queue: {url:.200}", StatusCode.NOT_FOUND)
 
 
 def _stats(

@@ -66,7 +66,7 @@ log = structlog.get_logger()
 _T = TypeVar("_T")
 
 
-class CannotListen(Exception):
+class ServiceCannotListen(Exception):
     """The address cannot be listened on."""
 
 
@@ -130,7 +130,7 @@ class NodeServer:
         try:
             port = self._within(bound())
         except RuntimeError as error:
-            raise CannotListen(
+            raise ServiceCannotListen(
                 f"cannot listen on {address}: the port is taken, or the address is not this machine's"
             ) from error
         self.address = str(address._replace(port=port))

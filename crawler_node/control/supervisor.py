@@ -25,7 +25,7 @@ LONGEST_REST_S = 60.0
 GOOD_LIFE_S = 60.0
 """A worker that lived for so long did not die soon."""
 
-ALIVE_S = 0.5
+KEEPALIVE_S = 0.5
 """How often it looks whether each worker is attended to."""
 
 log = structlog.get_logger()
@@ -52,7 +52,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._on_ready: Callable[[], None] = lambda: None
         self._on_draining: Callable[[], None] = lambda: None
-        self._on_alive: Callable[[], None] = lambda: None
+        self._on_keepalive: Callable[[], None] = lambda: None
         self.workers = [
             Worker(number, _command_of(command, number, self._shares), hang_s, jars)
             for number in range(1, processes + 1)
@@ -67,9 +67,9 @@ class Supervisor:
         """Sets what to do when the node begins to end."""
         self._on_draining = act
 
-    def when_alive(self, act: Callable[[], None]) -> None:
+    def on_keepalive(self, act: Callable[[], None]) -> None:
         """Sets what to do, again and again, as long as each worker is attended to."""
-        self._on_alive = act
+        self._on_keepalive = act
 
     def keep_shares(self, toes: int) -> list[int]:
         """Gives workers that start from now on their share of so many toe threads. Returns the shares."""
@@ -101,10 +101,10 @@ class Supervisor:
         ended = 0
         while ended < len(self.workers):
             try:
-                event = self._events.get(timeout=ALIVE_S)
+                event = self._events.get(timeout=KEEPALIVE_S)
             except Empty:
                 if ended + sum(keeper.is_alive() for keeper in keepers) >= len(keepers):
-                    self._on_alive()
+                    self._on_keepalive()
                 continue
             if event is _SupervisorEvent.ENDED:
                 ended += 1

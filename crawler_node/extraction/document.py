@@ -10,7 +10,7 @@ from typing import ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit
 
 from ..fetching.decode import Break, decoding
-from ..fetching.fetch import ExtractSettings, Fetch
+from ..fetching.fetch import ExtractSettings, FetchResult
 from ..fetching.outcome import Truncation, note
 from ..fetching.references import Base
 from .charset import codec_of
@@ -43,7 +43,7 @@ class Document:
     """
 
     def __init__(
-        self, fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool = False
+        self, fetch: FetchResult, settings: ExtractSettings, product_token: str, is_listed: bool = False
     ) -> None:
         self.fetch = fetch
         self.is_listed = is_listed
@@ -154,5 +154,5 @@ class Document:
             self._turn.callback(_large_documents.release)
 
 
-def _robots_tags(fetch: Fetch) -> Iterator[str]:
+def _robots_tags(fetch: FetchResult) -> Iterator[str]:
     return (value.decode("latin-1") for name, value in fetch.headers if name.lower() == b"x-robots-tag")

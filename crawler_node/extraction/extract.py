@@ -1,7 +1,7 @@
 """The links of a fetch: finds out the kind of document, and calls the extractor for that kind.
 
 Takes time in proportion to a document's length. A document that breaks an extractor loses only the links that
-this one would have found. The target of a redirect is in the Fetch.
+this one would have found. The target of a redirect is in the FetchResult.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import chain
 
-from ..fetching.fetch import ExtractSettings, Fetch
+from ..fetching.fetch import ExtractSettings, FetchResult
 from . import sitemap
 from .charset import codec_of, xml_charset
 from .css_links import css_references, declared_charset
@@ -18,7 +18,7 @@ from .feed_links import feed_links
 from .header_links import header_references
 from .html_links import html_links
 from .json_links import json_references, manifest_references
-from .links import FOLLOWED, Found, Hop, Outlink
+from .links import FOLLOWED, FoundLinks, Hop, Outlink
 from .playlist_links import PLAYLIST_TYPES, playlist_references
 from .script_links import SCRIPT_TYPES, script_references
 from .sniff import HEADER_BYTES, says_nothing, sniffed
@@ -28,7 +28,7 @@ MAX_LINK_BYTES = 8 * 1024 * 1024
 """The most URI bytes of one document's links: a short document with a long URI or base can have many."""
 
 
-class Kind(StrEnum):
+class DocumentKind(StrEnum):
     """A kind of document, and the name of its extractor in `extractorFailed:`."""
 
     HTML = "html"
@@ -45,20 +45,20 @@ class Kind(StrEnum):
     SCRIPT = "javascript"
 
 
-_KINDS: dict[str, Kind] = {
-    "text/html": Kind.HTML,
-    "application/xhtml+xml": Kind.XHTML,
-    "text/css": Kind.CSS,
-    "application/ld+json": Kind.JSON_LD,
-    "application/manifest+json": Kind.MANIFEST,
-    **dict.fromkeys(PLAYLIST_TYPES, Kind.PLAYLIST),
-    **dict.fromkeys((media_type for media_type in SCRIPT_TYPES if "/" in media_type), Kind.SCRIPT),
+_KINDS: dict[str, DocumentKind] = {
+    "text/html": DocumentKind.HTML,
+    "application/xhtml+xml": DocumentKind.XHTML,
+    "text/css": DocumentKind.CSS,
+    "application/ld+json": DocumentKind.JSON_LD,
+    "application/manifest+json": DocumentKind.MANIFEST,
+    **dict.fromkeys(PLAYLIST_TYPES, DocumentKind.PLAYLIST),
+    **dict.fromkeys((media_type for media_type in SCRIPT_TYPES if "/" in media_type), DocumentKind.SCRIPT),
 }
 # The root element tells the kind of XML, whatever its media type.
-_ROOTS: dict[bytes, Kind] = {
-    **dict.fromkeys((b"html", b"svg"), Kind.XHTML),
-    **dict.fromkeys((b"urlset", b"sitemapindex"), Kind.SITEMAP),
-    **dict.fromkeys((b"rss", b"feed", b"rdf", b"opml"), Kind.FEED),
+_ROOTS: dict[bytes, DocumentKind] = {
+    **dict.fromkeys((b"html", b"svg"), DocumentKind.XHTML),
+    **dict.fromkeys((b"urlset", b"sitemapindex"), DocumentKind.SITEMAP),
+    **dict.fromkeys((b"rss", b"feed", b"rdf", b"opml"), DocumentKind.FEED),
 }
 _XML_TYPES = frozenset(
     {"application/xml", "text/xml", "text/rss", "text/atom", "text/rdf", "text/x-opml", "text/opml"}
@@ -83,8 +83,8 @@ _ROOT = re.compile(
     re.VERBOSE,
 )
 _ROOT_WITHIN_BYTES = 16 * 1024
-_LISTS = frozenset({Kind.SITEMAP, Kind.FEED})
-_XML_KINDS = _LISTS | {Kind.XHTML}
+_LISTS = frozenset({DocumentKind.SITEMAP, DocumentKind.FEED})
+_XML_KINDS = _LISTS | {DocumentKind.XHTML}
 _MARK = rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?+\s*+"  # a byte order mark, and blanks
 _OPENING = re.compile(_MARK + rb"<")
 _XML_OPENING = re.compile(_MARK + rb"<\?xml")
@@ -95,7 +95,9 @@ _LIST_LINE = re.compile(
 _SITEMAP_ROOT = re.compile(rb"<(?:[\w.-]{1,100}:)?(?:urlset|sitemapindex)[\s>]")
 
 
-def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool = False) -> Found:
+def outlinks(
+    fetch: FetchResult, settings: ExtractSettings, product_token: str, is_listed: bool = False
+) -> FoundLinks:
     """The links of a fetch: the style sheets of XML, then what its body has, then its headers, each URI once,
     where it is found first.
 
@@ -112,7 +114,7 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
     try:
         document = Document(fetch, settings, product_token, is_listed)
     except ValueError:
-        return Found([])
+        return FoundLinks([])
     with document:
         kind = next(document.attempt("kind", lambda: (_kind_of(document),)), None)
         styles = document.attempt("xml", _xml_styles, document, kind)
@@ -121,7 +123,11 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
         body = iter(()) if kind is None else document.attempt(kind, _EXTRACTORS[kind], document)
         # After the body, which may forbid to follow the links of headers, too.
         head = document.attempt("header", _header_links, document)
-        limit = sitemap.MAX_URIS if kind in (Kind.SITEMAP, Kind.SITEMAP_LIST) else settings.max_links
+        limit = (
+            sitemap.MAX_URIS
+            if kind in (DocumentKind.SITEMAP, DocumentKind.SITEMAP_LIST)
+            else settings.max_links
+        )
         found: dict[str, Outlink] = {}
         notes: list[str] = []
         left_bytes = MAX_LINK_BYTES
@@ -139,43 +145,43 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
             notes.append("nofollow")
         notes = [*document.notes, *notes]
         notes += [f"extractorFailed:{name}" for name in document.broken]
-        return Found(list(found.values()), tuple(notes), document.error)
+        return FoundLinks(list(found.values()), tuple(notes), document.error)
 
 
-def _kind_of(document: Document) -> Kind | None:
+def _kind_of(document: Document) -> DocumentKind | None:
     """The kind to read it as. Notes it if the media type says another one."""
     said = _said(document) or _named(document)
     kind = (document.is_listed and _sitemap_of_any_type(document)) or said or _sniffed(document)
-    if kind is Kind.HTML and said is Kind.HTML:
+    if kind is DocumentKind.HTML and said is DocumentKind.HTML:
         # Feeds are often called HTML (WHATWG MIME Sniffing 7.3), and so are sitemaps.
         root = _ROOTS.get(_root_of(document))
         kind = root if root in _LISTS else kind
     if kind is not said:
         document.notes.append(f"sniffed:{kind}")
-    return kind if kind is not Kind.SCRIPT or document.settings.javascript else None
+    return kind if kind is not DocumentKind.SCRIPT or document.settings.javascript else None
 
 
-def _said(document: Document) -> Kind | None:
+def _said(document: Document) -> DocumentKind | None:
     """The kind that its media type says, or for XML its root element."""
     media_type = document.fetch.media_type
     if media_type in _KINDS:
         return _KINDS[media_type]
     if media_type == _PLAIN_TYPE:
-        return Kind.SITEMAP_LIST if _LIST_NAME.search(document.path) else None
+        return DocumentKind.SITEMAP_LIST if _LIST_NAME.search(document.path) else None
     if _is_xml_type(media_type) or (media_type in _UNTOLD_TYPES and document.has_zipped_name):
         return _ROOTS.get(_root_of(document))
     return None
 
 
-def _named(document: Document) -> Kind | None:
+def _named(document: Document) -> DocumentKind | None:
     """The kind that its name says and its beginning confirms, under a media type that says as good as
     nothing: many servers do not know these kinds."""
     media_type = document.fetch.media_type
     if not (media_type in _JSON_TYPES or says_nothing(media_type)):
         return None
     for name, opening, kind in (
-        (_MANIFEST_NAME, _MANIFEST_OPENING, Kind.MANIFEST),
-        (_PLAYLIST_NAME, _PLAYLIST_OPENING, Kind.PLAYLIST),
+        (_MANIFEST_NAME, _MANIFEST_OPENING, DocumentKind.MANIFEST),
+        (_PLAYLIST_NAME, _PLAYLIST_OPENING, DocumentKind.PLAYLIST),
     ):
         if name.search(document.path) and opening.match(document.beginning(HEADER_BYTES)):
             return kind
@@ -186,26 +192,26 @@ def _is_xml_type(media_type: str) -> bool:
     return media_type in _XML_TYPES or media_type.endswith("+xml")
 
 
-def _sniffed(document: Document) -> Kind | None:
+def _sniffed(document: Document) -> DocumentKind | None:
     """The kind that it looks like, if its media type says nothing."""
     if not says_nothing(document.fetch.media_type):
         return None
     header = document.beginning(HEADER_BYTES)
     media_type = sniffed(header)
     if media_type == "text/html":
-        return Kind.HTML
+        return DocumentKind.HTML
     if media_type == "text/xml":
         return _ROOTS.get(_root_of(document))
     if media_type != "text/plain":
         return None
     if _LIST_NAME.search(document.path):
-        return Kind.SITEMAP_LIST
+        return DocumentKind.SITEMAP_LIST
     # Beyond the standard: XML without a declaration, and text with a byte order mark.
     kind = _ROOTS.get(_root_of(document)) if _OPENING.match(header.replace(b"\0", b"")) else None
-    return Kind.HTML if kind is Kind.XHTML else kind
+    return DocumentKind.HTML if kind is DocumentKind.XHTML else kind
 
 
-def _sitemap_of_any_type(document: Document) -> Kind | None:
+def _sitemap_of_any_type(document: Document) -> DocumentKind | None:
     """The kind of sitemap that it looks like, feeds included."""
     root = _root_of(document)
     if root in _ROOTS:
@@ -213,8 +219,8 @@ def _sitemap_of_any_type(document: Document) -> Kind | None:
         return kind if kind in _LISTS else None
     beginning = _ascii_beginning(document)
     if _SITEMAP_ROOT.search(beginning):  # perhaps behind a warning of the program that wrote it
-        return Kind.SITEMAP
-    return Kind.SITEMAP_LIST if _LIST_LINE.match(beginning) else None
+        return DocumentKind.SITEMAP
+    return DocumentKind.SITEMAP_LIST if _LIST_LINE.match(beginning) else None
 
 
 def _root_of(document: Document) -> bytes:
@@ -228,7 +234,7 @@ def _ascii_beginning(document: Document) -> bytes:
     return document.beginning(_ROOT_WITHIN_BYTES).replace(b"\0", b"")
 
 
-def _xml_styles(document: Document, kind: Kind | None) -> Iterator[Outlink]:
+def _xml_styles(document: Document, kind: DocumentKind | None) -> Iterator[Outlink]:
     """The style sheets of XML, whatever its root. Browsers do not look for any in HTML."""
     media_type = document.fetch.media_type
     is_xml = kind in _XML_KINDS or _is_xml_type(media_type)
@@ -288,15 +294,15 @@ def _script(document: Document) -> Iterator[Outlink]:
     return document.links((reference, Hop.SPECULATIVE, "script") for reference in found)
 
 
-_EXTRACTORS: dict[Kind, Callable[[Document], Iterator[Outlink]]] = {
-    Kind.HTML: _html,
-    Kind.XHTML: _xhtml,
-    Kind.CSS: _css,
-    Kind.FEED: _feed,
-    Kind.SITEMAP: _sitemap,
-    Kind.SITEMAP_LIST: _sitemap_list,
-    Kind.JSON_LD: _json_ld,
-    Kind.MANIFEST: _manifest,
-    Kind.PLAYLIST: _playlist,
-    Kind.SCRIPT: _script,
+_EXTRACTORS: dict[DocumentKind, Callable[[Document], Iterator[Outlink]]] = {
+    DocumentKind.HTML: _html,
+    DocumentKind.XHTML: _xhtml,
+    DocumentKind.CSS: _css,
+    DocumentKind.FEED: _feed,
+    DocumentKind.SITEMAP: _sitemap,
+    DocumentKind.SITEMAP_LIST: _sitemap_list,
+    DocumentKind.JSON_LD: _json_ld,
+    DocumentKind.MANIFEST: _manifest,
+    DocumentKind.PLAYLIST: _playlist,
+    DocumentKind.SCRIPT: _script,
 }

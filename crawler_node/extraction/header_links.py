@@ -1,9 +1,9 @@
-"""The links in an answer's headers: Link (RFC 8288), Refresh, Content-Location. The Fetch has Location."""
+"""The links in an answer's headers: Link (RFC 8288), Refresh, Content-Location. FetchResult has Location."""
 
 import re
 from collections.abc import Iterator
 
-from ..fetching.fetch import Fetch
+from ..fetching.fetch import FetchResult
 from ..fetching.references import reference_of
 from .links import Hop, Reference
 from .relations import hop_of, is_nofollow
@@ -20,7 +20,7 @@ _REFRESH = re.compile(
 )
 
 
-def header_references(fetch: Fetch, obey_nofollow: bool) -> Iterator[Reference]:
+def header_references(fetch: FetchResult, obey_nofollow: bool) -> Iterator[Reference]:
     """The references of the headers, relative to the URI of the fetch."""
     # Parsed as Latin-1, which has a character for each byte, so that each target keeps its own bytes.
     for target, parameters in _LINK.findall(_value(fetch, "link")):
@@ -46,7 +46,7 @@ def refresh_target(refresh: str) -> str | None:
     return (found[1] or found[2] or found[3]) if found else None
 
 
-def _value(fetch: Fetch, header: str) -> str:
+def _value(fetch: FetchResult, header: str) -> str:
     """A header in Latin-1; empty when there is none."""
     return (fetch.header(header) or "")[:_MAX_CHARS]
 

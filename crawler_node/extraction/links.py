@@ -47,7 +47,7 @@ class Outlink:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLinks:
     """The links found in a fetch, notes for the crawl log, and the last error of an extractor that the page
     broke; the finds of the other extractors are there."""
 

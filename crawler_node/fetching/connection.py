@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 
-from ..meter import Stage
+from ..meter import PageStage
 from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable, literal
 from .cancellation import Cancellation, Cancelled, shut
 from .failure import FetchFailure, of_system, of_tls
@@ -57,7 +57,7 @@ class WireLimitReached(FetchFailure):
     """The server sent more bytes than its answer can need."""
 
 
-class Link:
+class HostLink:
     """The way of one fetch to its host. One thread uses it, for one connection at a time.
 
     `deadline_s` is on the monotonic clock, `timeout_s` behind the beginning of the fetch, and limits every
@@ -94,23 +94,23 @@ class Link:
         self.wire_limit = wire_limit
         self.piece_bytes = min((each.piece_bytes for each in throttles), default=MAX_PIECE_BYTES)
         self.received = 0
-        self.took_s: dict[Stage, float] = {}
+        self.took_s: dict[PageStage, float] = {}
         self.peer: str | None = None
         self.connecting_ns: tuple[int, int] | None = None
 
-    def timed(self, stage: Stage) -> "_Timed":
+    def timed(self, stage: PageStage) -> "_Timed":
         """A context that adds the time within to that of a stage."""
         return _Timed(self.took_s, stage)
 
-    def connect(self, host: str, port: int, *, as_configured: bool = False) -> "Connection":
+    def connect(self, host: str, port: int, *, as_configured: bool = False) -> "SiteConnection":
         """Connects to the first allowed address of the host that answers, and tries it first the next time.
         `as_configured`: an operator named the host, so all of its addresses are allowed."""
         began_ns = time.time_ns()
-        with self.timed(Stage.RESOLVE):
+        with self.timed(PageStage.RESOLVE):
             found = self._resolved(host, port)
         addresses = self._ordered(host, found, as_configured)
         try:
-            with self.timed(Stage.CONNECT):
+            with self.timed(PageStage.CONNECT):
                 sock, address = first_to_answer(
                     addresses,
                     port,
@@ -126,7 +126,7 @@ class Link:
             raise ConnectFailed(
                 f"{host}:{port}: {problem}", f"{place}: {of_system(problem, self.connect_s)}"
             ) from problem
-        connection = Connection(sock, self)
+        connection = SiteConnection(sock, self)
         try:
             self.watch(sock)
         except Cancelled:
@@ -241,7 +241,7 @@ class _Timed:
 
     __slots__ = ("_stage", "_start_s", "_took_s")
 
-    def __init__(self, took_s: dict[Stage, float], stage: Stage) -> None:
+    def __init__(self, took_s: dict[PageStage, float], stage: PageStage) -> None:
         self._took_s, self._stage = took_s, stage
 
     def __enter__(self) -> None:
@@ -252,10 +252,10 @@ class _Timed:
         self._took_s[self._stage] = self._took_s.get(self._stage, 0.0) + took_s
 
 
-class Connection:
-    """A connection of a Link, whose deadline and patience hold for every wait."""
+class SiteConnection:
+    """A connection of a HostLink, whose deadline and patience hold for every wait."""
 
-    def __init__(self, sock: socket.socket, link: Link) -> None:
+    def __init__(self, sock: socket.socket, link: HostLink) -> None:
         self._sock = sock
         self._link = link
 

@@ -14,7 +14,7 @@ from .answer_head import (
     parse_head,
     without_blank_lines,
 )
-from .connection import Connection, ConnectionLost, WriteFailed
+from .connection import ConnectionLost, SiteConnection, WriteFailed
 from .failure import FetchFailure
 from .framing import Body, Chunked, ChunkedOrPlain, Counted, framing
 
@@ -35,7 +35,7 @@ class Answer:
     has_ambiguous_length: bool
     """Whether the head names several lengths, or an odd one, so that another body may be meant."""
     _body: Body = field(repr=False)
-    _connection: Connection = field(repr=False)
+    _connection: SiteConnection = field(repr=False)
     _come: bytes = field(repr=False)  # the bytes that came with the head, behind it
 
     @property
@@ -71,7 +71,7 @@ class Answer:
             raise ConnectionLost("the connection ended within the body")
 
 
-def ask(connection: Connection, method: bytes, target: bytes, headers: Sequence[Header]) -> Answer:
+def ask(connection: SiteConnection, method: bytes, target: bytes, headers: Sequence[Header]) -> Answer:
     """Sends a request without body, and reads the head of its answer. Skips interim answers.
 
     Raises Unsendable, ProtocolError for bytes that are no answer, and the errors of `connection`, whose limit
@@ -102,7 +102,7 @@ def _checked(request: bytes, header_count: int) -> bytes:
     return request
 
 
-def _read_head(connection: Connection, come: bytearray) -> AnswerHead:
+def _read_head(connection: SiteConnection, come: bytearray) -> AnswerHead:
     """Reads until `come` has a head, and takes that off it."""
     seen = 0
     while True:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import BinaryIO, Protocol
 
-from ..meter import Stage
+from ..meter import PageStage
 from .addresses import AddressRule
 from .cancellation import Cancellation
 from .outcome import Status, Truncation
@@ -124,7 +124,7 @@ NO_VALIDATORS = Validators()
 
 
 @dataclass(slots=True)
-class Fetch:
+class FetchResult:
     """The outcome of one fetch. Close it, as its body may be a temporary file.
 
     `status` is the HTTP status as sent (100 to 999), or a Status below zero.
@@ -153,13 +153,13 @@ class Fetch:
     redirect_target: str | None = None  # absolute; None also for a Location that makes no sense
     annotations: tuple[str, ...] = ()
     reason: str = ""  # why there is no answer, or no more of it (see FetchFailure)
-    hops: tuple["Fetch", ...] = ()  # the redirects that led here, in their order; robots.txt only
+    hops: tuple["FetchResult", ...] = ()  # the redirects that led here, in their order; robots.txt only
     error: Exception | None = None  # with RUNTIME_EXCEPTION, for the log
     conditional: bool = False  # the request asked for the page only if it has changed
     connecting_ns: tuple[int, int] | None = None  # when its connection was begun, and made
     received_bytes: int = 0  # all that came, inside TLS
     cookie_mark: bytes = b""  # of the Cookie header that was sent (see CookieHeader)
-    took_s: dict[Stage, float] = field(default_factory=dict)  # the time of its stages
+    took_s: dict[PageStage, float] = field(default_factory=dict)  # the time of its stages
 
     @property
     def unchanged(self) -> bool:
@@ -215,7 +215,7 @@ class Fetcher(Protocol):
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
-    ) -> Fetch:
+    ) -> FetchResult:
         """Fetches a page; with validators only if it has changed. A redirect is an answer like any other, and
         so is a 304. A body that the policy does not want is left unread (Truncation.FILTER)."""
         ...
@@ -227,7 +227,7 @@ class Fetcher(Protocol):
 
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
-    ) -> Fetch:
+    ) -> FetchResult:
         """Fetches a robots.txt, following at most MAX_ROBOTS_REDIRECTS redirects within the one deadline.
 
         Returns the last answer, with the earlier ones as `hops`. After too many redirects the last answer is

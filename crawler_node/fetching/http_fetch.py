@@ -12,12 +12,12 @@ from typing import BinaryIO, cast
 
 import httpx
 
-from ..meter import Stage
+from ..meter import PageStage
 from .addresses import Resolver
 from .answer_head import Header, ProtocolError
 from .authentication import authorization
 from .cancellation import Cancellation, Cancelled
-from .connection import ConnectionLost, DeadlinePassed, Link, Stalled, WireLimitReached
+from .connection import ConnectionLost, DeadlinePassed, HostLink, Stalled, WireLimitReached
 from .cookies import CookieJars, Cookies
 from .exchange import Answer, head
 from .fetch import (
@@ -25,15 +25,15 @@ from .fetch import (
     MAX_ROBOTS_REDIRECTS,
     NO_VALIDATORS,
     NOT_MODIFIED,
-    Fetch,
     FetchPolicy,
+    FetchResult,
     Validators,
 )
 from .outcome import Status, Truncation, note, reason_of, status_of
 from .proxy import Proxy
 from .references import reference_of, resolve
 from .throttle import Throttle
-from .transport import Target, Transport
+from .transport import FetchTarget, Transport
 
 MAX_HEAD_BYTES = 300 * 1024
 """The most bytes of an answer's head, interim answers included; curl takes as many."""
@@ -53,7 +53,7 @@ _WITHOUT_BODY = frozenset({204, NOT_MODIFIED})
 
 
 @dataclass(frozen=True, slots=True)
-class _Visit:
+class _FetchTask:
     """The common part of a fetch's exchanges. It has several if the server asks for credentials, and for the
     redirects of a robots.txt."""
 
@@ -101,57 +101,57 @@ class HttpFetcher:
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
-    ) -> Fetch:
-        visit = _Visit(
+    ) -> FetchResult:
+        task = _FetchTask(
             uri, policy, crawl, cancellation or Cancellation(), _deadline_s(policy), _conditions(validators)
         )
-        return self._fetch(uri, visit)
+        return self._fetch(uri, task)
 
     def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
         if not policy.cookies:
             return b""
-        target = Target.of(uri)
+        target = FetchTarget.of(uri)
         return self._cookies.header(crawl, target.host, target.path, https=target.is_https).mark
 
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
-    ) -> Fetch:
-        visit = _Visit(
+    ) -> FetchResult:
+        task = _FetchTask(
             uri, policy, crawl, cancellation or Cancellation(), _deadline_s(policy), is_robots=True
         )
-        hops: list[Fetch] = []
-        fetch = self._fetch(uri, visit)
+        hops: list[FetchResult] = []
+        fetch = self._fetch(uri, task)
         for _ in range(MAX_ROBOTS_REDIRECTS):
             if fetch.redirect_target is None:
                 break
             hops.append(fetch)
-            fetch = self._fetch(fetch.redirect_target, visit)
+            fetch = self._fetch(fetch.redirect_target, task)
         fetch.hops = tuple(hops)
         return fetch
 
-    def _fetch(self, uri: str, visit: _Visit) -> Fetch:
+    def _fetch(self, uri: str, task: _FetchTask) -> FetchResult:
         """Requests a URI, and once more with credentials if the server asks for them."""
-        fetch = self._exchange(uri, visit)
-        if fetch.status == UNAUTHORIZED and visit.policy.user:
-            credentials = _credentials(fetch, visit)
+        fetch = self._exchange(uri, task)
+        if fetch.status == UNAUTHORIZED and task.policy.user:
+            credentials = _credentials(fetch, task)
             if credentials is not None:
                 fetch.close()
-                fetch = self._exchange(uri, visit, credentials)
+                fetch = self._exchange(uri, task, credentials)
                 fetch.annotations = ("credentialsSent", *fetch.annotations)
         return fetch
 
-    def _exchange(self, uri: str, visit: _Visit, credentials: bytes | None = None) -> Fetch:
-        policy = visit.policy
-        fetch = Fetch(uri, start_time_ms=time.time_ns() // 1_000_000, conditional=bool(visit.conditions))
+    def _exchange(self, uri: str, task: _FetchTask, credentials: bytes | None = None) -> FetchResult:
+        policy = task.policy
+        fetch = FetchResult(uri, start_time_ms=time.time_ns() // 1_000_000, conditional=bool(task.conditions))
         started_s = time.monotonic()
         throttles = self._throttles
         if policy.max_bytes_per_second:
             throttles = (Throttle(policy.max_bytes_per_second), *throttles)
-        link = Link(
+        link = HostLink(
             self._resolver,
             policy.addresses,
-            visit.cancellation,
-            deadline_s=visit.deadline_s,
+            task.cancellation,
+            deadline_s=task.deadline_s,
             timeout_s=policy.timeout_ms / 1000,
             connect_s=policy.connect_timeout_ms / 1000,
             read_s=policy.read_timeout_ms / 1000,
@@ -159,13 +159,13 @@ class HttpFetcher:
             throttles=throttles,
         )
         try:
-            self._converse(fetch, visit, link, credentials)
+            self._converse(fetch, task, link, credentials)
         except MemoryError:
             fetch.close()
             raise
         except Exception as error:  # any error is this fetch's outcome, and must not end its thread
             # After a cut any error is the effect of the cut.
-            told = Cancelled() if visit.cancellation.cancelled else error
+            told = Cancelled() if task.cancellation.cancelled else error
             fetch.status, fetch.reason = status_of(told), reason_of(told)
             if fetch.status == Status.RUNTIME_EXCEPTION:
                 fetch.error = error
@@ -177,19 +177,21 @@ class HttpFetcher:
         fetch.duration_ms = round((time.monotonic() - started_s) * 1000)
         return fetch
 
-    def _converse(self, fetch: Fetch, visit: _Visit, link: Link, credentials: bytes | None) -> None:
-        policy = visit.policy
-        target = Target.of(fetch.uri)
+    def _converse(
+        self, fetch: FetchResult, task: _FetchTask, link: HostLink, credentials: bytes | None
+    ) -> None:
+        policy = task.policy
+        target = FetchTarget.of(fetch.uri)
         headers = [
             (b"Host", target.authority.encode("ascii")),
             (b"User-Agent", policy.user_agent.encode("ascii")),
             (b"Accept", b"*/*"),
             (b"Accept-Encoding", ACCEPTED_CODINGS),
-            *visit.conditions,
+            *task.conditions,
             (b"Connection", b"close"),
         ]
         if policy.cookies:
-            cookies = self._cookies.header(visit.crawl, target.host, target.path, https=target.is_https)
+            cookies = self._cookies.header(task.crawl, target.host, target.path, https=target.is_https)
             if cookies.text:
                 headers.append((b"Cookie", cookies.text))
             fetch.cookie_mark = cookies.mark
@@ -203,26 +205,28 @@ class HttpFetcher:
         try:
             answer: Answer = response.extensions["answer"]
             _take_head(fetch, answer)
-            redirects = fetch.redirect_target is not None and not visit.is_robots
+            redirects = fetch.redirect_target is not None and not task.is_robots
             if policy.cookies:
                 lines = _set_cookies(fetch)
-                self._cookies.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
+                self._cookies.take(task.crawl, target.host, target.path, lines, https=target.is_https)
             elif redirects and _set_cookies(fetch):
                 fetch.annotations += (COOKIES_IGNORED,)
-            if not visit.is_robots and _is_unwanted(fetch, policy, answer.announced):
+            if not task.is_robots and _is_unwanted(fetch, policy, answer.announced):
                 fetch.truncation = Truncation.FILTER
                 fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))
                 return
             # Chunks add bytes to the body's; no honest server needs as many again.
-            max_bytes = MAX_ROBOTS_BYTES if visit.is_robots else policy.max_bytes
+            max_bytes = MAX_ROBOTS_BYTES if task.is_robots else policy.max_bytes
             link.wire_limit = link.received + 2 * max_bytes + MAX_HEAD_BYTES
-            with link.timed(Stage.BODY):
+            with link.timed(PageStage.BODY):
                 self._take_body(fetch, response, max_bytes, link)
         finally:
             response.close()
 
-    def _take_body(self, fetch: Fetch, response: httpx.Response, max_bytes: int, link: Link) -> None:
-        spool = SpooledTemporaryFile(SPOOL_BYTES, dir=self._spool_directory)  # noqa: SIM115 (Fetch.close)
+    def _take_body(
+        self, fetch: FetchResult, response: httpx.Response, max_bytes: int, link: HostLink
+    ) -> None:
+        spool = SpooledTemporaryFile(SPOOL_BYTES, dir=self._spool_directory)  # noqa: SIM115 (FetchResult.close)
         fetch.body = cast(BinaryIO, spool)
         digest = hashlib.sha1(usedforsecurity=False)
         try:
@@ -256,12 +260,12 @@ def _conditions(validators: Validators) -> list[Header]:
     return [(name, value.encode("latin-1")) for name, value in asked if _HEADER_VALUE.fullmatch(value)]
 
 
-def _set_cookies(fetch: Fetch) -> list[bytes]:
+def _set_cookies(fetch: FetchResult) -> list[bytes]:
     """The Set-Cookie headers of an answer."""
     return [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
 
 
-def _take_head(fetch: Fetch, answer: Answer) -> None:
+def _take_head(fetch: FetchResult, answer: Answer) -> None:
     headers = answer.head.headers
     fetch.headers = headers
     fetch.status = answer.status
@@ -278,20 +282,20 @@ def _take_head(fetch: Fetch, answer: Answer) -> None:
             fetch.redirect_target = resolve(fetch.uri, reference_of(location))
 
 
-def _is_unwanted(fetch: Fetch, policy: FetchPolicy, announced: int | None) -> bool:
+def _is_unwanted(fetch: FetchResult, policy: FetchPolicy, announced: int | None) -> bool:
     """Whether the policy leaves the body of this answer unread."""
     if not policy.is_selective or fetch.status in _WITHOUT_BODY:
         return False
     return announced != 0 and not policy.wants(fetch.media_type, announced)
 
 
-def _credentials(fetch: Fetch, visit: _Visit) -> bytes | None:
+def _credentials(fetch: FetchResult, task: _FetchTask) -> bytes | None:
     """The credentials for a 401; None if its challenge is not understood, or comes from another origin."""
-    target = Target.of(fetch.uri)
-    if target.origin != Target.of(visit.uri).origin:
+    target = FetchTarget.of(fetch.uri)
+    if target.origin != FetchTarget.of(task.uri).origin:
         return None  # a robots.txt was redirected to another origin
     asked = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
-    return authorization(asked, visit.policy.user, visit.policy.password, target.path)
+    return authorization(asked, task.policy.user, task.policy.password, target.path)
 
 
 def _digest(body: "hashlib._Hash") -> str:

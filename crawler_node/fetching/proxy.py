@@ -9,10 +9,10 @@ from .addresses import Unresolvable
 from .answer_head import ProtocolError
 from .connection import (
     ConnectFailed,
-    Connection,
     ConnectionLost,
     DeadlinePassed,
-    Link,
+    HostLink,
+    SiteConnection,
     Stalled,
     WireLimitReached,
 )
@@ -52,11 +52,11 @@ class Proxy:
             headers = ((b"Proxy-Authorization", b"Basic " + base64.b64encode(said)),)
         return cls(parts.hostname, port, headers)
 
-    def connect(self, link: Link, host: str) -> Connection:
+    def connect(self, link: HostLink, host: str) -> SiteConnection:
         """Connects to the proxy on behalf of a host.
 
         The proxy may have any address, as an operator chose it. The host must be allowed as far as its URI
-        tells (see Link.vet), as the proxy looks up its name. Raises AddressRefused, ConnectFailed.
+        tells (see HostLink.vet), as the proxy looks up its name. Raises AddressRefused, ConnectFailed.
         """
         link.vet(host)
         try:
@@ -67,7 +67,7 @@ class Proxy:
         link.peer = None  # the address is not the host's
         return connection
 
-    def tunnel(self, connection: Connection, host: bytes, port: int) -> None:
+    def tunnel(self, connection: SiteConnection, host: bytes, port: int) -> None:
         """Asks the proxy for a tunnel to a host. Raises ConnectFailed."""
         authority = (b"[%s]:%d" if b":" in host else b"%s:%d") % (host, port)
         try:

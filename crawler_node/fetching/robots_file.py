@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from .decode import Break, decoded, is_credible
-from .fetch import MAX_ROBOTS_BYTES, MAX_ROBOTS_REDIRECTS, Fetch
+from .fetch import MAX_ROBOTS_BYTES, MAX_ROBOTS_REDIRECTS, FetchResult
 from .outcome import Status, Truncation
 
 # Names as the frontier and `extraction.sitemap` read them, misspelt or not.
@@ -31,7 +31,7 @@ class RobotsFile:
         return 200 <= self.status < 300
 
 
-def robots_file(fetch: Fetch) -> RobotsFile:
+def robots_file(fetch: FetchResult) -> RobotsFile:
     """The file that a fetch of a robots.txt brought.
 
     A redirect that was not followed, or leads nowhere, means that there is no file. A file that broke off, or

@@ -8,9 +8,9 @@ from pathlib import Path
 import can_ada
 import httpx
 
-from ..meter import Stage
+from ..meter import PageStage
 from .answer_head import Header
-from .connection import ConnectFailed, Connection, Link
+from .connection import ConnectFailed, HostLink, SiteConnection
 from .exchange import GET, Answer, ask
 from .proxy import Proxy
 from .trust import Trust
@@ -25,7 +25,7 @@ _site = lru_cache(MAX_SITES)(httpx.URL)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FetchTarget:
     """The parts of a URI that make a request, from the same parser as everywhere: that of httpx quotes
     more."""
 
@@ -37,7 +37,7 @@ class Target:
     path: str  # with the query
 
     @classmethod
-    def of(cls, uri: str) -> "Target":
+    def of(cls, uri: str) -> "FetchTarget":
         """Raises httpx.UnsupportedProtocol."""
         try:
             url = can_ada.parse(uri)
@@ -65,7 +65,7 @@ class Target:
     def origin(self) -> tuple[str, str, int]:
         return self.scheme, self.host, self.port
 
-    def request(self, headers: Sequence[Header], link: Link, proxy: Proxy | None) -> httpx.Request:
+    def request(self, headers: Sequence[Header], link: HostLink, proxy: Proxy | None) -> httpx.Request:
         """A GET request for the Transport, by way of the link."""
         companions = {"target": self, "link": link, "proxy": proxy}
         url = _site(f"{self.scheme}://{self.authority}/")
@@ -84,8 +84,8 @@ class Transport(httpx.BaseTransport):
         self._trust = Trust(ca_file)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        target: Target = request.extensions["target"]
-        link: Link = request.extensions["link"]
+        target: FetchTarget = request.extensions["target"]
+        link: HostLink = request.extensions["link"]
         proxy: Proxy | None = request.extensions["proxy"]
         connection = proxy.connect(link, target.host) if proxy else link.connect(target.host, target.port)
         try:
@@ -93,9 +93,9 @@ class Transport(httpx.BaseTransport):
                 if proxy is not None:
                     proxy.tunnel(connection, target.host.encode("ascii"), target.port)
                     proxy = None  # from here on the proxy sees no requests
-                with link.timed(Stage.TLS):
+                with link.timed(PageStage.TLS):
                     connection.start_tls(self._trust, target.host)
-            with link.timed(Stage.HEAD):
+            with link.timed(PageStage.HEAD):
                 answer = _ask(connection, target, proxy, request.headers.raw)
         except BaseException:
             connection.close()
@@ -107,7 +107,9 @@ class Transport(httpx.BaseTransport):
         )
 
 
-def _ask(connection: Connection, target: Target, proxy: Proxy | None, headers: list[Header]) -> Answer:
+def _ask(
+    connection: SiteConnection, target: FetchTarget, proxy: Proxy | None, headers: list[Header]
+) -> Answer:
     """Sends the request to the target, or to a proxy that fetches it for us. Returns the answer."""
     path = target.path
     if proxy is not None:
@@ -119,7 +121,7 @@ def _ask(connection: Connection, target: Target, proxy: Proxy | None, headers: l
 
 
 class _Body(httpx.SyncByteStream):
-    def __init__(self, answer: Answer, connection: Connection) -> None:
+    def __init__(self, answer: Answer, connection: SiteConnection) -> None:
         self._answer = answer
         self._connection = connection
 

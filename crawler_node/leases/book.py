@@ -1,6 +1,6 @@
 """The leases that this node holds, from Next's answer until their report is settled.
 
-One lock decides who has which lease. The feeder adds leases, toes take them, the reporter settles them, and
+One lock decides who has which lease. The poller adds leases, toes take them, the reporter settles them, and
 the heartbeat names them all. This module does not call the frontier, fetch or log.
 """
 
@@ -24,7 +24,7 @@ FIRST_LEASE_PERIOD_S = 30.0
 """The assumed life of a lease before the frontier's first heartbeat answer tells it."""
 
 
-class Stage(Enum):
+class LeaseStage(Enum):
     """How far a held lease has come."""
 
     QUEUED = "queued"
@@ -36,7 +36,7 @@ class Stage(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldLease:
     """One lease that this node holds. Only the book changes its fields."""
 
     lease: Lease
@@ -48,7 +48,7 @@ class Held:
     spell: int
     """The unbroken stretch of holding leases of its crawl that it belongs to. Knowledge of a crawl holds for
     one spell: between two, the crawl may have been deleted, and another created under its name."""
-    stage: Stage = Stage.QUEUED
+    stage: LeaseStage = LeaseStage.QUEUED
     ended: bool = False
     """The frontier says that the lease is over, so the reporter drops its page."""
     killed: bool = False
@@ -65,7 +65,7 @@ class LeaseBook:
     """Every lease that this node holds, and the bounded queue of those that wait for a toe.
 
     It takes in as many as toes can start soon: one lease for each toe, and a small look-ahead (a quarter of
-    the toes) that keeps them busy while the feeder asks for more.
+    the toes) that keeps them busy while the poller asks for more.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class LeaseBook:
         self._work = threading.Condition(lock)
         self._room = threading.Condition(lock)
         self._lock = lock
-        self._held: dict[bytes, Held] = {}
-        self._queue: deque[Held] = deque()
+        self._held: dict[bytes, HeldLease] = {}
+        self._queue: deque[HeldLease] = deque()
         self._started_count = 0
         self._spells: dict[str, _Spell] = {}
         self._spell_count = 0
@@ -89,7 +89,7 @@ class LeaseBook:
         self._closed = False
         self._period_s = FIRST_LEASE_PERIOD_S
 
-    # the feeder's side
+    # the poller's side
 
     def wait_for_room(self) -> int:
         """Waits for room. Returns how many leases to ask for; 0 while the book takes in none.
@@ -111,7 +111,7 @@ class LeaseBook:
 
     def add(
         self, leases: Iterable[tuple[Lease, FetchPolicy | None]], asked_at_s: float | None = None
-    ) -> list[Held]:
+    ) -> list[HeldLease]:
         """Queues new leases that were asked for at `asked_at_s` (default: now).
 
         Returns those to hand back: all while the book takes in none, and those that are too many for the
@@ -119,7 +119,10 @@ class LeaseBook:
         """
         asked_at_s = self._clock_s() if asked_at_s is None else asked_at_s
         with self._lock:
-            new = [Held(lease, policy, asked_at_s, self._join_spell(lease.crawl)) for lease, policy in leases]
+            new = [
+                HeldLease(lease, policy, asked_at_s, self._join_spell(lease.crawl))
+                for lease, policy in leases
+            ]
             if self._trace_of is not None:
                 for held in new:
                     held.trace = self._trace_of(held.lease)
@@ -132,7 +135,7 @@ class LeaseBook:
 
     # the toes' side
 
-    def take(self, leaving: threading.Event) -> Held | None:
+    def take(self, leaving: threading.Event) -> HeldLease | None:
         """Waits for a lease and starts it; None once `leaving` is set, at which waiting toes look when
         `resize` is called.
 
@@ -144,39 +147,39 @@ class LeaseBook:
                 if self._queue:
                     held = self._queue.popleft()
                     if self._lives(held):
-                        held.stage = Stage.STARTED
+                        held.stage = LeaseStage.STARTED
                         self._started_count += 1
                     else:
-                        held.stage = Stage.DONE
+                        held.stage = LeaseStage.DONE
                     self._room.notify()
                     return held
                 self._work.wait()
             return None
 
-    def claim(self, held: Held) -> bool:
+    def claim(self, held: HeldLease) -> bool:
         """Says that a toe brings the page of a started lease; False if the lease was taken away from it."""
         with self._lock:
-            if held.stage is Stage.STARTED and not held.claimed:
+            if held.stage is LeaseStage.STARTED and not held.claimed:
                 held.claimed = True
                 return True
             return False
 
-    def take_away(self, held: Held) -> bool:
+    def take_away(self, held: HeldLease) -> bool:
         """Takes a started lease away from a toe that does not end, to report it without the toe; False if the
         toe has brought its page."""
         with self._lock:
-            if held.stage is not Stage.STARTED or held.claimed:
+            if held.stage is not LeaseStage.STARTED or held.claimed:
                 return False
             self._finish_started(held)
             return True
 
-    def done(self, held: Held) -> None:
+    def done(self, held: HeldLease) -> None:
         """Says that a toe is done with a lease that it has claimed. The lease stays held until it is
         settled."""
         with self._lock:
             self._finish_started(held)
 
-    def resize(self, toe_count: int) -> list[Held]:
+    def resize(self, toe_count: int) -> list[HeldLease]:
         """Sets how many toes start leases, and makes those that wait look whether they should leave.
 
         Returns the unstarted leases to hand back, as they are too many for the toes.
@@ -189,7 +192,7 @@ class LeaseBook:
 
     # the reporter's side
 
-    def settle(self, held: Iterable[Held]) -> None:
+    def settle(self, held: Iterable[HeldLease]) -> None:
         """Says that leases are reported, handed back or dropped."""
         with self._lock:
             for one in held:
@@ -198,14 +201,14 @@ class LeaseBook:
 
     # the side of those who watch
 
-    def counts(self) -> dict[Stage, int]:
+    def counts(self) -> dict[LeaseStage, int]:
         """How many leases are at each stage."""
         with self._lock:
             queued, started = len(self._queue), self._started_count
             return {
-                Stage.QUEUED: queued,
-                Stage.STARTED: started,
-                Stage.DONE: len(self._held) - queued - started,
+                LeaseStage.QUEUED: queued,
+                LeaseStage.STARTED: started,
+                LeaseStage.DONE: len(self._held) - queued - started,
             }
 
     # the heartbeat's side
@@ -227,29 +230,29 @@ class LeaseBook:
 
     def end(self, tokens: Iterable[bytes]) -> None:
         """Says that leases are over. Drops those that are unstarted, and interrupts running fetches."""
-        running: list[Held] = []
+        running: list[HeldLease] = []
         with self._lock:
             ended = [held for token in tokens if (held := self._held.get(token))]
             for held in ended:
                 held.ended = True
-                if held.stage is Stage.STARTED:
+                if held.stage is LeaseStage.STARTED:
                     running.append(held)
             for held in self._unqueue(ended):
                 self._drop(held)
         self._break_off(running)
 
-    def give_back(self, tokens: Iterable[bytes]) -> list[Held]:
+    def give_back(self, tokens: Iterable[bytes]) -> list[HeldLease]:
         """Takes leases that have not been started out of the queue, and returns them, to hand them back."""
         with self._lock:
             asked = [held for token in tokens if (held := self._held.get(token))]
             return self._take_out(self._unqueue(asked))
 
-    def kill(self, tokens: Iterable[bytes]) -> list[Held]:
+    def kill(self, tokens: Iterable[bytes]) -> list[HeldLease]:
         """Interrupts the running fetches of leases for good. Takes unstarted ones out of the queue, and
         returns them, to hand them back."""
         with self._lock:
             asked = [held for token in tokens if (held := self._held.get(token))]
-            running = [held for held in asked if held.stage is Stage.STARTED]
+            running = [held for held in asked if held.stage is LeaseStage.STARTED]
             for held in running:
                 held.killed = True
             unstarted = self._take_out(self._unqueue(asked))
@@ -258,7 +261,7 @@ class LeaseBook:
 
     # the node's side
 
-    def suspend(self) -> list[Held]:
+    def suspend(self) -> list[HeldLease]:
         """Takes in no more leases until `resume`. Returns the unstarted ones, to hand them back."""
         with self._lock:
             self._accepting = False
@@ -273,13 +276,13 @@ class LeaseBook:
             self._accepting = not self._closed
             self._room.notify_all()
 
-    def close(self) -> list[Held]:
+    def close(self) -> list[HeldLease]:
         """Takes in no more leases, ever. Returns the unstarted ones, to hand them back."""
         with self._lock:
             self._closed = True
         return self.suspend()
 
-    def break_off(self, held: Held) -> None:
+    def break_off(self, held: HeldLease) -> None:
         """Interrupts the running fetch of a lease for good."""
         held.killed = True
         self._break_off([held])
@@ -290,7 +293,7 @@ class LeaseBook:
             running = self._started()
         self._break_off(running)
 
-    def _break_off(self, running: Iterable[Held]) -> None:
+    def _break_off(self, running: Iterable[HeldLease]) -> None:
         now_s = self._clock_s()
         for held in running:
             held.broken_off_at_s = held.broken_off_at_s or now_s
@@ -298,13 +301,13 @@ class LeaseBook:
 
     # under the lock
 
-    def _finish_started(self, held: Held) -> None:
-        held.stage = Stage.DONE
+    def _finish_started(self, held: HeldLease) -> None:
+        held.stage = LeaseStage.DONE
         self._started_count -= 1
         self._room.notify()
 
-    def _started(self) -> list[Held]:
-        return [held for held in self._held.values() if held.stage is Stage.STARTED]
+    def _started(self) -> list[HeldLease]:
+        return [held for held in self._held.values() if held.stage is LeaseStage.STARTED]
 
     def _look_ahead(self) -> int:
         return self._toe_count // 4 + 1 if self._toe_count else 0
@@ -316,28 +319,28 @@ class LeaseBook:
     def _room_count(self) -> int:
         return min(self._spare_count(), MAX_HELD - len(self._held))
 
-    def _surplus(self) -> list[Held]:
+    def _surplus(self) -> list[HeldLease]:
         """Takes out the queued leases that are too many for the toes, the latest first."""
         too_many = min(max(0, -self._spare_count()), len(self._queue))
         return self._take_out([self._queue.pop() for _ in range(too_many)])
 
-    def _lives(self, held: Held) -> bool:
+    def _lives(self, held: HeldLease) -> bool:
         return self._clock_s() < held.lived_at_s + self._period_s
 
-    def _unqueue(self, held: Sequence[Held]) -> list[Held]:
-        waiting = [one for one in held if one.stage is Stage.QUEUED]
+    def _unqueue(self, held: Sequence[HeldLease]) -> list[HeldLease]:
+        waiting = [one for one in held if one.stage is LeaseStage.QUEUED]
         for one in waiting:
             self._queue.remove(one)
         if waiting:
             self._room.notify()
         return waiting
 
-    def _take_out(self, held: list[Held]) -> list[Held]:
+    def _take_out(self, held: list[HeldLease]) -> list[HeldLease]:
         for one in held:
-            one.stage = Stage.DONE
+            one.stage = LeaseStage.DONE
         return held
 
-    def _drop(self, held: Held) -> None:
+    def _drop(self, held: HeldLease) -> None:
         if self._held.pop(held.lease.token, None) is None:
             return
         spell = self._spells[held.lease.crawl]

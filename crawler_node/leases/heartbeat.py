@@ -14,7 +14,7 @@ from toehold_client.worker.orders import Obedience, Orders
 from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
 from toehold_client.worker.threads import keep_calling
 
-from .book import Held, LeaseBook
+from .book import HeldLease, LeaseBook
 from .frontier import FrontierConnection
 
 log = structlog.get_logger()
@@ -50,7 +50,7 @@ class Heartbeat(Orders):
         frontier: FrontierConnection,
         book: LeaseBook,
         pool: Pool,
-        give_back: Callable[[Iterable[Held]], None],
+        give_back: Callable[[Iterable[HeldLease]], None],
         *,
         toes: int,
         service_address: str = "",

@@ -37,7 +37,7 @@ class KnownLinks:
     """The links that the frontier has already taken in, by their raw text. They let the node offer a link
     once that every page has.
 
-    Kept for each spell of holding leases of a crawl (see Held.spell). The links not seen for longest are
+    Kept for each spell of holding leases of a crawl (see HeldLease.spell). The links not seen for longest are
     forgotten first.
     """
 

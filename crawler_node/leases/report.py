@@ -20,9 +20,9 @@ from toehold.frontier.v1.frontier_pb2 import (
 )
 
 from ..extraction.links import Outlink
-from ..fetching.fetch import Fetch
+from ..fetching.fetch import FetchResult
 from ..fetching.outcome import Status, Truncation, note, retry_after_ms
-from .book import Held
+from .book import HeldLease
 
 SERIOUS_ERROR = -3000
 """The node ran out of memory (Heritrix's S_SERIOUS_ERROR)."""
@@ -57,7 +57,7 @@ class FinishedPage:
     of its redirects would be asked for with.
     """
 
-    held: Held
+    held: HeldLease
     report: Report
     links: Sequence[Outlink] = ()
     stored_in: int | None = None
@@ -71,7 +71,7 @@ class FinishedPage:
 
 
 def fetched(
-    lease: Lease, fetch: Fetch, toe_number: int, *, notes: Iterable[str] = (), robots_body: bytes = b""
+    lease: Lease, fetch: FetchResult, toe_number: int, *, notes: Iterable[str] = (), robots_body: bytes = b""
 ) -> Report:
     """The report of a fetch, however it ended."""
     report = Report(
@@ -99,7 +99,7 @@ def fetched(
     return report
 
 
-def _target(fetch: Fetch) -> str:
+def _target(fetch: FetchResult) -> str:
     """Where an answer redirects to, without the origin if it is the same; empty if it does not redirect."""
     if fetch.redirect_target is None:
         return ""
@@ -156,13 +156,13 @@ def _line(text: str) -> str:
     return " ".join(printable.split())[:MAX_REASON_CHARS]
 
 
-def _digest(lease: Lease, fetch: Fetch) -> str:
+def _digest(lease: Lease, fetch: FetchResult) -> str:
     if fetch.truncation is Truncation.FILTER:
         return ""  # the digest of no bytes would make all pages that are left unread the same
     return lease.last_digest if fetch.unchanged else fetch.digest
 
 
-def _validator(fetch: Fetch, header: str) -> str:
+def _validator(fetch: FetchResult, header: str) -> str:
     """A validator of the page, for the next visit to ask with."""
     if fetch.truncation.is_partial:
         return ""  # with one, no visit would ever get the rest

@@ -26,7 +26,7 @@ from toehold_client.worker.threads import persist
 
 from ..fetching.outcome import Status
 from ..output.archive import Archive
-from .book import Held, LeaseBook
+from .book import HeldLease, LeaseBook
 from .frontier import FrontierConnection
 from .offers import REDIRECT_LOOP, KnownLinks, candidates, ends_of_loops
 from .report import FinishedPage, annotate, failed, put_off, released
@@ -77,7 +77,7 @@ class Reporter:
             self._backlog_bytes += size_bytes
             self._work.notify()
 
-    def give_back(self, held: Iterable[Held]) -> None:
+    def give_back(self, held: Iterable[HeldLease]) -> None:
         """Hands leases back unstarted. Does not wait, as they are few and small."""
         self.append([FinishedPage(one, released(one.lease)) for one in held])
 

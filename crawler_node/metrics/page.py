@@ -34,7 +34,7 @@ from .definitions import (
     WARC_RECORDS,
     WORKERS,
 )
-from .kept import KeptMeter
+from .prometheus_meter import PrometheusMeter
 
 
 class NodeMetrics:
@@ -43,7 +43,7 @@ class NodeMetrics:
     def __init__(self, address: Address) -> None:
         """Take an address. Raises OSError if it cannot be taken."""
         self._registry = new_registry()
-        self.meter = KeptMeter(self._registry)
+        self.meter = PrometheusMeter(self._registry)
         self._page = MetricsPage(address, self._registry)
 
     @property

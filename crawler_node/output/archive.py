@@ -17,10 +17,10 @@ from typing import Protocol
 
 import structlog
 
-from ..meter import UNMEASURED, Meter, Stage
+from ..meter import UNMEASURED, Meter, PageStage
 from .disk import DiskWatch
 from .logs import NodeLogs
-from .visit import Stored, Visit
+from .visit import PageVisit, Stored
 
 PROBE_BYTES = 1024 * 1024
 """How much must find room in each directory before the node writes again."""
@@ -44,7 +44,7 @@ class Writer(Protocol):
         """Whether it keeps each visit for good, so that later ones can refer to it."""
         ...
 
-    def append(self, visit: Visit) -> bool:
+    def append(self, visit: PageVisit) -> bool:
         """Stores a visit, whole or not at all. Returns whether there is something to store."""
         ...
 
@@ -84,7 +84,7 @@ class Archive:
         writers: Sequence[Writer],
         *,
         disk: DiskWatch | None = None,
-        hook: Callable[[Visit], tuple[str, ...]] | None = None,
+        hook: Callable[[PageVisit], tuple[str, ...]] | None = None,
         logs: NodeLogs | None = None,
         meter: Meter = UNMEASURED,
     ) -> None:
@@ -124,7 +124,7 @@ class Archive:
         """A message that says which disk was low when `tend` or `probe` last looked; empty if none was."""
         return self._low
 
-    def append(self, visit: Visit) -> Stored:
+    def append(self, visit: PageVisit) -> Stored:
         """Stores a visit. Raises OSError when it is not stored."""
         self._logs.visited(visit)
         notes = self._hook(visit) if self._hook is not None and visit.is_page else ()
@@ -145,7 +145,7 @@ class Archive:
         epoch = self._epoch
         start_s = perf_counter()
         errors = [error for writer in self._writers if (error := _failure(writer.sync)) is not None]
-        self._meter.took(Stage.SYNC, perf_counter() - start_s)
+        self._meter.took(PageStage.SYNC, perf_counter() - start_s)
         if not errors:
             return epoch
         with self._lock:

@@ -7,7 +7,7 @@ from ..extraction.charset import text_of
 from ..extraction.page_text import MAX_PAGE_BYTES, MAX_TEXT_CHARS, PageText, page_text
 from ..extraction.sniff import HEADER_BYTES, says_nothing, sniffed
 from ..fetching.decode import decoded, is_credible
-from ..fetching.fetch import Fetch
+from ..fetching.fetch import FetchResult
 
 _LARGE_BYTES = 1024 * 1024
 # Tokens and text take several times a page's size, so few large ones are in memory at a time.
@@ -21,7 +21,7 @@ _COMPRESSED = (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd")  # gzip and zstd, without a
 class Content:
     """The content of a fetch, until that is closed."""
 
-    def __init__(self, fetch: Fetch) -> None:
+    def __init__(self, fetch: FetchResult) -> None:
         self._fetch = fetch
 
     def body(self, limit: int = MAX_PAGE_BYTES) -> bytes:

@@ -24,7 +24,7 @@ from ..extraction.links import Outlink
 from ..extraction.page_text import MAX_PAGE_BYTES
 from .content import Content
 from .logs import NodeLogs
-from .visit import Visit
+from .visit import PageVisit
 
 HOOK_FAILED = "hookFailed"
 
@@ -87,7 +87,7 @@ class Hook:
         self._function = function
         self._logs = logs
 
-    def __call__(self, visit: Visit) -> tuple[str, ...]:
+    def __call__(self, visit: PageVisit) -> tuple[str, ...]:
         """Sets the function's value as the visit's `extra`. Returns annotations for the crawl log."""
         try:
             extra = self._function(_page(visit))
@@ -127,7 +127,7 @@ def load(path: str) -> Callable[[HookPage], object]:
     return found
 
 
-def _page(visit: Visit) -> HookPage:
+def _page(visit: PageVisit) -> HookPage:
     lease, fetch = visit.lease, visit.fetch
     return HookPage(
         url=fetch.uri,

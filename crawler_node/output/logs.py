@@ -16,7 +16,7 @@ import structlog
 
 from ..fetching.outcome import Truncation
 from .open_file import OutputError, is_at
-from .visit import Visit
+from .visit import PageVisit
 
 URI_ERRORS = "uri-errors.log"
 RUNTIME_ERRORS = "runtime-errors.log"
@@ -56,7 +56,7 @@ class NodeLogs:
                     f"cannot keep logs in {str(directory)!r}: {problem.strerror or problem}"
                 ) from problem
 
-    def visited(self, visit: Visit) -> None:
+    def visited(self, visit: PageVisit) -> None:
         """Logs a fetch that has a status below zero or was broken off within the answer."""
         fetch = visit.fetch
         if fetch.error is not None:

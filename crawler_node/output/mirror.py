@@ -14,9 +14,9 @@ from urllib.parse import quote, unquote_to_bytes, urlsplit
 from toehold_base.durable import make_directory, sync_directory
 
 from ..fetching.decode import decoding
-from ..fetching.fetch import Fetch
+from ..fetching.fetch import FetchResult
 from .open_file import OutputError, create_locked
-from .visit import Visit
+from .visit import PageVisit
 
 MAX_BODY_BYTES = 1024 * 1024 * 1024
 """Most bytes of a decoded body. The rest is cut off."""
@@ -81,7 +81,7 @@ class MirrorWriter:
                 f"directory {str(directory)!r} cannot be written to: {problem.strerror or problem}"
             ) from problem
 
-    def append(self, visit: Visit) -> bool:
+    def append(self, visit: PageVisit) -> bool:
         """Writes the file of a visit, whole or not at all. Returns whether there is one. Its name is not
         durable before `sync`. Raises OutputError.
         """
@@ -135,7 +135,7 @@ class MirrorWriter:
         finally:
             os.close(self._lock_file)
 
-    def _write(self, fetch: Fetch, path: Path) -> None:
+    def _write(self, fetch: FetchResult, path: Path) -> None:
         unfinished = self._unfinished / f"{self._owner}-{next(self._serials)}"
         descriptor = create_locked(unfinished)
         try:
@@ -207,7 +207,7 @@ def file_path(uri: str) -> Path:
     return Path(names[0], f"%{sha1(uri.encode()).hexdigest()}")
 
 
-def _pieces(fetch: Fetch) -> Iterator[bytes]:
+def _pieces(fetch: FetchResult) -> Iterator[bytes]:
     pieces = decoding(fetch.body, fetch.content_encoding, MAX_BODY_BYTES)
     first = b"" if pieces is None else next(pieces, b"")
     if pieces is None or (_is_packed(fetch) and not first.startswith(_PACKED)):
@@ -218,7 +218,7 @@ def _pieces(fetch: Fetch) -> Iterator[bytes]:
         yield from pieces
 
 
-def _is_packed(fetch: Fetch) -> bool:
+def _is_packed(fetch: FetchResult) -> bool:
     """Whether the name or the type of a file says that it is packed."""
     path = unquote_to_bytes(urlsplit(fetch.uri).path).decode("latin-1")
     return bool(_PACKED_NAME.search(path)) or fetch.media_type in _PACKED_TYPES

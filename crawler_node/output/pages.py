@@ -8,13 +8,13 @@ from io import BytesIO
 from pathlib import Path
 
 from .repair import parts_of_lines, repair
-from .rolling import DEFAULT_ROLLING, Piece, Rolling, RollingFiles, Series, utc_text
-from .visit import Visit
+from .rotation import DEFAULT_ROTATION, Piece, RollingFiles, Rotation, Series, utc_text
+from .visit import PageVisit
 
 SUFFIX = ".jsonl"
 
 
-class Text(StrEnum):
+class TextForm(StrEnum):
     """The part of a page's body that goes into its line."""
 
     TEXT = "text"
@@ -45,18 +45,18 @@ class PagesWriter:
         directory: Path,
         node: str,
         *,
-        text: Text = Text.TEXT,
-        rolling: Rolling = DEFAULT_ROLLING,
+        text: TextForm = TextForm.TEXT,
+        rotation: Rotation = DEFAULT_ROTATION,
         process_id: int | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.directory = directory
         self._text = text
         self._files = RollingFiles(
-            directory, node, SUFFIX, rolling=rolling, process_id=process_id, clock_ms=clock_ms
+            directory, node, SUFFIX, rotation=rotation, process_id=process_id, clock_ms=clock_ms
         )
 
-    def append(self, visit: Visit) -> bool:
+    def append(self, visit: PageVisit) -> bool:
         """Writes the line of a visit, whole or not at all. Returns whether there is one: only pages that were
         answered have lines. Not durable before `sync`. Raises OutputError.
         """
@@ -91,7 +91,7 @@ class PagesWriter:
         self._files.close()
 
 
-def _line(visit: Visit, text: Text) -> bytes:
+def _line(visit: PageVisit, text: TextForm) -> bytes:
     lease, fetch = visit.lease, visit.fetch
     page: dict[str, object] = {
         "url": fetch.uri,
@@ -107,10 +107,10 @@ def _line(visit: Visit, text: Text) -> bytes:
         "seed": lease.seed,
         "links": [{"url": link.uri, "hop": link.hop} for link in visit.links],
     }
-    if text is not Text.NONE:
+    if text is not TextForm.NONE:
         content = visit.content
         page["title"] = content.text.title if content.text is not None else None
-        if text is Text.HTML:
+        if text is TextForm.HTML:
             page["html"] = content.source
         else:
             page["text"] = content.text.text if content.text is not None else None

@@ -51,7 +51,7 @@ class State(Enum):
     UNFINISHED = "the beginning of something whole, at the end of the file"
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A part of a file."""
 
     begin: int
@@ -59,7 +59,7 @@ class Part(NamedTuple):
     state: State
 
 
-Measure = Callable[[BinaryIO], Iterator[Part]]
+Measure = Callable[[BinaryIO], Iterator[FilePart]]
 """Yields the parts of a file, from its start to its end, in time proportional to its length and little
 memory."""
 
@@ -85,7 +85,7 @@ def repair(directory: Path, suffix: str, measure: Measure) -> None:
             log.error("file_not_repaired", file=str(path), error=str(error))
 
 
-def parts_of_records(file: BinaryIO) -> Iterator[Part]:
+def parts_of_records(file: BinaryIO) -> Iterator[FilePart]:
     """The parts of a WARC file that has a gzip member for each record. A member is whole if it holds exactly
     one record. Behind one that is not, the first bytes of members tell where to look for whole ones."""
     members = _MemberReader(file)
@@ -96,7 +96,7 @@ def parts_of_records(file: BinaryIO) -> Iterator[Part]:
         kind = _record_type(members, at)
         if kind is not None:
             state = State.HEAD if kind == b"warcinfo" else State.WHOLE
-            yield Part(at, members.end, state)
+            yield FilePart(at, members.end, state)
             at = members.end
             continue
         is_unfinished = members.is_unfinished
@@ -107,13 +107,13 @@ def parts_of_records(file: BinaryIO) -> Iterator[Part]:
                 break
             members.wasted_bytes += members.piece_bytes
         if found is None:
-            yield Part(at, size, State.UNFINISHED if is_unfinished else State.DAMAGED)
+            yield FilePart(at, size, State.UNFINISHED if is_unfinished else State.DAMAGED)
             return
-        yield Part(at, found, State.DAMAGED)
+        yield FilePart(at, found, State.DAMAGED)
         at = found
 
 
-def parts_of_lines(file: BinaryIO) -> Iterator[Part]:
+def parts_of_lines(file: BinaryIO) -> Iterator[FilePart]:
     """The parts of a file of lines. A line is whole if it ends and has no NUL, which no line of ours has."""
     at = begin = line = 0  # of the piece, of the part, of the line
     state, is_torn = State.WHOLE, False
@@ -124,16 +124,16 @@ def parts_of_lines(file: BinaryIO) -> Iterator[Part]:
             found = State.DAMAGED if is_torn else State.WHOLE
             if found is not state:
                 if line > begin:
-                    yield Part(begin, line, state)
+                    yield FilePart(begin, line, state)
                 begin, state = line, found
             after, is_torn = end + 1, False
             line = at + after
         is_torn = is_torn or piece.find(b"\0", after) >= 0
         at += len(piece)
     if line > begin:
-        yield Part(begin, line, state)
+        yield FilePart(begin, line, state)
     if at > line:
-        yield Part(line, at, State.DAMAGED if is_torn else State.UNFINISHED)
+        yield FilePart(line, at, State.DAMAGED if is_torn else State.UNFINISHED)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Visit: one lease and its fetch, as all that keep pages get it."""
+"""PageVisit: one lease and its fetch, as all that keep pages get it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from functools import cached_property
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE, Lease
 
 from ..extraction.links import Outlink
-from ..fetching.fetch import NO_PROVENANCE, Fetch, Provenance
+from ..fetching.fetch import NO_PROVENANCE, FetchResult, Provenance
 from .content import Content
 
 
 @dataclass(eq=False)
-class Visit:
+class PageVisit:
     """A fetch, its lease, and the links that were found. It ends with the fetch, so keep no part of it."""
 
     lease: Lease
-    fetch: Fetch
+    fetch: FetchResult
     links: Sequence[Outlink] = ()
     extra: str = ""
     """The value of the user's own function for the page, as JSON; empty before it was called."""

@@ -1,6 +1,6 @@
 """Writes what was fetched to WARC files (WARC/1.1, a gzip member for each record).
 
-rolling names the files, closes them and makes them durable; repair sees to those of a dead process.
+rotation names the files, closes them and makes them durable; repair sees to those of a dead process.
 """
 
 import re
@@ -18,12 +18,12 @@ from warcio.warcwriter import WARCWriter
 from zlib_ng import zlib_ng
 
 from ..fetching.answer_head import Header, renamed
-from ..fetching.fetch import NOT_MODIFIED, Fetch
+from ..fetching.fetch import NOT_MODIFIED, FetchResult
 from ..fetching.outcome import Truncation
 from .open_file import OutputError
 from .repair import parts_of_records, repair
-from .rolling import DEFAULT_ROLLING, Piece, Rolling, RollingFiles, Series, Written, utc_text
-from .visit import Visit
+from .rotation import DEFAULT_ROTATION, Piece, RollingFiles, Rotation, Series, Written, utc_text
+from .visit import PageVisit
 
 SUFFIX = ".warc.gz"
 
@@ -85,7 +85,7 @@ class WarcWriter:
         software: str = "Toehold",
         metadata: Metadata = Metadata.VISIT,
         gzip_level: int = DEFAULT_GZIP_LEVEL,
-        rolling: Rolling = DEFAULT_ROLLING,
+        rotation: Rotation = DEFAULT_ROTATION,
         process_id: int | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -108,12 +108,12 @@ class WarcWriter:
             head=lambda series, name, file_id, now_ms: _warcinfo(
                 name, file_id, now_ms, info | _whose(series), gzip_level
             ),
-            rolling=rolling,
+            rotation=rotation,
             process_id=process_id,
             clock_ms=clock_ms,
         )
 
-    def append(self, visit: Visit) -> bool:
+    def append(self, visit: PageVisit) -> bool:
         """Stores a visit: request and response records, of its redirects too; a revisit record instead of the
         response if the page is what it was at the last visit; and a metadata record. False if nothing was
         answered.
@@ -141,12 +141,12 @@ class WarcWriter:
             self._files.append(Series(visit.lease.crawl, visit.provenance), make)
             return True
 
-    def _write(self, out: IO[bytes], visit: Visit, warcinfo_id: str) -> int:
+    def _write(self, out: IO[bytes], visit: PageVisit, warcinfo_id: str) -> int:
         """Writes the records of a visit; how many."""
         count = 0
         for hop in visit.fetch.hops:
             count += _write_exchange(
-                out, Visit(visit.lease, hop), warcinfo_id, Metadata.NONE, self._gzip_level
+                out, PageVisit(visit.lease, hop), warcinfo_id, Metadata.NONE, self._gzip_level
             )
         if visit.fetch.status > 0:
             count += _write_exchange(out, visit, warcinfo_id, self._metadata, self._gzip_level)
@@ -225,7 +225,7 @@ class _MemberWriter:
         return data
 
 
-def stored_head(fetch: Fetch) -> bytes:
+def stored_head(fetch: FetchResult) -> bytes:
     """The head of an answer as its record has it: as it came, except that what it says of the body's length
     and framing is true of the body in the record, or has a name that tells readers nothing: ORIGINAL before
     its own.
@@ -255,7 +255,7 @@ class _Head:
 
 
 def _write_exchange(
-    out: IO[bytes], visit: Visit, warcinfo_id: str, metadata: Metadata, gzip_level: int
+    out: IO[bytes], visit: PageVisit, warcinfo_id: str, metadata: Metadata, gzip_level: int
 ) -> int:
     """Writes the records of an exchange; how many."""
     fetch = visit.fetch
@@ -309,7 +309,7 @@ def _write_exchange(
     return 3
 
 
-def _reference(visit: Visit) -> dict[str, str]:
+def _reference(visit: PageVisit) -> dict[str, str]:
     """The headers of a revisit record: which capture has the page (WARC 1.1, 5.7, 5.16 to 5.18)."""
     fetch, lease = visit.fetch, visit.lease
     headers = {
@@ -321,7 +321,7 @@ def _reference(visit: Visit) -> dict[str, str]:
     return headers | ({"WARC-Payload-Digest": digest} if digest else {})
 
 
-def _metadata(visit: Visit, metadata: Metadata) -> Iterator[tuple[str, str]]:
+def _metadata(visit: PageVisit, metadata: Metadata) -> Iterator[tuple[str, str]]:
     lease = visit.lease
     if lease.seed:
         yield "seed", ""

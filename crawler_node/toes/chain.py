@@ -1,4 +1,4 @@
-"""Chain: takes a lease stage by stage to a page to report (as Heritrix's processors do).
+"""ToeChain: takes a lease stage by stage to a page to report (as Heritrix's processors do).
 
 A chain never calls the frontier. An error at a page becomes the page's outcome; only an error that ends the
 thread is raised.
@@ -14,19 +14,19 @@ import structlog
 
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
 
-from ..extraction.links import LOCATION, Found, Hop, Outlink
+from ..extraction.links import LOCATION, FoundLinks, Hop, Outlink
 from ..fetching.decode import coding_note
-from ..fetching.fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
+from ..fetching.fetch import NOT_MODIFIED, ExtractSettings, Fetcher, FetchPolicy, FetchResult, Validators
 from ..fetching.outcome import Status
 from ..fetching.robots_file import robots_file
 from ..fetching.shared_cookies import CookiesUnavailable
-from ..leases.book import Held
+from ..leases.book import HeldLease
 from ..leases.report import SERIOUS_ERROR, FinishedPage, annotate, failed, fetched, killed, put_off
 from ..memory import MemoryReserve
-from ..meter import UNMEASURED, Meter, Part, Purpose, Stage
+from ..meter import UNMEASURED, Meter, NodePart, PageStage, Purpose
 from ..output.hook import HOOK_FAILED
 from ..output.logs import NodeLogs
-from ..output.visit import Stored, Visit
+from ..output.visit import PageVisit, Stored
 
 EXTRACTOR_FAILED = "extractorFailed"
 
@@ -64,7 +64,7 @@ class Toe(Protocol):
         ...
 
 
-class Store(Protocol):
+class PageStore(Protocol):
     """Where fetches are kept."""
 
     @property
@@ -72,7 +72,7 @@ class Store(Protocol):
         """See Archive.archives."""
         ...
 
-    def append(self, visit: Visit) -> Stored:
+    def append(self, visit: PageVisit) -> Stored:
         """Stores a fetch, whatever its outcome; see Archive.append. Raises OSError if it cannot be stored."""
         ...
 
@@ -82,13 +82,13 @@ class Stages:
     """The stages of a toe: how it fetches, finds links, and stores."""
 
     fetcher: Fetcher
-    outlinks: Callable[[Fetch, ExtractSettings, str, bool], Found]
+    outlinks: Callable[[FetchResult, ExtractSettings, str, bool], FoundLinks]
     sitemaps: Callable[[str, bytes], Sequence[str]]
-    store: Store
+    store: PageStore
     logs: NodeLogs = field(default_factory=NodeLogs)
 
 
-class Chain:
+class ToeChain:
     """Runs the stages, one after the other. All toe threads use it at once."""
 
     def __init__(self, stages: Stages, meter: Meter = UNMEASURED) -> None:
@@ -96,14 +96,14 @@ class Chain:
         self._meter = meter
         self._reserve = MemoryReserve()
 
-    def process(self, held: Held, toe: Toe) -> FinishedPage:
+    def process(self, held: HeldLease, toe: Toe) -> FinishedPage:
         """Turns a started lease into a page to report. Raises only what is no Exception and ends the
         thread."""
         page = self._page(held, toe)
         self._meter.worked(_purpose(held), page.report.fetch_status)
         return page
 
-    def _page(self, held: Held, toe: Toe) -> FinishedPage:
+    def _page(self, held: HeldLease, toe: Toe) -> FinishedPage:
         lease = held.lease
         try:
             return self._visit(held, toe)
@@ -122,7 +122,7 @@ class Chain:
         """Keeps the reserve of memory full."""
         self._reserve.refill()
 
-    def _visit(self, held: Held, toe: Toe) -> FinishedPage:
+    def _visit(self, held: HeldLease, toe: Toe) -> FinishedPage:
         if held.policy is None:
             reason = "the fetch policy cannot be used; the node's log says why"
             return _failed(held, toe, Status.RUNTIME_EXCEPTION, "noFetchPolicy", reason=reason)
@@ -149,7 +149,7 @@ class Chain:
         finally:
             fetch.close()
 
-    def _fetch(self, held: Held, policy: FetchPolicy, toe: Toe) -> Fetch:
+    def _fetch(self, held: HeldLease, policy: FetchPolicy, toe: Toe) -> FetchResult:
         toe.enter(Step.FETCHING)
         fetcher, lease = self._stages.fetcher, held.lease
         if _is_robots(held):
@@ -160,7 +160,7 @@ class Chain:
             last_visit = Validators(lease.etag, lease.last_modified)
         return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit, lease.crawl)
 
-    def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe) -> FinishedPage:
+    def _fetched(self, held: HeldLease, policy: FetchPolicy, fetch: FetchResult, toe: Toe) -> FinishedPage:
         toe.enter(Step.EXTRACTING)
         start_s = perf_counter()
         if _is_robots(held):
@@ -170,23 +170,23 @@ class Chain:
         now = self._cookies_now(held, policy, links) if policy.cookies else {}
         toe.enter(Step.WRITING)
         extracted_s = perf_counter()
-        self._meter.took(Stage.EXTRACT, extracted_s - start_s)
+        self._meter.took(PageStage.EXTRACT, extracted_s - start_s)
         try:
-            visit = Visit(held.lease, fetch, links, provenance=policy.provenance)
+            visit = PageVisit(held.lease, fetch, links, provenance=policy.provenance)
             stored = self._stages.store.append(visit)
         except OSError as error:  # a page that is not stored must not be reported; the store logs the error
             why = f"the node could not store the page: {error.strerror or error}"
             return FinishedPage(held, put_off(report, why))
-        self._meter.took(Stage.WRITE, perf_counter() - extracted_s)
+        self._meter.took(PageStage.WRITE, perf_counter() - extracted_s)
         if HOOK_FAILED in stored.notes:
-            self._meter.failed(Part.HOOK)
+            self._meter.failed(NodePart.HOOK)
         annotate(report, *stored.notes)
         if stored.captured:
             report.capture_time.CopyFrom(report.start_time)
         return FinishedPage(held, report, links, stored.epoch, fetch.cookie_mark, now)
 
     def _read_page(
-        self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe
+        self, held: HeldLease, policy: FetchPolicy, fetch: FetchResult, toe: Toe
     ) -> tuple[Sequence[Outlink], Report]:
         if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
             return (), fetched(held.lease, fetch, toe.serial)
@@ -199,15 +199,17 @@ class Chain:
             links = [Outlink(fetch.redirect_target, Hop.REDIRECT, LOCATION), *links]
         return links, fetched(held.lease, fetch, toe.serial, notes=(*found.notes, *_coding_notes(fetch)))
 
-    def _cookies_now(self, held: Held, policy: FetchPolicy, links: Sequence[Outlink]) -> Mapping[str, bytes]:
+    def _cookies_now(
+        self, held: HeldLease, policy: FetchPolicy, links: Sequence[Outlink]
+    ) -> Mapping[str, bytes]:
         """The marks of the cookies that the targets of a page's redirects would be asked for with."""
         targets = {link.uri for link in links if link.hop is Hop.REDIRECT}
         fetcher, crawl = self._stages.fetcher, held.lease.crawl
         return {uri: fetcher.cookie_mark(uri, policy, crawl) for uri in targets}
 
-    def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
+    def _read_robots(self, held: HeldLease, fetch: FetchResult, toe: Toe) -> tuple[Sequence[Outlink], Report]:
         file = robots_file(fetch)
-        found = Found([])
+        found = FoundLinks([])
         if file.was_had:
             found = self._extracted(held, lambda: self._sitemaps(fetch.uri, file.body))
         notes = (*found.notes, *file.notes, *_coding_notes(fetch))
@@ -216,37 +218,37 @@ class Chain:
         report.robots_empty = file.was_had and not file.body
         return found.links, report
 
-    def _sitemaps(self, robots_uri: str, robots_body: bytes) -> Found:
+    def _sitemaps(self, robots_uri: str, robots_body: bytes) -> FoundLinks:
         sitemaps = self._stages.sitemaps(robots_uri, robots_body)
-        return Found([Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in sitemaps])
+        return FoundLinks([Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in sitemaps])
 
-    def _extracted(self, held: Held, extract: Callable[[], Found]) -> Found:
+    def _extracted(self, held: HeldLease, extract: Callable[[], FoundLinks]) -> FoundLinks:
         """The links that `extract` finds. An error, which is logged, loses links, and not the page."""
         try:
             found = extract()
         except MemoryError:
             raise
         except Exception as error:
-            found = Found([], (EXTRACTOR_FAILED,), error)
+            found = FoundLinks([], (EXTRACTOR_FAILED,), error)
         if found.error is not None:
-            self._meter.failed(Part.EXTRACTOR)
+            self._meter.failed(NodePart.EXTRACTOR)
             self._stages.logs.runtime_error(held.lease.uri, found.error)
         return found
 
 
-def _failed(held: Held, toe: Toe, status: int, *notes: str, reason: str) -> FinishedPage:
+def _failed(held: HeldLease, toe: Toe, status: int, *notes: str, reason: str) -> FinishedPage:
     return FinishedPage(held, failed(held.lease, status, toe.serial, *notes, reason=reason))
 
 
-def _coding_notes(fetch: Fetch) -> tuple[str, ...]:
+def _coding_notes(fetch: FetchResult) -> tuple[str, ...]:
     return (coding_note(fetch.body, fetch.content_encoding),)
 
 
-def _purpose(held: Held) -> Purpose:
+def _purpose(held: HeldLease) -> Purpose:
     return Purpose.ROBOTS if _is_robots(held) else Purpose.PAGE
 
 
-def _is_robots(held: Held) -> bool:
+def _is_robots(held: HeldLease) -> bool:
     return held.lease.purpose == PURPOSE_ROBOTS
 
 

@@ -10,7 +10,7 @@ import structlog
 
 from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 
-from ..leases.book import Held
+from ..leases.book import HeldLease
 from .chain import Step
 from .toe import ToeReport, ToeThread
 
@@ -35,7 +35,7 @@ class ToePool:
         self,
         new_toe: Callable[[int], ToeThread],
         on_size: Callable[[int], object],
-        on_abandoned: Callable[[Held, int], object],
+        on_abandoned: Callable[[HeldLease, int], object],
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`new_toe` makes a thread of a serial number, and does not start it. `on_size` gets each new size,

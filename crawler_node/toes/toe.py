@@ -16,9 +16,9 @@ import structlog
 
 from .. import tracing
 from ..fetching.outcome import Status
-from ..leases.book import Held, LeaseBook, Stage
+from ..leases.book import HeldLease, LeaseBook, LeaseStage
 from ..leases.report import FinishedPage, failed, released
-from .chain import Chain, Killed, Step
+from .chain import Killed, Step, ToeChain
 
 _TRACED = {
     Step.FETCHING: tracing.FETCH,
@@ -46,7 +46,7 @@ class ToeReport:
     serial: int
     step: Step
     step_since_s: float
-    held: Held | None
+    held: HeldLease | None
     """The lease that it works on."""
     held_since_s: float
     retired: bool
@@ -57,14 +57,14 @@ class ToeReport:
 class ToeThread:
     """One toe thread, idle at first. `start` lets it work until it is retired."""
 
-    def __init__(self, serial: int, book: LeaseBook, chain: Chain, handover: Handover) -> None:
+    def __init__(self, serial: int, book: LeaseBook, chain: ToeChain, handover: Handover) -> None:
         self._serial = serial
         self._book = book
         self._chain = chain
         self._handover = handover
         self._leaving = threading.Event()
         self._killed = self._abandoned = False
-        self._held: Held | None = None
+        self._held: HeldLease | None = None
         self._step, self._step_since_s = Step.ABOUT_TO_GET_URI, time.monotonic()
         self._held_since_s = self._step_since_s
         self._thread = threading.Thread(target=self._run, name=f"toe-{serial}", daemon=True)
@@ -85,7 +85,7 @@ class ToeThread:
         return self._step_since_s
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> HeldLease | None:
         """The lease that it works on."""
         return self._held
 
@@ -120,7 +120,7 @@ class ToeThread:
         if held is not None:
             self._book.break_off(held)
 
-    def abandon(self) -> Held | None:
+    def abandon(self) -> HeldLease | None:
         """Leaves the thread behind, and discards any page that it still brings. Returns the lease that is
         taken away from it, to report it without the thread; None if it has none, or has handed its page
         over."""
@@ -180,14 +180,14 @@ class ToeThread:
     def _run(self) -> None:
         try:
             while (held := self._book.take(self._leaving)) is not None:
-                if held.stage is Stage.STARTED:
+                if held.stage is LeaseStage.STARTED:
                     self._work(held)
                 else:  # the lease had lapsed before the toe could start it
                     self._handover.put(FinishedPage(held, released(held.lease)))
         except BaseException:  # the thread dies, and the pool replaces it
             log.error("toe_failed", toe=self._serial, exc_info=True)
 
-    def _work(self, held: Held) -> None:
+    def _work(self, held: HeldLease) -> None:
         self._held_since_s = time.monotonic()
         self._held = held
         try:

@@ -3,7 +3,7 @@
 from unittest.mock import patch
 
 from crawler_node.extraction import document, extract
-from crawler_node.fetching.fetch import ExtractSettings, Fetch
+from crawler_node.fetching.fetch import ExtractSettings, FetchResult
 from crawler_node.output.hook import HookPage
 
 HOOK_RAISES = ("/page/0", "/page/1", "/page/2", "/page/3")
@@ -17,7 +17,9 @@ def page(page: HookPage) -> None:
 
 
 class _Document(document.Document):
-    def __init__(self, fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool) -> None:
+    def __init__(
+        self, fetch: FetchResult, settings: ExtractSettings, product_token: str, is_listed: bool
+    ) -> None:
         if fetch.uri.endswith(EXTRACTOR_BREAKS):
             raise LookupError("the document is broken")
         super().__init__(fetch, settings, product_token, is_listed)

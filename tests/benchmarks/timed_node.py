@@ -16,7 +16,7 @@ from crawler_node.leases.reporter import Reporter
 from crawler_node.meter import Meter
 from crawler_node.output.archive import Archive
 from crawler_node.program import main
-from crawler_node.toes.chain import Chain, Stages
+from crawler_node.toes.chain import Stages, ToeChain
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -40,10 +40,10 @@ def _timed(stage: str, work: Callable[_P, _T]) -> Callable[_P, _T]:
     return work_timed
 
 
-_make_chain = Chain.__init__
+_make_chain = ToeChain.__init__
 
 
-def _make_timed_chain(chain: Chain, stages: Stages, meter: Meter) -> None:
+def _make_timed_chain(chain: ToeChain, stages: Stages, meter: Meter) -> None:
     _make_chain(chain, dataclasses.replace(stages, outlinks=_timed("extract", stages.outlinks)), meter)
 
 
@@ -51,7 +51,7 @@ if __name__ == "__main__":
     for owner, method, work in (
         (HttpFetcher, "fetch", _timed("fetch", HttpFetcher.fetch)),
         (HttpFetcher, "fetch_robots", _timed("fetch", HttpFetcher.fetch_robots)),
-        (Chain, "__init__", _make_timed_chain),
+        (ToeChain, "__init__", _make_timed_chain),
         (Archive, "append", _timed("WARC", Archive.append)),
         (Reporter, "run", _timed("report", Reporter.run)),
     ):

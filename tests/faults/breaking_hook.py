@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 from crawler_node.extraction import document, extract, header_links
 from crawler_node.extraction.links import Reference
-from crawler_node.fetching.fetch import ExtractSettings, Fetch
+from crawler_node.fetching.fetch import ExtractSettings, FetchResult
 from crawler_node.output.hook import HookPage
 
 
@@ -14,14 +14,16 @@ def page(page: HookPage) -> None:
         raise LookupError("the hook is broken")
 
 
-def _references(fetch: Fetch, obey_nofollow: bool) -> list[Reference]:
+def _references(fetch: FetchResult, obey_nofollow: bool) -> list[Reference]:
     if fetch.uri.endswith("/headers-break"):
         raise LookupError("an extractor is broken")
     return list(header_links.header_references(fetch, obey_nofollow))
 
 
 class _Document(document.Document):
-    def __init__(self, fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool) -> None:
+    def __init__(
+        self, fetch: FetchResult, settings: ExtractSettings, product_token: str, is_listed: bool
+    ) -> None:
         if fetch.uri.endswith("/document-breaks"):
             raise LookupError("the document is broken")
         super().__init__(fetch, settings, product_token, is_listed)

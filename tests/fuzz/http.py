@@ -22,7 +22,7 @@ from crawler_node.fetching.addresses import AddressRule, AddressSet, Resolver
 from crawler_node.fetching.answer_head import ProtocolError, parse_head
 from crawler_node.fetching.authentication import authorization
 from crawler_node.fetching.cancellation import Cancellation
-from crawler_node.fetching.connection import ConnectFailed, Connection, ConnectionLost, Link
+from crawler_node.fetching.connection import ConnectFailed, ConnectionLost, HostLink, SiteConnection
 from crawler_node.fetching.cookies import MAX_HEADER_BYTES, CookieJars
 from crawler_node.fetching.decode import PIECE_BYTES, coding_note, decoded, decoding
 from crawler_node.fetching.exchange import GET, ask
@@ -63,7 +63,7 @@ def _answer(data: bytes) -> Said:
     said: list[object] = []
     for most in (data[:1], b"\xff"):
         try:
-            answer = ask(cast(Connection, _Played(most + data[1:])), GET, b"/", [])
+            answer = ask(cast(SiteConnection, _Played(most + data[1:])), GET, b"/", [])
             said += [answer.status, answer.is_chunked, answer.announced, b"".join(answer.body())]
         except (ProtocolError, ConnectionLost) as problem:
             said.append(type(problem))
@@ -127,8 +127,8 @@ class _Links:
     def __init__(self) -> None:
         self._resolver, self._rule = Resolver(), AddressRule(AddressSet.LOOPBACK)
 
-    def _link(self) -> Link:
-        return Link(
+    def _link(self) -> HostLink:
+        return HostLink(
             self._resolver,
             self._rule,
             Cancellation(),
@@ -139,12 +139,12 @@ class _Links:
             wire_limit=1 << 20,
         )
 
-    def connection(self, data: bytes) -> tuple[Connection, socket.socket]:
+    def connection(self, data: bytes) -> tuple[SiteConnection, socket.socket]:
         """A stream that brings some bytes, and its other end, which takes what is written."""
         ours, theirs = socket.socketpair()
         theirs.sendall(data[:MAX_SENT_BYTES])
         theirs.shutdown(socket.SHUT_WR)
-        return Connection(ours, self._link()), theirs
+        return SiteConnection(ours, self._link()), theirs
 
 
 _links = _Links()

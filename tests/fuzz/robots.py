@@ -6,7 +6,7 @@ from node_doubles.extracting import fetch
 
 from crawler_node.extraction.robots_meta import header_forbids, meta_forbids
 from crawler_node.extraction.sitemap import sitemaps_of_robots
-from crawler_node.fetching.fetch import Fetch
+from crawler_node.fetching.fetch import FetchResult
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.fetching.robots_file import robots_file
 from frontier_server.core.robotstxt.robots import MAX_RULES, Rules, group_for
@@ -37,7 +37,7 @@ def _file(data: bytes) -> Said:
     """The first byte chooses how the answer came."""
     how = data[0] if data else 0
     encoding = ("", "gzip", "deflate", "br", "gzip, gzip", "UTF-8", "aws-chunked")[how % 7]
-    made: Fetch = fetch(data[1:], "text/plain", content_encoding=encoding)
+    made: FetchResult = fetch(data[1:], "text/plain", content_encoding=encoding)
     made.truncation = (Truncation.NONE, Truncation.DISCONNECT, Truncation.TIME)[how // 7 % 3]
     told = robots_file(made)
     group_for(told.body, "toehold")

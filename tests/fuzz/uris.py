@@ -11,7 +11,7 @@ from crawler_node.extraction.encoders import encoder_of
 from crawler_node.fetching.addresses import AddressRule, parse_resolve
 from crawler_node.fetching.proxy import Proxy
 from crawler_node.fetching.references import MAX_URI_BYTES, Base
-from crawler_node.fetching.transport import Target as FetchTarget
+from crawler_node.fetching.transport import FetchTarget as FetchTarget
 from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, QueueSettings, ScopeSettings
 from frontier_server.core.uri import assign, scope, surt
 from frontier_server.core.uri.canonical import (

@@ -15,7 +15,7 @@ from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState
 from toehold_cli.main import run
 from toehold_client import CrawlController, Credentials, FrontierClient
 from toehold_scrapy.configuration import Configuration, Misconfigured
-from toehold_scrapy.joining import CannotJoin, join
+from toehold_scrapy.enrolment import CannotJoin, join
 
 
 def configuration(**settings: Any) -> Configuration:

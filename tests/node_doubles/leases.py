@@ -4,7 +4,7 @@ import threading
 
 from crawler_node.fetching.addresses import AddressRule
 from crawler_node.fetching.fetch import FetchPolicy
-from crawler_node.leases.book import Held, LeaseBook
+from crawler_node.leases.book import HeldLease, LeaseBook
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE, Lease, Purpose
 
 POLICY = FetchPolicy("policy", "toehold (+test)", 10_000, 1_000_000, AddressRule.parse(["loopback"]))
@@ -43,7 +43,7 @@ def lease(
     return made
 
 
-def held(book: LeaseBook, *leases: Lease) -> list[Held]:
+def held(book: LeaseBook, *leases: Lease) -> list[HeldLease]:
     """Leases put into a book and taken out of its queue again, as a toe does."""
     assert book.add([(one, POLICY) for one in leases]) == []
     taken = [book.take(threading.Event()) for _ in leases]

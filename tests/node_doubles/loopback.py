@@ -16,7 +16,7 @@ from frontier_harness.waiting import eventually
 
 from crawler_node.fetching.addresses import AddressRule, Resolver
 from crawler_node.fetching.cancellation import Cancellation
-from crawler_node.fetching.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
+from crawler_node.fetching.fetch import NO_VALIDATORS, FetchPolicy, FetchResult, Validators
 from crawler_node.fetching.http_fetch import HttpFetcher
 
 LOOPBACK = AddressRule.parse(["loopback"])
@@ -104,7 +104,7 @@ class Fetching:
 
     def __init__(self, resolver: Resolver, **options: Any) -> None:
         self._fetcher = HttpFetcher(resolver, **options)
-        self.fetches: list[Fetch] = []
+        self.fetches: list[FetchResult] = []
         self.took_ms = 0.0  # the last one; its own duration begins after its deadline was set
 
     def fetch(
@@ -114,7 +114,7 @@ class Fetching:
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
-    ) -> Fetch:
+    ) -> FetchResult:
         started_s = time.monotonic()
         return self._ended(self._fetcher.fetch(uri, policy, cancellation, validators, crawl), started_s)
 
@@ -123,11 +123,11 @@ class Fetching:
 
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
-    ) -> Fetch:
+    ) -> FetchResult:
         started_s = time.monotonic()
         return self._ended(self._fetcher.fetch_robots(uri, policy, cancellation, crawl), started_s)
 
-    def _ended(self, fetch: Fetch, started_s: float) -> Fetch:
+    def _ended(self, fetch: FetchResult, started_s: float) -> FetchResult:
         self.took_ms = 1000 * (time.monotonic() - started_s)
         self.fetches.append(fetch)
         return fetch
@@ -167,7 +167,7 @@ def reset(client: socket.socket) -> None:
     eventually(lambda: not int.from_bytes(ioctl(client, termios.TIOCOUTQ, bytes(4)), sys.byteorder))
 
 
-def body_of(fetch: Fetch) -> bytes:
+def body_of(fetch: FetchResult) -> bytes:
     fetch.body.seek(0)
     return fetch.body.read()
 

@@ -27,7 +27,7 @@ class Run:
         archive = Archive([self.writer], disk=disk)
         self.node = Node(
             frontier=FrontierConnection.connect(frontier.address, contact, "node", "session"),
-            feeding=FrontierConnection.connect(frontier.address, contact, "node", "session"),
+            polling=FrontierConnection.connect(frontier.address, contact, "node", "session"),
             contact=contact,
             stages=stages(self.fetcher, archive),
             archive=archive,

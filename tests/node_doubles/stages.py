@@ -5,19 +5,19 @@ from collections.abc import Callable, Collection, Iterable
 from io import BytesIO
 from pathlib import Path
 
-from crawler_node.extraction.links import Found, Hop, Outlink
+from crawler_node.extraction.links import FoundLinks, Hop, Outlink
 from crawler_node.fetching.cancellation import Cancellation, Cancelled
-from crawler_node.fetching.fetch import NO_VALIDATORS, ExtractSettings, Fetch, FetchPolicy, Validators
+from crawler_node.fetching.fetch import NO_VALIDATORS, ExtractSettings, FetchPolicy, FetchResult, Validators
 from crawler_node.fetching.outcome import Status
-from crawler_node.output.visit import Visit
-from crawler_node.toes.chain import Stages, Store
+from crawler_node.output.visit import PageVisit
+from crawler_node.toes.chain import PageStore, Stages
 
-Answer = Callable[[str], Fetch]
+Answer = Callable[[str], FetchResult]
 
 
-def page(uri: str, status: int = 200, body: bytes = b"", **more: object) -> Fetch:
+def page(uri: str, status: int = 200, body: bytes = b"", **more: object) -> FetchResult:
     """A fetch that was answered with HTML; its links are the lines of its body (see `lines`)."""
-    fetch = Fetch(uri, start_time_ms=1_700_000_000_123, duration_ms=7, status=status)
+    fetch = FetchResult(uri, start_time_ms=1_700_000_000_123, duration_ms=7, status=status)
     fetch.headers = [(b"Content-Type", b"text/html; charset=utf-8")]
     fetch.response_head = b"HTTP/1.1 200 OK\r\n\r\n"
     fetch.body, fetch.body_bytes, fetch.digest = BytesIO(body), len(body), "sha1:ABC"
@@ -27,10 +27,10 @@ def page(uri: str, status: int = 200, body: bytes = b"", **more: object) -> Fetc
     return fetch
 
 
-def lines(fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool) -> Found:
+def lines(fetch: FetchResult, settings: ExtractSettings, product_token: str, is_listed: bool) -> FoundLinks:
     """The links of a `page`."""
     fetch.body.seek(0)
-    return Found([Outlink(line.decode(), Hop.LINK, "a/@href") for line in fetch.body.read().split()])
+    return FoundLinks([Outlink(line.decode(), Hop.LINK, "a/@href") for line in fetch.body.read().split()])
 
 
 class FakeFetcher:
@@ -58,7 +58,7 @@ class FakeFetcher:
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
-    ) -> Fetch:
+    ) -> FetchResult:
         cut = threading.Event()
         if not self._go.is_set() and cancellation is not None and self.cuts:
             try:
@@ -77,7 +77,7 @@ class FakeFetcher:
 
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
-    ) -> Fetch:
+    ) -> FetchResult:
         self.robots_asked.append(uri)
         return self.fetch(uri, policy, cancellation)
 
@@ -95,7 +95,7 @@ class FakeWriter:
 
     archives = False
 
-    def append(self, visit: Visit) -> bool:
+    def append(self, visit: PageVisit) -> bool:
         if self.fail_append:
             raise OSError(28, "No space left on device")
         if visit.fetch.status <= 0:
@@ -125,5 +125,5 @@ class FakeWriter:
         self.closed = True
 
 
-def stages(fetcher: FakeFetcher, store: Store, sitemaps: Iterable[str] = ()) -> Stages:
+def stages(fetcher: FakeFetcher, store: PageStore, sitemaps: Iterable[str] = ()) -> Stages:
     return Stages(fetcher, lines, lambda uri, body: list(sitemaps), store)

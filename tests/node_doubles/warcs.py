@@ -15,10 +15,10 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from node_doubles.leases import lease
 from warcio.checker import Checker
 
-from crawler_node.fetching.fetch import NO_PROVENANCE, Fetch, Provenance
+from crawler_node.fetching.fetch import NO_PROVENANCE, FetchResult, Provenance
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.repair import parts_of_records, repair
-from crawler_node.output.visit import Visit
+from crawler_node.output.visit import PageVisit
 from crawler_node.output.warc import SUFFIX, WarcWriter
 
 START_MS = 1_700_000_000_123
@@ -32,11 +32,11 @@ def fetch(
     *,
     status: int = 200,
     truncation: Truncation = Truncation.NONE,
-    hops: tuple[Fetch, ...] = (),
+    hops: tuple[FetchResult, ...] = (),
     conditional: bool = False,
-) -> Fetch:
+) -> FetchResult:
     content = body if isinstance(body, bytes) else body.read()
-    return Fetch(
+    return FetchResult(
         uri,
         start_time_ms=START_MS,
         status=status,
@@ -63,16 +63,16 @@ def visit(
     *,
     status: int = 200,
     truncation: Truncation = Truncation.NONE,
-    hops: tuple[Fetch, ...] = (),
+    hops: tuple[FetchResult, ...] = (),
     conditional: bool = False,
     last_digest: str = "",
     capture_ms: int = 0,
     crawl: str = "crawl",
     provenance: Provenance = NO_PROVENANCE,
-) -> Visit:
+) -> PageVisit:
     made = fetch(uri, body, status=status, truncation=truncation, hops=hops, conditional=conditional)
     found = lease(uri, crawl=crawl, last_digest=last_digest, capture_ms=capture_ms)
-    return Visit(found, made, provenance=provenance)
+    return PageVisit(found, made, provenance=provenance)
 
 
 @dataclass(frozen=True)

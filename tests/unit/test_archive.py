@@ -10,7 +10,7 @@ from node_doubles.stages import FakeWriter, page
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.archive import Archive
 from crawler_node.output.disk import DiskWatch
-from crawler_node.output.visit import Visit
+from crawler_node.output.visit import PageVisit
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
 
@@ -25,7 +25,7 @@ class Rig:
         self.failures += 1
 
     def append(self, uri: str, status: int = 200) -> int | None:
-        return self.archive.append(Visit(lease(uri), page(uri, status))).epoch
+        return self.archive.append(PageVisit(lease(uri), page(uri, status))).epoch
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ class Twice:
 
 def test_a_page_goes_to_every_writer(tmp_path: Path) -> None:
     twice = Twice(tmp_path)
-    twice.archive.append(Visit(lease("a"), page("a")))
+    twice.archive.append(PageVisit(lease("a"), page("a")))
     assert twice.archive.sync() is not None
     assert [writer.synced for writer in twice.writers] == [["a"], ["a"]]
     twice.archive.close()
@@ -105,7 +105,7 @@ def test_a_page_goes_to_every_writer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("failing", [0, 1])
 def test_a_page_counts_only_when_every_writer_has_made_it_durable(tmp_path: Path, failing: int) -> None:
     twice = Twice(tmp_path)
-    twice.archive.append(Visit(lease("a"), page("a")))
+    twice.archive.append(PageVisit(lease("a"), page("a")))
     twice.writers[failing].fail_sync = True
     assert twice.archive.sync() is None
     assert twice.writers[1 - failing].synced == ["a"]
@@ -116,7 +116,7 @@ def test_a_page_that_one_writer_cannot_store_is_not_stored(tmp_path: Path, faili
     twice = Twice(tmp_path)
     twice.writers[failing].fail_append = True
     with pytest.raises(OSError, match="No space left"):
-        twice.archive.append(Visit(lease("a"), page("a")))
+        twice.archive.append(PageVisit(lease("a"), page("a")))
 
 
 # Crawls that have ended
@@ -147,9 +147,9 @@ def test_the_files_of_ended_crawls_are_closed_once_by_every_writer(tmp_path: Pat
 
 
 def test_a_body_that_is_that_of_the_last_visit_is_remarked_on(rig: Rig) -> None:
-    again = Visit(lease("a", last_digest="sha1:ABC"), page("a", body=b"same"))
+    again = PageVisit(lease("a", last_digest="sha1:ABC"), page("a", body=b"same"))
     assert rig.archive.append(again).notes == ("duplicate:digest",)
-    assert rig.archive.append(Visit(lease("a"), page("a", body=b"same"))).notes == ()
+    assert rig.archive.append(PageVisit(lease("a"), page("a", body=b"same"))).notes == ()
 
 
 @pytest.mark.parametrize("archives", [False, True])
@@ -183,7 +183,7 @@ def test_visit_is_captured_if_an_archive_has_its_answer_whole(
     archive = Archive([rig.writer])
     fetch = page("a", status, body=body, conditional=conditional)
     fetch.digest = "sha1:ABC" if body == b"same" else "sha1:DEF"
-    stored = archive.append(Visit(lease("a", last_digest="sha1:ABC", capture_ms=capture_ms), fetch))
+    stored = archive.append(PageVisit(lease("a", last_digest="sha1:ABC", capture_ms=capture_ms), fetch))
     assert stored.captured is (archives and is_response)
 
 
@@ -193,22 +193,24 @@ def test_visit_is_captured_unless_the_next_one_may_get_more_of_its_page(
 ) -> None:
     """A later visit must not refer to a part of a page."""
     rig.writer.archives = True
-    stored = Archive([rig.writer]).append(Visit(lease("a"), page("a", body=b"part", truncation=truncation)))
+    stored = Archive([rig.writer]).append(
+        PageVisit(lease("a"), page("a", body=b"part", truncation=truncation))
+    )
     assert stored.captured is (truncation in (Truncation.NONE, Truncation.LENGTH))
 
 
 def test_the_users_function_is_asked_of_pages_that_were_answered(tmp_path: Path) -> None:
     asked = []
 
-    def hook(visit: Visit) -> tuple[str, ...]:
+    def hook(visit: PageVisit) -> tuple[str, ...]:
         asked.append(visit.fetch.uri)
         return ("hookFailed",)
 
     archive = Archive([FakeWriter(tmp_path)], hook=hook)
-    assert archive.append(Visit(lease("http://h/"), page("http://h/", 404))).notes == ("hookFailed",)
-    archive.append(Visit(lease("http://h/gone"), page("http://h/gone", -2)))
+    assert archive.append(PageVisit(lease("http://h/"), page("http://h/", 404))).notes == ("hookFailed",)
+    archive.append(PageVisit(lease("http://h/gone"), page("http://h/gone", -2)))
     robots = lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS)
-    archive.append(Visit(robots, page("http://h/robots.txt")))
+    archive.append(PageVisit(robots, page("http://h/robots.txt")))
     assert asked == ["http://h/"]
 
 
@@ -247,7 +249,7 @@ def test_what_was_fetched_while_the_disk_got_low_is_stored(tmp_path: Path) -> No
     low = Low(tmp_path)
     low.free = 0
     low.archive.tend()
-    epoch = low.archive.append(Visit(lease("a"), page("a"))).epoch
+    epoch = low.archive.append(PageVisit(lease("a"), page("a"))).epoch
     assert epoch is not None and low.archive.sync() == epoch
 
 

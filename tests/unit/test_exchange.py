@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from crawler_node.fetching.answer_head import ProtocolError
-from crawler_node.fetching.connection import Connection, ConnectionLost
+from crawler_node.fetching.connection import ConnectionLost, SiteConnection
 from crawler_node.fetching.exchange import GET, Answer, ask
 
 
@@ -23,7 +23,7 @@ class Played:
 
 
 def asked(sent: bytes, piece_bytes: int = 65536) -> Answer:
-    return ask(cast(Connection, Played(sent, piece_bytes)), GET, b"/", [])
+    return ask(cast(SiteConnection, Played(sent, piece_bytes)), GET, b"/", [])
 
 
 @pytest.mark.parametrize(

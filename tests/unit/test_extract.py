@@ -14,7 +14,7 @@ from crawler_node.extraction import extract, html_links
 from crawler_node.extraction.document import MAX_TEXT_BYTES
 from crawler_node.extraction.extract import MAX_LINK_BYTES
 from crawler_node.extraction.links import Hop, Outlink
-from crawler_node.fetching.fetch import ExtractSettings, Fetch
+from crawler_node.fetching.fetch import ExtractSettings, FetchResult
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.fetching.references import MAX_URI_BYTES
 
@@ -319,7 +319,7 @@ def test_no_fetch_is_an_error_or_has_too_many_links(
     headers: list[tuple[bytes, bytes]],
     settings: ExtractSettings,
 ) -> None:
-    document: Fetch = fetch(body, f"{media_type}; charset={charset}", uri)
+    document: FetchResult = fetch(body, f"{media_type}; charset={charset}", uri)
     document.headers.extend(headers)
     found = extract.outlinks(document, settings, "toehold")
     assert found.error is None and len(found.links) <= max(settings.max_links, body.count(b"<loc>"))

@@ -7,7 +7,7 @@ import pytest
 from node_doubles.extracting import FOLDER, PAGE, fetch, find, pairs
 
 from crawler_node.extraction.extract import outlinks
-from crawler_node.extraction.links import Found
+from crawler_node.extraction.links import FoundLinks
 from crawler_node.extraction.xml_styles import xml_styles
 from crawler_node.fetching.fetch import ExtractSettings
 
@@ -254,7 +254,7 @@ def test_prolog_of_xml_takes_time_in_proportion_to_its_length(again: str) -> Non
 
 
 # What robots.txt or a sitemap named
-def listed(body: str | bytes, media_type: str, uri: str = PAGE) -> Found:
+def listed(body: str | bytes, media_type: str, uri: str = PAGE) -> FoundLinks:
     return outlinks(fetch(body, media_type, uri), ExtractSettings(), "toehold", is_listed=True)
 
 

@@ -24,8 +24,8 @@ from urlfrontier_gateway import calls
 from urlfrontier_gateway.calls import (
     MAX_UNREAD_BYTES,
     Aborted,
-    Call,
-    Calls,
+    ServedCall,
+    ServedCalls,
     new_server,
 )
 
@@ -51,25 +51,25 @@ async def site() -> AsyncIterator[Site]:
     """A server with a call of each kind."""
     made = Site(0)
 
-    async def echo(call: Call) -> None:
+    async def echo(call: ServedCall) -> None:
         while messages := await call.read():
             made.sizes.append(len(messages))
             await call.write(*messages)
 
-    async def count(call: Call) -> None:
+    async def count(call: ServedCall) -> None:
         total = 0
         while messages := await call.read():
             total += sum(map(len, messages))
         await call.write(str(total).encode())
 
-    async def held(call: Call) -> None:
+    async def held(call: ServedCall) -> None:
         made.begun += 1
         made.sizes.append(sum(map(len, await call.read())))
         await made.go_on.wait()
         while messages := await call.read():
             made.sizes.append(sum(map(len, messages)))
 
-    async def idle(call: Call, request: bytes) -> None:
+    async def idle(call: ServedCall, request: bytes) -> None:
         made.begun += 1
         try:
             await made.go_on.wait()
@@ -78,19 +78,19 @@ async def site() -> AsyncIterator[Site]:
             raise
         await call.write(b"at last")
 
-    async def broken(call: Call, request: bytes) -> None:
+    async def broken(call: ServedCall, request: bytes) -> None:
         if request:
             raise Aborted(f"100% not: {request.decode()}", StatusCode.NOT_FOUND)
         raise ValueError("a bug")
 
-    async def many(call: Call, request: bytes) -> None:
+    async def many(call: ServedCall, request: bytes) -> None:
         for _ in range(int(request)):
             await call.write(b"x" * 1000)
             made.begun += 1
 
     server = new_server()
     streams = {"Echo": echo, "Count": count, "Held": held}
-    Calls().register(server, "test.T", streams, {"Idle": idle, "Broken": broken, "Many": many})
+    ServedCalls().register(server, "test.T", streams, {"Idle": idle, "Broken": broken, "Many": many})
     made.port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     yield made
@@ -230,11 +230,11 @@ async def test_a_stream_without_a_place_is_refused_until_another_ends_or_is_idle
     server = new_server()
     ended = asyncio.Event()
 
-    async def hold(call: Call) -> None:
+    async def hold(call: ServedCall) -> None:
         while messages := await call.read():
             await call.write(*messages)
 
-    Calls().register(server, "test.T", {"Echo": hold}, {})
+    ServedCalls().register(server, "test.T", {"Echo": hold}, {})
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler_node.extraction.header_links import header_references, refresh_target
-from crawler_node.fetching.fetch import Fetch
+from crawler_node.fetching.fetch import FetchResult
 
 
 def found(header: str, *values: str | bytes, obey_nofollow: bool = False) -> list[tuple[str, str]]:
-    fetch = Fetch("http://a.example/")
+    fetch = FetchResult("http://a.example/")
     fetch.headers = [
         (header.encode(), value.encode() if isinstance(value, str) else value) for value in values
     ]

@@ -10,7 +10,7 @@ from node_doubles.client import FakeClient
 from node_doubles.leases import POLICY, held, lease
 from structlog.testing import capture_logs
 
-from crawler_node.leases.book import Held, LeaseBook, Stage
+from crawler_node.leases.book import HeldLease, LeaseBook, LeaseStage
 from crawler_node.leases.heartbeat import Heartbeat
 from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse, PoolStatistics
 from toehold_client.errors import FrontierUnavailable, InvalidArgument, Overloaded, SessionSuperseded
@@ -27,7 +27,7 @@ class Rig:
         self.client = FakeClient(on_heartbeat=self.answer)
         self.book = LeaseBook(lambda: self.now_s)
         self.book.resize(8)
-        self.given_back: list[Held] = []
+        self.given_back: list[HeldLease] = []
         self.ended_crawls: list[str] = []
         self.drains = 0
         self.sizes: list[int] = []
@@ -54,7 +54,7 @@ class Rig:
             raise answer
         return answer
 
-    def give_back(self, held: Iterable[Held]) -> None:
+    def give_back(self, held: Iterable[HeldLease]) -> None:
         self.given_back.extend(held)
 
     def set_size(self, size: int) -> None:
@@ -124,8 +124,8 @@ def test_an_answer_extends_leases_from_when_the_heartbeat_was_sent() -> None:
     first = rig.book.take(threading.Event())
     rig.now_s = 130.0
     second = rig.book.take(threading.Event())
-    assert first is not None and first.stage is Stage.STARTED
-    assert second is not None and second.stage is Stage.DONE
+    assert first is not None and first.stage is LeaseStage.STARTED
+    assert second is not None and second.stage is LeaseStage.DONE
 
 
 def test_ended_leases_are_cut_and_those_to_release_given_back() -> None:

@@ -12,11 +12,11 @@ from crawler_node.extraction.links import Hop, Outlink
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.hook import Hook, HookPage, load
 from crawler_node.output.logs import RUNTIME_ERRORS, NodeLogs
-from crawler_node.output.visit import Visit
+from crawler_node.output.visit import PageVisit
 
 
-def visit(body: bytes = b"<title>T</title><p>text", status: int = 200, **more: object) -> Visit:
-    return Visit(lease("http://h/"), page("http://h/", status, body, **more))
+def visit(body: bytes = b"<title>T</title><p>text", status: int = 200, **more: object) -> PageVisit:
+    return PageVisit(lease("http://h/"), page("http://h/", status, body, **more))
 
 
 def test_it_is_given_all_there_is_to_say_of_a_page() -> None:
@@ -26,7 +26,7 @@ def test_it_is_given_all_there_is_to_say_of_a_page() -> None:
     fetch.headers.append((b"X-Odd", b"caf\xe9"))
     links = [Outlink("http://h/1", Hop.LINK, "a/@href")]
     given: list[HookPage] = []
-    Hook(lambda page: given.append(page), NodeLogs())(Visit(found, fetch, links))
+    Hook(lambda page: given.append(page), NodeLogs())(PageVisit(found, fetch, links))
     (one,) = given
     assert (one.url, one.crawl, one.status, one.media_type) == ("http://h/", "news", 203, "text/html")
     assert one.headers == [("Content-Type", "text/html; charset=utf-8"), ("X-Odd", "café")]

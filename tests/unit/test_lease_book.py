@@ -5,7 +5,7 @@ import threading
 import pytest
 from node_doubles.leases import POLICY, held, lease
 
-from crawler_node.leases.book import FIRST_LEASE_PERIOD_S, Held, LeaseBook, Stage
+from crawler_node.leases.book import FIRST_LEASE_PERIOD_S, HeldLease, LeaseBook, LeaseStage
 
 STAYS = threading.Event()
 
@@ -34,7 +34,7 @@ def add(book: LeaseBook, *uris: str) -> None:
     assert book.add([(lease(uri), POLICY) for uri in uris]) == []
 
 
-def take(book: LeaseBook) -> Held:
+def take(book: LeaseBook) -> HeldLease:
     taken = book.take(STAYS)
     assert taken is not None
     return taken
@@ -85,9 +85,9 @@ def test_a_lease_that_no_heartbeat_extended_for_a_period_is_not_started(
 ) -> None:
     add(book, "a", "b")
     clock.now_s += FIRST_LEASE_PERIOD_S - 0.001
-    assert take(book).stage is Stage.STARTED
+    assert take(book).stage is LeaseStage.STARTED
     clock.now_s += 0.001
-    assert take(book).stage is Stage.DONE
+    assert take(book).stage is LeaseStage.DONE
 
 
 def test_an_answered_heartbeat_extends_what_was_held_when_it_was_sent(book: LeaseBook, clock: Clock) -> None:
@@ -95,9 +95,9 @@ def test_an_answered_heartbeat_extends_what_was_held_when_it_was_sent(book: Leas
     clock.now_s += 29
     book.vouch(book.tokens(), clock.now_s, 10)
     clock.now_s += 9
-    assert take(book).stage is Stage.STARTED
+    assert take(book).stage is LeaseStage.STARTED
     clock.now_s += 1
-    assert take(book).stage is Stage.DONE
+    assert take(book).stage is LeaseStage.DONE
 
 
 def test_a_lapsed_lease_still_counts_as_held_until_it_is_handed_back(book: LeaseBook, clock: Clock) -> None:
@@ -116,7 +116,7 @@ def test_leases_are_held_from_their_coming_until_they_are_settled(book: LeaseBoo
     assert set(book.tokens()) == {b"a", b"b", b"c"}
     book.settle([finished])
     assert set(book.tokens()) == {b"a", b"c"}
-    assert working.stage is Stage.STARTED
+    assert working.stage is LeaseStage.STARTED
 
 
 def test_ended_leases_are_dropped_unstarted_and_cut_while_they_run(book: LeaseBook) -> None:
@@ -135,7 +135,7 @@ def test_only_what_has_not_been_started_is_given_back(book: LeaseBook) -> None:
     running = take(book)
     given_back = book.give_back([b"running", b"waiting"])
     assert [one.lease.uri for one in given_back] == ["waiting"]
-    assert running.stage is Stage.STARTED and not running.cancellation.cancelled
+    assert running.stage is LeaseStage.STARTED and not running.cancellation.cancelled
     assert take(book).lease.uri == "other"
 
 
@@ -156,7 +156,7 @@ def test_toes_that_end_after_their_fetch_do_not_count_for_those_that_wait(book: 
 def test_leases_that_come_for_toes_that_there_are_no_more_are_given_back(book: LeaseBook) -> None:
     assert book.resize(0) == []
     late = book.add([(lease("a"), POLICY), (lease("b"), POLICY)])
-    assert [(one.lease.uri, one.stage) for one in late] == [("b", Stage.DONE), ("a", Stage.DONE)]
+    assert [(one.lease.uri, one.stage) for one in late] == [("b", LeaseStage.DONE), ("a", LeaseStage.DONE)]
     assert set(book.tokens()) == {b"a", b"b"}, "held until they are handed back"
     book.resize(1)
     add(book, "c")
@@ -195,7 +195,7 @@ def test_a_closed_book_stays_closed(book: LeaseBook) -> None:
     assert book.wait_for_room() == 0
 
 
-def test_closing_wakes_the_feeder(book: LeaseBook) -> None:
+def test_closing_wakes_the_poller(book: LeaseBook) -> None:
     add(book, *(f"{n}" for n in range(11)))
     rooms: list[int] = []
     asking = threading.Thread(target=lambda: rooms.append(book.wait_for_room()))
@@ -208,7 +208,7 @@ def test_closing_wakes_the_feeder(book: LeaseBook) -> None:
 def test_a_toe_that_should_leave_is_woken_by_the_resize(book: LeaseBook) -> None:
     """D25: retirement is noticed while waiting."""
     leaving = threading.Event()
-    taken: list[Held | None] = []
+    taken: list[HeldLease | None] = []
     toe = threading.Thread(target=lambda: taken.append(book.take(leaving)))
     toe.start()
     leaving.set()
@@ -249,8 +249,8 @@ def test_a_heartbeat_extends_only_what_it_named(book: LeaseBook, clock: Clock) -
     clock.now_s += 29
     book.vouch([b"named"], clock.now_s, 30)
     clock.now_s += 1
-    assert take(book).stage is Stage.STARTED
-    assert take(book).stage is Stage.DONE
+    assert take(book).stage is LeaseStage.STARTED
+    assert take(book).stage is LeaseStage.DONE
 
 
 def test_a_lease_is_as_old_as_the_question_that_its_answer_was_long_on_the_way_to(
@@ -259,4 +259,4 @@ def test_a_lease_is_as_old_as_the_question_that_its_answer_was_long_on_the_way_t
     asked_at_s = clock.now_s
     clock.now_s += FIRST_LEASE_PERIOD_S
     book.add([(lease("late"), POLICY)], asked_at_s)
-    assert take(book).stage is Stage.DONE
+    assert take(book).stage is LeaseStage.DONE

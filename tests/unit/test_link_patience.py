@@ -8,12 +8,12 @@ import pytest
 from crawler_node.fetching import connection
 from crawler_node.fetching.addresses import AddressRule, Resolver
 from crawler_node.fetching.cancellation import Cancellation
-from crawler_node.fetching.connection import DeadlinePassed, Link
+from crawler_node.fetching.connection import DeadlinePassed, HostLink
 
 DEADLINE_S = 100.0
 
 
-def link_at(monkeypatch: pytest.MonkeyPatch, *times_s: float) -> Link:
+def link_at(monkeypatch: pytest.MonkeyPatch, *times_s: float) -> HostLink:
     """A link whose clock shows these times, the last one again and again."""
 
     def shown() -> Iterator[float]:
@@ -23,7 +23,7 @@ def link_at(monkeypatch: pytest.MonkeyPatch, *times_s: float) -> Link:
 
     clock = shown()
     monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    return Link(
+    return HostLink(
         Resolver(),
         AddressRule.parse(["loopback"]),
         Cancellation(),

@@ -16,8 +16,8 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 from prometheus_client import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from crawler_node.meter import Part, Purpose, Stage
-from crawler_node.metrics.kept import KeptMeter
+from crawler_node.meter import NodePart, PageStage, Purpose
+from crawler_node.metrics.prometheus_meter import PrometheusMeter
 from crawler_node.metrics.workers import WorkersMetrics
 from crawler_node.process import metrics_of, service_of
 from frontier_server.config import ConfigError, read_file, usable
@@ -191,11 +191,11 @@ def test_a_ready_line_has_both_addresses() -> None:
 
 def test_a_meter_keeps_what_it_is_told() -> None:
     registry = CollectorRegistry()
-    meter = KeptMeter(registry)
-    meter.took(Stage.BODY, 0.2)
+    meter = PrometheusMeter(registry)
+    meter.took(PageStage.BODY, 0.2)
     meter.fetched(Purpose.PAGE, 0.5, 1000)
     meter.worked(Purpose.PAGE, 799)
-    meter.failed(Part.HOOK)
+    meter.failed(NodePart.HOOK)
     meter.called("Next", "busy", 0.1)
 
     def value(name: str, **labels: str) -> float | None:

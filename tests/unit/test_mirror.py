@@ -14,7 +14,7 @@ from node_doubles.warcs import fetch, visit
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.mirror import MirrorWriter, file_path
 from crawler_node.output.open_file import OutputError
-from crawler_node.output.visit import Visit
+from crawler_node.output.visit import PageVisit
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
 
@@ -82,7 +82,7 @@ def test_pages_are_written_decoded_and_replaced_by_later_visits(tmp_path: Path) 
     mirror = MirrorWriter(tmp_path, "n")
     packed = fetch("http://a.example/x", BytesIO(gzip.compress(b"old")))
     packed.headers = [(b"Content-Encoding", b"gzip")]
-    assert mirror.append(Visit(lease("http://a.example/x"), packed))
+    assert mirror.append(PageVisit(lease("http://a.example/x"), packed))
     assert written(tmp_path) == {"a.example/x": b"old"}
     assert mirror.append(visit("http://a.example/x", b"new"))
     mirror.sync()
@@ -90,11 +90,11 @@ def test_pages_are_written_decoded_and_replaced_by_later_visits(tmp_path: Path) 
     mirror.close()
 
 
-def coded(uri: str, body: bytes, media_type: str, coding: str) -> Visit:
+def coded(uri: str, body: bytes, media_type: str, coding: str) -> PageVisit:
     """A page that came with a Content-Encoding."""
     made = fetch(uri, body)
     made.headers = [(b"Content-Type", media_type.encode()), (b"Content-Encoding", coding.encode())]
-    return Visit(lease(uri), made)
+    return PageVisit(lease(uri), made)
 
 
 PLAIN = b"<html>" + b"content " * 50

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from crawler_node.fetching.outcome import Truncation
 from crawler_node.output.logs import OLD_LOGS, RUNTIME_ERRORS, URI_ERRORS, NodeLogs
 from crawler_node.output.open_file import OutputError
-from crawler_node.output.visit import Visit
+from crawler_node.output.visit import PageVisit
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def logs(tmp_path: Path) -> Iterator[NodeLogs]:
 
 
 def visited(logs: NodeLogs, uri: str, status: int, **more: object) -> None:
-    logs.visited(Visit(lease(uri), page(uri, status, b"", **more)))
+    logs.visited(PageVisit(lease(uri), page(uri, status, b"", **more)))
 
 
 def raised(error: Exception) -> Exception:
@@ -178,7 +178,7 @@ def test_what_comes_after_the_end_is_left_out(logs: NodeLogs, tmp_path: Path) ->
 def test_without_a_directory_errors_are_told_of_all_the_same() -> None:
     with capture_logs() as said:
         NodeLogs().runtime_error("http://h/", ValueError("x"))
-        NodeLogs().visited(Visit(lease("http://h/"), page("http://h/", -2)))
+        NodeLogs().visited(PageVisit(lease("http://h/"), page("http://h/", -2)))
     assert [(entry["event"], entry["error"]) for entry in said] == [("page_failed", "ValueError: x")]
 
 

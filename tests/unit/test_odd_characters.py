@@ -8,7 +8,7 @@ import pytest
 from node_doubles.extracting import fetch, find, pairs
 
 from crawler_node.extraction.sitemap import sitemaps_of_robots
-from crawler_node.fetching.fetch import Fetch
+from crawler_node.fetching.fetch import FetchResult
 
 # As browsers write them: WHATWG URL, the percent-encode sets of paths and of queries.
 PATHS = {
@@ -44,27 +44,27 @@ NAMES = {"a{b}": "a%7Bb%7D", "?q={b_1}": "?q={b_1}"}
 TAGS = {"a<b>c": "a%3Cb%3Ec", "?q=a<b>c": "?q=a%3Cb%3Ec"}
 
 
-def xml(document: str) -> Callable[[str], Fetch]:
+def xml(document: str) -> Callable[[str], FetchResult]:
     return lambda uri: fetch(document.replace("{}", html.escape(uri)), "text/xml")
 
 
-def rss(inner: str) -> Callable[[str], Fetch]:
+def rss(inner: str) -> Callable[[str], FetchResult]:
     return xml(f"<rss><channel>{inner}</channel></rss>")
 
 
-def atom(inner: str) -> Callable[[str], Fetch]:
+def atom(inner: str) -> Callable[[str], FetchResult]:
     return xml(f"<feed xmlns='http://www.w3.org/2005/Atom'>{inner}</feed>")
 
 
-def page(document: str) -> Callable[[str], Fetch]:
+def page(document: str) -> Callable[[str], FetchResult]:
     return lambda uri: fetch(document.replace("{}", html.escape(uri)))
 
 
-def json_ld(name: str) -> Callable[[str], Fetch]:
+def json_ld(name: str) -> Callable[[str], FetchResult]:
     return lambda uri: fetch(json.dumps({name: uri}), "application/ld+json")
 
 
-PLACES: dict[str, Callable[[str], Fetch]] = {
+PLACES: dict[str, Callable[[str], FetchResult]] = {
     "rss link": rss("<item><link>{}</link></item>"),
     "rss guid": rss("<item><guid>{}</guid></item>"),
     "rss permalink": rss("<item><guid isPermaLink='true'>{}</guid></item>"),

@@ -16,7 +16,7 @@ from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.report import FinishedPage, fetched, released
 from crawler_node.leases.reporter import Reporter
 from crawler_node.output.archive import Archive
-from crawler_node.output.visit import Visit
+from crawler_node.output.visit import PageVisit
 from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_STALE,
@@ -63,7 +63,7 @@ class Rig:
         """A page that was fetched and stored. A link `R:…` is a redirect."""
         fetch = page(uri, status)
         (one,) = held(self.book, lease(uri, crawl=crawl, path=path, source=source))
-        stored_in = self.archive.append(Visit(one.lease, fetch)).epoch
+        stored_in = self.archive.append(PageVisit(one.lease, fetch)).epoch
         self.book.done(one)
         outlinks = [
             Outlink(link.removeprefix("R:"), Hop.REDIRECT if link.startswith("R:") else Hop.LINK, "")

@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 from toehold.frontier.v1.crawl_pb2 import FetchPolicy
 from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse, Lease, PoolStatistics
 from toehold_client.worker.contact import Contact
-from toehold_scrapy.book import Book, Held
+from toehold_scrapy.book import Book, SpiderLease
 from toehold_scrapy.configuration import Configuration
 from toehold_scrapy.heartbeat import Heartbeat
 from toehold_scrapy.log import SpiderLog
@@ -50,10 +50,10 @@ class Orders:
         self.sizes: list[int] = []
         self.drains = 0
 
-    def hand_back(self, unfetched: Sequence[Held]) -> None:
+    def hand_back(self, unfetched: Sequence[SpiderLease]) -> None:
         self.handed_back += [held.lease.token for held in unfetched]
 
-    def break_off(self, begun: Sequence[Held]) -> None:
+    def break_off(self, begun: Sequence[SpiderLease]) -> None:
         self.broken_off += [held.lease.token for held in begun]
 
     def drain(self) -> None:
@@ -82,7 +82,9 @@ def obeyed(book: Book, *answers: HeartbeatResponse) -> tuple[Frontier, Orders]:
 def three_leases() -> Book:
     """A book with the lease `begun`, which is being fetched, and `one` and `two`, which wait."""
     book = Book(PRESENT)
-    book.add([Held(Lease(token=token), FetchPolicy(), request=Request("http://a.test")) for token in TOKENS])
+    book.add(
+        [SpiderLease(Lease(token=token), FetchPolicy(), request=Request("http://a.test")) for token in TOKENS]
+    )
     book.take()
     return book
 

@@ -45,10 +45,10 @@ from toehold.frontier.v1.frontier_pb2 import (
 from toehold_client.errors import CrawlFinished, FrontierUnavailable, ToeholdError
 from toehold_client.worker.contact import Contact
 from toehold_scrapy import fetches
-from toehold_scrapy.book import Book, Held, Stage
+from toehold_scrapy.book import Book, SpiderLease, SpiderStage
 from toehold_scrapy.configuration import Configuration
 from toehold_scrapy.log import SpiderLog
-from toehold_scrapy.outbox import Done, Offer, Outbox
+from toehold_scrapy.outbox import Done, Outbox, RequestOffer
 
 URL = "http://a.test/"
 LEASE = Lease(token=b"t", uri=URL, last_digest="sha1:LAST")
@@ -78,7 +78,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
     ids=repr,
 )
 def test_each_error_has_its_fetch_status(error: Exception, status: int) -> None:
-    assert fetches.failed(error, fetches.Clock()).status == status
+    assert fetches.failed(error, fetches.FetchClock()).status == status
 
 
 @pytest.mark.parametrize(
@@ -96,20 +96,20 @@ def test_each_error_has_its_fetch_status(error: Exception, status: int) -> None:
     ids=repr,
 )
 def test_a_report_without_an_answer_tells_people_why(error: Exception, reason: str) -> None:
-    assert fetches.report(LEASE, fetches.failed(error, fetches.Clock())).reason == reason
+    assert fetches.report(LEASE, fetches.failed(error, fetches.FetchClock())).reason == reason
 
 
 def test_a_download_that_the_spider_stops_counts_as_cut() -> None:
     stop = StopDownload()
     stop.response = Response(URL, body=b"half", flags=["download_stopped"])
-    found = fetches.report(LEASE, fetches.failed(stop, fetches.Clock()))
+    found = fetches.report(LEASE, fetches.failed(stop, fetches.FetchClock()))
     assert (found.fetch_status, found.body_bytes, found.truncation) == (200, 4, TRUNCATION_LENGTH)
 
 
 def test_a_report_tells_of_the_answer_as_it_came() -> None:
     headers = {"Content-Type": "Text/HTML; charset=utf-8", "ETag": '"1"', "Retry-After": "7"}
     found = fetches.report(
-        LEASE, fetches.answered(Response(URL, 429, headers=headers, body=b"abc"), fetches.Clock())
+        LEASE, fetches.answered(Response(URL, 429, headers=headers, body=b"abc"), fetches.FetchClock())
     )
     assert (found.token, found.fetch_status, found.body_bytes) == (b"t", 429, 3)
     assert (found.media_type, found.etag) == ("text/html", '"1"')
@@ -133,17 +133,20 @@ def test_a_report_tells_of_the_answer_as_it_came() -> None:
 )
 def test_a_report_of_a_redirect_names_its_target_in_printable_text(location: bytes, told: str) -> None:
     response = Response(URL, 302, headers={"Location": location})
-    assert fetches.report(LEASE, fetches.answered(response, fetches.Clock())).reason == told
+    assert fetches.report(LEASE, fetches.answered(response, fetches.FetchClock())).reason == told
 
 
 def test_a_body_that_broke_off_leaves_no_validators() -> None:
     response = Response(URL, headers={"ETag": '"1"'}, body=b"abc", flags=["dataloss"])
-    found = fetches.report(LEASE, fetches.answered(response, fetches.Clock()))
+    found = fetches.report(LEASE, fetches.answered(response, fetches.FetchClock()))
     assert (found.truncation, found.etag) == (TRUNCATION_DISCONNECT, "")
 
 
 def test_an_unchanged_page_has_the_digest_of_the_last_visit() -> None:
-    assert fetches.report(LEASE, fetches.answered(Response(URL, 304), fetches.Clock())).digest == "sha1:LAST"
+    assert (
+        fetches.report(LEASE, fetches.answered(Response(URL, 304), fetches.FetchClock())).digest
+        == "sha1:LAST"
+    )
 
 
 @pytest.mark.parametrize("status", [*(-1, -2, -3, -4, -5, -7, -10, -404), *(200, 304, 404, 429, 500, 503)])
@@ -199,12 +202,12 @@ class Sent:
             launch_failed=pytest.fail,
         )
 
-    def held(self, token: bytes) -> Held:
-        held = Held(Lease(token=token, uri=f"http://a.test/{token.decode()}"), FetchPolicy())
+    def held(self, token: bytes) -> SpiderLease:
+        held = SpiderLease(Lease(token=token, uri=f"http://a.test/{token.decode()}"), FetchPolicy())
         self.book.add([held])
         return held
 
-    def done(self, held: Held) -> Done:
+    def done(self, held: SpiderLease) -> Done:
         return Done(held, Report(token=held.lease.token, fetch_status=200))
 
     def run(self) -> list[tuple[str, list[Any]]]:
@@ -213,8 +216,8 @@ class Sent:
         return self.frontier.calls
 
 
-def offer(uri: str, parent: Held | None = None) -> Offer:
-    return Offer(Request(uri), Candidate(uri=uri), parent)
+def offer(uri: str, parent: SpiderLease | None = None) -> RequestOffer:
+    return RequestOffer(Request(uri), Candidate(uri=uri), parent)
 
 
 @pytest.fixture
@@ -259,7 +262,7 @@ def test_a_report_that_is_refused_is_replaced_by_a_bare_one(sent: Sent) -> None:
 
 def test_a_lease_that_has_ended_is_not_reported(sent: Sent) -> None:
     held = sent.held(b"p")
-    held.stage = Stage.FETCHING
+    held.stage = SpiderStage.FETCHING
     held.ended = True
     sent.box.put(sent.done(held))
     assert sent.run() == []
@@ -275,7 +278,7 @@ def test_a_page_that_is_wanted_again_is_offered_after_its_report(sent: Sent) -> 
 
 def test_a_book_has_room_for_as_many_leases_as_can_be_fetched() -> None:
     book = Book(2)
-    one, two = (Held(Lease(token=token), FetchPolicy()) for token in (b"1", b"2"))
+    one, two = (SpiderLease(Lease(token=token), FetchPolicy()) for token in (b"1", b"2"))
     book.add([one, two])
     assert book.wait_for_room(0) == 0
     assert book.take() is one
@@ -291,7 +294,7 @@ def test_a_book_has_room_for_as_many_leases_as_can_be_fetched() -> None:
 
 def test_leases_that_the_frontier_has_ended_are_not_fetched() -> None:
     book = Book(2)
-    waiting, begun = (Held(Lease(token=token), FetchPolicy()) for token in (b"w", b"b"))
+    waiting, begun = (SpiderLease(Lease(token=token), FetchPolicy()) for token in (b"w", b"b"))
     book.add([begun, waiting])
     assert book.take() is begun
     book.end([b"w", b"b", b"unknown"])

@@ -36,14 +36,14 @@ class FakeWorker:
 @pytest.fixture
 def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
     monkeypatch.setattr(module, "Worker", FakeWorker)
-    monkeypatch.setattr(module, "ALIVE_S", 0.002)
+    monkeypatch.setattr(module, "KEEPALIVE_S", 0.002)
     return Supervisor(2, 2, lambda number, share: (), 1.0, CookieJars())
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_it_lives_as_long_as_each_worker_is_attended_to(supervisor: Supervisor) -> None:
     alive, ready = threading.Semaphore(0), threading.Event()
-    supervisor.when_alive(alive.release)
+    supervisor.on_keepalive(alive.release)
     codes: list[int] = []
     running = threading.Thread(target=lambda: codes.append(supervisor.run(ready.set)))
     running.start()

@@ -11,12 +11,12 @@ from frontier_harness.waiting import PATIENCE_S
 from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
-from crawler_node.extraction.links import Found, Hop, Outlink
+from crawler_node.extraction.links import FoundLinks, Hop, Outlink
 from crawler_node.fetching.fetch import (
     MAX_ROBOTS_BYTES,
     ExtractSettings,
-    Fetch,
     FetchPolicy,
+    FetchResult,
     Validators,
 )
 from crawler_node.fetching.outcome import Status, Truncation
@@ -25,8 +25,8 @@ from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.report import FinishedPage
 from crawler_node.memory import MemoryReserve
 from crawler_node.output.logs import RUNTIME_ERRORS, NodeLogs
-from crawler_node.output.visit import Stored, Visit
-from crawler_node.toes.chain import Chain, Stages, Step
+from crawler_node.output.visit import PageVisit, Stored
+from crawler_node.toes.chain import Stages, Step, ToeChain
 from crawler_node.toes.toe import ToeThread
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
@@ -46,10 +46,10 @@ class Work:
         self.notes: tuple[str, ...] = ()
         self.pages: list[FinishedPage] = []
         self.fetcher = FakeFetcher(self.fetched)
-        self.stored: list[Fetch] = []
-        self.answer: Callable[[str], Fetch] = page
+        self.stored: list[FetchResult] = []
+        self.answer: Callable[[str], FetchResult] = page
         self.append_error: Exception | None = None
-        self.outlinks: Callable[[Fetch, ExtractSettings, str, bool], Found] = lines
+        self.outlinks: Callable[[FetchResult, ExtractSettings, str, bool], FoundLinks] = lines
         self.listed: list[bool] = []
         self.robots_uris: list[str] = []
         self.toe: ToeThread | None = None
@@ -60,7 +60,7 @@ class Work:
         book.resize(1)
         book.add([(one, POLICY if with_policy else None)])
         stages = Stages(self.fetcher, self.extract, self.sitemaps, self, self.logs)
-        self.toe = ToeThread(7, book, Chain(stages), self)
+        self.toe = ToeThread(7, book, ToeChain(stages), self)
         self.toe.start()
         self.toe.join(PATIENCE_S)
         (done,) = self.pages
@@ -70,11 +70,13 @@ class Work:
         assert self.toe is not None
         self.steps.append(self.toe.step)
 
-    def fetched(self, uri: str) -> Fetch:
+    def fetched(self, uri: str) -> FetchResult:
         self.note_step()
         return self.answer(uri)
 
-    def extract(self, fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool) -> Found:
+    def extract(
+        self, fetch: FetchResult, settings: ExtractSettings, product_token: str, is_listed: bool
+    ) -> FoundLinks:
         self.note_step()
         self.listed.append(is_listed)
         assert (settings, product_token) == (POLICY.extract, POLICY.product_token)
@@ -86,7 +88,7 @@ class Work:
 
     archives = captured = False
 
-    def append(self, visit: Visit) -> Stored:
+    def append(self, visit: PageVisit) -> Stored:
         self.note_step()
         if self.append_error is not None:
             raise self.append_error
@@ -246,7 +248,7 @@ def test_a_page_of_plain_text_in_a_coding_that_it_has_not_says_so(work: Work) ->
 def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:
     """2.20/recoverable: recoverable problems become S_RUNTIME_EXCEPTION, with an annotation."""
 
-    def fail(uri: str) -> Fetch:
+    def fail(uri: str) -> FetchResult:
         raise ZeroDivisionError("by, zero")
 
     work.answer = fail
@@ -260,7 +262,7 @@ def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:
 def test_a_page_that_breaks_its_extraction_is_stored_and_reported_with_its_redirect(
     work: Work, tmp_path: Path
 ) -> None:
-    def fail(*args: object) -> Found:
+    def fail(*args: object) -> FoundLinks:
         raise ZeroDivisionError("by zero")
 
     work.logs = NodeLogs(tmp_path)
@@ -291,7 +293,7 @@ def test_a_robots_txt_that_breaks_the_search_for_sitemaps_is_obeyed_all_the_same
 def test_running_out_of_memory_is_a_serious_error(work: Work) -> None:
     """S4.12: the URI is marked with -3000."""
 
-    def fail(*args: object) -> Found:
+    def fail(*args: object) -> FoundLinks:
         raise MemoryError
 
     work.outlinks = fail
@@ -315,10 +317,10 @@ def test_memory_is_kept_in_reserve_and_taken_again_when_it_was_let_go() -> None:
 def test_a_killed_thread_notices_between_two_stages(work: Work) -> None:
     """S4.9: what it fetched is not stored, and has failed."""
 
-    def killed_meanwhile(*args: object) -> Found:
+    def killed_meanwhile(*args: object) -> FoundLinks:
         assert work.toe is not None
         work.toe.kill()
-        return Found([Outlink("http://h/1", Hop.LINK, "a/@href")])
+        return FoundLinks([Outlink("http://h/1", Hop.LINK, "a/@href")])
 
     work.outlinks = killed_meanwhile
     done = work.on(lease("http://h/"))
@@ -330,16 +332,16 @@ def test_a_killed_thread_notices_between_two_stages(work: Work) -> None:
 def test_what_a_thread_brings_after_its_lease_was_taken_away_is_discarded(work: Work) -> None:
     taken: list[object] = []
 
-    def abandoned_meanwhile(*args: object) -> Found:
+    def abandoned_meanwhile(*args: object) -> FoundLinks:
         assert work.toe is not None
         taken.append(work.toe.abandon())
-        return Found([])
+        return FoundLinks([])
 
     work.outlinks = abandoned_meanwhile
     book = LeaseBook()
     book.resize(1)
     book.add([(lease("http://h/"), POLICY)])
-    work.toe = ToeThread(7, book, Chain(Stages(work.fetcher, work.extract, work.sitemaps, work)), work)
+    work.toe = ToeThread(7, book, ToeChain(Stages(work.fetcher, work.extract, work.sitemaps, work)), work)
     work.toe.start()
     work.toe.join(PATIENCE_S)
     assert len(taken) == 1 and taken[0] is not None
@@ -369,7 +371,7 @@ def test_a_fetch_that_the_frontier_wants_broken_off_has_failed(
     """S0.17: a second stop interrupts toe threads; section 2.20: what they were at fails with -7000."""
     book = LeaseBook()
 
-    def killed(uri: str) -> Fetch:
+    def killed(uri: str) -> FetchResult:
         assert book.kill([uri.encode()]) == []
         return page(uri, Status.PROCESSING_THREAD_KILLED, body=b"half", annotations=("cut",))
 
@@ -382,7 +384,7 @@ def test_a_fetch_that_the_frontier_wants_broken_off_has_failed(
 def test_a_fetch_that_ended_before_it_could_be_broken_off_is_reported_as_it_is(work: Work) -> None:
     book = LeaseBook()
 
-    def killed_too_late(uri: str) -> Fetch:
+    def killed_too_late(uri: str) -> FetchResult:
         book.kill([uri.encode()])
         return page(uri, body=b"http://h/1")
 
@@ -404,7 +406,7 @@ def test_a_lease_whose_policy_is_unknown_fails(work: Work) -> None:
 
 
 def test_what_the_extractors_remark_is_reported(work: Work) -> None:
-    work.outlinks = lambda *args: Found([], ("nofollow", "linksCut"))
+    work.outlinks = lambda *args: FoundLinks([], ("nofollow", "linksCut"))
     assert list(work.on(lease("http://h/")).report.annotations) == ["nofollow", "linksCut"]
 
 
@@ -425,7 +427,7 @@ def test_a_toe_at_work_is_not_free_before_its_page_is_handed_over(work: Work) ->
 def test_a_thread_that_dies_hands_its_lease_back_first(work: Work) -> None:
     """S4.11: what is meant to end threads ends it. S4.13: what it had not finished goes back with -7000."""
 
-    def die(*args: object) -> Found:
+    def die(*args: object) -> FoundLinks:
         raise SystemExit
 
     work.outlinks = die

@@ -11,11 +11,11 @@ from frontier_harness.waiting import eventually
 from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page, stages
 
-from crawler_node.extraction.links import Found
+from crawler_node.extraction.links import FoundLinks
 from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.report import FinishedPage
 from crawler_node.output.visit import Stored
-from crawler_node.toes.chain import Chain, Step
+from crawler_node.toes.chain import Step, ToeChain
 from crawler_node.toes.pool import EXTRACT_S, GRACE_S, ToePool
 from crawler_node.toes.toe import ToeThread
 from toehold.frontier.v1.frontier_pb2 import PoolStatistics
@@ -30,8 +30,8 @@ class Rig:
         self.pages: list[FinishedPage] = []
         self.left_behind: list[tuple[str, int]] = []
         self.now_s = 0.0
-        self.outlinks: Callable[..., Found] = lines
-        chain = Chain(replace(stages(self.fetcher, self), outlinks=lambda *args: self.outlinks(*args)))
+        self.outlinks: Callable[..., FoundLinks] = lines
+        chain = ToeChain(replace(stages(self.fetcher, self), outlinks=lambda *args: self.outlinks(*args)))
         self.pool = ToePool(
             lambda serial: ToeThread(serial, self.book, chain, self),
             self.book.resize,
@@ -266,9 +266,9 @@ def test_a_thread_whose_lease_has_ended_is_left_behind_like_one_that_was_killed(
 def test_a_thread_that_finds_no_end_of_a_page_is_broken_off(rig: Rig) -> None:
     chain_holds = threading.Event()
 
-    def never(*args: object) -> Found:
+    def never(*args: object) -> FoundLinks:
         chain_holds.wait()
-        return Found([])
+        return FoundLinks([])
 
     rig.outlinks = never
     rig.pool.set_size(1)
@@ -328,7 +328,7 @@ class DyingToe(ToeThread):
 @pytest.mark.parametrize("looks", range(6))
 def test_a_thread_is_told_of_at_whatever_moment_of_a_look_it_dies(rig: Rig, looks: int) -> None:
     """D12: it is counted once, and replaced, in this look or the next one."""
-    chain = Chain(stages(rig.fetcher, rig))
+    chain = ToeChain(stages(rig.fetcher, rig))
     toes: list[DyingToe] = []
 
     def new_toe(serial: int) -> ToeThread:

@@ -10,7 +10,7 @@ from frontier_server.core.uri.canonical import Malformed, canonical
 from toehold.frontier.v1.admin_pb2 import UriState, UriStory
 from urlfrontier.urlfrontier_pb2 import StringList, URLInfo
 from urlfrontier_gateway import crawl_ids, items, queue_keys
-from urlfrontier_gateway.refusals import Refused
+from urlfrontier_gateway.refusals import RefusedRequest
 from urlfrontier_gateway.views import seen_filter
 
 TEXTS = st.text(st.characters(codec="utf-8"))
@@ -123,5 +123,5 @@ def test_a_filter_means_its_text() -> None:
     assert seen_filter("", "a.b(").uri_pattern == r"(?s).*a\.b\(.*"
     assert seen_filter("k", "A", True).uri_pattern == "(?is).*A.*"
     assert not seen_filter("k", "  ").uri_pattern
-    with pytest.raises(Refused, match="filter must have at most"):
+    with pytest.raises(RefusedRequest, match="filter must have at most"):
         seen_filter("", "." * 4096)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from crawler_node import program
 from crawler_node.leases.report import FinishedPage
 from crawler_node.leases.reporter import Reporter
-from crawler_node.output import rolling
+from crawler_node.output import rotation
 
 NONE = "none"
 
@@ -37,7 +37,7 @@ def a_sync_is_tried_again() -> None:
         except OSError:
             os.fsync(descriptor)
 
-    vars(rolling)["os"] = SimpleNamespace(**{**vars(os), "fsync": stubborn})
+    vars(rotation)["os"] = SimpleNamespace(**{**vars(os), "fsync": stubborn})
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

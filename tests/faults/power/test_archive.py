@@ -9,7 +9,7 @@ from faults.power import archive
 from faults.power.node_program import MUTANTS
 from frontier_harness.soaking import Soak
 
-from crawler_node.output.rolling import MAX_DESCRIPTORS
+from crawler_node.output.rotation import MAX_DESCRIPTORS
 
 CUTS = 60
 A_SYNC_FAILS = "sync *.warc.gz.open EIO 1\nsync *.jsonl.open EIO 1"

@@ -11,7 +11,7 @@ from node_doubles.leases import lease
 from node_doubles.node import Run
 
 from crawler_node import node as node_module
-from crawler_node.leases import feeder as feeder_module
+from crawler_node.leases import poller as poller_module
 from crawler_node.output.disk import DiskWatch
 
 
@@ -33,7 +33,7 @@ def disk() -> Disk:
 def run(frontier: FakeFrontier, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.setattr(node_module, "WATCH_S", 0.02)
     monkeypatch.setattr(node_module, "TEND_ROUNDS", 1)
-    monkeypatch.setattr(feeder_module, "PROBE_REST_S", 0.05)
+    monkeypatch.setattr(poller_module, "PROBE_REST_S", 0.05)
     run = Run(frontier, tmp_path, disk=disk.watch(tmp_path))
     run.start()
     yield run

@@ -14,7 +14,7 @@ from node_doubles.stages import page
 from crawler_node import node as node_module
 from crawler_node.fetching.fetch import FetchPolicy
 from crawler_node.leases import reporter as reporter_module
-from crawler_node.leases.book import Held, LeaseBook
+from crawler_node.leases.book import HeldLease, LeaseBook
 from crawler_node.node import MAX_LEFT_BEHIND, Drain
 from crawler_node.process import NodeExitCode
 from crawler_node.toes import pool as pool_module
@@ -161,7 +161,7 @@ def test_leases_that_come_while_the_node_drains_are_handed_back(
 
     def add_late(
         book: LeaseBook, leases: Iterable[tuple[Lease, FetchPolicy | None]], asked_at_s: float
-    ) -> list[Held]:
+    ) -> list[HeldLease]:
         coming.set()
         eventually(lambda: not run.node._pool.steps())
         return add(book, leases, asked_at_s)

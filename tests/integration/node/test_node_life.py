@@ -14,7 +14,7 @@ from node_doubles.node import Run
 from node_doubles.stages import page
 
 from crawler_node import node as node_module
-from crawler_node.leases import feeder as feeder_module
+from crawler_node.leases import poller as poller_module
 from crawler_node.output.archive import Archive
 from crawler_node.process import NodeExitCode
 from toehold.frontier.v1.frontier_pb2 import (
@@ -197,7 +197,7 @@ def test_a_node_waits_for_a_crawl_that_is_not_there_yet(
 def test_a_node_says_once_that_its_crawl_is_for_fetchers_of_another_kind(
     run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(feeder_module, "LONG_POLL_S", 0.0)
+    monkeypatch.setattr(poller_module, "LONG_POLL_S", 0.0)
     frontier.empty_reason = EMPTY_REASON_OTHER_FETCHER
     run.start()
     eventually(lambda: len(frontier.asked) >= 3)
@@ -276,7 +276,7 @@ def test_no_leases_are_taken_while_pages_cannot_be_stored(
         probes.append(not run.writer.fail_append)
         return probes[-1]
 
-    monkeypatch.setattr(feeder_module, "PROBE_REST_S", 0.02)
+    monkeypatch.setattr(poller_module, "PROBE_REST_S", 0.02)
     monkeypatch.setattr(Archive, "probe", probe)
     run.fetcher.hold()
     run.writer.fail_append = True

@@ -20,7 +20,7 @@ from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from crawler_node.control.handler import MAX_POOL_SIZE
-from crawler_node.control.service import SERVICE, CannotListen, NodeServer, listen_address
+from crawler_node.control.service import SERVICE, NodeServer, ServiceCannotListen, listen_address
 from crawler_node.control.single_process import SingleProcessControl
 from crawler_node.process import NodeExitCode
 from toehold.node.v1 import node_pb2, node_pb2_grpc
@@ -183,7 +183,7 @@ def test_a_port_that_is_taken_is_told() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(CannotListen, match="taken"):
+        with pytest.raises(ServiceCannotListen, match="taken"):
             NodeServer().bind(Address(*taken.getsockname()))
 
 

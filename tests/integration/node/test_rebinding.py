@@ -16,7 +16,7 @@ import pytest
 from frontier_harness.ports import listeners_at_one_port
 
 from crawler_node.fetching.addresses import Address, AddressRule, Resolver
-from crawler_node.fetching.fetch import Fetch, FetchPolicy
+from crawler_node.fetching.fetch import FetchPolicy, FetchResult
 from crawler_node.fetching.http_fetch import HttpFetcher
 from crawler_node.fetching.outcome import Status
 
@@ -139,6 +139,6 @@ def test_a_name_that_turns_between_two_redirects_of_robots_txt_is_not_followed(n
     assert set(_attempts) == {str(ALLOWED)}
 
 
-def _status(fetch: Fetch) -> int:
+def _status(fetch: FetchResult) -> int:
     fetch.close()
     return fetch.status

@@ -13,7 +13,7 @@ import pytest
 from node_doubles.warcs import bodies, check, files, left_behind, mend, read, visit
 
 from crawler_node.output import repair as repairing
-from crawler_node.output.repair import Part, State, parts_of_lines, parts_of_records, repair
+from crawler_node.output.repair import FilePart, State, parts_of_lines, parts_of_records, repair
 from crawler_node.output.warc import WarcWriter
 
 
@@ -343,7 +343,7 @@ def test_a_header_without_an_end_costs_no_memory() -> None:
     (part,) = parts_of_records(BytesIO(endless))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert part == Part(0, len(endless), State.DAMAGED)
+    assert part == FilePart(0, len(endless), State.DAMAGED)
     assert peak < 2_000_000
 
 
@@ -359,7 +359,7 @@ def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
     (part,) = parts_of_records(BytesIO(bomb))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert part == Part(0, len(bomb), State.WHOLE)
+    assert part == FilePart(0, len(bomb), State.WHOLE)
     assert peak < 2_000_000
 
 
@@ -373,26 +373,26 @@ PIECE = 64 * 1024
     ("content", "parts"),
     [
         (b"", []),
-        (b"torn", [Part(0, 4, U)]),
-        (b"{}\n", [Part(0, 3, W)]),
-        (b"{}\n{}\n", [Part(0, 6, W)]),
-        (b"{}\n{to", [Part(0, 3, W), Part(3, 6, U)]),
-        (b"{}\n\x00\x00\n", [Part(0, 3, W), Part(3, 6, D)]),
-        (b"{}\n\x00}\n{}\n", [Part(0, 3, W), Part(3, 6, D), Part(6, 9, W)]),
-        (b"\x00\n\x00\n{}\n\x00", [Part(0, 4, D), Part(4, 7, W), Part(7, 8, D)]),
+        (b"torn", [FilePart(0, 4, U)]),
+        (b"{}\n", [FilePart(0, 3, W)]),
+        (b"{}\n{}\n", [FilePart(0, 6, W)]),
+        (b"{}\n{to", [FilePart(0, 3, W), FilePart(3, 6, U)]),
+        (b"{}\n\x00\x00\n", [FilePart(0, 3, W), FilePart(3, 6, D)]),
+        (b"{}\n\x00}\n{}\n", [FilePart(0, 3, W), FilePart(3, 6, D), FilePart(6, 9, W)]),
+        (b"\x00\n\x00\n{}\n\x00", [FilePart(0, 4, D), FilePart(4, 7, W), FilePart(7, 8, D)]),
         (
             b"x" * 200_000 + b"\n" + b"y" * 200_000,
-            [Part(0, 200_001, W), Part(200_001, 400_001, U)],
+            [FilePart(0, 200_001, W), FilePart(200_001, 400_001, U)],
         ),
         (
             b"{}\n" + bytes(200_000) + b"\n{}\n",
-            [Part(0, 3, W), Part(3, 200_004, D), Part(200_004, 200_007, W)],
+            [FilePart(0, 3, W), FilePart(3, 200_004, D), FilePart(200_004, 200_007, W)],
         ),
-        (b"{}\n" + bytes(PIECE - 3) + b"{}\n", [Part(0, 3, W), Part(3, PIECE + 3, D)]),
-        (b"x" * (PIECE - 1) + b"\n{}\n", [Part(0, PIECE + 3, W)]),
+        (b"{}\n" + bytes(PIECE - 3) + b"{}\n", [FilePart(0, 3, W), FilePart(3, PIECE + 3, D)]),
+        (b"x" * (PIECE - 1) + b"\n{}\n", [FilePart(0, PIECE + 3, W)]),
     ],
 )
-def test_of_lines_the_whole_ones_are_kept(content: bytes, parts: list[Part]) -> None:
+def test_of_lines_the_whole_ones_are_kept(content: bytes, parts: list[FilePart]) -> None:
     assert list(parts_of_lines(BytesIO(content))) == parts
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from node_doubles.warcs import bodies, check, digest_of, files, left_behind, mend, visit
 
-from crawler_node.output.rolling import Rolling
+from crawler_node.output.rotation import Rotation
 from crawler_node.output.warc import WarcWriter
 
 _WRITE = """
@@ -17,10 +17,10 @@ import os, random, sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 from node_doubles.warcs import visit
-from crawler_node.output.rolling import Rolling
+from crawler_node.output.rotation import Rotation
 from crawler_node.output.warc import WarcWriter
 
-writer = WarcWriter(Path(sys.argv[1]), "node", rolling=Rolling(max_bytes=500_000))
+writer = WarcWriter(Path(sys.argv[1]), "node", rotation=Rotation(max_bytes=500_000))
 n = 0
 while True:
     body = random.Random(n).randbytes(n * 7919 % 150_000)
@@ -86,7 +86,7 @@ def test_a_process_that_lives_keeps_its_file_while_others_are_repaired(tmp_path:
 
 def test_revisits_and_rolled_files_are_read_by_others_after_a_kill(tmp_path: Path) -> None:
     path = left_behind(tmp_path / "a", 1)
-    writer = WarcWriter(tmp_path / "a", "other", rolling=Rolling(max_bytes=1000))
+    writer = WarcWriter(tmp_path / "a", "other", rotation=Rotation(max_bytes=1000))
     writer.append(visit("http://a.example/0", b"page 0", last_digest=digest_of(b"page 0"), capture_ms=1))
     writer.append(visit("http://a.example/1", os.urandom(2000)))
     writer.close()

@@ -21,7 +21,7 @@ from node_doubles.warcs import (
 
 from crawler_node.extraction.links import Hop, Outlink
 from crawler_node.fetching.outcome import Status, Truncation
-from crawler_node.output.visit import Visit
+from crawler_node.output.visit import PageVisit
 from crawler_node.output.warc import Metadata, WarcWriter
 
 
@@ -74,7 +74,7 @@ def test_the_redirects_of_a_fetch_are_stored_before_it(tmp_path: Path) -> None:
     gone = fetch(
         "http://a.example/lost", status=Status.CONNECT_LOST, hops=(fetch("http://a.example/2", status=302),)
     )
-    assert writer.append(Visit(lease(gone.uri), gone)) is not None
+    assert writer.append(PageVisit(lease(gone.uri), gone)) is not None
     writer.close()
     records = read(files(tmp_path)[0])
     responses = [record.uri for record in records if record.kind == "response"]
@@ -145,7 +145,7 @@ def test_a_body_that_is_that_of_the_last_visit_is_not_stored_again(tmp_path: Pat
     ],
     ids=["another body", "a cut body", "an empty body", "no capture", "no capture, 304", "a first visit"],
 )
-def test_any_other_answer_is_stored_whole(tmp_path: Path, now: Visit) -> None:
+def test_any_other_answer_is_stored_whole(tmp_path: Path, now: PageVisit) -> None:
     writer = WarcWriter(tmp_path, "node")
     writer.append(now)
     writer.close()
@@ -153,7 +153,7 @@ def test_any_other_answer_is_stored_whole(tmp_path: Path, now: Visit) -> None:
     check(files(tmp_path)[0])
 
 
-def found_visit() -> Visit:
+def found_visit() -> PageVisit:
     made = visit()
     made.fetch.duration_ms = 17
     found = lease(made.fetch.uri, path="LE", source="http://seed.example/")
@@ -162,7 +162,7 @@ def found_visit() -> Visit:
         Outlink("http://b.example/", Hop.LINK, "a/@href"),
         Outlink("http://c.example/", Hop.EMBED, "x\ny"),
     ]
-    return Visit(found, made.fetch, links)
+    return PageVisit(found, made.fetch, links)
 
 
 TOLD = b"""\

@@ -9,7 +9,7 @@ import pytest
 from node_doubles.warcs import check, files, read, visit
 
 from crawler_node.output.open_file import OutputError
-from crawler_node.output.rolling import Rolling
+from crawler_node.output.rotation import Rotation
 from crawler_node.output.warc import WarcWriter
 
 
@@ -121,7 +121,7 @@ def test_a_record_that_cannot_be_cut_off_ends_its_file(tmp_path: Path, disk: Fai
 
 
 def test_a_failure_while_a_file_is_closed_is_told_by_the_next_sync(tmp_path: Path, disk: FailingDisk) -> None:
-    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=1500))
+    writer = WarcWriter(tmp_path, "node", rotation=Rotation(max_bytes=1500))
     writer.append(visit("http://a.example/1", os.urandom(1000)))
     disk.broken = {"fsync"}
     with pytest.raises(OutputError, match="durable"):

@@ -17,8 +17,8 @@ from node_doubles.warcs import START_MS, check, fetch, files, read, visit
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from crawler_node.output.open_file import OutputError
-from crawler_node.output.rolling import Rolling, utc_text
-from crawler_node.output.visit import Visit
+from crawler_node.output.rotation import Rotation, utc_text
+from crawler_node.output.visit import PageVisit
 from crawler_node.output.warc import WarcWriter
 
 
@@ -38,7 +38,7 @@ def test_a_file_is_open_by_name_until_it_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_long_enough_is_followed_by_the_next(tmp_path: Path) -> None:
-    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=10_000))
+    writer = WarcWriter(tmp_path, "node", rotation=Rotation(max_bytes=10_000))
     for _ in range(7):
         writer.append(visit(body=os.urandom(3000)))
     sizes = [path.stat().st_size for path in files(tmp_path)]
@@ -57,7 +57,7 @@ def test_a_file_that_is_long_enough_is_followed_by_the_next(tmp_path: Path) -> N
 def test_every_visit_replays_byte_for_byte_from_rolled_files_with_revisits(tmp_path: Path) -> None:
     """As warcio reads it: the body decoded, and that of a revisit found by its URI and digest."""
     served = {}
-    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=20_000))
+    writer = WarcWriter(tmp_path, "node", rotation=Rotation(max_bytes=20_000))
     digests: dict[str, str] = {}
     captures: dict[tuple[str, str], int] = {}  # the first of each URI and digest
     for round_number in range(3):
@@ -98,7 +98,7 @@ def test_every_visit_replays_byte_for_byte_from_rolled_files_with_revisits(tmp_p
 def test_a_file_that_is_old_enough_is_closed_by_the_next_page_or_without_one(tmp_path: Path) -> None:
     now_ms = START_MS
     writer = WarcWriter(
-        tmp_path, "node", rolling=Rolling(max_age_s=60, prefix="x_1"), clock_ms=lambda: now_ms
+        tmp_path, "node", rotation=Rotation(max_age_s=60, prefix="x_1"), clock_ms=lambda: now_ms
     )
     writer.append(visit())
     now_ms += 59_999
@@ -121,17 +121,17 @@ def test_a_file_that_is_old_enough_is_closed_by_the_next_page_or_without_one(tmp
 @pytest.mark.parametrize("prefix", ["", "a/b", ".hidden", "x" * 65, "a b"])
 def test_what_cannot_begin_a_file_name_is_refused(prefix: str) -> None:
     with pytest.raises(ValueError, match="the prefix of file names must have"):
-        Rolling(prefix=prefix)
+        Rotation(prefix=prefix)
 
 
 @pytest.mark.parametrize("more", [{"max_bytes": 0}, {"max_age_s": 0}])
 def test_files_of_no_size_or_age_are_refused(more: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be above 0"):
-        Rolling(**more)  # type: ignore[arg-type]
+        Rotation(**more)  # type: ignore[arg-type]
 
 
 def test_threads_do_not_get_in_each_others_way(tmp_path: Path) -> None:
-    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=200_000))
+    writer = WarcWriter(tmp_path, "node", rotation=Rotation(max_bytes=200_000))
 
     def work(thread: int) -> None:
         for n in range(20):
@@ -158,7 +158,7 @@ def test_a_large_body_is_not_read_into_memory(tmp_path: Path) -> None:
         large = fetch(body=cast(BinaryIO, body))
         writer = WarcWriter(tmp_path, "node")
         tracemalloc.start()
-        writer.append(Visit(lease(large.uri), large))
+        writer.append(PageVisit(lease(large.uri), large))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         writer.close()

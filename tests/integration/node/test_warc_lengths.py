@@ -14,9 +14,9 @@ from node_doubles.loopback import Fetching, Site, policy
 from node_doubles.warcs import check, files, read
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from crawler_node.fetching.fetch import Fetch, FetchPolicy
+from crawler_node.fetching.fetch import FetchPolicy, FetchResult
 from crawler_node.fetching.outcome import Truncation
-from crawler_node.output.visit import Visit
+from crawler_node.output.visit import PageVisit
 from crawler_node.output.warc import WarcWriter, stored_head
 
 HELLO = b"hello, world"
@@ -46,10 +46,10 @@ def as_a_client_reads_it(block: bytes) -> bytes:
     return answer.read()
 
 
-def stored(directory: Path, fetch: Fetch) -> tuple[bytes, bytes]:
+def stored(directory: Path, fetch: FetchResult) -> tuple[bytes, bytes]:
     """The head and the body of a fetch's record, for whose body all readers agree."""
     writer = WarcWriter(directory, "node")
-    assert writer.append(Visit(lease(fetch.uri), fetch))
+    assert writer.append(PageVisit(lease(fetch.uri), fetch))
     writer.close()
     (path,) = files(directory)
     check(path)
@@ -133,7 +133,7 @@ def test_the_length_in_a_304_is_that_of_the_page(tmp_path: Path, site: Site, fet
 
 
 def test_a_false_header_keeps_its_bytes_under_another_name() -> None:
-    fetch = Fetch("http://h/", status=200, body_bytes=6, truncation=Truncation.TIME)
+    fetch = FetchResult("http://h/", status=200, body_bytes=6, truncation=Truncation.TIME)
     fetch.response_head = (
         b"HTTP/1.1 200\tOK\nContent-length : 5\r\nX:a\r\n\tContent-Length: 5\r\nContent-Length:\r\n  7\r\n"
         b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\n"

@@ -32,11 +32,11 @@ from node_doubles.warcs import (
 )
 
 from crawler_node.fetching.fetch import Provenance
-from crawler_node.output import rolling
+from crawler_node.output import rotation
 from crawler_node.output.open_file import OutputError
 from crawler_node.output.pages import PagesWriter
-from crawler_node.output.rolling import IDLE_MS, MAX_DESCRIPTORS, Rolling, crawl_name
-from crawler_node.output.visit import Visit
+from crawler_node.output.rotation import IDLE_MS, MAX_DESCRIPTORS, Rotation, crawl_name
+from crawler_node.output.visit import PageVisit
 from crawler_node.output.warc import Metadata, WarcWriter
 
 LIBRARY = Provenance(
@@ -154,7 +154,7 @@ def test_each_record_of_whatever_kind_names_the_warcinfo_of_its_file(tmp_path: P
 @pytest.mark.parametrize("max_bytes", [1, 20_000])
 def test_records_name_the_warcinfo_of_the_file_that_they_went_to(tmp_path: Path, max_bytes: int) -> None:
     """Also those that were made for a file which other threads filled meanwhile."""
-    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=max_bytes))
+    writer = WarcWriter(tmp_path, "node", rotation=Rotation(max_bytes=max_bytes))
 
     def work(thread: int) -> None:
         for n in range(15):
@@ -187,8 +187,8 @@ ODD_NAMES = [
 def test_a_crawl_of_any_name_has_files_of_harmless_and_bounded_names(tmp_path: Path, crawl: str) -> None:
     named = crawl.encode("utf-8", "replace").decode()
     node = "n" * 128
-    prefix = Rolling(prefix="p" * 64)
-    writer = WarcWriter(tmp_path, node, rolling=prefix, process_id=4_194_304, clock_ms=lambda: START_MS)
+    prefix = Rotation(prefix="p" * 64)
+    writer = WarcWriter(tmp_path, node, rotation=prefix, process_id=4_194_304, clock_ms=lambda: START_MS)
     writer.append(visit(crawl=named))
     (path,) = files(tmp_path)
     assert re.fullmatch(
@@ -304,7 +304,7 @@ def test_thousands_of_crawls_take_few_descriptors_and_a_file_each(tmp_path: Path
 
 @pytest.fixture
 def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling, "MAX_DESCRIPTORS", 2)
+    monkeypatch.setattr(rotation, "MAX_DESCRIPTORS", 2)
 
 
 def append_all(writer: WarcWriter, page: str) -> None:
@@ -360,10 +360,10 @@ _TO_BE_KILLED = """
 import os, sys, time
 from pathlib import Path
 from node_doubles.warcs import visit
-from crawler_node.output import rolling
+from crawler_node.output import rotation
 from crawler_node.output.pages import PagesWriter
 from crawler_node.output.warc import WarcWriter
-rolling.MAX_DESCRIPTORS = 3
+rotation.MAX_DESCRIPTORS = 3
 writers = [WarcWriter(Path(sys.argv[1]), "n"), PagesWriter(Path(sys.argv[1]), "n")]
 for page in range(2):
     for crawl in range(20):
@@ -498,7 +498,7 @@ def test_a_resting_file_is_durable_or_the_next_sync_fails(
 def test_a_disk_that_is_full_for_the_file_of_one_crawl_harms_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = WarcWriter(tmp_path, "n", rolling=Rolling(max_bytes=1_500))
+    writer = WarcWriter(tmp_path, "n", rotation=Rotation(max_bytes=1_500))
     writer.append(visit("http://a.example/1", os.urandom(1000), crawl="a"))
     with monkeypatch.context() as full:
         failing(full, "write", lambda name: name.startswith("toehold-"), errno.ENOSPC)
@@ -528,5 +528,5 @@ def test_a_file_never_takes_the_name_of_another(tmp_path: Path) -> None:
 
 def test_a_fetch_without_an_answer_begins_no_file(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "n")
-    assert not writer.append(Visit(lease("http://a.example/"), fetch(status=-2)))
+    assert not writer.append(PageVisit(lease("http://a.example/"), fetch(status=-2)))
     assert files(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Rolling files: the append-only files of one process, a series for each crawl.
+"""Rotation: the append-only files of one process, a series for each crawl.
 
 A file is closed when it is long or old enough, or when its crawl has ended. See OpenFile for how it is
 written. Files beyond MAX_DESCRIPTORS rest between appends, so that a node may serve thousands of crawls.
@@ -68,7 +68,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rolling:
+class Rotation:
     """How files are named, and when they are closed.
 
     The name is `<prefix>-<crawl>-<UTC time>-<serial>-<node>~<process id><suffix>`. The serial counts all
@@ -91,7 +91,7 @@ class Rolling:
             )
 
 
-DEFAULT_ROLLING = Rolling()
+DEFAULT_ROTATION = Rotation()
 
 
 class Written(NamedTuple):
@@ -117,7 +117,7 @@ class RollingFiles:
         suffix: str,
         *,
         head: Head = lambda series, name, file_id, now_ms: b"",
-        rolling: Rolling = DEFAULT_ROLLING,
+        rotation: Rotation = DEFAULT_ROTATION,
         process_id: int | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -125,7 +125,7 @@ class RollingFiles:
         self._owner = f"{_node_name(node)}~{os.getpid() if process_id is None else process_id}"
         self._suffix = suffix
         self._head = head
-        self._rolling = rolling
+        self._rotation = rotation
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
         self._syncing = threading.Lock()  # one sync at a time: the next one may count on what it takes
@@ -262,7 +262,7 @@ class RollingFiles:
         file = self._files.get(series)
         if file is None or file.id != file_id or not self._wake(series, file):
             return False
-        if not file.is_empty and file.length + piece.length > self._rolling.max_bytes:
+        if not file.is_empty and file.length + piece.length > self._rotation.max_bytes:
             self._finish([series])
             return False
         offset = file.length
@@ -279,7 +279,7 @@ class RollingFiles:
         return True
 
     def _is_old(self, file: OpenFile) -> bool:
-        return self._clock_ms() - file.begun_ms >= self._rolling.max_age_s * 1000
+        return self._clock_ms() - file.begun_ms >= self._rotation.max_age_s * 1000
 
     def _is_idle(self, file: OpenFile) -> bool:
         return self._clock_ms() - file.used_ms >= IDLE_MS
@@ -289,7 +289,7 @@ class RollingFiles:
         now_ms = self._clock_ms()
         stamp = re.sub(r"[^0-9]", "", utc_text(now_ms))
         crawl = crawl_name(series.crawl)
-        name = f"{self._rolling.prefix}-{crawl}-{stamp}-{self._serial:05}-{self._owner}{self._suffix}"
+        name = f"{self._rotation.prefix}-{crawl}-{stamp}-{self._serial:05}-{self._owner}{self._suffix}"
         try:
             file = OpenFile(self.directory, name, now_ms)
         except OSError as problem:

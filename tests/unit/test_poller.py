@@ -11,9 +11,9 @@ from node_doubles.leases import lease
 
 from crawler_node.fetching.addresses import AddressRule
 from crawler_node.fetching.fetch import ExtractSettings, FetchPolicy, Provenance
-from crawler_node.leases import feeder
+from crawler_node.leases import poller
 from crawler_node.leases.book import LeaseBook
-from crawler_node.leases.feeder import usable_policy
+from crawler_node.leases.poller import usable_policy
 from toehold.frontier.v1 import crawl_pb2
 from toehold.frontier.v1.frontier_pb2 import NextResponse
 
@@ -112,7 +112,7 @@ def test_a_policy_that_the_node_has_serves_leases_whose_answer_pushes_it_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each crawl has policies of its own, and a node may serve more crawls than it keeps policies."""
-    monkeypatch.setattr(feeder, "MAX_POLICIES", 3)
+    monkeypatch.setattr(poller, "MAX_POLICIES", 3)
 
     class Frontier:
         batches = iter([["a", "b", "c"], ["a", "d", "e", "f", "g", "b"], ["a"]])
@@ -127,9 +127,9 @@ def test_a_policy_that_the_node_has_serves_leases_whose_answer_pushes_it_out(
 
     book = LeaseBook()
     book.resize(100)
-    fed = feeder.Feeder(cast(Any, Frontier()), book, cast(Any, None), "", lambda held: None)
+    polled = poller.Poller(cast(Any, Frontier()), book, cast(Any, None), "", lambda held: None)
     for _ in range(3):
-        fed._feed(100)
+        polled._poll(100)
     taken = [book.take(threading.Event()) for _ in range(10)]
     named = [(each.lease.fetch_policy_id, each.policy and each.policy.policy_id) for each in taken if each]
     assert len(named) == 10

@@ -1,4 +1,4 @@
-"""Feeder: asks the frontier for as many leases as the toes can start soon, and puts them into the book."""
+"""Poller: asks the frontier for as many leases as the toes can start soon, and puts them into the book."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ from toehold_client.worker.threads import keep_calling
 from ..fetching.addresses import AddressRule
 from ..fetching.fetch import ExtractSettings, FetchPolicy, Provenance
 from ..output.archive import Archive
-from .book import Held, LeaseBook
+from .book import HeldLease, LeaseBook
 from .frontier import FrontierConnection
 
 LONG_POLL_S = 20.0
@@ -34,7 +34,7 @@ MAX_POLICIES = 1000
 log = structlog.get_logger()
 
 
-class Feeder:
+class Poller:
     """Asks for leases until it is stopped.
 
     `frontier` is a connection of its own. Closing it breaks off a call that waits, and the frontier then
@@ -47,7 +47,7 @@ class Feeder:
         book: LeaseBook,
         archive: Archive,
         crawl: str,
-        give_back: Callable[[Iterable[Held]], None],
+        give_back: Callable[[Iterable[HeldLease]], None],
     ) -> None:
         self._frontier = frontier
         self._book = book
@@ -76,11 +76,11 @@ class Feeder:
         if not room:
             self._wait_for_archive()
             return 0.0
-        rest_s = self._feed(min(room, MAX_LEASES))
+        rest_s = self._poll(min(room, MAX_LEASES))
         self._refusal = ""
         return rest_s
 
-    def _feed(self, room: int) -> float:
+    def _poll(self, room: int) -> float:
         """Asks once. Returns how long to wait before asking again."""
         # A late answer brings leases that may have lapsed. The wait is so short that leases of an answer in
         # time are young.

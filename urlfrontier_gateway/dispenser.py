@@ -15,7 +15,7 @@ from .crawl_ids import normalised
 from .crawls import Crawls
 from .items import url_info
 from .leases import Leases
-from .refusals import Refused
+from .refusals import RefusedRequest
 
 DEFAULT_HOLD_S = 30
 """URLFrontier's default: how long a client has a URL for itself."""
@@ -27,7 +27,7 @@ _MAX_A_QUEUE = 1000
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
-class Wanted(NamedTuple):
+class UrlRequest(NamedTuple):
     """A client's request for URLs. `max_queues` 0 sets no limit."""
 
     queues: tuple[str, ...]
@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
     hold_s: int
 
 
-class Getting:
+class Dispenser:
     """Leases URLs to clients."""
 
     def __init__(self, crawls: Crawls, leases: Leases) -> None:
@@ -59,13 +59,13 @@ class Getting:
         if params.HasField("crawlID"):
             return [normalised(params.crawlID)]
         if params.key:
-            raise Refused("crawlID must be set when key is: a key belongs to one crawl")
+            raise RefusedRequest("crawlID must be set when key is: a key belongs to one crawl")
         ids = await self._crawls.recent_ids()
         self._turn += 1
         first = self._turn % max(1, len(ids))
         return ids[first:] + ids[:first]
 
-    async def _get_of(self, crawl_id: str, wanted: Wanted, send: Send) -> int:
+    async def _get_of(self, crawl_id: str, wanted: UrlRequest, send: Send) -> int:
         """Sends the URLs of one crawl; from how many queues they were."""
         found: set[str] = set()
         left = wanted.max_queues
@@ -109,16 +109,16 @@ class Getting:
             await self._leases.hand_back(held[sent:])
 
 
-def _wanted(params: GetParams) -> Wanted:
+def _wanted(params: GetParams) -> UrlRequest:
     queues: tuple[str, ...] = ()
     if params.key:
         key = queue_keys.encoded(params.key)
         if not key:
-            raise Refused(
+            raise RefusedRequest(
                 f"key must have at most {queue_keys.MAX_KEY_CHARS} characters, got {len(params.key)}"
             )
         queues = (key,)
-    return Wanted(
+    return UrlRequest(
         queues,
         # A key that stands for hosts of several domains is several queues of the frontier.
         max_queues=0 if queues else params.max_queues,

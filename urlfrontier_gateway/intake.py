@@ -19,9 +19,9 @@ from urlfrontier.urlfrontier_pb2 import AckMessage
 
 from .crawl_ids import crawl_name
 from .crawls import Crawls
-from .frontier import Frontier
-from .items import Offer
-from .leases import Held, Leases
+from .frontier import FrontierCalls
+from .items import UrlOffer
+from .leases import HeldUrl, Leases
 
 _MAX_BATCH_BYTES = 4 * 1024 * 1024
 
@@ -32,13 +32,13 @@ OK, SKIPPED, FAIL = AckMessage.OK, AckMessage.SKIPPED, AckMessage.FAIL
 _log = structlog.get_logger()
 
 
-class Putting:
+class UrlIntake:
     """Puts batches of URLs into their crawls."""
 
-    def __init__(self, frontier: Frontier, crawls: Crawls, leases: Leases) -> None:
+    def __init__(self, frontier: FrontierCalls, crawls: Crawls, leases: Leases) -> None:
         self._frontier, self._crawls, self._leases = frontier, crawls, leases
 
-    async def put(self, offers: Sequence[Offer | None]) -> list[Status]:
+    async def put(self, offers: Sequence[UrlOffer | None]) -> list[Status]:
         """Puts URLs in order; a status for each. None stands for a URL that can't be put."""
         statuses: list[Status] = [SKIPPED] * len(offers)
         for wave in _waves(offers):
@@ -52,7 +52,7 @@ class Putting:
         return statuses
 
     async def _put_alike(
-        self, statuses: list[Status], places: Sequence[int], offers: Sequence[Offer | None]
+        self, statuses: list[Status], places: Sequence[int], offers: Sequence[UrlOffer | None]
     ) -> None:
         """Puts URLs of one crawl that need the same call."""
         found = [offer for place in places if (offer := offers[place]) is not None]
@@ -74,7 +74,7 @@ class Putting:
         for place, status in zip(places, given, strict=True):
             statuses[place] = status
 
-    async def _schedule(self, crawl_id: str, offers: Sequence[Offer], *, replace: bool) -> list[Status]:
+    async def _schedule(self, crawl_id: str, offers: Sequence[UrlOffer], *, replace: bool) -> list[Status]:
         verdicts = await self._crawls.schedule(
             crawl_id, [offer.candidate for offer in offers], replace=replace
         )
@@ -85,10 +85,10 @@ class Putting:
                     self._leases.drop(held)  # its lease ended when it was scheduled again
         return [OK if verdict == _QUEUED else SKIPPED for verdict in verdicts]
 
-    async def _complete(self, offers: Sequence[Offer]) -> list[Status]:
+    async def _complete(self, offers: Sequence[UrlOffer]) -> list[Status]:
         """Completes URLs of one crawl: by a report if this gateway holds the lease, otherwise by a note."""
         statuses = [OK] * len(offers)
-        held: dict[int, Held] = {}
+        held: dict[int, HeldUrl] = {}
         for place, offer in enumerate(offers):
             lease = self._leases.of_url(offer.crawl_id, offer.url)
             if lease is not None and lease.queue_key == offer.queue_key:
@@ -101,7 +101,7 @@ class Putting:
         await self._note(offers, [place for place in range(len(offers)) if place not in held], statuses)
         return statuses
 
-    async def _note(self, offers: Sequence[Offer], places: Sequence[int], statuses: list[Status]) -> None:
+    async def _note(self, offers: Sequence[UrlOffer], places: Sequence[int], statuses: list[Status]) -> None:
         """Notes URLs of one crawl as done. One that the frontier can't store is skipped."""
         if not places:
             return
@@ -125,7 +125,7 @@ class Putting:
             await self._note(offers, places[half:], statuses)
 
 
-def _waves(offers: Sequence[Offer | None]) -> list[list[list[int]]]:
+def _waves(offers: Sequence[UrlOffer | None]) -> list[list[list[int]]]:
     """Places of URLs that may be put at the same time: by crawl and call, the same URL never by two calls."""
     waves: list[list[list[int]]] = []
     alike: dict[tuple[str, bool, bool], list[int]] = {}
@@ -143,7 +143,7 @@ def _waves(offers: Sequence[Offer | None]) -> list[list[list[int]]]:
     return waves
 
 
-def _parts(places: list[int], offers: Sequence[Offer | None]) -> list[list[int]]:
+def _parts(places: list[int], offers: Sequence[UrlOffer | None]) -> list[list[int]]:
     """The places in parts that fit into a request."""
     parts: list[list[int]] = []
     size = _MAX_BATCH_BYTES + 1

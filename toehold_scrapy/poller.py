@@ -22,7 +22,7 @@ from toehold_client.worker.contact import Contact
 from toehold_client.worker.rests import Pace, poll_rest_s
 from toehold_client.worker.threads import keep_calling
 
-from .book import Book, Held
+from .book import Book, SpiderLease
 from .configuration import FETCHER, MISCONFIGURED, Configuration
 from .log import logger
 
@@ -48,9 +48,9 @@ _UNHEEDED = (
 
 
 class LeaseListener(Protocol):
-    """Hears of leases, and of the end, in the feeder's thread."""
+    """Hears of leases, and of the end, in the poller's thread."""
 
-    def arrived(self, robots: Sequence[Held]) -> None:
+    def arrived(self, robots: Sequence[SpiderLease]) -> None:
         """There are leases; these are for robots.txt files."""
         ...
 
@@ -63,7 +63,7 @@ class LeaseListener(Protocol):
         ...
 
 
-class Feeder:
+class Poller:
     """Asks for leases until it is stopped, or the crawl is over. `client` is its own: `stop` closes it, to
     break off the call that waits.
     """
@@ -147,7 +147,7 @@ class Feeder:
                 )
         if answer.leases:
             self._said = None
-            arrived = [Held(lease, self._policies[lease.fetch_policy_id]) for lease in answer.leases]
+            arrived = [SpiderLease(lease, self._policies[lease.fetch_policy_id]) for lease in answer.leases]
             self._book.add(arrived)
             self._listener.arrived([held for held in arrived if held.is_robots])
             return 0.0

@@ -24,10 +24,10 @@ from toehold_client.errors import (
     UnknownCrawl,
 )
 from toehold_client.worker.contact import Contact
-from toehold_scrapy.book import Book, Held
+from toehold_scrapy.book import Book, SpiderLease
 from toehold_scrapy.configuration import Configuration
-from toehold_scrapy.feeder import Feeder
 from toehold_scrapy.log import SpiderLog
+from toehold_scrapy.poller import Poller
 
 OVER = NextResponse(empty_reason=EMPTY_REASON_FINISHED)
 POLICY = FetchPolicy(fetch_policy_id="p", user_agent="toehold")
@@ -55,7 +55,7 @@ class Listener:
         self.robots: list[bytes] = []
         self.ends: list[tuple[str, str]] = []
 
-    def arrived(self, robots: Sequence[Held]) -> None:
+    def arrived(self, robots: Sequence[SpiderLease]) -> None:
         self.robots += [held.lease.token for held in robots]
 
     def crawl_over(self) -> None:
@@ -65,11 +65,11 @@ class Listener:
         self.ends.append((reason, message))
 
 
-def fed(*answers: NextResponse | ToeholdError) -> tuple[Frontier, Book, Listener]:
-    """A feeder's doings until it has heard all these answers."""
+def polled(*answers: NextResponse | ToeholdError) -> tuple[Frontier, Book, Listener]:
+    """A poller's doings until it has heard all these answers."""
     frontier, book, listener = Frontier(*answers), Book(4), Listener()
     settings = Settings({"TOEHOLD_FRONTIER": "127.0.0.1:1", "TOEHOLD_CRAWL": "c"})
-    Feeder(Configuration.of(settings), cast(Any, frontier), book, Contact(SpiderLog()), listener).run()
+    Poller(Configuration.of(settings), cast(Any, frontier), book, Contact(SpiderLog()), listener).run()
     assert frontier.answers == []
     return frontier, book, listener
 
@@ -87,12 +87,12 @@ def test_a_spider_that_gets_no_more_leases_ends_and_says_why(
     answer: NextResponse | ToeholdError, reason: str
 ) -> None:
     message = str(answer) if isinstance(answer, ToeholdError) else ""
-    _, _, listener = fed(answer)
+    _, _, listener = polled(answer)
     assert listener.ends == [(reason, message)]
 
 
 def test_a_frontier_that_is_away_or_pauses_is_asked_again() -> None:
-    frontier, _, listener = fed(
+    frontier, _, listener = polled(
         FrontierUnavailable("away"), NextResponse(empty_reason=EMPTY_REASON_PAUSED), OVER
     )
     assert len(frontier.asked) == 3
@@ -104,7 +104,7 @@ def test_leases_of_robots_txt_files_are_fetched_at_once_and_others_wait() -> Non
         Lease(token=b"page", fetch_policy_id="p"),
         Lease(token=b"robots", fetch_policy_id="p", purpose=PURPOSE_ROBOTS),
     ]
-    frontier, book, listener = fed(NextResponse(leases=leases, fetch_policies=[POLICY]), OVER)
+    frontier, book, listener = polled(NextResponse(leases=leases, fetch_policies=[POLICY]), OVER)
     assert listener.robots == [b"robots"]
     assert [held.lease.token for held in book.withdraw()] == [b"page"]
     assert [(asked["max_leases"], asked["known_fetch_policy_ids"]) for asked in frontier.asked] == [
@@ -115,6 +115,6 @@ def test_leases_of_robots_txt_files_are_fetched_at_once_and_others_wait() -> Non
 
 def test_settings_of_the_crawl_that_scrapy_does_not_heed_are_told(caplog: pytest.LogCaptureFixture) -> None:
     policy = FetchPolicy(fetch_policy_id="p", proxy="http://proxy.test", max_bytes_per_second=5)
-    fed(NextResponse(fetch_policies=[POLICY]), NextResponse(fetch_policies=[policy]), OVER)
+    polled(NextResponse(fetch_policies=[POLICY]), NextResponse(fetch_policies=[policy]), OVER)
     [warning] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "these settings of the crawl: fetch.proxy, fetch.max_bytes_per_second." in warning
