@@ -13,6 +13,7 @@ from prometheus_client.registry import CollectorRegistry
 from toehold_base.observability.metrics_page import Buckets, Count, Counter, Families, Family, Histogram
 
 from ..service.answering import Context
+from ..service.arrivals import Server
 from .definitions import MESSAGES, RPC_SECONDS, RPCS, RPCS_OPEN
 
 
@@ -67,7 +68,7 @@ class _Method:
 class Measured:
     """A server to which services are added. Their calls are measured."""
 
-    def __init__(self, server: grpc.aio.Server, rpcs: Rpcs) -> None:
+    def __init__(self, server: Server, rpcs: Rpcs) -> None:
         self._server = server
         self._rpcs = rpcs
 

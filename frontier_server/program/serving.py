@@ -2,9 +2,9 @@
 
 import asyncio
 import socket
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import structlog
@@ -38,7 +38,7 @@ from ..stores.rocks import RocksStore
 from .data_directory import recover
 from .listening import CannotListen, listen
 from .pulse import Pulse
-from .signals import reread_at_hangup, stop_events
+from .signals import Stop, reread_at_hangup, stop_events
 
 if TYPE_CHECKING:
     from ..metrics.page import FrontierMetrics
@@ -100,79 +100,65 @@ async def _serve(
         when_idle=checkpoints.close_readers,
         read_only=config.read_only,
     )
-    crawl_logs = CrawlLogs(runner, feed.logs, config.data)
-    server = _server(config)
-    health = add_open_services(server, service_names(), refuse_openly)
-    gate = Gate(callers)
-    tracer = traces = None
-    if not config.read_only:  # it gives out no leases
-        tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.listen.port}")
-        traces = None if tracer is None else LeaseTraces(tracer, config.trace_ratio)
-    metrics = await _metrics(config, runner, store)
-    measured: Any = server if metrics is None else metrics.measured(server)
-    register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
-    try:
+    async with AsyncExitStack() as ending:  # the last one to begin is the first to end
+        traces = _traces(config, ending)
+        ending.push_async_callback(runner.close)
+        server, gate, crawl_logs = _server(config), Gate(callers), CrawlLogs(runner, feed.logs, config.data)
+        health = add_open_services(server, service_names(), refuse_openly)
+        metrics = _metrics(config, runner, store)
+        measured = server if metrics is None else metrics.measured(server)
+        register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
         bound, console = listen(server, config, tls)
-    except CannotListen:
-        await runner.close()
-        raise
-    stop = stop_events(config)
-    reread_at_hangup(config, is_managed=bool(manager))
-    await server.start()
-    logging_task = None if config.read_only else runner.tasks.keep("crawl log", crawl_logs.run())
-    runner.tasks.keep("watch of the clock", _watch_clock(clock))
-    pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), health.tell, manager)
-    runner.tasks.keep("pulse", pulse.run())
-    if tls is not None:
-        runner.tasks.keep("watch of the certificate", _watch_certificate(tls))
-    if callers is not None:
-        runner.tasks.keep("watch of the callers", gate.watch())
-    console_task = None if console is None else runner.tasks.keep("console", console.run())
-    shown = {}
-    if metrics is not None:
-        metrics.start()
-        shown = {"metrics": metrics.address}
-    _log.info(
-        "serving",
-        listen=str(bound),
-        **shown,
-        data=str(config.data),
-        version=version(),
-        core=core_kind(),
-    )
-    print(f"toehold-frontier serving on {bound}", flush=True)
-    manager.ready(f"Serving on {bound}")
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    manager.stopping("Stopping")
-    health.end()
-    if console_task is not None:
-        await runner.tasks.end(console_task)
-    if logging_task is not None:
-        if not runner.failed.done() and stop.orphaned:
-            await _drained(runner)
-        await runner.tasks.end(logging_task)
-        if not runner.failed.done():
-            with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
-                async with asyncio.timeout(CLOSE_S):
-                    await crawl_logs.drain()
-    if metrics is not None:
-        await metrics.close()
-    runner.begin_close()
-    await server.stop(GRACE_S)
-    await runner.close()
-    if tracer is not None:
-        await asyncio.to_thread(tracer.close)
+        stop = stop_events(config)
+        reread_at_hangup(config, is_managed=bool(manager))
+        await server.start()
+        ending.push_async_callback(server.stop, GRACE_S)
+        ending.callback(runner.begin_close)
+        if metrics is not None:
+            metrics.start()
+            ending.push_async_callback(metrics.close)
+        if not config.read_only:
+            logging = runner.tasks.keep("crawl log", crawl_logs.run())
+            ending.push_async_callback(_end_crawl_logs, runner, crawl_logs, logging, stop)
+        if console is not None:
+            ending.push_async_callback(runner.tasks.end, runner.tasks.keep("console", console.run()))
+        pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), health.tell, manager)
+        runner.tasks.keep("pulse", pulse.run())
+        runner.tasks.keep("watch of the clock", _watch_clock(clock))
+        if tls is not None:
+            runner.tasks.keep("watch of the certificate", _watch_certificate(tls))
+        if callers is not None:
+            runner.tasks.keep("watch of the callers", gate.watch())
+        ending.callback(health.end)
+        shown = {} if metrics is None else {"metrics": metrics.address}
+        _log.info(
+            "serving", listen=str(bound), **shown, data=str(config.data), version=version(), core=core_kind()
+        )
+        print(f"toehold-frontier serving on {bound}", flush=True)
+        manager.ready(f"Serving on {bound}")
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        manager.stopping("Stopping")
     _log.info("stopped")
     if runner.corrupt is not None:
         raise runner.corrupt
     return runner.failed.result() if runner.failed.done() else ""
 
 
-async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "FrontierMetrics | None":
-    """The page of metrics, if one is wanted. If its address cannot be taken, closes the runner and raises
-    CannotListen."""
+def _traces(config: Config, ending: AsyncExitStack) -> LeaseTraces | None:
+    """The traces of leases, if they are wanted. A read-only frontier gives out no leases."""
+    if config.read_only:
+        return None
+    tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.listen.port}")
+    if tracer is None:
+        return None
+    ending.push_async_callback(asyncio.to_thread, tracer.close)
+    return LeaseTraces(tracer, config.trace_ratio)
+
+
+def _metrics(config: Config, runner: Runner, store: RocksStore) -> "FrontierMetrics | None":
+    """The page of metrics, if one is wanted. Raises CannotListen if its address cannot be taken."""
     if config.metrics is None:
         return None
     from ..metrics.page import FrontierMetrics
@@ -180,11 +166,23 @@ async def _metrics(config: Config, runner: Runner, store: RocksStore) -> "Fronti
     try:
         return FrontierMetrics(runner, store, config, (version(), core_kind()))
     except OSError as problem:
-        await runner.close()
         raise CannotListen(
             f"cannot serve metrics on {config.metrics}: the port is taken, or the address is not this "
             "machine's"
         ) from problem
+
+
+async def _end_crawl_logs(
+    runner: Runner, crawl_logs: CrawlLogs, logging: asyncio.Task[None], stop: Stop
+) -> None:
+    """Write the lines of all that is done, unless the store has failed."""
+    if not runner.failed.done() and stop.orphaned:
+        await _drained(runner)
+    await runner.tasks.end(logging)
+    if not runner.failed.done():
+        with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
+            async with asyncio.timeout(CLOSE_S):
+                await crawl_logs.drain()
 
 
 def _server(config: Config) -> grpc.aio.Server:

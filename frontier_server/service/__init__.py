@@ -1,7 +1,5 @@
 """The two services: per RPC decode, call, encode. No rules."""
 
-import grpc
-
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 from ..config import Config
@@ -9,7 +7,7 @@ from ..logs.crawl_log import CrawlLogs
 from ..shell.exchange import Exchange
 from ..stores.checkpoints import Checkpoints
 from .answering import core_kind, refuse_openly, version
-from .arrivals import MAX_CALLS, MAX_RECEIVED_BYTES, Arrivals
+from .arrivals import MAX_RECEIVED_BYTES, Arrivals, Server
 from .callers import CallerRpcs
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
@@ -20,6 +18,7 @@ from .jobs import JobRpcs
 from .outcomes import OutcomeRpcs
 from .overrides import OverrideRpcs
 from .queues import QueueRpcs
+from .room import MAX_CALLS
 from .statistics import StatisticsRpcs
 from .traces import LeaseTraces
 from .uris import UriRpcs
@@ -59,7 +58,7 @@ class FrontierAdminService(
 
 
 def register(
-    server: grpc.aio.Server,
+    server: Server,
     exchange: Exchange,
     config: Config,
     logs: CrawlLogs,

@@ -1,17 +1,13 @@
-"""Limits the memory of requests: it is counted before they are decoded.
+"""gRPC's handlers of all methods: they limit the memory of requests before these are decoded.
 
-A decoded message takes several times its bytes, and a message that is being received takes
-its bytes already. So a message is received only if its caller may call, and batches a few at
-a time; it waits undecoded until it is admitted, and requests beyond the limit are refused,
-with a hint when to try again. The limit never refuses small messages, such as heartbeats.
+A decoded message takes several times its bytes. So a message is received only if its caller may call, and it
+waits undecoded until there is room for it (`room`, `incoming`).
 """
 
-import asyncio
-import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager
-from typing import Any, NoReturn, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, aclosing
+from typing import Any, NoReturn, Protocol
 
 import grpc
 import structlog
@@ -21,7 +17,6 @@ from google.protobuf.message_factory import GetMessageClass
 
 from toehold_base.access.denials import AccessDenied
 from toehold_base.access.roles import ROLES, Role, is_question
-from toehold_base.serving.receiving import Places
 
 from ..core.rows.errors import BatchTooLarge, FrontierError, InvalidRequest, ReadOnly
 from ..shell.runner import Refused
@@ -29,19 +24,11 @@ from ..wire import status
 from . import calls
 from .answering import MAX_MESSAGE_BYTES, Context, abort, operator_of, request_id
 from .gate import Gate, Visit
+from .incoming import Incoming, Stream, received
+from .room import MIB, Room
 
-MIB = 1024 * 1024
 # gRPC refuses larger messages unread; those between the two limits are refused here, with a reason.
 MAX_RECEIVED_BYTES = MAX_MESSAGE_BYTES + MIB
-SMALL_BYTES = 64 * 1024
-MAX_BYTES = 64 * MIB  # of larger requests that are worked on; as many again of calls that wait
-SHORT_BYTES = 1024  # of a waiting call's request; such a request is not counted
-MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches received at once, and the time that each message may take
-HURRIED_S = 2.0  # the time that a batch may take while others wait for its place
-MAX_STREAMS = 8  # of URIs and seeds, at once
-MAX_CALLS = 40_000  # open at once: each waits, or is a stream
-
-_T = TypeVar("_T")
 
 _log = structlog.get_logger()
 
@@ -51,17 +38,26 @@ _BATCHES = ("Schedule", "Finished")
 _WAITING = ("Next",)  # beside streams
 
 
+class Server(Protocol):
+    """A server of gRPC's, or what stands before it."""
+
+    def add_generic_rpc_handlers(self, handlers: Iterable[Any], /) -> None:
+        """Let it find methods by their names."""
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any], /) -> None:
+        """Let it find the methods of a service at once."""
+
+
 class Arrivals:
     """The requests of a server that are not answered yet."""
 
     def __init__(self, gate: Gate) -> None:
+        self.room = Room()
+        self.incoming = Incoming()
         self._gate = gate
-        self._receiving = Places(MAX_RECEIVING, HURRIED_S)
-        self._bytes = self._kept_bytes = self._calls = 0
-        self._streams: set[_Stream] = set()
 
     def register(
-        self, server: grpc.aio.Server, servicer: object, service: ServiceDescriptor, read_only: bool = False
+        self, server: Server, servicer: object, service: ServiceDescriptor, read_only: bool = False
     ) -> None:
         """Let a server serve a service. With `read_only` it refuses all calls except questions."""
         handlers = {
@@ -84,9 +80,9 @@ class Arrivals:
             return self._gate.entered(name, context, lasts)
 
         async def one(_: AsyncIterator[bytes], context: Context) -> Any:
-            room = self._kept if waits else self._room
-            with self._open(), entered(context) as visit:
-                data = await _received(context)
+            room = self.room.kept if waits else self.room.worked_on
+            with self.room.call(), entered(context) as visit:
+                data = await received(context)
                 with room(len(data)):
                     message = _checked(visit, request, data)
                     shown = visit.shown(await answer(message, context))
@@ -95,10 +91,10 @@ class Arrivals:
                     return shown
 
         async def batch(_: AsyncIterator[bytes], context: Context) -> Any:
-            with self._open(), entered(context) as visit:
-                data = [await self._received_in_turn(context)]
+            with self.room.call(), entered(context) as visit:
+                data = [await self.incoming.batch(context)]
                 try:
-                    with self._room(len(data[0])):
+                    with self.room.worked_on(len(data[0])):
                         # Popped: otherwise the bytes would stay as long as the message.
                         return await answer(_checked(visit, request, data.pop()), context)
                 finally:
@@ -107,7 +103,7 @@ class Arrivals:
         async def many(_: AsyncIterator[bytes], context: Context) -> Any:
             crawl = ""
 
-            async def decoded(stream: _Stream, visit: Visit) -> AsyncIterator[Message]:
+            async def decoded(stream: Stream, visit: Visit) -> AsyncIterator[Message]:
                 nonlocal crawl
                 while data := await stream.received(context):
                     message = _decoded(request, data.pop())
@@ -115,22 +111,22 @@ class Arrivals:
                     crawl = crawl or getattr(message, "crawl", "")
                     yield message
 
-            with self._open(), entered(context) as visit, self._stream() as stream:
+            with self.room.call(), entered(context) as visit, self.incoming.stream() as stream:
                 shown = visit.shown(await answer(decoded(stream, visit), context))
                 _note_act(crawl, context)
                 return shown
 
         async def streamed(_: AsyncIterator[bytes], context: Context) -> None:
             # No generator: gRPC would leave one that is cancelled while a slow caller takes a message.
-            with self._open(), entered(context) as visit:
-                data = await _received(context)
-                with self._kept(len(data)):
+            with self.room.call(), entered(context) as visit:
+                data = await received(context)
+                with self.room.kept(len(data)):
                     async with aclosing(answer(_checked(visit, request, data), context)) as messages:
                         async for message in messages:
                             await context.write(visit.shown(message))
 
         async def refused(_: AsyncIterator[bytes], context: Context) -> NoReturn:
-            with self._open(), entered(context):
+            with self.room.call(), entered(context):
                 raise ReadOnly(
                     "the frontier was opened read-only; start it without --read-only to change crawls"
                 )
@@ -148,130 +144,6 @@ class Arrivals:
         elif method.name in _BATCHES:
             behaviour = batch
         return grpc.stream_unary_rpc_method_handler(_telling(method, behaviour), None, serializer)
-
-    @contextmanager
-    def _open(self) -> Iterator[None]:
-        if self._calls >= MAX_CALLS:
-            raise Refused(
-                "OVERLOADED",
-                f"{self._calls} calls are open, the most that can be ({MAX_CALLS}); try later",
-                2_000,
-            )
-        self._calls += 1
-        try:
-            yield
-        finally:
-            self._calls -= 1
-
-    @contextmanager
-    def _stream(self) -> Iterator["_Stream"]:
-        if len(self._streams) >= MAX_STREAMS:
-            silent = min(self._streams, key=lambda stream: stream.silent_since_s)
-            if not silent.gives_way():
-                message = f"{MAX_STREAMS} streams of URIs are open, the most that can be; try later"
-                raise Refused("OVERLOADED", message, 2_000)
-            self._streams.discard(silent)
-        stream = _Stream()
-        self._streams.add(stream)
-        try:
-            yield stream
-        finally:
-            self._streams.discard(stream)
-
-    @contextmanager
-    def _room(self, size: int) -> Iterator[None]:
-        """Room for a message; decode it within."""
-        if size <= SMALL_BYTES:
-            size = 0
-        elif self._bytes + size > MAX_BYTES:
-            message = (
-                f"no room for a request of {size} bytes while requests of {self._bytes} bytes are processed"
-            )
-            raise Refused("OVERLOADED", message, 1_000)
-        self._bytes += size
-        try:
-            yield
-        finally:
-            self._bytes -= size
-
-    @contextmanager
-    def _kept(self, size: int) -> Iterator[None]:
-        """Room for a request that is kept as long as its caller waits."""
-        if size <= SHORT_BYTES:
-            size = 0
-        elif self._kept_bytes + size > MAX_BYTES:
-            message = f"no room for a request of {size} bytes while calls with {self._kept_bytes} bytes wait"
-            raise Refused("OVERLOADED", message, 1_000)
-        self._kept_bytes += size
-        try:
-            yield
-        finally:
-            self._kept_bytes -= size
-
-    async def _received_in_turn(self, context: Context) -> bytes:
-        """The message of a batch, received when its turn comes."""
-        with _late():
-            async with self._receiving.one(context.peer, RECEIVE_S):
-                return await _message(context)
-
-
-class _Stream:
-    """A stream that comes in. If another stream needs its place, and its caller has sent nothing for long, or
-    more than it may, it gives way: it might never end."""
-
-    def __init__(self) -> None:
-        self._patience: asyncio.Timeout | None = None
-        self.silent_since_s = math.inf
-        """When its caller's turn began, on the event loop's clock; infinite while it is the server's turn."""
-
-    async def received(self, context: Context) -> list[bytes]:
-        """Its next message, alone in a list; an empty list at its end. Raises Refused if it gives way."""
-        data = await self.waited_for(context.read())
-        return [data] if isinstance(data, bytes) else []
-
-    async def waited_for(self, due: Awaitable[_T]) -> _T:
-        """The result of something that is its caller's turn. Raises Refused if it gives way meanwhile."""
-        try:
-            async with asyncio.timeout(None) as self._patience:
-                self.silent_since_s = asyncio.get_running_loop().time()
-                return await due
-        except TimeoutError:
-            message = f"the stream has not gone on for {RECEIVE_S:g} s, and another stream needs its place"
-            raise Refused("OVERLOADED", message, 2_000) from None
-        finally:
-            self._patience, self.silent_since_s = None, math.inf
-
-    def gives_way(self) -> bool:
-        """Give way if it has been silent for long enough; whether it does."""
-        now_s = asyncio.get_running_loop().time()
-        if self._patience is None or now_s - self.silent_since_s < RECEIVE_S:
-            return False
-        self._patience.reschedule(now_s)
-        return True
-
-
-async def _received(context: Context) -> bytes:
-    """The one message of a call."""
-    with _late():
-        async with asyncio.timeout(RECEIVE_S):
-            return await _message(context)
-
-
-async def _message(context: Context) -> bytes:
-    data = await context.read()  # an iterator would keep it
-    if not isinstance(data, bytes):
-        raise InvalidRequest("the call ended without a message; it must send one", field="")
-    return data
-
-
-@contextmanager
-def _late() -> Iterator[None]:
-    """Raises Refused for a message that does not come in time."""
-    try:
-        yield
-    except TimeoutError:
-        message = f"the request did not arrive within {RECEIVE_S:g} s; it is slow, or too many arrive"
-        raise Refused("OVERLOADED", message, 1_000) from None
 
 
 def _telling(method: MethodDescriptor, behaviour: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, callers, soon, turns
 
-from frontier_server.service import arrivals
+from frontier_server.service import incoming, room
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 MIB = 1024 * 1024
@@ -84,7 +84,7 @@ async def test_large_requests_beyond_the_room_for_all_have_to_come_again_and_sma
         await launched(served)
         store.hold()
         try:
-            fit = arrivals.MAX_BYTES // large("t", 0).ByteSize()
+            fit = room.MAX_BYTES // large("t", 0).ByteSize()
             held = [calls.start(served.frontier.Schedule(large("t", number))) for number in range(fit)]
             await soon(lambda: served.exchange._schedules == fit, "the requests to arrive")
             problem = await refused(served.frontier.Schedule(large("t", fit)))
@@ -112,8 +112,9 @@ async def test_so_many_streams_of_uris_are_taken_in_at_once(tmp_path: Path, rpc:
                 yield admin_pb2.ImportUrisRequest(crawl="t", complete=True)
 
         method = getattr(served.admin, rpc)
-        streams = [calls.start(method(messages())) for _ in range(arrivals.MAX_STREAMS)]
-        await soon(lambda: len(served.arrivals._streams) == arrivals.MAX_STREAMS, "the streams to arrive")
+        streams = [calls.start(method(messages())) for _ in range(incoming.MAX_STREAMS)]
+        open_ones = served.arrivals.incoming.streams
+        await soon(lambda: len(open_ones) == incoming.MAX_STREAMS, "the streams to arrive")
         problem = await refused(method(messages()))
         assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         go_on.set()
@@ -137,14 +138,13 @@ async def test_streams_without_end_give_way_to_others(
                 yield admin_pb2.ImportUrisRequest(crawl="t")
             await asyncio.Event().wait()
 
-        streams = [calls.start(method(endless())) for _ in range(arrivals.MAX_STREAMS)]
+        streams = [calls.start(method(endless())) for _ in range(incoming.MAX_STREAMS)]
+        open_ones = served.arrivals.incoming.streams
         await soon(
-            lambda: (
-                sum(stream.silent_since_s < math.inf for stream in served.arrivals._streams) == len(streams)
-            ),
+            lambda: sum(stream.silent_since_s < math.inf for stream in open_ones) == len(streams),
             "all streams to be silent",
         )
-        monkeypatch.setattr(arrivals, "RECEIVE_S", 0)
+        monkeypatch.setattr(incoming, "RECEIVE_S", 0)
         seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=[f"{seed_of('t')}more"])
         assert (await served.admin.AddSeeds(iter((seeds,)))).added_count == 1
         done, _ = await asyncio.wait(streams, timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
@@ -155,7 +155,7 @@ async def test_streams_without_end_give_way_to_others(
 async def test_a_batch_that_does_not_arrive_makes_room_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrivals, "RECEIVE_S", 0.5)
+    monkeypatch.setattr(incoming, "RECEIVE_S", 0.5)
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await launched(served)
         never = asyncio.Event()
@@ -165,11 +165,11 @@ async def test_a_batch_that_does_not_arrive_makes_room_for_others(
             yield b""
 
         slow: Any = served.channel.stream_unary(SCHEDULE)
-        waiting = [calls.start(slow(nothing())) for _ in range(arrivals.MAX_RECEIVING)]
-        await soon(lambda: served.arrivals._receiving.all_taken, "them to come")
+        waiting = [calls.start(slow(nothing())) for _ in range(incoming.MAX_RECEIVING)]
+        await soon(lambda: served.arrivals.incoming.places.all_taken, "them to come")
         for problem in [await refused(call) for call in waiting]:
             assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
-        monkeypatch.setattr(arrivals, "RECEIVE_S", PATIENCE_S)
+        monkeypatch.setattr(incoming, "RECEIVE_S", PATIENCE_S)
         await served.frontier.Schedule(schedule_request("t", f"{seed_of('t')}new"))
 
 
@@ -188,7 +188,7 @@ async def test_a_call_without_its_message_is_refused(tmp_path: Path) -> None:
 async def test_calls_beyond_those_that_may_be_open_are_refused_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrivals, "MAX_CALLS", 3)
+    monkeypatch.setattr(room, "MAX_CALLS", 3)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launched(served)
         streams = [served.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t")) for _ in range(3)]
@@ -200,7 +200,7 @@ async def test_calls_beyond_those_that_may_be_open_are_refused_with_a_hint(
             problem = await refused(each)
             assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         streams[0].cancel()
-        await soon(lambda: served.arrivals._calls < 3, "the end of the call")
+        await soon(lambda: served.arrivals.room.calls < 3, "the end of the call")
         await turns()
         await served.frontier.Next(next_request("t", wait_s=0))
 
@@ -254,16 +254,16 @@ async def test_requests_that_are_kept_while_their_callers_wait_have_so_much_room
                 pass
 
         def are_open(count: int) -> bool:
-            return served.arrivals._calls == count
+            return served.arrivals.room.calls == count
 
-        fit = arrivals.MAX_BYTES // len(long)
+        fit = room.MAX_BYTES // len(long)
         for number in range(fit):
             calls.start(wait(long))
             await soon(partial(are_open, number + 1), "a call to arrive")
         problem = await refused(wait(long))
         assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         calls.start(wait(short))
-        await soon(lambda: served.arrivals._calls == fit + 1, "a short one to be taken in")
+        await soon(lambda: served.arrivals.room.calls == fit + 1, "a short one to be taken in")
 
 
 @pytest.mark.parametrize("rpc", ["Next", "Schedule", "StateEvents"])
