@@ -4,7 +4,6 @@ A number that is in no enum of the contract reaches the core unchanged; the core
 """
 
 from .administration import (
-    WHYS,
     fetch_statistics,
     kept_outcomes,
     outcome,
@@ -37,7 +36,7 @@ from .exchange import (
     toe_steps,
     verdicts,
 )
-from .jobs import JOB_STATES, job, job_asked
+from .jobs import job, job_asked
 from .specs import (
     amended,
     differences,
@@ -50,7 +49,7 @@ from .specs import (
     spec_problems,
 )
 from .times import duration, milliseconds, moment_ms, timestamp
-from .uris import URI_STATES, import_row, refusal_rule, seed, seen_counts, seen_filter, story, waiting_uri
+from .uris import import_row, refusal_rule, seed, seen_counts, seen_filter, story, waiting_uri
 from .views import (
     QUEUE_STATES,
     QUEUE_STATES_BY_NUMBER,
@@ -67,14 +66,11 @@ __all__ = [
     "DISPOSITIONS",
     "EMPTY_REASONS",
     "END_CURSOR",
-    "JOB_STATES",
     "QUEUE_STATES",
     "QUEUE_STATES_BY_NUMBER",
     "START_CURSOR",
     "TARGETS",
-    "URI_STATES",
     "VERDICTS",
-    "WHYS",
     "ContractCodec",
     "Cursor",
     "amended",

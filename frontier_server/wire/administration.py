@@ -4,12 +4,11 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from ..core.jobs.steering import QueueChange
 from ..core.rows.records import OutcomeRow
-from ..core.state.model import FetchStatisticsView, Reason, Why
+from ..core.state.model import FetchStatisticsView, Reason
+from .by_name import message_of
 from .cursors import outcome_cursor
 from .times import duration, milliseconds, moment_ms, timestamp
 from .uris import disposition
-
-WHYS = {why: admin_pb2.Why.Value(f"WHY_{why.value}") for why in Why}
 
 
 def queue_change(message: admin_pb2.QueueChange) -> QueueChange:
@@ -53,7 +52,7 @@ def fetch_statistics(view: FetchStatisticsView) -> admin_pb2.FetchStatistics:
 
 def reason(told: Reason) -> admin_pb2.Reason:
     """Why something is not being fetched."""
-    return admin_pb2.Reason(why=WHYS[told.why], message=told.message, until_time=timestamp(told.until_ms))
+    return message_of(admin_pb2.Reason, told)
 
 
 def kept_outcomes(oldest: int, last: int, last_ms: int) -> admin_pb2.KeptOutcomes:

@@ -2,12 +2,10 @@
 
 from toehold.frontier.v1 import admin_pb2
 
-from ..core.state.job import JobState, Kind
+from ..core.state.job import Kind
 from ..core.state.model import JobView
-from .times import timestamp
+from .by_name import message_of
 from .uris import seen_filter
-
-JOB_STATES = {state: admin_pb2.JobState.Value(f"JOB_STATE_{state.value}") for state in JobState}
 
 
 def job_asked(request: admin_pb2.StartJobRequest) -> tuple[Kind, dict[str, str]] | None:
@@ -37,16 +35,4 @@ def job_asked(request: admin_pb2.StartJobRequest) -> tuple[Kind, dict[str, str]]
 
 def job(view: JobView) -> admin_pb2.Job:
     """A job's description."""
-    return admin_pb2.Job(
-        job=view.number,
-        kind=view.kind,
-        state=JOB_STATES[JobState(view.state)],
-        parameters=view.parameters,
-        create_time=timestamp(view.create_ms),
-        finish_time=timestamp(view.finish_ms),
-        done_count=view.done,
-        changed_count=view.changed,
-        total_count=view.total,
-        findings=view.findings,
-        counts=view.counts,
-    )
+    return message_of(admin_pb2.Job, view, job=view.number)

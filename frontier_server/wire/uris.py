@@ -12,15 +12,14 @@ from ..core.state.model import (
     RuleView,
     SeedView,
     SeenCounts,
-    UriState,
     UriStory,
     UriView,
 )
 from ..core.uri.canonical import MAX_URI_BYTES
+from .by_name import message_of
 from .exchange import DISPOSITIONS, candidate
-from .times import due_ms, timestamp
+from .times import due_ms
 
-URI_STATES = {state: admin_pb2.UriState.Value(f"URI_STATE_{state.value}") for state in UriState}
 _FINAL = {
     DISPOSITIONS[disposition]: disposition.value
     for disposition in (Disposition.SUCCEEDED, Disposition.FAILED, Disposition.DISREGARDED)
@@ -29,43 +28,20 @@ _FINAL = {
 
 def waiting_uri(view: UriView) -> admin_pb2.WaitingUri:
     """A URI that waits, with its candidate as it was offered."""
-    return admin_pb2.WaitingUri(
-        candidate=frontier_pb2.Candidate.FromString(view.candidate.record),
-        queue_key=view.queue_key,
-        cost=view.cost,
-        precedence=view.precedence,
-        attempt_count=view.attempts,
-        due_time=timestamp(view.due_ms),
-    )
+    offered = frontier_pb2.Candidate.FromString(view.candidate.record)
+    return message_of(admin_pb2.WaitingUri, view, candidate=offered, attempt_count=view.attempts)
 
 
 def story(view: UriStory) -> admin_pb2.UriStory:
     """All that a crawl knows of a URI."""
-    message = admin_pb2.UriStory(
-        uri=view.uri,
-        identity=view.identity,
-        state=URI_STATES[view.state],
-        queue_key=view.queue_key,
-        refused_by=view.refused_by,
-        fetch_status=view.fetch_status,
+    return message_of(
+        admin_pb2.UriStory,
+        view,
         disposition=disposition(view.disposition),
-        finish_time=timestamp(view.finish_ms),
         visit_count=view.visits,
-        etag=view.etag,
-        last_modified=view.last_modified,
-        digest=view.digest,
-        due_time=timestamp(view.due_ms),
-        discover_time=timestamp(view.discover_ms),
-        reason=view.reason,
+        waiting=None if view.waiting is None else waiting_uri(view.waiting),
+        lease=message_of(admin_pb2.UriLease, view) if view.node else None,
     )
-    if view.waiting is not None:
-        message.waiting.CopyFrom(waiting_uri(view.waiting))
-    if view.node:
-        lease = admin_pb2.UriLease(
-            node=view.node, lease_time=timestamp(view.lease_ms), expire_time=timestamp(view.expire_ms)
-        )
-        message.lease.CopyFrom(lease)
-    return message
 
 
 def seen_filter(message: admin_pb2.SeenFilter) -> SeenFilter:
@@ -77,12 +53,7 @@ def seen_filter(message: admin_pb2.SeenFilter) -> SeenFilter:
 
 def seen_counts(counts: SeenCounts) -> admin_pb2.CountSeenUrisResponse:
     """How many seen URIs are where."""
-    return admin_pb2.CountSeenUrisResponse(
-        queued_count=counts.queued,
-        leased_count=counts.leased,
-        future_count=counts.future,
-        done_count=counts.done,
-    )
+    return message_of(admin_pb2.CountSeenUrisResponse, counts)
 
 
 def disposition(name: str) -> crawl_pb2.Disposition.ValueType:
@@ -92,32 +63,13 @@ def disposition(name: str) -> crawl_pb2.Disposition.ValueType:
 
 def seed(view: SeedView) -> admin_pb2.Seed:
     """A seed and its story."""
-    result = admin_pb2.SeedResult.Value(f"SEED_RESULT_{view.result.value}")
-    message = admin_pb2.Seed(
-        uri=view.uri,
-        outcome=view.outcome,
-        result=result,
-        tried_in_vain=view.tried_in_vain,
-        led_to=view.led_to,
-    )
-    if view.story is not None:
-        message.story.CopyFrom(story(view.story))
-    return message
+    return message_of(admin_pb2.Seed, view, story=None if view.story is None else story(view.story))
 
 
 def refusal_rule(view: RuleView) -> admin_pb2.RefusalRule:
     """A rule that refused URIs, with examples."""
-    return admin_pb2.RefusalRule(
-        rule=view.rule,
-        refused_count=view.refused,
-        message=view.message,
-        examples=[
-            admin_pb2.Refusal(
-                uri=each.uri, via=each.via, path=each.path, refuse_time=timestamp(each.refuse_ms)
-            )
-            for each in view.examples
-        ],
-    )
+    examples = [message_of(admin_pb2.Refusal, each) for each in view.examples]
+    return message_of(admin_pb2.RefusalRule, view, examples=examples)
 
 
 def import_row(entry: admin_pb2.ImportEntry) -> ImportRow | str:

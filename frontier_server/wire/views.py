@@ -4,8 +4,9 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 from ..core.machines.lifecycle import Input
 from ..core.rows.records import EventRow
-from ..core.state.model import CrawlView, NodeView, PoolStatistics, QueueView, StatisticsView
+from ..core.state.model import CrawlView, NodeView, QueueView, StatisticsView
 from ..core.state.queue import ACTIVE, QueueState
+from .by_name import message_of
 from .cursors import cursor
 from .specs import settings, spec
 from .times import duration, timestamp
@@ -23,13 +24,12 @@ TARGETS = {
 
 def crawl(view: CrawlView) -> admin_pb2.Crawl:
     """A crawl's description."""
-    return admin_pb2.Crawl(
+    return message_of(
+        admin_pb2.Crawl,
+        view,
         crawl=view.name,
         spec=spec(settings(view.spec)),
         status=crawl_status(view),
-        create_time=timestamp(view.create_ms),
-        launch_time=timestamp(view.launch_ms),
-        finish_time=timestamp(view.finish_ms),
         seed_count=view.seeds,
         announced_seed_count=view.announced_seeds,
     )
@@ -37,16 +37,7 @@ def crawl(view: CrawlView) -> admin_pb2.Crawl:
 
 def crawl_status(view: CrawlView) -> crawl_pb2.CrawlStatus:
     """A crawl's status."""
-    return crawl_pb2.CrawlStatus(
-        state=_state(view.state.value),
-        exit_status=_exit_status(view.exit_status.value),
-        reach_time=timestamp(view.reach_ms),
-        reason=view.reason,
-        held=view.held,
-        tearing_down=view.tearing_down,
-        torn_down=view.torn_down,
-        failure=view.failure,
-    )
+    return message_of(crawl_pb2.CrawlStatus, view)
 
 
 def _state(name: str) -> crawl_pb2.CrawlState.ValueType:
@@ -123,57 +114,17 @@ def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
 
 def queue(view: QueueView) -> admin_pb2.WorkQueue:
     """A work queue."""
-    return admin_pb2.WorkQueue(
+    return message_of(
+        admin_pb2.WorkQueue,
+        view,
         queue_key=view.key,
-        host=view.host,
-        state=QUEUE_STATES[view.state],
-        queued_count=view.queued,
-        enqueued_count=view.enqueued,
-        leased_count=view.leased,
-        failed_count=view.failed,
-        wake_time=timestamp(view.wake_ms),
-        reason=view.reason,
-        precedence=view.precedence,
         succeeded_count=view.successes,
-        expenditure=view.expenditure,
         session_expenditure=view.session_spent,
-        session_budget=view.session_budget,
-        total_budget=view.total_budget,
-        last_cost=view.last_cost,
-        average_cost=view.average_cost,
-        paused=view.paused,
-        min_gap=duration(view.min_gap_ms),
-        precedence_fixed=view.precedence_fixed,
-        queue_time=timestamp(view.queue_ms),
-        lease_time=timestamp(view.lease_ms),
     )
 
 
 def node(view: NodeView) -> admin_pb2.Node:
     """A node."""
-    return admin_pb2.Node(
-        node=view.node,
-        session=view.session,
-        last_seen_time=timestamp(view.last_seen_ms),
-        leased_count=view.leased,
-        toe_steps=[frontier_pb2.ToeStepCount(step=step, count=count) for step, count in view.toe_steps],
-        pool_size=view.pool_size,
-        pool=pool_message(view.pool),
-        service_address=view.service_address,
-        draining=view.draining,
-        presence=admin_pb2.NodePresence.Value(f"NODE_PRESENCE_{view.presence.value}"),
-        rival_session=view.rival,
-    )
-
-
-def pool_message(pool: PoolStatistics | None) -> frontier_pb2.PoolStatistics | None:
-    """A node's counts of toe threads."""
-    if pool is None:
-        return None
-    return frontier_pb2.PoolStatistics(
-        size=pool.size,
-        alive_count=pool.alive,
-        died_count=pool.died,
-        killed_count=pool.killed,
-        abandoned_count=pool.abandoned,
-    )
+    steps = [frontier_pb2.ToeStepCount(step=step, count=count) for step, count in view.toe_steps]
+    pool = None if view.pool is None else message_of(frontier_pb2.PoolStatistics, view.pool)
+    return message_of(admin_pb2.Node, view, toe_steps=steps, pool=pool, rival_session=view.rival)

@@ -47,11 +47,6 @@ def test_each_value_has_its_counterpart_in_the_contract_and_the_reverse(
     assert {value.value for value in ours} == names
 
 
-@pytest.mark.parametrize("table", [wire.URI_STATES, wire.JOB_STATES, wire.WHYS])
-def test_no_two_values_share_a_number(table: dict[Any, int]) -> None:
-    assert len(set(table.values())) == len(table)
-
-
 # Cursors and page tokens.
 
 
