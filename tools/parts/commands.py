@@ -1,6 +1,6 @@
 """The tables of commands, options and exit codes in docs/cli.md, from the commands themselves."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -35,9 +35,11 @@ def options() -> str:
     of_commands = [(context, [*options_of(context)]) for context in contexts()]
     shared = Counter(option for _, own in of_commands for option in own)
     rows = [("most commands", *option) for option, times in shared.items() if times >= SHARED]
+    those: dict[Option, list[str]] = defaultdict(list)
     for context, own in of_commands:
-        name = f"`{context.command_path.removeprefix('toehold ')}`"
-        rows += [(name, *option) for option in own if shared[option] < SHARED]
+        for option in own:
+            those[option].append(f"`{context.command_path.removeprefix('toehold ')}`")
+    rows += [(", ".join(names), *option) for option, names in those.items() if shared[option] < SHARED]
     return table(("command", "option", "meaning"), rows)
 
 

@@ -5,6 +5,7 @@ python tests/practice_web/hostile/document.py
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 from practice_web.hostile.nastiness import Nastiness
@@ -38,12 +39,15 @@ def written(document: str) -> str:
 
 
 def _table(theme: str, rows: tuple[Nastiness, ...]) -> str:
+    by_outcome: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        by_outcome[_outcome(row)].append(f"`{row.name}` {_escaped(row.does)}")
     lines = [
         f"### {theme}",
         "",
-        "| name | what it does | result |",
-        "|---|---|---|",
-        *(f"| `{row.name}` | {_escaped(row.does)} | {_outcome(row)} |" for row in rows),
+        "| result | of a site that … |",
+        "|---|---|",
+        *(f"| {outcome} | {' · '.join(sites)} |" for outcome, sites in by_outcome.items()),
         "",
     ]
     return "\n".join(lines)
