@@ -67,7 +67,7 @@ class _FetchTask:
 
 
 class HttpFetcher:
-    """The Fetcher over httpx.
+    """The Fetcher over HTTP/1.1, with a transport of httpx (see `transport`).
 
     Each exchange has a connection of its own, which is closed after it (`Connection: close`, as in Heritrix):
     politeness keeps two fetches of a host seconds apart, a server gets its idle connections back, and a

@@ -1,4 +1,11 @@
-"""Transport: carries one httpx request over a connection of its own, directly or through a proxy."""
+"""Transport: carries one request over a connection of its own, directly or through a proxy.
+
+It is a transport of httpx, and a fetch uses little else of httpx: the forms of a request, a response and its
+body, the check of a host's name when a site's URL is read, two errors for URIs that cannot be fetched, and
+in `trust` the TLS context with the certificates that httpx ships. Everything on the wire is the node's own:
+`connection` opens the socket to the vetted address, `exchange` writes the request and reads the head,
+`framing` finds the end of the body, and `decode` decodes it. docs/dependencies.md says why.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

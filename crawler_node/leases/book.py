@@ -60,6 +60,11 @@ class HeldLease:
     cancellation: Cancellation = field(default_factory=Cancellation)
     trace: LeaseTrace | None = None
 
+    def __repr__(self) -> str:
+        flags = ("ended", self.ended), ("killed", self.killed), ("claimed", self.claimed)
+        state = ", ".join([self.stage.value, *(name for name, holds in flags if holds)])
+        return f"<HeldLease {self.lease.uri} of crawl {self.lease.crawl!r}: {state}>"
+
 
 class LeaseBook:
     """Every lease that this node holds, and the bounded queue of those that wait for a toe.
@@ -88,6 +93,13 @@ class LeaseBook:
         self._accepting = True
         self._closed = False
         self._period_s = FIRST_LEASE_PERIOD_S
+
+    def __repr__(self) -> str:  # without the lock, which may be held where a debugger stops
+        queued, started = len(self._queue), self._started_count
+        done = len(self._held) - queued - started
+        state = "" if self._accepting else ", closed" if self._closed else ", suspended"
+        counts = f"{queued} queued, {started} started, {done} done"
+        return f"<LeaseBook for {self._toe_count} toes: {counts}{state}>"
 
     # the poller's side
 

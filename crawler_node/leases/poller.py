@@ -60,6 +60,12 @@ class Poller:
         self._unserved = False  # whether the node was told that its crawls are for other fetchers
         self._stop = threading.Event()
 
+    def __repr__(self) -> str:
+        crawl = repr(self._crawl) if self._crawl else "any crawl"
+        refusal = f", refused: {self._refusal}" if self._refusal else ""
+        stopped = ", stopped" if self._stop.is_set() else ""
+        return f"<Poller for {crawl}: {len(self._policies)} policies{refusal}{stopped}>"
+
     def stop(self) -> None:
         """Ends `run`, and breaks off the call that it waits for."""
         self._stop.set()

@@ -52,6 +52,11 @@ class ToePool:
         self._size = self._died = self._killed = self._abandoned = 0
         self._closed = False
 
+    def __repr__(self) -> str:  # without the lock, which may be held where a debugger stops
+        state = ", closed" if self._closed else ""
+        counts = f"{len(self._toes)} threads, {len(self._left_behind)} left behind"
+        return f"<ToePool of {self._size}: {counts}{state}>"
+
     @property
     def size(self) -> int:
         """How many threads there should be."""

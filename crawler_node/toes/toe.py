@@ -69,6 +69,12 @@ class ToeThread:
         self._held_since_s = self._step_since_s
         self._thread = threading.Thread(target=self._run, name=f"toe-{serial}", daemon=True)
 
+    def __repr__(self) -> str:
+        flags = ("retired", self.retired), ("killed", self._killed), ("left behind", self._abandoned)
+        at = f"{self._step} for {time.monotonic() - self._step_since_s:.1f} s"
+        state = ", ".join([at, *(name for name, holds in flags if holds)])
+        return f"<ToeThread {self._serial}: {state}, with {self._held}>"
+
     @property
     def serial(self) -> int:
         """Its number, which no other thread of the pool ever has."""

@@ -260,3 +260,13 @@ def test_a_lease_is_as_old_as_the_question_that_its_answer_was_long_on_the_way_t
     clock.now_s += FIRST_LEASE_PERIOD_S
     book.add([(lease("late"), POLICY)], asked_at_s)
     assert take(book).stage is LeaseStage.DONE
+
+
+def test_a_debugger_shows_a_books_counts_and_how_far_a_lease_has_come(book: LeaseBook) -> None:
+    (running, _) = held(book, lease("http://a/"), lease("http://b/"))
+    add(book, "http://c/")
+    book.end([b"http://a/"])
+    assert repr(running) == "<HeldLease http://a/ of crawl 'crawl': started, ended>"
+    assert repr(book) == "<LeaseBook for 8 toes: 1 queued, 2 started, 0 done>"
+    book.suspend()
+    assert repr(book) == "<LeaseBook for 8 toes: 0 queued, 2 started, 1 done, suspended>"

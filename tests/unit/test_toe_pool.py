@@ -1,5 +1,6 @@
 """The toe pool: its size, its numbers, and threads that die. Threads are real; what they fetch is not."""
 
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -282,6 +283,18 @@ def test_a_thread_that_finds_no_end_of_a_page_is_broken_off(rig: Rig) -> None:
     rig.pool.watch()
     assert rig.left_behind == [("a", 1)] and rig.serials() == [2]
     chain_holds.set()
+
+
+def test_a_debugger_shows_the_step_and_the_lease_of_a_thread(rig: Rig) -> None:
+    rig.fetcher.hold()
+    rig.pool.set_size(1)
+    rig.add("http://a/")
+    eventually(lambda: rig.busy(1))
+    (toe,) = rig.pool._toes
+    toe.retire()
+    found = re.fullmatch(r"<ToeThread 1: FETCHING for \d+\.\d s, retired, with (<.*>)>", repr(toe))
+    assert found is not None and found[1] == repr(toe.held)
+    assert repr(rig.pool) == "<ToePool of 1: 1 threads, 0 left behind>"
 
 
 def test_it_tells_what_each_thread_is_at_and_where_in_the_program(rig: Rig) -> None:
