@@ -408,7 +408,7 @@ def completed(server: str, *words: str) -> list[str]:
         "COMP_CWORD": str(len(words)),
         "TOEHOLD_FRONTIER": server,
     }
-    program = "from toehold_client.__main__ import main; main()"
+    program = "from toehold_cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faults.finite_site import FiniteSite
 from frontier_harness.calls import FINISH, spec
 from frontier_harness.command_line import Toehold, facts
 from frontier_harness.process import ServerProcess
@@ -22,56 +21,12 @@ from toehold_cli.main import run
 KILLED = -7000
 
 
-class Site(ThreadingHTTPServer):
-    """Two hosts of which all pages but robots.txt are answered once `go` is set."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-        super().__init__(("127.0.0.1", 0), _Answers)
-
-    @property
-    def seeds(self) -> tuple[str, ...]:
-        """A page of each host."""
-        return tuple(f"http://{host}.test:{self.server_port}/" for host in ("a", "b"))
-
-    @property
-    def resolve(self) -> tuple[str, ...]:
-        """Tells a node where the hosts are."""
-        where = (f"{host}.test:{self.server_port}:127.0.0.1" for host in ("a", "b"))
-        return tuple(word for entry in where for word in ("--resolve", entry))
-
-
-class _Answers(BaseHTTPRequestHandler):
-    server: Site
-
-    def do_GET(self) -> None:
-        if self.path == "/robots.txt":
-            self.send_error(404)
-            return
-        self.server.go.wait(PATIENCE_S)
-        try:
-            self.send_response(200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"ok")
-        except OSError:
-            self.close_connection = True  # the node broke off
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Says nothing."""
-
-
 @pytest.fixture
-def site() -> Iterator[Site]:
-    with Site() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield server
-        server.go.set()
-        server.shutdown()
-        thread.join()
+def site() -> Iterator[FiniteSite]:
+    """Two hosts of which all pages but robots.txt are answered once its gate is open."""
+    with FiniteSite(2, []) as served:
+        served.gate.clear()
+        yield served
 
 
 @pytest.fixture
@@ -85,7 +40,7 @@ def frontier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server
 class Node:
     """A crawl of the site is under way, and this is its node, with 4 toe threads."""
 
-    def __init__(self, process: subprocess.Popen[str], site: Site, frontier: ServerProcess) -> None:
+    def __init__(self, process: subprocess.Popen[str], site: FiniteSite, frontier: ServerProcess) -> None:
         self.process = process
         self.site = site
         self.frontier = frontier
@@ -104,9 +59,9 @@ class Node:
 
 @pytest.fixture
 def node(
-    request: pytest.FixtureRequest, frontier: ServerProcess, site: Site, tmp_path: Path
+    request: pytest.FixtureRequest, frontier: ServerProcess, site: FiniteSite, tmp_path: Path
 ) -> Iterator[Node]:
-    frontier.stubs.launch("c", *site.seeds, of=spec(run_while_empty=True))
+    frontier.stubs.launch("c", *site.urls, of=spec(run_while_empty=True))
     command = [
         *(sys.executable, "-m", "crawler_node", "--frontier", frontier.address, "--name", "north"),
         *("--toes", "4", "--warc", str(tmp_path / "warcs"), "--log-level", "error", *site.resolve),
@@ -117,7 +72,7 @@ def node(
             yield Node(process, site, frontier)
         finally:
             process.terminate()
-            site.go.set()
+            site.gate.set()
             try:
                 process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
@@ -145,7 +100,7 @@ def test_a_toe_thread_is_found_and_killed_and_the_node_drained(node: Node, toeho
     def told(*arguments: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in toehold("nodes", *arguments, "--json")[1].splitlines()]
 
-    eventually(lambda: {toe["uri"] for toe in told("toes", "north")} >= {*node.site.seeds}, "both fetched")
+    eventually(lambda: {toe["uri"] for toe in told("toes", "north")} >= {*node.site.urls}, "both fetched")
     stuck, other = told("toes", "north")[:2]
     assert (stuck["step"], stuck["path"], stuck["attempt"]) == ("FETCHING", "", 1)
     assert stuck["uri_seconds"] >= other["uri_seconds"] > 0
@@ -170,7 +125,7 @@ def test_a_toe_thread_is_found_and_killed_and_the_node_drained(node: Node, toeho
     listed = [each for each in told("list") if each["node"].partition("/")[0] == "north"]
     assert len(listed) == len(pool["workers"])
     assert all(each["draining"] for each in listed)
-    node.site.go.set()
+    node.site.gate.set()
     assert node.end() == 0
     assert node.status(other["uri"]) == 200, "what it had started was finished"
     code, _, errors = toehold("nodes", "toes", "north")

@@ -134,7 +134,7 @@ def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:
         )
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.randoms(use_true_random=False), st.sampled_from([0.01, 0.1, 0.5]))
 def test_whatever_rows_are_gone_what_is_left_agrees_and_comes_to_its_end(
     chance: random.Random, share: float
@@ -178,7 +178,7 @@ def garbled(row: Row, chance: random.Random) -> Row:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32), st.sampled_from([0.01, 0.1, 0.5]))
 def test_salvage_keeps_and_opens_all_rows_beside_any_undecodable_ones(seed: int, share: float) -> None:
     """What a row says may be wrong now, so counts may be; but no row keeps the others from being read."""

@@ -22,7 +22,6 @@ from toehold_client.errors import CursorTooOld, DeadlineExceeded, FrontierUnavai
 RUNNING, PAUSED = CrawlState.CRAWL_STATE_RUNNING, CrawlState.CRAWL_STATE_PAUSED
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
 TOO_OLD = Refusal(grpc.StatusCode.OUT_OF_RANGE, "events 1 to 7 are no longer kept", "CURSOR_TOO_OLD")
-ALIVE = StateEventsResponse(cursor="e2")
 
 
 def present(cursor: str, state: CrawlState.ValueType = RUNNING) -> StateEventsResponse:
@@ -61,12 +60,6 @@ def test_a_stream_that_has_ended_stays_ended(frontier: FakeFrontier, address: st
 
 
 @of_both_clients
-def test_signs_of_life_are_passed_on(frontier: FakeFrontier, address: str, connect: Connect) -> None:
-    frontier.will("StateEvents", [present("e2"), ALIVE])
-    assert list(connect(address).state_events("c"))[1] == ALIVE
-
-
-@of_both_clients
 def test_a_broken_stream_goes_on_after_its_last_event_without_gap_or_repeat(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -81,15 +74,6 @@ def test_a_broken_stream_goes_on_after_its_last_event_without_gap_or_repeat(
     assert numbers(list(stream)) == [0, 1, 2, 3]  # the present state once
     assert asked_cursors(frontier) == ["start", "e1", "e1", "e1"]
     assert stream.cursor == "e3"
-
-
-@of_both_clients
-def test_a_stream_from_now_on_that_breaks_goes_on_from_where_now_was(
-    frontier: FakeFrontier, address: str, connect: Connect
-) -> None:
-    frontier.will("StateEvents", [present("e7"), UNAVAILABLE], [present("e7"), event(8)])
-    assert numbers(list(connect(address).state_events("c"))) == [0, 8]
-    assert asked_cursors(frontier) == ["", "e7"]
 
 
 @of_both_clients
@@ -119,15 +103,6 @@ def test_a_server_that_stays_away_is_told_after_the_time_given(
         next(stream)
     assert time.monotonic() - began_s < PATIENCE_S
     assert len(asked_cursors(frontier)) > 1
-
-
-@of_both_clients
-def test_a_server_that_was_never_there_is_told_at_once(
-    frontier: FakeFrontier, address: str, connect: Connect
-) -> None:
-    frontier.will("StateEvents", UNAVAILABLE)
-    with pytest.raises(FrontierUnavailable):
-        next(connect(address).state_events("c"))
 
 
 @of_both_clients

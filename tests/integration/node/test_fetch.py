@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S
 from node_doubles.loopback import (
     AGENT,
@@ -103,23 +102,6 @@ def test_each_fetch_has_a_connection_of_its_own(site: Site, fetcher: Fetching) -
     assert site.connections == 3
 
 
-def test_a_chunked_body_is_kept_without_its_chunks(site: Site, fetcher: Fetching) -> None:
-    site.answers["/"] = (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: b\r\n\r\n"
-        b"5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nT: t\r\n\r\n"
-    )
-    fetch = fetcher.fetch(site.url("/"), policy())
-    assert body_of(fetch) == b"hello world"
-    assert fetch.response_head == b"HTTP/1.1 200 OK\r\nX-A: b\r\n\r\n"
-
-
-def test_a_body_that_ends_with_the_connection_is_whole(site: Site, fetcher: Fetching) -> None:
-    site.answers["/"] = b"HTTP/1.0 200 OK\r\n\r\nhello"
-    fetch = fetcher.fetch(site.url("/"), policy())
-    assert (fetch.status, body_of(fetch), fetch.truncation) == (200, b"hello", Truncation.NONE)
-    assert fetch.response_head == b"HTTP/1.0 200 OK\r\n\r\n"
-
-
 def test_an_encoded_body_is_kept_as_sent(site: Site, fetcher: Fetching) -> None:
     packer = zlib.compressobj(wbits=31)
     packed = packer.compress(b"a" * 10_000_000) + packer.flush()
@@ -175,13 +157,6 @@ def test_a_status_that_http_does_not_define_is_reported_as_it_is(site: Site, fet
     fetch = fetcher.fetch(site.url("/"), policy())
     assert (fetch.status, fetch.annotations) == (999, ())
     assert fetch.response_head.startswith(b"HTTP/1.1 999 Go away\r\n")
-
-
-def test_a_closed_port_is_a_failed_connection(fetcher: Fetching) -> None:
-    with KeptPort() as nobodys:
-        fetch = fetcher.fetch(f"http://{nobodys.address}/", policy())
-    assert fetch.status == Status.CONNECT_FAILED
-    assert "refused" in fetch.annotations[0]
 
 
 @pytest.mark.parametrize(

@@ -52,14 +52,6 @@ def test_a_connection_is_waited_for_no_longer_than_the_policy_says(fetcher: Fetc
     assert 100 <= fetch.duration_ms < LONG_MS
 
 
-def test_a_tls_handshake_is_waited_for_no_longer_than_the_policy_says(fetcher: Fetching) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        uri = f"https://127.0.0.1:{silent.getsockname()[1]}/"
-        fetch = fetcher.fetch(uri, policy(connect_timeout_ms=100))
-    assert fetch.status == Status.CONNECT_FAILED
-    assert 100 <= fetch.duration_ms < LONG_MS
-
-
 # Media types and lengths
 
 
