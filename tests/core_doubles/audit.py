@@ -231,7 +231,7 @@ class Audit:
             assert told == rests, f"{name!r} rests until {told}, not {rests}"
         for crawl in self.live.shard.crawls.values():
             its = self.model.crawls[crawl.name].queues
-            for queue in crawl.queues.values():
+            for queue in crawl.queues.active.values():
                 assert queue.row.wake_ms == its[queue.queue].rest_ms, f"{queue.row.key} rests by itself"
 
     def wakes(self) -> None:

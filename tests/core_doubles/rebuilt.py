@@ -63,9 +63,9 @@ def as_rebuilt(shell: Shell) -> None:
 
 def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
     """Active queues are the same; ready and snoozed may differ, but never towards too early."""
-    assert set(crawl.queues) == set(again.queues), "as stored: active queues"
-    for key, queue in crawl.queues.items():
-        other = again.queues[key]
+    assert set(crawl.queues.active) == set(again.queues.active), "as stored: active queues"
+    for key, queue in crawl.queues.active.items():
+        other = again.queues.active[key]
         mine, its = (
             {name: getattr(each.row, name) for name in QueueRow.__struct_fields__ if name != "state"}
             for each in (queue, other)
@@ -83,7 +83,7 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
 
 def _read_before(shell: Shell, crawl: Crawl) -> None:
     """URIs that were read ahead of their turns, and statistics in memory, are those stored."""
-    for queue in (*crawl.queues.values(), *crawl.recent.values()):
+    for queue in (*crawl.queues.active.values(), *crawl.queues.recent.values()):
         prefix = keys.queue_row_key(crawl.number, queue.queue)
         known = queue.ahead.rows
         stored = rows(shell.store, Family.PENDING, prefix)[: len(known)]

@@ -144,16 +144,20 @@ class Recount:
             if state is Q.INACTIVE:
                 place = keys.inactive_key(self.crawl.number, _rank(row), row.inactive_serial, queue)
                 assert place[5:] in self.sets[IndexSet.INACTIVE], f"{row.key} waits elsewhere"
-                head = self.crawl.inactive_heads.get(_rank(row), b"")
+                head = self.crawl.queues.inactive_heads.get(_rank(row), b"")
                 assert head <= place, f"{row.key} waits before where it is looked for"
             if row.far_ms:
                 place = keys.timed_key(self.crawl.number, _FAR, row.far_ms, queue)
-                assert place[5:] in self.sets[_FAR] and self.crawl.far_head <= place, f"{row.key} sleeps on"
-                first_ms = self.crawl.first_far_ms
+                assert place[5:] in self.sets[_FAR] and self.crawl.queues.far_head <= place, (
+                    f"{row.key} sleeps on"
+                )
+                first_ms = self.crawl.queues.first_far_ms
                 assert first_ms is not None and first_ms <= row.far_ms, f"{row.key} sleeps on"
         named = {keys.name_prefix(self.crawl.number, queue[8:])[5:] + queue[:8] for queue in self.queues}
         assert named == set(self.sets[IndexSet.NAME]), "queues by their keys"
-        assert set(self.crawl.queues) == {member[-16:] for member in self.sets[_IN_MEMORY]}, "active queues"
+        assert set(self.crawl.queues.active) == {member[-16:] for member in self.sets[_IN_MEMORY]}, (
+            "active queues"
+        )
 
     def sums(self) -> None:
         """The crawl's counts are those of its queues."""
@@ -181,10 +185,10 @@ class Recount:
     def lists(self) -> None:
         """Each queue that memory holds is in the one list of its state, once (D11)."""
         crawl = self.crawl
-        ready = Counter(id(queue) for queue in crawl.ready)
+        ready = Counter(id(queue) for queue in crawl.queues.ready)
         asleep = Counter(
             id(queue)
-            for _, _, serial, queue in crawl.snoozed
+            for _, _, serial, queue in crawl.queues.snoozed
             if serial == queue.snooze_serial and queue.state is Q.SNOOZED and not queue.far
         )
         hosts = self.shell.core.shard.hosts._hosts.values()
@@ -197,7 +201,7 @@ class Recount:
         }
         at_hosts = Counter({queue for queue, _ in in_line})  # one may be in the lines of several
         states: Counter[QueueState] = Counter()
-        for queue in crawl.queues.values():
+        for queue in crawl.queues.active.values():
             states[queue.state] += 1
             is_ready = ready[id(queue)] if queue.state is not Q.BUSY else 0  # BUSY ones may be there, or not
             there = (is_ready, asleep[id(queue)], at_hosts[id(queue)])
@@ -214,7 +218,7 @@ class Recount:
                 name
             )
         for state in ACTIVE:
-            assert crawl.active_counts[state] == states[state], f"{state.value} queues in memory"
+            assert crawl.queues.counts[state] == states[state], f"{state.value} queues in memory"
 
 
 def _rank(row: QueueRow) -> int:

@@ -278,8 +278,8 @@ MUTATIONS = (
     Mutation(
         "A crawl is torn down only after its log is written",
         "state/life",
-        "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues) and crawl.logged",
-        "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues)",
+        "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues.active) and crawl.logged",
+        "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues.active)",
         ("torn down",),
     ),
     Mutation(

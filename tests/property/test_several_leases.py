@@ -128,9 +128,9 @@ class History:
             turns[lease.row.queue] += not grant.robots
             self.out[grant.token] = grant
             allowed = self.spec.queues.max_leases_per_queue
-            assert crawl.queues[lease.row.queue].leases_out <= allowed
+            assert crawl.queues.active[lease.row.queue].leases_out <= allowed
             if want.per_queue and not grant.robots:
-                assert crawl.queues[lease.row.queue].leases_out <= want.per_queue
+                assert crawl.queues.active[lease.row.queue].leases_out <= want.per_queue
         if want.most_queues:
             assert len(turns) <= want.most_queues
         for queue in +turns:

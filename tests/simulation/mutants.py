@@ -60,8 +60,8 @@ MUTANTS = (
     Mutation(
         "A queue is in its index with the write that makes it active",
         "operation",
-        "crawl.queues[queue.queue] = queue\n            self.tx.put(Family.INDEX, key, PRESENT)\n",
-        "crawl.queues[queue.queue] = queue\n",
+        "crawl.queues.active[queue.queue] = queue\n            self.tx.put(Family.INDEX, key, PRESENT)\n",
+        "crawl.queues.active[queue.queue] = queue\n",
         ("in []", "have not ended", "active queues", "which is not active"),
     ),
     Mutation(

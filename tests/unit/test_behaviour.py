@@ -105,7 +105,7 @@ def test_beyond_a_number_queues_rest_on_disk_and_wake_in_time(monkeypatch: pytes
         shell.now_ms += 5_000
         shell.finish(Report(grant.token, fetch_status=-2))
         retried_ms[grant.uri] = shell.now_ms + 60_000
-    memory = shell.core.shard.crawls[1].queues
+    memory = shell.core.shard.crawls[1].queues.active
     assert len(memory) == 1, "the others are on disk"
     shell.restart()
     given: dict[str, int] = {}

@@ -236,7 +236,7 @@ def test_large_uris_are_not_read_ahead() -> None:
     (grant,) = shell.grants()
     shell.finish(Report(grant.token, fetch_status=200))
     shell.grants()
-    (queue,) = shell.core.shard.crawls[1].queues.values()
+    (queue,) = shell.core.shard.crawls[1].queues.active.values()
     assert sum(len(value) for _, value in queue.ahead.rows) < READ_AHEAD_BYTES + 1_500
 
 

@@ -270,7 +270,7 @@ def test_a_queue_waits_once_for_the_end_of_a_rest_however_often_it_gets_turns_me
     for number in range(20):
         shell.schedule("crawl", f"{A}/more{number}")
         assert ask(shell) == []
-    assert len(shell.core.shard.registry.named("crawl").ready._naps) <= 2
+    assert len(shell.core.shard.registry.named("crawl").queues.ready._naps) <= 2
     shell.now_ms += 86_400 * SECOND
     assert uris(ask(shell)) == [f"{A}/1"]
 

@@ -46,7 +46,13 @@ def test_a_crawl_that_has_finished_keeps_nothing_that_only_made_it_faster(stops:
         fetch(shell, 5)
     shell.work()
     assert shell.state("crawl") is CrawlState.FINISHED
-    assert not (known.known_texts or known.scope_cache or known.recent or known.queues or known.ready)
+    assert not (
+        known.known_texts
+        or known.scope_cache
+        or known.queues.recent
+        or known.queues.active
+        or known.queues.ready
+    )
 
 
 def _stored(shell: Shell) -> tuple[int, int]:

@@ -218,9 +218,9 @@ def test_a_finished_crawl_leaves_memory_little_by_little() -> None:
     shell.finish(Report(grant.token, released=True))
     shell.request("crawl", Input.STOP)
     crawl = shell.core.shard.crawls[shell.core.views.crawl("crawl").number]
-    assert crawl.queues
+    assert crawl.queues.active
     assert shell.work() <= hosts // QUEUES_PER_SLICE + 1
-    assert not crawl.queues and not crawl.ready and not crawl.snoozed
+    assert not crawl.queues.active and not crawl.queues.ready and not crawl.queues.snoozed
     states = shell.core.views.statistics("crawl", shell.now_ms).queue_states
     assert states[QueueState.INACTIVE] == hosts and sum(states.values()) == hosts
     assert shell.build().views.statistics("crawl", shell.now_ms).queue_states == states

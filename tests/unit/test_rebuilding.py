@@ -467,7 +467,7 @@ def test_a_retirement_that_waited_for_a_lease_loses_no_uri() -> None:
     shell = lived()
     fetch(shell, *shell.grants("one", most=1))
     (lease,) = shell.core.shard.leases.of_crawl(1)[:1]
-    steer(shell, shell.core.shard.crawls[1].queues[lease.row.queue].row.key, QueueChange(retired=True))
+    steer(shell, shell.core.shard.crawls[1].queues.active[lease.row.queue].row.key, QueueChange(retired=True))
     again, rebuilding = rebuilt(rows_of(shell.store))
     agrees(again)
     assert rebuilding.crawls[0].lost == []

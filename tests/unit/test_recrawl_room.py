@@ -152,7 +152,7 @@ def test_new_pages_wait_on_disk_while_known_ones_rest() -> None:
     answer = recrawl.next("crawl")
     assert [grant.uri for grant in answer.grants] == [SLOW[2]] and not answer.again
     crawl = recrawl.core.shard.registry.named("crawl")
-    assert len(crawl.queues) <= 3 and crawl.inactive_queues == len(MANY)
+    assert len(crawl.queues.active) <= 3 and crawl.inactive_queues == len(MANY)
 
 
 def test_known_page_that_comes_into_a_queue_of_new_ones_lets_it_step_forward() -> None:

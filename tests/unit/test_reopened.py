@@ -36,7 +36,7 @@ def ended_at(most: int) -> Shell:
     fetch_all(shell)
     shell.work()
     assert shell.state(NAME) is S.FINISHED and shell.count(NAME, "succeeded_count") == most
-    assert not shell.core.shard.registry.named(NAME).queues, "its queues are unloaded"
+    assert not shell.core.shard.registry.named(NAME).queues.active, "its queues are unloaded"
     return shell
 
 

@@ -161,7 +161,7 @@ def test_a_queue_that_is_asked_for_by_name_keeps_its_one_place_among_the_ready()
     for _ in range(40):
         (out,) = ask(shell, queues=(KEY,))
         shell.finish(Report(out.token, fetch_status=200))
-    assert len(shell.core.shard.registry.named("crawl").ready) <= 2
+    assert len(shell.core.shard.registry.named("crawl").queues.ready) <= 2
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_by_time_many_uris_of_one_second_keep_places_of_their_own() -> None:
     due = shell.now_ms - 5 * SECOND
     shell.schedule("crawl", candidate(f"{A}/first", not_before_ms=due))
     number = shell.core.shard.registry.named("crawl").number
-    queue = next(iter(q for q in shell.core.shard.crawls[number].recent.values() if q.row.key == KEY))
+    queue = next(iter(q for q in shell.core.shard.crawls[number].queues.recent.values() if q.row.key == KEY))
     queue.row.next_ordinal += 0xFFFF  # as if so many more had come
     shell.schedule("crawl", candidate(f"{A}/second", not_before_ms=due), f"{A}/third")
     assert uris(ask(shell)) == [f"{A}/{n}" for n in ("first", "second", "third")]
@@ -312,7 +312,7 @@ def test_by_time_a_full_second_goes_on_in_the_next_one() -> None:
     due = (shell.now_ms // SECOND - 5) * SECOND
     shell.schedule("crawl", candidate(f"{A}/first", not_before_ms=due))
     number = shell.core.shard.registry.named("crawl").number
-    queue = next(iter(q for q in shell.core.shard.crawls[number].recent.values() if q.row.key == KEY))
+    queue = next(iter(q for q in shell.core.shard.crawls[number].queues.recent.values() if q.row.key == KEY))
     queue.row.next_ordinal += 0xFFFF  # as if so many more had come
     shell.schedule("crawl", candidate(f"{A}/second", not_before_ms=due))
     views, _ = shell.core.administration.uris("crawl", KEY, 10, b"")
@@ -338,7 +338,9 @@ def test_by_time_a_uri_that_moves_to_another_queue_keeps_the_time_since_when_it_
 
 def test_the_head_of_a_queue_passes_the_deleted_rows_behind_a_lease_that_took_long() -> None:
     shell = crawl(*pages(A, 30), of=settings(max_leases_per_queue=5))
-    queue = next(q for q in shell.core.shard.registry.named("crawl").recent.values() if q.row.key == KEY)
+    queue = next(
+        q for q in shell.core.shard.registry.named("crawl").queues.recent.values() if q.row.key == KEY
+    )
     long, *others = ask(shell)
     for _ in range(4):
         shell.finish(*(Report(grant.token, fetch_status=200) for grant in others))

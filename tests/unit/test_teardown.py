@@ -154,7 +154,7 @@ def test_its_queues_leave_memory_a_share_at_a_time() -> None:
     crawl = shell.core.shard.registry.named(NAME)
     left = []
     while not is_gone(shell):
-        left.append(len(crawl.queues))
+        left.append(len(crawl.queues.active))
         shell.do(lambda core, now: core.upkeep.work(now))
     assert left == [450, 250, 50]
 

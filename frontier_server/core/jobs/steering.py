@@ -90,7 +90,7 @@ def apply(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, 
 def _take_another_turn(crawl: Crawl, queue: WorkQueue) -> None:
     """Give a BUSY queue another turn: after a change it may have more leases."""
     if queue.state is _S.BUSY:
-        crawl.ready.put(queue)
+        crawl.queues.ready.put(queue)
 
 
 def rest(op: Operation, crawl: Crawl, queue: WorkQueue, until_ms: int) -> None:

@@ -196,9 +196,9 @@ class Verification:
                 self._wrong(f"queue {queue.row.key} is {queue.state.value}, but missing from that set")
                 if self.repair:
                     self.op.tx.put(Family.INDEX, key, PRESENT)
-                    self.crawl.inactive_heads.clear()
-                    self.crawl.far_head = b""
-                    self.crawl.first_far_ms = 0
+                    self.crawl.queues.inactive_heads.clear()
+                    self.crawl.queues.far_head = b""
+                    self.crawl.queues.first_far_ms = 0
 
     # Index rows.
 

@@ -57,11 +57,11 @@ def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
 
 def unload_slice(op: Operation, crawl: Crawl) -> None:
     """Unload some of the queues that a finished crawl still has in memory."""
-    for queue in list(islice(crawl.queues.values(), QUEUES_PER_SLICE)):
+    for queue in list(islice(crawl.queues.active.values(), QUEUES_PER_SLICE)):
         if not queue.row.count:
             op.move(crawl, queue, QueueEvent.DRAINED)
         else:
             op.set_aside(crawl, queue)
-    if not crawl.queues:
-        crawl.ready.clear()
-        crawl.snoozed.clear()
+    if not crawl.queues.active:
+        crawl.queues.ready.clear()
+        crawl.queues.snoozed.clear()

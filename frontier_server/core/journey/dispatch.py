@@ -94,12 +94,12 @@ class Dispatcher:
         call = _Call(op, crawl, asker, want, TURNS_PER_CALL + most, size)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
         left, again = want.most_queues or most, True
-        crawl.ready.end_holding_back(most, want.per_queue, crawl.waiting_rank())
+        crawl.queues.ready.end_holding_back(most, want.per_queue, crawl.waiting_rank())
         while len(grants) < most and left and call.left() and not crawl.limited:
             if call.size >= BYTES_PER_CALL:
                 break
             if wanted is None:
-                queue, awaited = crawl.lines.take() or (_next_ready(op, crawl, want.per_queue), None)
+                queue, awaited = crawl.queues.lines.take() or (_next_ready(op, crawl, want.per_queue), None)
             else:
                 queue, awaited = next(wanted, None), None
             if queue is None:
@@ -117,12 +117,12 @@ class Dispatcher:
         op.look_at(crawl)
         self._shard.agenda.served_now(crawl)
         for _ in range(WAKES_PER_CALL):
-            queue = crawl.next_wake()
+            queue = crawl.queues.next_wake()
             if queue is None or queue.wake_ms > op.now_ms:
                 break
             op.wake(crawl, queue)
-        crawl.lines.open_due(op.now_ms)
-        crawl.ready.end_naps(op.now_ms)
+        crawl.queues.lines.open_due(op.now_ms)
+        crawl.queues.ready.end_naps(op.now_ms)
         _wake_far(op, crawl)
         future.release_due(op, crawl, self._shard.codec)
 
@@ -172,7 +172,7 @@ class Dispatcher:
             if not self._clear(turn, found, call):
                 _give_way(turn, found, awaited)
                 return None
-        crawl.ready.put(queue)
+        crawl.queues.ready.put(queue)
         return None
 
     def _further_leases(
@@ -188,10 +188,10 @@ class Dispatcher:
         settings = call.settings if before else crawl.settings
         while call.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
             if not call.named and crawl.lower_waits(queue):
-                crawl.ready.give_way(queue, queue.row.precedence)
+                crawl.queues.ready.give_way(queue, queue.row.precedence)
                 break
             if per_queue and queue.leases_out >= per_queue:
-                crawl.ready.wants_no_more(queue)
+                crawl.queues.ready.wants_no_more(queue)
                 break
             free = first_free(op, crawl, queue)
             if free is None:
@@ -200,7 +200,7 @@ class Dispatcher:
             if queue.leases_out >= settings.queues.max_leases_per_queue:
                 break
             if before + len(grants) >= call.leases or crawl.limited or call.size >= BYTES_PER_CALL:
-                crawl.ready.offer(queue, settings)
+                crawl.queues.ready.offer(queue, settings)
                 break
             if before or grants:
                 awaited = None  # it has had its turn, so others in line go before it
@@ -217,15 +217,15 @@ class Dispatcher:
                 op.touch(queue).session_start = queue.row.expenditure  # no queue waits to go first
             elif not self._clear(turn, found, call):
                 if found.obstacle is Obstacle.SESSION_SPENT:
-                    crawl.ready.give_way(queue, ABOVE_ALL)
+                    crawl.queues.ready.give_way(queue, ABOVE_ALL)
                 elif found.obstacle is Obstacle.HOST_BUSY:
                     assert found.host is not None
                     _wait_for(crawl, queue, found.host, awaited)
                 elif found.obstacle is Obstacle.RESTS:
-                    crawl.ready.nap(queue, found.until_ms)
+                    crawl.queues.ready.nap(queue, found.until_ms)
                 break
         if call.clearings <= 0:
-            crawl.ready.put(queue)
+            crawl.queues.ready.put(queue)
         if before or grants:
             self._begin_gap(op, queue, settings)
         return grants
@@ -256,15 +256,15 @@ class Dispatcher:
         read = partial(read_head, crawl, shard.codec)
         call.clearings -= self._file(op, crawl, queue, call.clearings)
         if queue.row.filed != keys.LAST_POSITION:
-            crawl.ready.put(queue)
+            crawl.queues.ready.put(queue)
             return None
         passing, wait, looked = choose(op, crawl, queue, read, wait_of, shard.hosts.known_as, call.clearings)
         call.clearings -= looked
         if queue.state is QueueState.BUSY:
             if wait is None and passing is None:
-                crawl.ready.put(queue)
+                crawl.queues.ready.put(queue)
             if wait is not None and wait.until_ms:
-                crawl.ready.nap(queue, wait.until_ms)
+                crawl.queues.ready.nap(queue, wait.until_ms)
             for busy in () if wait is None else wait.busy:
                 _wait_for(crawl, queue, busy, awaited)
         elif wait is not None:
@@ -273,7 +273,7 @@ class Dispatcher:
             for busy in wait.busy:  # it may also be snoozed for its other hosts
                 _wait_for(crawl, queue, busy, awaited)
         elif passing is None:
-            crawl.ready.put(queue)
+            crawl.queues.ready.put(queue)
         return None if passing is None else Turn(shard, op, crawl, queue, passing)
 
     def _file(self, op: Operation, crawl: Crawl, queue: WorkQueue, most: int) -> int:
@@ -354,7 +354,7 @@ def _rest(turn: Turn, host: Host | None, found: Found, awaited: Awaited | None) 
 
 def _next_ready(op: Operation, crawl: Crawl, per_queue: int) -> WorkQueue | None:
     """The queue whose turn is next: the first in line, or one no longer held back, or one just activated."""
-    ready = crawl.ready
+    ready = crawl.queues.ready
     if not ready:
         ready.end_holding_back(1, per_queue, crawl.waiting_rank())
         if not ready:
@@ -366,7 +366,7 @@ def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     """Give the first queue in line its turn, even if it is snoozed for its other hosts."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
-    crawl.ready.leave(queue)
+    crawl.queues.ready.leave(queue)
 
 
 def _wait_for(
@@ -374,9 +374,9 @@ def _wait_for(
 ) -> None:
     """Put a queue in line for a host or a group that is busy, or that rests until a time."""
     was_first, alone = host is awaited, not host.lines.get(crawl.number)
-    crawl.lines.join(host, queue, first=was_first)
+    crawl.queues.lines.join(host, queue, first=was_first)
     if was_first or alone or until_ms:
-        crawl.lines.close(host, until_ms)
+        crawl.queues.lines.close(host, until_ms)
 
 
 _DEFAULTS = CrawlSettings()
@@ -444,15 +444,15 @@ def _relocate(turn: Turn) -> None:
 
 def _wake_far(op: Operation, crawl: Crawl) -> None:
     """Wake queues that were snoozed on disk."""
-    if crawl.first_far_ms is None or crawl.first_far_ms > op.now_ms:
+    if crawl.queues.first_far_ms is None or crawl.queues.first_far_ms > op.now_ms:
         return
     prefix = keys.set_prefix(crawl.number, IndexSet.FAR)
     due: list[bytes] = []
-    crawl.first_far_ms = None
-    for key, _ in op.tx.scan(Family.INDEX, max(prefix, crawl.far_head), prefix):
-        crawl.far_head = key
+    crawl.queues.first_far_ms = None
+    for key, _ in op.tx.scan(Family.INDEX, max(prefix, crawl.queues.far_head), prefix):
+        crawl.queues.far_head = key
         if keys.due_of(key) > op.now_ms or len(due) == FAR_WAKES_PER_CALL:
-            crawl.first_far_ms = keys.due_of(key)
+            crawl.queues.first_far_ms = keys.due_of(key)
             break
         due.append(key)
     for key in due:

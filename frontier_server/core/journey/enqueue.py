@@ -125,7 +125,7 @@ def put_in(
     if row.stands_back and min(arrival.directive for arrival in arriving) <= Directive.HIGH:
         op.step_forward(crawl, queue)
     if queue.state is QueueState.BUSY:
-        crawl.ready.offer(queue, settings)
+        crawl.queues.ready.offer(queue, settings)
     if shared:
         _let_in(op, crawl, queue)
     return positions
@@ -157,7 +157,7 @@ def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
     elif queue.lines:
-        crawl.ready.let_in(queue)
+        crawl.queues.ready.let_in(queue)
         op.look_at(crawl)
 
 

@@ -48,7 +48,7 @@ class Granting:
         """Lease the robots.txt that the head waits for, or wait in line if it is leased already."""
         crawl, uri = turn.crawl, turn.head.uri
         if turn.awaits_robots:
-            crawl.lines.join(self._shard.hosts.robots_of(crawl, uri.scheme, uri.authority), turn.queue)
+            crawl.queues.lines.join(self._shard.hosts.robots_of(crawl, uri.scheme, uri.authority), turn.queue)
             return None
         row = LeaseRow(
             asker.node,

@@ -55,7 +55,7 @@ def wanted_queues(op: Operation, crawl: Crawl, names: Iterable[str]) -> Iterator
                 op.move(crawl, queue, QueueEvent.ACTIVATED)
                 op.touch(queue).session_start = queue.row.expenditure
             if queue.state in (QueueState.READY, QueueState.BUSY):
-                crawl.ready.leave(queue)
+                crawl.queues.ready.leave(queue)
                 yield queue
 
 

@@ -88,7 +88,7 @@ class Reports:
             self.release(op, lease)
             return ReportResult(Disposition.RELEASED)
         if report.retire_queue:  # once the lease has ended, whatever the result
-            row = op.touch(crawl.queues[lease.row.queue])
+            row = op.touch(crawl.queues.active[lease.row.queue])
             row.retiring, row.retire_reason = True, f"a report of {lease.row.node} retires it"
         if lease.robots:
             return self._robots(op, crawl, lease, report)
@@ -307,8 +307,8 @@ class Reports:
     ) -> None:
         """Leave a URI in its place, with its new counts, and note the report if there was one."""
         row = lease.row
-        crawl.queues[row.queue].give_back(row.position, pending.lane)
-        put_row(op, crawl, crawl.queues[row.queue], row.position, pending)
+        crawl.queues.active[row.queue].give_back(row.position, pending.lane)
+        put_row(op, crawl, crawl.queues.active[row.queue], row.position, pending)
         if report is not None:
             key, seen = _deferred(op, lease, pending, report)
             seen.position, seen.queue = row.position, row.queue[8:]
@@ -318,7 +318,7 @@ class Reports:
         self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, report: Report, due_ms: int
     ) -> None:
         """Make a URI a future one, so that it rests while its queue goes on; note the report."""
-        queue = crawl.queues[lease.row.queue]
+        queue = crawl.queues.active[lease.row.queue]
         take_out(op, crawl, queue, lease.row.position, pending)
         key, seen = _deferred(op, lease, pending, report)
         seen.position, seen.queue, seen.future_ms = b"", b"", due_ms

@@ -131,18 +131,18 @@ class Settling:
         """Let a queue whose lease ended go on, behind the queues in line for its host or groups."""
         queue = ended.queue
         if queue.leases_out:  # the last one decides where the queue goes
-            crawl.ready.offer(queue, settings, first)
+            crawl.queues.ready.offer(queue, settings, first)
             return
         op.appraise(crawl, queue, settings.queues)
         self._go_on(op, crawl, queue, ended.host, settings)
         if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
-            crawl.ready.leave(queue)
+            crawl.queues.ready.leave(queue)
             lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
             if lined:
-                crawl.lines.join(lined[0], queue, first=True)
-                crawl.lines.open(lined[0])
+                crawl.queues.lines.join(lined[0], queue, first=True)
+                crawl.queues.lines.open(lined[0])
             else:
-                crawl.ready.put_first(queue)
+                crawl.queues.ready.put_first(queue)
 
     def _go_on(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings

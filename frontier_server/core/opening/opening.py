@@ -152,7 +152,7 @@ def load_all(store: Store, crawl: Crawl, hosts: Hosts, leases: LeaseTable, now_m
     _read_active(tx, crawl)
     for key, value in store.scan(Family.LEASES, prefix, prefix):
         row = decode(LeaseRow, value)
-        queue = crawl.queues.get(row.queue)
+        queue = crawl.queues.active.get(row.queue)
         if queue is None:
             raise StoreCorrupt(
                 f"crawl {crawl.name}: a lease is out of queue {row.queue.hex()}, which is not active"
@@ -178,12 +178,12 @@ def _read_active(tx: Transaction, crawl: Crawl) -> None:
     for key, _ in tx.scan(Family.INDEX, active, active):
         queue_id = key[len(active) :]
         value = _row_of(tx, crawl, queue_id)
-        crawl.queues[queue_id] = WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
+        crawl.queues.active[queue_id] = WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
 
 
 def _line_up(tx: Transaction, crawl: Crawl, hosts: Hosts, now_ms: int) -> None:
     """Derive the states of active queues, and find the crawl's jobs."""
-    for queue in crawl.queues.values():
+    for queue in crawl.queues.active.values():
         _derive(tx, crawl, queue, hosts, now_ms)
     for number, row in job.rows(tx, crawl.number):
         if row.state not in ENDED and number not in crawl.jobs:
@@ -203,12 +203,12 @@ def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_m
     if queue.leases_out:
         queue.state = QueueState.BUSY
         if crawl.settings.queues.max_leases_per_queue > 1 or len(crawl.overrides):
-            crawl.ready.put(queue)  # its turn shows whether it has room for more leases
+            crawl.queues.ready.put(queue)  # its turn shows whether it has room for more leases
     elif rest.until_ms > now_ms:
         queue.state = QueueState.SNOOZED
         queue.wake_ms, queue.rest_reason = rest.until_ms, rest.reason
-        crawl.push_snoozed(queue, rest.until_ms)
+        crawl.queues.push_snoozed(queue, rest.until_ms)
     else:
         queue.state = QueueState.READY
-        crawl.ready.put(queue)
-    crawl.active_counts[queue.state] += 1
+        crawl.queues.ready.put(queue)
+    crawl.queues.counts[queue.state] += 1

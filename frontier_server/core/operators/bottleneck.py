@@ -104,8 +104,8 @@ def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable, remaining: Remaining 
     for node in nodes:
         steps.update(dict(node.toe_steps))
     out_ms = sum(now_ms - lease.row.lease_ms for lease in leases.of_crawl(crawl.number))
-    counts, first = crawl.active_counts, crawl.next_wake()
-    in_line = min(len(crawl.ready), counts[QueueState.READY])
+    counts, first = crawl.queues.counts, crawl.queues.next_wake()
+    in_line = min(len(crawl.queues.ready), counts[QueueState.READY])
     woken = first is not None and first.wake_ms <= now_ms  # it wakes now, or very soon
     return Moment(
         crawl,
@@ -184,7 +184,7 @@ def _rest(m: Moment) -> str:
     """How many queues rest, and until when the first of them does."""
     rest = f"{some(m.resting, 'queue')} {'rests' if m.resting == 1 else 'rest'}"
     fetched = f"{m.busy or 'none'} {'are' if m.busy > 1 else 'is'} being fetched from"
-    wakes = _in(m, m.first.wake_ms if m.first is not None else m.crawl.first_far_ms)
+    wakes = _in(m, m.first.wake_ms if m.first is not None else m.crawl.queues.first_far_ms)
     return f"{rest}, {fetched}; the next wakes {wakes}"
 
 

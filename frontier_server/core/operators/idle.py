@@ -158,13 +158,13 @@ def _present(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
         waits = "; run_while_empty keeps the crawl waiting for more" if crawl.settings.run_while_empty else ""
         return [Reason(Why.EMPTY, f"no URI is left to fetch{waits}")]
     found = []
-    ready = crawl.active_counts[QueueState.READY]
+    ready = crawl.queues.counts[QueueState.READY]
     resting = _resting(op, crawl)
     woken = any(reason.until_ms <= op.now_ms for reason in resting)  # they wake now, or very soon
     if (
         crawl.waiting_rank() is not None
         or woken
-        or any(queue.state is QueueState.READY for queue in crawl.ready)
+        or any(queue.state is QueueState.READY for queue in crawl.queues.ready)
     ):
         found.append(asked(op, crawl, leases))
     elif not crawl.room_for_new and crawl.inactive_queues:
@@ -185,9 +185,9 @@ def _present(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
 def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
     """Waits for a time: queues in memory and on disk, and future URIs."""
     found = []
-    queue = crawl.next_wake()
+    queue = crawl.queues.next_wake()
     if queue is not None:
-        resting = some(crawl.active_counts[QueueState.SNOOZED], "queue")
+        resting = some(crawl.queues.counts[QueueState.SNOOZED], "queue")
         message = f"{resting} at rest; {queue.row.key} wakes first ({queue.rest_reason})"
         found.append(Reason(Why.QUEUE_SNOOZED, message, queue.wake_ms))
     far = crawl.counters.queues.get(QueueState.SNOOZED.value, 0)
@@ -204,7 +204,7 @@ def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
 def _first_far_ms(op: Operation, crawl: Crawl) -> int:
     """When the first queue at rest on disk wakes; 0 if there is none."""
     prefix = keys.set_prefix(crawl.number, IndexSet.FAR)
-    for key, _ in op.tx.scan(Family.INDEX, max(prefix, crawl.far_head), prefix):
+    for key, _ in op.tx.scan(Family.INDEX, max(prefix, crawl.queues.far_head), prefix):
         return keys.due_of(key)
     return 0
 

@@ -73,7 +73,7 @@ def _queue_ids(
     if state in ACTIVE:
         # First the queues in memory, then those snoozed on disk, each part in its own order.
         if cursor[:1] in (b"", b"\0"):
-            for queue_id in sorted(known for known in crawl.queues if known > cursor[1:]):
+            for queue_id in sorted(known for known in crawl.queues.active if known > cursor[1:]):
                 yield b"\0" + queue_id, queue_id
         if state is QueueState.SNOOZED:
             prefix = keys.set_prefix(crawl.number, IndexSet.FAR)
@@ -239,10 +239,10 @@ def largest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
     """The queues with the most URIs, among those that changed since the server started, and those that were
     read from the store: some more at each question, until all are known."""
     op = Operation(store, 0)
-    stored = crawl.largest_stored
+    stored = crawl.queues.largest_stored
     if stored.unread is not None:
         stored.unread = _read_on(op, crawl, stored, stored.unread)
-    found = [op.queue(crawl, queue_id) for queue_id in {**crawl.largest.queues, **stored.queues}]
+    found = [op.queue(crawl, queue_id) for queue_id in {**crawl.queues.largest.queues, **stored.queues}]
     views = [queue_view(op.tx, crawl, queue, hosts) for queue in found if queue is not None]
     return nlargest(MOST, views, key=lambda view: view.queued)
 
@@ -260,7 +260,7 @@ def _read_on(op: Operation, crawl: Crawl, stored: Largest, after: bytes) -> byte
 
 def slowest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
     """The queues that rest longest, the last to wake first, among those in memory."""
-    resting = (queue for queue in crawl.queues.values() if queue.state is QueueState.SNOOZED)
+    resting = (queue for queue in crawl.queues.active.values() if queue.state is QueueState.SNOOZED)
     found = nlargest(SLOWEST_QUEUES, resting, key=lambda queue: queue.wake_ms)
     tx = Operation(store, 0).tx
     return [queue_view(tx, crawl, queue, hosts) for queue in found]

@@ -67,7 +67,7 @@ class Measures:
             fetch_statuses=dict(counters.fetch_statuses),
             verdicts=dict(counters.verdicts),
             queues=queue_counts(crawl),
-            deepest_queue=crawl.largest.most,
+            deepest_queue=crawl.queues.largest.most,
             events=counters.next_event - 1,
         )
 

@@ -97,7 +97,7 @@ def _to_fetch(crawl: Crawl, left: int) -> tuple[int, str]:
 
 def _hosts(crawl: Crawl, now_ms: int) -> list[HostNeed]:
     """The hosts that need longest by themselves, the longest first."""
-    queues: dict[bytes, WorkQueue] = dict(crawl.longest.queues)
+    queues: dict[bytes, WorkQueue] = dict(crawl.queues.longest.queues)
     queues.update({queue.queue: queue for queue in sampled(crawl)[0]})
     needs: dict[str, HostNeed] = {}
     for queue in queues.values():
@@ -144,7 +144,7 @@ def _polite_ms(hosts: Sequence[HostNeed], left: int, pages: int, rate: float) ->
 def _last(crawl: Crawl, hosts: Sequence[HostNeed], least_ms: float) -> str:
     """The host that is fetched from when all others are done; empty if there is none, or no other host."""
     counters = crawl.counters
-    queues = sum(counters.queues.values()) + sum(crawl.active_counts.values()) + crawl.inactive_queues
+    queues = sum(counters.queues.values()) + sum(crawl.queues.counts.values()) + crawl.inactive_queues
     if not hosts or queues < 2 or hosts[0].ms < least_ms:
         return ""
     second = hosts[1].ms if len(hosts) > 1 else 0

@@ -64,10 +64,10 @@ class Waiters:
 
 def sampled(crawl: Crawl) -> tuple[list[WorkQueue], int]:
     """Resting queues with URIs, among those in memory; and how many queues each of them stands for."""
-    step = max(-(-len(crawl.snoozed) // MOST_LOOKED_AT), 1)
+    step = max(-(-len(crawl.queues.snoozed) // MOST_LOOKED_AT), 1)
     found = [
         queue
-        for _, _, serial, queue in crawl.snoozed[::step]
+        for _, _, serial, queue in crawl.queues.snoozed[::step]
         if serial == queue.snooze_serial and queue.state is QueueState.SNOOZED and queue.row.count
     ]
     return found, step

@@ -51,5 +51,5 @@ def _state(op: Operation, crawl: Crawl, each: Kept) -> UriState:
         return UriState.FUTURE
     if not seen.position:
         return UriState.DONE
-    queue = crawl.queues.get(each.key[4:12] + seen.queue)  # only active queues have URIs out
+    queue = crawl.queues.active.get(each.key[4:12] + seen.queue)  # only active queues have URIs out
     return UriState.LEASED if queue is not None and seen.position in queue.out else UriState.QUEUED

@@ -103,7 +103,7 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
         media_types=dict(counters.media_types),
         current_per_second=per_second,
         current_bytes_per_second=bytes_per_second,
-        deepest_queue=crawl.largest.most,
+        deepest_queue=crawl.queues.largest.most,
         congestion=_congestion(crawl),
         round=crawl.state_row.round,
         limited_by=found.text,
@@ -145,7 +145,7 @@ def counts_of(crawl: Crawl) -> dict[str, int]:
 def queue_counts(crawl: Crawl) -> dict[QueueState, int]:
     """How many work queues are in each state."""
     stored = crawl.counters.queues
-    counts = {state: stored.get(state.value, 0) + crawl.active_counts[state] for state in QueueState}
+    counts = {state: stored.get(state.value, 0) + crawl.queues.counts[state] for state in QueueState}
     counts[QueueState.INACTIVE] += crawl.inactive_queues
     return counts
 
@@ -169,7 +169,7 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
             EmptyReason.LIMIT_REACHED: f"the last {some(crawl.pages_out, 'document')} of the limit",
         }
         return awaited_then[reason], None
-    if crawl.waiting_rank() is not None or crawl.ready or crawl.lines:
+    if crawl.waiting_rank() is not None or crawl.queues.ready or crawl.queues.lines:
         return "", None
     out = crawl.leases_out
     under_way = f"{out} fetch under way" if out == 1 else f"{out} fetches under way"
@@ -179,7 +179,7 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
         return message + (f"; {under_way}" if out else ""), due_ms
     if out:
         return under_way, None
-    held = crawl.active_counts[QueueState.READY]
+    held = crawl.queues.counts[QueueState.READY]
     if held:
         return f"the hosts or groups of {some(held, 'queue')}, which are busy with others", None
     if crawl.awaits_round:
@@ -190,17 +190,17 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
 def _resting(crawl: Crawl) -> tuple[int, str] | None:
     """The first known moment at which a queue wakes or a future URI is due, and that event in words."""
     found = []
-    queue = crawl.next_wake()
+    queue = crawl.queues.next_wake()
     if queue is not None:
         resting = queue_counts(crawl)[QueueState.SNOOZED]
         noun = "queue at rest" if resting == 1 else "queues at rest"
         found.append((queue.wake_ms, f"{resting} {noun}, first {queue.row.key} ({queue.rest_reason})"))
-    in_line_ms = crawl.lines.next_ms()
+    in_line_ms = crawl.queues.lines.next_ms()
     if in_line_ms is not None:
         found.append((in_line_ms, "queues in line for a host or a group that rests"))
     # 0: unknown since the server started.
-    if crawl.first_far_ms:
-        found.append((crawl.first_far_ms, "queues that rest for long"))
+    if crawl.queues.first_far_ms:
+        found.append((crawl.queues.first_far_ms, "queues that rest for long"))
     if crawl.counters.future and crawl.first_future_ms:
         later = f"{some(crawl.counters.future, 'URI')} to be fetched later{later_why(crawl)}"
         found.append((crawl.first_future_ms, later))

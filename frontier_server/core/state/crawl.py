@@ -1,8 +1,7 @@
 """One crawl in memory: the rows that memory holds, and its active queues."""
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heappop, heappush
 
 from ..machines.lifecycle import CrawlState, ExitStatus
 from ..machines.target import Reached, Target
@@ -14,18 +13,15 @@ from ..uri.canonical import CanonicalUri
 from ..uri.scope import ScopeRules
 from .asked import Asked
 from .fetch_policy import FetchPolicies
-from .largest import Largest, time_of, uris_of
-from .line import Lines
 from .model import Candidate, Directive
 from .origin import Origins
 from .overrides import Overrides
 from .pace import Pace
 from .queue import QueueState, WorkQueue
+from .queue_set import QueueSet
 from .reading import groups_of, scope_rules
-from .ready import ReadyQueues
 
 MAX_KNOWN_TEXTS = 50_000
-MAX_RECENT = 4_096
 MAX_STATISTICS = 20_000
 MAX_UNLOGGED = 2_000  # outcomes that memory keeps for the crawl log
 INTERRUPT_WAIT_MS = 15_000  # nodes hear of it and report the fetches that they broke off
@@ -59,13 +55,7 @@ class Crawl:
         self.jobs: list[int] = []
         self.restoring = ""  # the checkpoint that its rows are being copied from
         self.receiving: set[int] = set()  # jobs that still receive their rows
-        self.queues: dict[bytes, WorkQueue] = {}  # the active queues
-        self.ready = ReadyQueues(self.queues)
-        self.lines = Lines(number)  # of queues that wait only for hosts or groups
-        self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
-        self.recent: OrderedDict[bytes, WorkQueue] = OrderedDict()  # other queues that changed recently
-        # Queues in memory by state: READY, BUSY, SNOOZED. The counts of other states are stored.
-        self.active_counts: Counter[QueueState] = Counter()
+        self.queues = QueueSet(number)
         self.leases_out = 0
         self.pages_out = 0  # the same without fetches of robots.txt
         self.known_out = 0  # those of them that a recrawl fetches again
@@ -73,11 +63,8 @@ class Crawl:
         self.scope_cache: dict[str, bool] = {}  # authority → in scope
         # Examples of refused URIs: rule → URI → number, the latest last.
         self.refused: dict[str, OrderedDict[str, int]] = {}
-        self.inactive_heads: dict[int, bytes] = {}  # rank → lower bound of its inactive queues' keys
-        self.far_head = b""  # lower bound of the far snoozes' keys
         self.job_head = b""  # lower bound of its jobs' keys
         self.future_head = b""  # lower bound of the future URIs' keys
-        self.first_far_ms: int | None = 0  # no far snooze is due earlier; None: there is none
         self.first_future_ms: int | None = 0
         self.first_retry = (0, "")  # when the first future URI is due, and why, if it rests before a retry
         # Statistics of hosts and sources, as stored.
@@ -85,9 +72,6 @@ class Crawl:
         # The latest outcomes that the crawl log lacks, without gaps: its writer need not read the store.
         self.unlogged: deque[tuple[int, OutcomeRow]] = deque(maxlen=MAX_UNLOGGED)
         self.pace = Pace()
-        self.largest = Largest(uris_of)
-        self.largest_stored = Largest(uris_of)  # as they were when somebody asked
-        self.longest = Largest(time_of)
         self.excused_ms = 0  # how long the frontier was away, so that nobody could report, since this state
         self.asked = Asked()  # for leases of this crawl
         self.asked_of_any = Asked()  # for leases of any crawl; all crawls share this
@@ -98,7 +82,6 @@ class Crawl:
         self.group_of_host: Mapping[str, str] = {}
         self.groups: dict[str, GroupSettings] = {}
         self.policies = FetchPolicies(version)
-        self._ties = 0
         self.set_spec(spec)
 
     def set_spec(self, spec: SpecRow) -> None:
@@ -183,12 +166,15 @@ class Crawl:
         """Whether it has jobs to do or queues to unload, unless it is held or about to be."""
         if self.target is Target.HOLD:
             return False
-        return bool(self.jobs) or (bool(self.queues) and self.state is CrawlState.FINISHED)
+        return bool(self.jobs) or (bool(self.queues.active) and self.state is CrawlState.FINISHED)
 
     @property
     def offers(self) -> bool:
         """Whether it has a queue whose turn may come: ready, in an open line, or inactive."""
-        return bool(self.ready or self.lines or self.ready.held_back) or self.waiting_rank() is not None
+        return (
+            bool(self.queues.ready or self.queues.lines or self.queues.ready.held_back)
+            or self.waiting_rank() is not None
+        )
 
     @property
     def kind(self) -> str:
@@ -328,47 +314,8 @@ class Crawl:
         self.scope_cache.clear()
         self.refused.clear()
         self.origins.forget()
-        self.recent.clear()
+        self.queues.recent.clear()
         self.overrides.forget_made()
-
-    # Queues in memory.
-
-    def push_snoozed(self, queue: WorkQueue, wake_ms: int) -> None:
-        """Add a snoozed queue; its earlier entry becomes void."""
-        self._ties += 1
-        queue.snooze_serial += 1
-        heappush(self.snoozed, (wake_ms, self._ties, queue.snooze_serial, queue))
-
-    def next_wake(self) -> WorkQueue | None:
-        """The queue that wakes first among those snoozed in memory."""
-        while self.snoozed:
-            _, _, serial, queue = self.snoozed[0]
-            if serial == queue.snooze_serial and queue.state is QueueState.SNOOZED:
-                return queue
-            heappop(self.snoozed)
-        return None
-
-    def known_queue(self, queue: bytes) -> WorkQueue | None:
-        """A queue, if it is active or changed recently, so that memory has it."""
-        return self.queues.get(queue) or self.recent.get(queue)
-
-    def remember(self, queue: WorkQueue) -> None:
-        """Keep a queue that changed but is not active, because its links come in swarms."""
-        recent = self.recent
-        if self.state is CrawlState.FINISHED:
-            recent.pop(queue.queue, None)
-            return
-        recent[queue.queue] = queue
-        recent.move_to_end(queue.queue)
-        if len(recent) > MAX_RECENT:
-            recent.popitem(last=False)
-
-    def forget_queue(self, queue: bytes) -> None:
-        """Drop a queue that no longer exists."""
-        self.recent.pop(queue, None)
-        self.largest.forget(queue)
-        self.largest_stored.forget(queue)
-        self.longest.forget(queue)
 
     def forget_logged(self) -> None:
         """Drop the outcomes that the crawl log has."""
@@ -379,11 +326,6 @@ class Crawl:
         """Drop statistics at an operation's end if there are too many, or if the crawl has finished."""
         if len(self.statistics) > MAX_STATISTICS or self.state is CrawlState.FINISHED:
             self.statistics.clear()
-
-    def note_size(self, queue: WorkQueue) -> None:
-        """Update the lists of the largest queues, and of those that need longest."""
-        self.largest.note(queue)
-        self.longest.note(queue)
 
     def next_due_ms(self) -> int | None:
         """When something is due next: a queue wakes, a future URI is due, a limit or bound is reached."""
@@ -396,8 +338,13 @@ class Crawl:
         """When time alone may bring something to lease: a queue wakes, a URI's time comes, a round begins."""
         if self.state not in (CrawlState.RUNNING, CrawlState.EMPTY):
             return None
-        queue = self.next_wake()
-        due = [self.first_far_ms, self.first_future_ms, self.lines.next_ms(), self.ready.next_nap_ms]
+        queue = self.queues.next_wake()
+        due = [
+            self.queues.first_far_ms,
+            self.first_future_ms,
+            self.queues.lines.next_ms(),
+            self.queues.ready.next_nap_ms,
+        ]
         if queue is not None:
             due.append(queue.wake_ms)
         if self.awaits_round:

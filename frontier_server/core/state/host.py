@@ -151,12 +151,12 @@ class Hosts:
             host.sleepers.pop(crawl.number, None)
             for queue in host.lines.pop(crawl.number, ()):
                 if host in queue.lines:
-                    crawl.ready.let_in(queue)
-        crawl.lines.clear()
-        for queue in crawl.queues.values():
+                    crawl.queues.ready.let_in(queue)
+        crawl.queues.lines.clear()
+        for queue in crawl.queues.active.values():
             queue.passing = None
             if queue.state is QueueState.BUSY:
-                crawl.ready.put(queue)
+                crawl.queues.ready.put(queue)
 
     def _row_key(self, name: str) -> RowKey:
         """The place of a host's row. Names of hosts that belong to one crawl begin with its number."""

@@ -69,7 +69,7 @@ class Ledger:
         row = lease.row
         op.tx.delete(Family.LEASES, keys.lease_key(lease.crawl, row.queue[:8], lease.serial))
         op.counters(crawl)
-        queue = crawl.queues[row.queue]
+        queue = crawl.queues.active[row.queue]
         host = self._hosts.get(op.tx, row.host)
         shared = [self._hosts.get(op.tx, name) for name in row.groups]
         op.touch(queue).lease_ms = row.lease_ms
@@ -86,7 +86,7 @@ class Ledger:
         for number in host.lines:
             crawl = self._crawls.get(number)
             if crawl is not None:  # else the crawl and its queues are gone
-                crawl.lines.open(host)
+                crawl.queues.lines.open(host)
                 op.look_at(crawl)
 
 

@@ -184,7 +184,7 @@ def settle(op: Operation, crawl: Crawl) -> None:
     while _step(op, crawl):
         pass
     row = crawl.state_row
-    unloaded = not (crawl.jobs or crawl.receiving or crawl.queues) and crawl.logged
+    unloaded = not (crawl.jobs or crawl.receiving or crawl.queues.active) and crawl.logged
     if row.tearing_down and not row.torn_down and crawl.state is CrawlState.FINISHED and unloaded:
         row.torn_down = True
         op.put_state(crawl)

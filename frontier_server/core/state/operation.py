@@ -6,6 +6,7 @@ Queues and counters are written once, however often they were touched; events an
 
 from collections.abc import Iterable
 
+from ..machines.lifecycle import CrawlState
 from ..rows import keys
 from ..rows.errors import StoreCorrupt
 from ..rows.keys import FetchStatisticsOf, IndexSet
@@ -66,7 +67,7 @@ class Operation:
 
     def queue(self, crawl: Crawl, queue: bytes) -> WorkQueue | None:
         """A queue of any state, if it was ever filled."""
-        known = crawl.known_queue(queue) or self._queues.get((crawl.number, queue))
+        known = crawl.queues.known(queue) or self._queues.get((crawl.number, queue))
         if known is not None:
             return known
         if (crawl.number, queue) not in self._read:
@@ -78,7 +79,7 @@ class Operation:
         wanted = [
             queue
             for queue in set(queues)
-            if crawl.known_queue(queue) is None and (crawl.number, queue) not in self._queues
+            if crawl.queues.known(queue) is None and (crawl.number, queue) not in self._queues
         ]
         row_keys = [keys.queue_row_key(crawl.number, queue) for queue in wanted]
         for queue, value in zip(wanted, self.tx.get_many(Family.QUEUES, row_keys), strict=True):
@@ -109,7 +110,7 @@ class Operation:
         self.tx.delete(Family.INDEX, keys.lane_head_prefix(crawl.number, queue.queue) + keys.LAST_POSITION)
         self._queues.pop((crawl.number, queue.queue), None)
         self._read[crawl.number, queue.queue] = None
-        crawl.forget_queue(queue.queue)
+        crawl.queues.forget(queue.queue)
 
     def move(
         self, crawl: Crawl, queue: WorkQueue, event: QueueEvent, wake_ms: int = 0, reason: str = ""
@@ -119,25 +120,25 @@ class Operation:
         if state is before:
             return
         self.look_at(crawl)
-        crawl.ready.leave_held_back(queue)
+        crawl.queues.ready.leave_held_back(queue)
         row, was_in_memory = queue.row, queue.in_memory
         if was_in_memory:
-            crawl.active_counts[before] -= 1
+            crawl.queues.counts[before] -= 1
         else:
             self._leave(crawl, queue)
         queue.state, queue.lines = state, ()
         if state is not QueueState.READY and state is not QueueState.BUSY:
-            crawl.ready.leave(queue)
+            crawl.queues.ready.leave(queue)
         queue.wake_ms, queue.rest_reason = wake_ms, reason
-        if state is QueueState.SNOOZED and crawl.active_counts[state] >= MAX_SNOOZED_IN_MEMORY:
+        if state is QueueState.SNOOZED and crawl.queues.counts[state] >= MAX_SNOOZED_IN_MEMORY:
             self.touch(queue).far_ms = wake_ms
         in_memory = state in ACTIVE and not row.far_ms
         if in_memory:
-            crawl.active_counts[state] += 1
+            crawl.queues.counts[state] += 1
             if state is QueueState.SNOOZED:
-                crawl.push_snoozed(queue, wake_ms)
+                crawl.queues.push_snoozed(queue, wake_ms)
             elif state is QueueState.READY:
-                crawl.ready.put(queue)
+                crawl.queues.ready.put(queue)
         else:
             self._enter(crawl, queue)
         if in_memory is not was_in_memory:
@@ -164,13 +165,13 @@ class Operation:
         self.touch(queue)
         if queue.in_memory:
             counters.active_queues += 1
-            crawl.queues[queue.queue] = queue
+            crawl.queues.active[queue.queue] = queue
             self.tx.put(Family.INDEX, key, PRESENT)
         else:
             counters.active_queues -= 1
             queue.ahead.forget()
             queue.passing = None  # what waits may be another when it is active again
-            del crawl.queues[queue.queue]
+            del crawl.queues.active[queue.queue]
             self.tx.delete(Family.INDEX, key)
 
     def _enter(self, crawl: Crawl, queue: WorkQueue) -> None:
@@ -186,9 +187,9 @@ class Operation:
         counters.queues[state.value] = counters.queues.get(state.value, 0) + 1
         if state is QueueState.SNOOZED:
             key = keys.timed_key(crawl.number, IndexSet.FAR, row.far_ms, queue.queue)
-            crawl.far_head = min(crawl.far_head, key)
-            first = crawl.first_far_ms
-            crawl.first_far_ms = row.far_ms if first is None else min(first, row.far_ms)
+            crawl.queues.far_head = min(crawl.queues.far_head, key)
+            first = crawl.queues.first_far_ms
+            crawl.queues.first_far_ms = row.far_ms if first is None else min(first, row.far_ms)
             self.tx.put(Family.INDEX, key, PRESENT)
         elif state in _MEMBERS:
             self.tx.put(Family.INDEX, keys.member_key(crawl.number, _MEMBERS[state], queue.queue), PRESENT)
@@ -245,8 +246,8 @@ class Operation:
             self.touch(queue).precedence = precedence
             if inactive:
                 self._enter(crawl, queue)
-            elif crawl.ready.gives_way(queue):
-                crawl.ready.put(queue)  # other queues may go before it now
+            elif crawl.queues.ready.gives_way(queue):
+                crawl.queues.ready.put(queue)  # other queues may go before it now
         if queue.state is QueueState.INACTIVE:
             if is_ineligible(queue, settings):
                 self.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
@@ -273,11 +274,11 @@ class Operation:
             self.counters(crawl).kept_room = 0  # the known pages that it was kept for do not come
         prefix = keys.rank_prefix(crawl.number, rank)
         # Start past the deleted keys of this rank. New keys sort behind.
-        for key, _ in self.tx.scan(Family.INDEX, crawl.inactive_heads.get(rank, prefix), prefix):
+        for key, _ in self.tx.scan(Family.INDEX, crawl.queues.inactive_heads.get(rank, prefix), prefix):
             queue = self.queue(crawl, key[-16:])
             if queue is None:
                 raise StoreCorrupt(f"crawl {crawl.name}: inactive queue {key.hex()} has no row")
-            crawl.inactive_heads[rank] = key
+            crawl.queues.inactive_heads[rank] = key
             self.move(crawl, queue, QueueEvent.ACTIVATED)
             queue.row.session_start = queue.row.expenditure
             return queue
@@ -316,9 +317,9 @@ class Operation:
         """Write each row that was touched, once."""
         for queue in self._queues.values():
             crawl = self._crawls[queue.crawl]
-            crawl.note_size(queue)
+            crawl.queues.note_size(queue)
             if not queue.in_memory:
-                crawl.remember(queue)
+                crawl.queues.remember(queue, still=crawl.state is not CrawlState.FINISHED)
             queue.row.state = queue.state.value
             self.tx.put(Family.QUEUES, keys.queue_row_key(queue.crawl, queue.queue), encode(queue.row))
         for number, kind, name in self.statistics:

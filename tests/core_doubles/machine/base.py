@@ -158,7 +158,12 @@ class Base(RuleBasedStateMachine):
             live = self.live(crawl)
             row, torn_down = live.state_row, crawl.number not in self.shell.core.shard.crawls
             seen = settling.Seen(
-                live.exit_status, row.round, live.counters.told_ms, len(live.queues), live.held, torn_down
+                live.exit_status,
+                row.round,
+                live.counters.told_ms,
+                len(live.queues.active),
+                live.held,
+                torn_down,
             )
             settling.settle(self.model, crawl, seen, on_time)
             if torn_down or not crawl.held:
@@ -206,7 +211,7 @@ class Base(RuleBasedStateMachine):
         for crawl in self.model.crawls.values():
             live, told = self.live(crawl), {}
             for queue, row in rows_of(self.shell.store, live, Family.QUEUES, QueueRow).items():
-                active = live.queues.get(queue)
+                active = live.queues.active.get(queue)
                 state = active.state if active is not None else QueueState(row.state)
                 wake_ms = row.far_ms if active is None else active.wake_ms
                 told[queue] = Told(state, row.precedence, wake_ms, row.session_start)
