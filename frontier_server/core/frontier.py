@@ -226,8 +226,8 @@ class Frontier:
                 )
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
-        self._shard.leases.note(node, toe_steps, pool, service_address)
-        drain = self._shard.leases.drains(node)
+        self._shard.leases.nodes.note(node, toe_steps, pool, service_address)
+        drain = self._shard.leases.nodes.drains(node)
         rival = self._hear_of_rival(op, node)
         ended_crawls = [name for name in idle_crawls if not acts_on(name) or self._has_ended(name)]
         answer = HeartbeatAnswer([], [], [], self._shard.pool_size_of(node), drain, rival, ended_crawls)
@@ -247,7 +247,7 @@ class Frontier:
             # The node doesn't know of these leases: the answer to a Next was lost.
             for lease in self._shard.leases.of(node, tokens)[:LAPSED_IN_ONE_CALL]:
                 self._reports.release(op, lease)
-            self._shard.leases.leaves(node)
+            self._shard.leases.nodes.leaves(node)
             self._shard.sessions.note_left(op.tx, node, op.now_ms)
             self._shard.reconcile(op)
         return answer, self._shard.end(op)
@@ -261,7 +261,7 @@ class Frontier:
 
         Each trouble pauses only once, so that an operator may resume a crawl in spite of it.
         """
-        begins = self._shard.leases.note_trouble(node, bool(trouble))
+        begins = self._shard.leases.nodes.note_trouble(node, bool(trouble))
         name = f"node:{node}"
         if begins:
             detail = f"node {node}: {trouble[:500]}"
@@ -278,7 +278,7 @@ class Frontier:
     def _hear_of_rival(self, op: Operation, node: str) -> str:
         """The session of another process that has a node's name. The crawls that it fetches for are told
         once."""
-        if self._shard.leases.take_new_rival(node):
+        if self._shard.leases.nodes.take_new_rival(node):
             detail = f"two processes use the node name {node!r}; each must have a name of its own"
             self._shard.sweep(
                 op,
@@ -286,15 +286,15 @@ class Frontier:
                 self._shard.attended_by(node),
                 lambda op, crawl: op.event(crawl, "problem", kind="node-name", detail=detail),
             )
-        return self._shard.leases.rival_of(node, op.now_ms)
+        return self._shard.leases.nodes.rival_of(node, op.now_ms)
 
     def _note_seen(self, op: Operation, node: str, session: str) -> None:
         try:
             self._shard.sessions.accept(op.tx, node, session, op.now_ms)
         except errors.SessionSuperseded:
-            self._shard.leases.note_rival(node, session, op.now_ms)
+            self._shard.leases.nodes.note_rival(node, session, op.now_ms)
             raise
-        before = self._shard.leases.session_of(node)
+        before = self._shard.leases.nodes.session_of(node)
         for lease in self._shard.leases.note_seen(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
             self._reports.lapse(op, lease)
         if before is not None and before != session:

@@ -48,7 +48,7 @@ class Upkeep:
             if lease is None:
                 break
             self._reports.lapse(op, lease)
-        if self._shard.leases.fall_silent(op.now_ms):
+        if self._shard.leases.nodes.fall_silent(op.now_ms):
             self._shard.reconcile(op)
         for number in self._shard.agenda.take_due(op.now_ms, CRAWLS_PER_SLICE):
             crawl = self._shard.crawls[number]
@@ -94,7 +94,7 @@ class Upkeep:
         """The next time to `tick`."""
         due = [
             self._shard.leases.next_deadline_ms(),
-            self._shard.leases.next_silence_ms(),
+            self._shard.leases.nodes.next_silence_ms(),
             self._shard.agenda.next_due_ms(),
         ]
         if self._shard.sweeps:

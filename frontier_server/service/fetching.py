@@ -14,8 +14,8 @@ from ..core.journey.dispatch import Want
 from ..core.machines.lifecycle import Input
 from ..core.rows.errors import InvalidRequest
 from ..core.state.kinds import offered
-from ..core.state.leases import MAX_ADDRESS_CHARACTERS
 from ..core.state.model import CrawlView, check_batch
+from ..core.state.nodes import MAX_ADDRESS_CHARACTERS
 from ..shell.exchange import Exchange
 from ..shell.priority_lock import go_first
 from .answering import Context, answered, limits, operator_of, streamed

@@ -9,8 +9,8 @@ from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.rows.errors import SessionSuperseded
 from frontier_server.core.state import attendance
-from frontier_server.core.state.leases import SILENT_PERIODS
 from frontier_server.core.state.model import Grant, Report
+from frontier_server.core.state.nodes import SILENT_PERIODS
 
 S = CrawlState
 OTHER = "other"

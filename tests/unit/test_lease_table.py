@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from frontier_server.core.rows.keys import Token, encode_token
 from frontier_server.core.rows.records import LeaseRow
 from frontier_server.core.spec.settings import FetchSettings
-from frontier_server.core.state.leases import MAX_NODES, MAX_TOE_STEPS, Lease, LeaseTable
+from frontier_server.core.state.leases import Lease, LeaseTable
+from frontier_server.core.state.nodes import MAX_NODES, MAX_TOE_STEPS
 
 SECRET = b"0123456789abcdef"
 PERIOD_MS = 1_000
@@ -176,9 +177,9 @@ def test_nodes_are_listed_the_latest_first_with_what_they_do() -> None:
     leases.note_seen("one", "1", 10)
     leases.note_seen("two", "1", 20)
     leases.add(lease(1, node="one"))
-    leases.note("one", [("FETCHING", 3), ("WRITING", 1)])
+    leases.nodes.note("one", [("FETCHING", 3), ("WRITING", 1)])
     leases.note_seen("one", "1", 30)
-    one, two = leases.nodes(30)
+    one, two = leases.nodes.views(30)
     assert (one.node, one.session, one.last_seen_ms, one.leased) == ("one", "1", 30, 1)
     assert one.toe_steps == (("FETCHING", 3), ("WRITING", 1))
     assert (two.node, two.last_seen_ms, two.leased, two.toe_steps) == ("two", 20, 0, ())
@@ -187,18 +188,18 @@ def test_nodes_are_listed_the_latest_first_with_what_they_do() -> None:
 def test_a_new_session_begins_with_nothing_done() -> None:
     leases = table()
     leases.note_seen("node", "1", 0)
-    leases.note("node", [("FETCHING", 3)])
+    leases.nodes.note("node", [("FETCHING", 3)])
     leases.note_seen("node", "2", 0)
-    assert leases.nodes(0)[0].toe_steps == ()
+    assert leases.nodes.views(0)[0].toe_steps == ()
 
 
 def test_what_is_kept_of_nodes_has_an_end() -> None:
     leases = table()
     for number in range(MAX_NODES + 500):
         leases.note_seen(f"node-{number}", "1", number)
-    assert len(leases.nodes(1_500)) == MAX_NODES
-    leases.note("node-1400", [(f"STEP-{number}", 1) for number in range(1_000)])
-    assert max(len(view.toe_steps) for view in leases.nodes(1_500)) == MAX_TOE_STEPS
+    assert len(leases.nodes.views(1_500)) == MAX_NODES
+    leases.nodes.note("node-1400", [(f"STEP-{number}", 1) for number in range(1_000)])
+    assert max(len(view.toe_steps) for view in leases.nodes.views(1_500)) == MAX_TOE_STEPS
 
 
 def test_the_node_that_speaks_is_known_even_if_all_others_hold_leases() -> None:
@@ -208,5 +209,5 @@ def test_the_node_that_speaks_is_known_even_if_all_others_hold_leases() -> None:
         leases.note_seen(f"node-{number}", "1", 0)
         leases.add(lease(number, node=f"node-{number}"))
     assert leases.note_seen("one-more", "1", 1) == []
-    leases.note("one-more", [("FETCHING", 1)])
-    assert leases.nodes(1)[0].node == "one-more"
+    leases.nodes.note("one-more", [("FETCHING", 1)])
+    assert leases.nodes.views(1)[0].node == "one-more"

@@ -103,8 +103,8 @@ def test_crawls_that_have_not_finished_get_labels_before_others_and_new_ones_bef
 def test_nodes_are_counted_by_presence_and_hosts_by_their_rests() -> None:
     shell = Shell()
     leases = shell.core.shard.leases
-    leases.remember("there", "s", shell.now_ms + 2 * PERIOD_MS)
-    leases.remember("lost", "s", shell.now_ms)
+    leases.nodes.remember("there", "s", shell.now_ms + 2 * PERIOD_MS)
+    leases.nodes.remember("lost", "s", shell.now_ms)
     later_ms = shell.now_ms + 2 * PERIOD_MS
     assert shell.core.measures.nodes(later_ms) == {Presence.PRESENT: 1, Presence.LOST: 1}
     op = shell.core.shard.begin(shell.now_ms)

@@ -6,8 +6,8 @@ from core_doubles.shell import PERIOD_MS, START_MS, Shell
 
 from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.rows.errors import NodePresent, SessionSuperseded, UnknownNode
-from frontier_server.core.state.leases import LISTED_MS
 from frontier_server.core.state.model import NodeView, Presence
+from frontier_server.core.state.nodes import LISTED_MS
 
 HEARTBEAT_MS = PERIOD_MS // 6
 

@@ -13,7 +13,8 @@ from ..state.agenda import Agenda
 from ..state.asked import Asked
 from ..state.crawl import Crawl, SettingsOf
 from ..state.host import Hosts
-from ..state.leases import MAX_NODES, LeaseTable
+from ..state.leases import LeaseTable
+from ..state.nodes import MAX_NODES
 from ..state.sessions import Sessions
 from ..uri.assign import Places
 from . import opening
@@ -55,11 +56,11 @@ class Registry:
         at_work = {node for crawl in awaited for node in crawl.state_row.nodes}
         for node, row in sessions.listed(now_ms)[-MAX_NODES:]:
             gone = "left" if row.left else "" if node in at_work else "silent"
-            leases.recall(node, row.session, row.last_seen_ms, now_ms, gone)
+            leases.nodes.recall(node, row.session, row.last_seen_ms, now_ms, gone)
         for crawl in awaited:
             for node, session in crawl.state_row.nodes.items():
-                if leases.session_of(node) is None:
-                    leases.remember(node, sessions.of(node) or session, now_ms)
+                if leases.nodes.session_of(node) is None:
+                    leases.nodes.remember(node, sessions.of(node) or session, now_ms)
 
     def made(self, rows: opening.CrawlRows) -> Crawl:
         """A crawl without the rows beyond its own three."""

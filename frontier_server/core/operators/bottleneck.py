@@ -97,7 +97,7 @@ def bottleneck(crawl: Crawl, now_ms: int, leases: LeaseTable, remaining: Remaini
 def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable, remaining: Remaining | None) -> Moment:
     nodes = [
         node
-        for node in leases.nodes(now_ms)
+        for node in leases.nodes.views(now_ms)
         if node.node in crawl.state_row.nodes and node.presence is Presence.PRESENT
     ]
     steps: Counter[str] = Counter()

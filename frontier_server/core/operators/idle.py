@@ -76,7 +76,7 @@ def _pausing(op: Operation, crawl: Crawl, leases: LeaseTable) -> str:
 def _toes_idle(op: Operation, crawl: Crawl, leases: LeaseTable) -> bool:
     """Whether no toe thread is at work on a crawl's URIs: each has handed its page over, or tries to."""
     holders = {lease.row.node for lease in leases.of_crawl(crawl.number)}
-    steps = [dict(node.toe_steps) for node in leases.nodes(op.now_ms) if node.node in holders]
+    steps = [dict(node.toe_steps) for node in leases.nodes.views(op.now_ms) if node.node in holders]
     at_work = sum([sum([n for step, n in each.items() if step not in _HANDED_OVER]) for each in steps])
     return any(steps) and not at_work
 
@@ -117,7 +117,7 @@ def _end(crawl: Crawl) -> Reason:
 
 def asked_lately(crawl: Crawl, now_ms: int, leases: LeaseTable) -> bool:
     """Whether a node that is there has asked for leases of a crawl lately."""
-    return any(leases.is_there(node, now_ms) for node in crawl.askers(now_ms - ASKED_LATELY_MS))
+    return any(leases.nodes.is_there(node, now_ms) for node in crawl.askers(now_ms - ASKED_LATELY_MS))
 
 
 def asked(op: Operation, crawl: Crawl, leases: LeaseTable) -> Reason:

@@ -73,7 +73,7 @@ class Measures:
 
     def nodes(self, now_ms: int) -> Counter[Presence]:
         """How many of the listed nodes are there, silent, lost, or have left."""
-        return self._shard.leases.presences(max(now_ms, self._shard.now_ms))
+        return self._shard.leases.nodes.presences(max(now_ms, self._shard.now_ms))
 
     def hosts(self) -> Sequence[Host]:
         """The hosts in memory, and the groups of hosts. `resting` counts a part of them."""

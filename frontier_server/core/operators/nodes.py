@@ -6,8 +6,8 @@ from ..opening import opening
 from ..opening.shard import ANY_NODE, Shard
 from ..rows import errors
 from ..rows.store import Changes
-from ..state.leases import MAX_NODES
 from ..state.model import MAX_NODE_CHARACTERS, NodeView
+from ..state.nodes import MAX_NODES
 
 MAX_TOES = 10_000
 
@@ -21,7 +21,7 @@ class Nodes:
     def listed(self, now_ms: int) -> list[NodeView]:
         """The known nodes; the node that was last seen most recently comes first."""
         shard = self._shard
-        nodes = shard.leases.nodes(max(now_ms, shard.now_ms))
+        nodes = shard.leases.nodes.views(max(now_ms, shard.now_ms))
         return [replace(view, pool_size=shard.pool_size_of(view.node)) for view in nodes]
 
     @property
@@ -31,7 +31,7 @@ class Nodes:
 
     def drain(self, node: str, now_ms: int, by: str = "") -> tuple[None, Changes]:
         """Let a node's present session end. The answer to its next heartbeat tells it."""
-        asked = self._shard.leases.drain(node)
+        asked = self._shard.leases.nodes.drain(node)
         op = self._shard.begin(now_ms)
         if asked:
             attended = self._shard.attended_by(node)
@@ -46,7 +46,7 @@ class Nodes:
     def forget(self, node: str, now_ms: int) -> tuple[None, Changes]:
         """Leave a node that is not there out of listings. Raises UnknownNode or NodePresent."""
         op = self._shard.begin(now_ms)
-        self._shard.leases.forget(node, op.now_ms)
+        self._shard.leases.nodes.forget(node, op.now_ms)
         self._shard.sessions.hide(op.tx, node)
         return None, self._shard.end(op)
 

@@ -5,7 +5,8 @@ crawl that has finished has no nodes.
 """
 
 from .crawl import Crawl
-from .leases import MAX_NODES, LeaseTable
+from .leases import LeaseTable
+from .nodes import MAX_NODES
 from .operation import Operation
 
 
@@ -34,7 +35,7 @@ def reconcile(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
     if crawl.held:
         return
     for node, session in list(crawl.state_row.nodes.items()):
-        why = leases.why_gone(node, session)
+        why = leases.nodes.why_gone(node, session)
         if why:
             _leave(op, crawl, node, session, why)
 
