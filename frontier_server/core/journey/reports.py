@@ -26,7 +26,6 @@ from ..rules.disposition import (
     decide,
 )
 from ..rules.outcome_words import retry_words
-from ..spec.settings import CrawlSettings
 from ..state.attendance import note_bound
 from ..state.crawl import Crawl
 from ..state.leases import Lease
@@ -40,7 +39,7 @@ from .conclusion import Final, conclude, log
 from .enqueue import put_row, take_out
 from .intake import take_in
 from .report_problems import problem_of
-from .settling import Settling
+from .settling import Ended, Settling
 
 STALE = ReportResult(Disposition.STALE)
 
@@ -91,8 +90,8 @@ class Reports:
             row = op.touch(crawl.queues.active[lease.row.queue])
             row.retiring, row.retire_reason = True, f"a report of {lease.row.node} retires it"
         if lease.robots:
-            return self._robots(op, crawl, lease, report)
-        return self._page(op, crawl, lease, report)
+            return self._robots(op, lease, report)
+        return self._page(op, lease, report)
 
     def _repeated(self, op: Operation, data: bytes) -> ReportResult:
         token = self._shard.leases.genuine(data)
@@ -116,17 +115,16 @@ class Reports:
                 return ReportResult(Disposition(row.token_disposition), repeated=True)
         return STALE
 
-    def _page(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
-        ended = self._shard.ledger.end(op, crawl, lease)
-        row, queue = lease.row, ended.queue
+    def _page(self, op: Operation, lease: Lease, report: Report) -> ReportResult:
+        ended = self._settling.end(op, lease)
+        crawl, queue, row, head = ended.crawl, ended.queue, lease.row, ended.head
         queue.row.robots_of = ""
-        head = self._settling.leased(op, crawl, lease)
         pending, uri, settings = head.pending, head.uri, head.settings
         status = report.fetch_status
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
             ended.host.row.address = report.peer_address
-        silent = self._settling.rest_host(op, crawl, ended, report, uri, settings, row.bound)
+        silent = self._settling.rest_host(ended, report, uri)
         final = Final(
             status,
             decision.disposition,
@@ -149,31 +147,31 @@ class Reports:
                 happened = Happened(status, Disposition.DEFERRED, report.body_bytes)
                 note(op, crawl, uri.host, final.source, happened)
             if decision.steps_aside:
-                self._put_aside(op, crawl, lease, pending, report, op.now_ms + decision.rest_ms)
+                _put_aside(ended, pending, report, op.now_ms + decision.rest_ms)
             else:
-                self._keep(op, crawl, lease, pending, report)
+                _keep(ended, pending, report)
         else:
             conclude(op, crawl, queue, row.position, pending, final, settings)
         if decision.rest_ms and (silent or not decision.steps_aside):
             reason, until_ms = retry_words(status, report.reason), op.now_ms + decision.rest_ms
-            self._settling.rest_queue(op, crawl, queue, uri, settings, until_ms, reason)
-        self._settling.settle(op, crawl, ended, settings)
+            self._settling.rest_queue(ended, until_ms, reason)
+        self._settling.settle(ended)
         if decision.disposition is not Disposition.DEFERRED:
-            self._follow(op, crawl, lease)
+            self._follow(ended)
         _pause_after(op, crawl, status, row.node, uri.uri)
         return ReportResult(decision.disposition)
 
-    def _follow(self, op: Operation, crawl: Crawl, lease: Lease) -> None:
+    def _follow(self, ended: Ended) -> None:
         """Take in the target of a page's redirect, if it has waited since both have one identity."""
-        if lease.row.target:
-            candidate = self._shard.codec.decode(lease.row.target)
-            take_in(op, crawl, [candidate], self._shard.robots, self._shard.leases)
+        target = ended.lease.row.target
+        if target:
+            candidate = self._shard.codec.decode(target)
+            take_in(ended.op, ended.crawl, [candidate], self._shard.robots, self._shard.leases)
 
-    def _robots(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
-        ended = self._shard.ledger.end(op, crawl, lease)
-        row, status = lease.row, report.fetch_status
-        head = self._settling.leased(op, crawl, lease)
-        pending, candidate, uri, settings = head.pending, head.candidate, head.uri, head.settings
+    def _robots(self, op: Operation, lease: Lease, report: Report) -> ReportResult:
+        ended = self._settling.end(op, lease)
+        crawl, row, head, status = ended.crawl, lease.row, ended.head, report.fetch_status
+        pending, candidate = head.pending, head.candidate
         if report.peer_address:
             ended.host.row.address = report.peer_address
         put_off = status == DEFERRED and pending.deferrals < MAX_DEFERRALS
@@ -181,7 +179,7 @@ class Reports:
             # The report teaches nothing and does not count, but the host got a request.
             disposition = Disposition.DEFERRED
             op.counters(crawl).deferred += 1
-            self._keep(op, crawl, lease, replace(pending, deferrals=pending.deferrals + 1))
+            _keep(ended, replace(pending, deferrals=pending.deferrals + 1))
         else:
             disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
             op.counters(crawl).robots_fetches += 1
@@ -193,68 +191,62 @@ class Reports:
             final = Final(
                 status,
                 Disposition.FAILED,
-                uri,
+                head.uri,
                 candidate,
                 node=row.node,
                 annotations=("robots:-7",),
                 reason=report.reason,
             )
-            conclude(op, crawl, ended.queue, row.position, pending, final, settings)
+            conclude(op, crawl, ended.queue, row.position, pending, final, head.settings)
         # A fetch that was aborted when the crawl stopped reveals nothing about the host, either.
         cut = status == PROCESSING_THREAD_KILLED and bool(crawl.state_row.interrupt_ms)
         learned = None
         if not (put_off or cut or status == UNFETCHABLE_URI):
             learned = RobotsReport(status, report.robots_body, report.reason)
-        self._learn(op, crawl, lease, uri.host, settings, learned, disposition)
+        self._learn(ended, learned, disposition)
         address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
         if not put_off:
             of_robots = Candidate(
                 address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=head.source
             )
             log(op, crawl, Final(status, disposition, address, of_robots, report=report, node=row.node))
-        self._settling.rest_host(op, crawl, ended, report, address, settings, row.bound)
-        self._settling.settle(op, crawl, ended, settings)
+        self._settling.rest_host(ended, report, address)
+        self._settling.settle(ended)
         _pause_after(op, crawl, status, row.node, address.uri)
         return ReportResult(disposition)
 
     def _learn(
-        self,
-        op: Operation,
-        crawl: Crawl,
-        lease: Lease,
-        host: str,
-        settings: CrawlSettings,
-        report: RobotsReport | None,
-        disposition: Disposition | None = None,
+        self, ended: Ended, report: RobotsReport | None, disposition: Disposition | None = None
     ) -> None:
         """Store the result of a robots.txt fetch, if any, and its report's token.
 
         The answer that a bound caller reports counts for its crawl alone; it follows the one that counted for
         the crawl before.
         """
-        key = self._shard.places.robots_key(lease.row.scheme, host, lease.row.authority, settings)
-        before = self._shard.robots.row(op.tx, key)
+        op, lease, head, robots = ended.op, ended.lease, ended.head, self._shard.robots
+        key = self._shard.places.robots_key(
+            lease.row.scheme, head.uri.host, lease.row.authority, head.settings
+        )
+        before = robots.row(op.tx, key)
         if lease.row.bound:
-            its = self._shard.robots.key_for(op.tx, key, crawl.number, bound=True)
-            before, key = self._shard.robots.row(op.tx, its), keys.own_robots_key(key, crawl.number)
+            before = robots.row(op.tx, robots.key_for(op.tx, key, lease.crawl, bound=True))
+            key = keys.own_robots_key(key, lease.crawl)
         if report is None:
             row = RobotsRow(Outcome.NONE.value) if before is None else copy(before)
         else:
-            row = after_fetch(before, report, op.now_ms, settings.fetch.product_token)
+            row = after_fetch(before, report, op.now_ms, head.settings.fetch.product_token)
         if disposition is not None:
             said = lease.said
             row.token_crawl, row.token_partition, row.token_serial = said.crawl, said.partition, said.serial
             row.token_disposition = disposition.value
         row.report_ms = op.now_ms
-        self._shard.robots.put(op.tx, key, row)
+        robots.put(op.tx, key, row)
 
     def release(self, op: Operation, lease: Lease) -> None:
         """End a lease as if it had never been given."""
-        crawl = self._shard.crawls[lease.crawl]
-        ended = self._shard.ledger.end(op, crawl, lease)
-        head = self._settling.leased(op, crawl, lease)
-        ended.queue.give_back(lease.row.position, head.pending.lane)
-        self._settling.settle(op, crawl, ended, head.settings, first=True)
+        ended = self._settling.end(op, lease)
+        ended.queue.give_back(lease.row.position, ended.head.pending.lane)
+        self._settling.settle(ended, first=True)
 
     def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
         """End a lease without a report. It counts as an attempt, and the host rests.
@@ -263,17 +255,15 @@ class Reports:
         its page may kill nodes; it also fails if its crawl stops without waiting any longer. A lapse
         caused by a pause is not an attempt. Only silence counts as a failed try of a robots.txt.
         """
-        crawl = self._shard.crawls[lease.crawl]
-        ended = self._shard.ledger.end(op, crawl, lease)
+        ended = self._settling.end(op, lease)
+        crawl, head = ended.crawl, ended.head
         op.counters(crawl).lapsed += 1
-        head = self._settling.leased(op, crawl, lease)
-        pending, uri, settings = head.pending, head.uri, head.settings
+        pending, settings = head.pending, head.settings
         report = Report(
             b"", fetch_status=PROCESSING_THREAD_KILLED, duration_ms=op.now_ms - lease.row.lease_ms
         )
         if lease.robots and why is Lapse.SILENCE:
-            told = RobotsReport(PROCESSING_THREAD_KILLED, b"")
-            self._learn(op, crawl, lease, uri.host, settings, told)
+            self._learn(ended, RobotsReport(PROCESSING_THREAD_KILLED, b""))
         ended.queue.give_back(lease.row.position, pending.lane)
         if not lease.robots:
             ended.queue.row.robots_of = ""
@@ -287,7 +277,7 @@ class Reports:
                 final = Final(
                     PROCESSING_THREAD_KILLED,
                     Disposition.FAILED,
-                    uri,
+                    head.uri,
                     head.candidate,
                     node=lease.row.node,
                     annotations=("cancelled",) if why is Lapse.STOP else (f"lapsed:{pending.lapses}",),
@@ -296,36 +286,34 @@ class Reports:
             else:
                 queue_row = op.touch(ended.queue)
                 queue_row.expenditure = added(queue_row.expenditure, pending.cost)
-                self._keep(op, crawl, lease, pending)
-        self._settling.rest_host(op, crawl, ended, report, uri, settings, lease.row.bound)
-        self._settling.settle(op, crawl, ended, settings)
+                _keep(ended, pending)
+        self._settling.rest_host(ended, report, head.uri)
+        self._settling.settle(ended)
         if ends:
-            self._follow(op, crawl, lease)
+            self._follow(ended)
 
-    def _keep(
-        self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, report: Report | None = None
-    ) -> None:
-        """Leave a URI in its place, with its new counts, and note the report if there was one."""
-        row = lease.row
-        crawl.queues.active[row.queue].give_back(row.position, pending.lane)
-        put_row(op, crawl, crawl.queues.active[row.queue], row.position, pending)
-        if report is not None:
-            key, seen = _deferred(op, lease, pending, report)
-            seen.position, seen.queue = row.position, row.queue[8:]
-            op.tx.put(Family.SEEN, key, encode(seen))
 
-    def _put_aside(
-        self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, report: Report, due_ms: int
-    ) -> None:
-        """Make a URI a future one, so that it rests while its queue goes on; note the report."""
-        queue = crawl.queues.active[lease.row.queue]
-        take_out(op, crawl, queue, lease.row.position, pending)
-        key, seen = _deferred(op, lease, pending, report)
-        seen.position, seen.queue, seen.future_ms = b"", b"", due_ms
+def _keep(ended: Ended, pending: PendingUri, report: Report | None = None) -> None:
+    """Leave a URI in its place, with its new counts, and note the report if there was one."""
+    op, row = ended.op, ended.lease.row
+    ended.queue.give_back(row.position, pending.lane)
+    put_row(op, ended.crawl, ended.queue, row.position, pending)
+    if report is not None:
+        key, seen = _deferred(op, ended.lease, pending, report)
+        seen.position, seen.queue = row.position, row.queue[8:]
         op.tx.put(Family.SEEN, key, encode(seen))
-        future.keep(op, crawl, due_ms, queue.partition, pending)
-        if due_ms == crawl.first_future_ms:
-            crawl.first_retry = (due_ms, retry_words(report.fetch_status, report.reason))
+
+
+def _put_aside(ended: Ended, pending: PendingUri, report: Report, due_ms: int) -> None:
+    """Make a URI a future one, so that it rests while its queue goes on; note the report."""
+    op, crawl, lease = ended.op, ended.crawl, ended.lease
+    take_out(op, crawl, ended.queue, lease.row.position, pending)
+    key, seen = _deferred(op, lease, pending, report)
+    seen.position, seen.queue, seen.future_ms = b"", b"", due_ms
+    op.tx.put(Family.SEEN, key, encode(seen))
+    future.keep(op, crawl, due_ms, ended.queue.partition, pending)
+    if due_ms == crawl.first_future_ms:
+        crawl.first_retry = (due_ms, retry_words(report.fetch_status, report.reason))
 
 
 def _deferred(op: Operation, lease: Lease, pending: PendingUri, report: Report) -> tuple[bytes, SeenRow]:

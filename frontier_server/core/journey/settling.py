@@ -1,5 +1,7 @@
 """After a lease: how long its host and its queue rest, and where the queue goes."""
 
+from typing import NamedTuple
+
 from ..opening.shard import Shard
 from ..rules.disposition import NO_ANSWER, OVERLOADED
 from ..rules.politeness import (
@@ -10,50 +12,56 @@ from ..rules.politeness import (
     strain_after,
     unanswered_after,
 )
-from ..spec.settings import CrawlSettings
 from ..state.crawl import Crawl
 from ..state.head import Head, stored_head
 from ..state.host import Host
 from ..state.lanes import shares
 from ..state.leases import Lease
-from ..state.ledger import Ended
 from ..state.model import Report
 from ..state.operation import Operation, is_ineligible
 from ..state.queue import QueueEvent, QueueState, WorkQueue
 from ..uri.canonical import CanonicalUri
 
 
+class Ended(NamedTuple):
+    """A lease that has just ended, with all that it concerned."""
+
+    op: Operation
+    crawl: Crawl
+    lease: Lease
+    head: Head  # its URI, with its present settings
+    queue: WorkQueue
+    host: Host
+    shared: list[Host]  # groups of hosts
+
+
 class Settling:
-    """Lets hosts rest and queues go on once leases have ended."""
+    """Ends leases, lets their hosts rest, and their queues go on."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
-    def leased(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
-        """The URI of a lease, with its present settings."""
+    def end(self, op: Operation, lease: Lease) -> Ended:
+        """End a lease. The caller decides about its URI, and settles it."""
+        crawl = self._shard.crawls[lease.crawl]
         head = lease.head
         if head is None:
-            return stored_head(op, crawl, self._shard.codec, lease.row.queue, lease.row.position)
-        return head._replace(settings=crawl.settings_for(head.uri))
+            head = stored_head(op, crawl, self._shard.codec, lease.row.queue, lease.row.position)
+        else:
+            head = head._replace(settings=crawl.settings_for(head.uri))
+        occupied = self._shard.ledger.end(op, crawl, lease)
+        return Ended(op, crawl, lease, head, occupied.queue, occupied.host, occupied.shared)
 
-    def rest_host(
-        self,
-        op: Operation,
-        crawl: Crawl,
-        ended: Ended,
-        report: Report,
-        uri: CanonicalUri,
-        settings: CrawlSettings,
-        bound: bool,
-    ) -> bool:
+    def rest_host(self, ended: Ended, report: Report, uri: CanonicalUri) -> bool:
         """Let a host rest after the fetch of a URI of it, whatever its result.
 
         Returns whether it has left this URI, and different ones before it in a row, without an answer.
 
         If a host may get several requests at once, the rest begins with the start of the last one. What a
-        `bound` caller says that the host asks for lets it rest for the crawl alone.
+        bound caller says that the host asks for lets it rest for the crawl alone.
         """
-        politeness, status, host = settings.politeness, report.fetch_status, ended.host
+        op, crawl, settings, host = ended.op, ended.crawl, ended.head.settings, ended.host
+        politeness, status = settings.politeness, report.fetch_status
         begin_ms = op.now_ms
         if politeness.max_parallel > 1:
             begin_ms = max(host.row.start_ms, ended.queue.row.lease_ms)
@@ -63,7 +71,7 @@ class Settling:
                 host.row.strain, host.row.usual_ms, status, report.duration_ms
             )
         host.row.overloads = overloads_after(status, host.row.overloads)
-        alone = bound and crawl.settings.politeness.across_crawls
+        alone = ended.lease.row.bound and crawl.settings.politeness.across_crawls
         silent = self._count_unanswered(op, crawl, host, uri, status, alone)
         robots_key = crawl.origins.site(uri, settings).robots_key
         shared_delay_ms, delay_ms = self._shard.crawl_delays(op.tx, crawl, robots_key, settings)
@@ -103,38 +111,28 @@ class Settling:
             self._shard.hosts.put(op.tx, counted)
         return status in NO_ANSWER and is_silent(counted.row.unanswered)
 
-    def rest_queue(
-        self,
-        op: Operation,
-        crawl: Crawl,
-        queue: WorkQueue,
-        uri: CanonicalUri,
-        settings: CrawlSettings,
-        until_ms: int,
-        reason: str,
-    ) -> None:
+    def rest_queue(self, ended: Ended, until_ms: int, reason: str) -> None:
         """Let a queue rest before a retry; in a queue shared by several hosts, only the authority rests."""
-        if not shares(queue, settings):
+        op, queue, uri = ended.op, ended.queue, ended.head.uri
+        if not shares(queue, ended.head.settings):
             row = op.touch(queue)
             if until_ms >= row.wake_ms:
                 row.wake_ms, row.rest_reason = until_ms, reason
             return
         op.touch(queue).authorities_rest = True
-        authority = self._shard.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
+        authority = self._shard.hosts.authority(op.tx, ended.crawl, uri.scheme, uri.authority)
         authority.row.next_allowed_ms, authority.row.rest_reason = until_ms, reason
         authority.row.start_ms = op.now_ms
         self._shard.hosts.put(op.tx, authority)
 
-    def settle(
-        self, op: Operation, crawl: Crawl, ended: Ended, settings: CrawlSettings, first: bool = False
-    ) -> None:
+    def settle(self, ended: Ended, first: bool = False) -> None:
         """Let a queue whose lease ended go on, behind the queues in line for its host or groups."""
-        queue = ended.queue
+        op, crawl, queue, settings = ended.op, ended.crawl, ended.queue, ended.head.settings
         if queue.leases_out:  # the last one decides where the queue goes
             crawl.queues.ready.offer(queue, settings, first)
             return
         op.appraise(crawl, queue, settings.queues)
-        self._go_on(op, crawl, queue, ended.host, settings)
+        self._go_on(ended)
         if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
             crawl.queues.ready.leave(queue)
             lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
@@ -144,11 +142,10 @@ class Settling:
             else:
                 crawl.queues.ready.put_first(queue)
 
-    def _go_on(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
-    ) -> None:
+    def _go_on(self, ended: Ended) -> None:
         """Move a BUSY queue to its next state."""
-        rest = self._shard.hosts.rest(op.tx, crawl, queue, host, settings)
+        op, crawl, queue, settings = ended.op, ended.crawl, ended.queue, ended.head.settings
+        rest = self._shard.hosts.rest(op.tx, crawl, queue, ended.host, settings)
         if queue.row.retiring:
             op.touch(queue).retiring = False
             op.move(crawl, queue, QueueEvent.RETIRED)

@@ -5,15 +5,14 @@ from ..rows.errors import StoreCorrupt
 from ..rows.records import SeenRow
 from ..rules.disposition import Disposition
 from ..state.crawl import Crawl
-from ..state.head import Head, stored_head
+from ..state.head import stored_head
 from ..state.leases import Lease
-from ..state.ledger import Ended
 from ..state.model import Report
 from ..state.operation import Operation
 from ..state.queue import WorkQueue
 from . import future
 from .enqueue import take_out
-from .settling import Settling
+from .settling import Ended, Settling
 
 
 class Withdrawal:
@@ -50,20 +49,16 @@ class Withdrawal:
             head = stored_head(op, crawl, self._shard.codec, queue.queue, position)
             take_out(op, crawl, queue, position, head.pending)
             return
-        head = self._settling.leased(op, crawl, lease)
-        ended = self._shard.ledger.end(op, crawl, lease)
-        take_out(op, crawl, queue, position, head.pending)
-        self._rest_unreported(op, crawl, lease, ended, head)
-        self._settling.settle(op, crawl, ended, head.settings)
+        ended = self._settling.end(op, lease)
+        take_out(op, crawl, queue, position, ended.head.pending)
+        self._rest_unreported(ended)
+        self._settling.settle(ended)
 
     def abandon(self, op: Operation, lease: Lease) -> None:
         """End a lease of a crawl that is deleted."""
-        crawl = self._shard.crawls[lease.crawl]
-        head = self._settling.leased(op, crawl, lease)
-        self._rest_unreported(op, crawl, lease, self._shard.ledger.end(op, crawl, lease), head)
+        self._rest_unreported(self._settling.end(op, lease))
 
-    def _rest_unreported(self, op: Operation, crawl: Crawl, lease: Lease, ended: Ended, head: Head) -> None:
+    def _rest_unreported(self, ended: Ended) -> None:
         """Let a host rest as after a fetch that has lasted until now."""
-        report = Report(b"", duration_ms=op.now_ms - lease.row.lease_ms)
-        bound = lease.row.bound
-        self._settling.rest_host(op, crawl, ended, report, head.uri, head.settings, bound)
+        report = Report(b"", duration_ms=ended.op.now_ms - ended.lease.row.lease_ms)
+        self._settling.rest_host(ended, report, ended.head.uri)

@@ -14,7 +14,7 @@ from ..spec.settings import FetchSettings
 from ..uri.assign import hash64
 from .head import Head
 from .model import Candidate
-from .nodes import LeaseId, Nodes
+from .nodes import LeaseId, NodeTable
 from .redirects import NO_CHAIN, Chain, Link, decode_chain, encode_chain
 
 LONGEST_PERIODS = 10  # the hard limit of leases for short fetches: a busy node does more than fetch
@@ -49,7 +49,7 @@ class LeaseTable:
         self._secret = secret
         self._incarnation = incarnation
         self.period_ms = period_ms
-        self.nodes = Nodes(period_ms, heartbeat_ms)
+        self.nodes = NodeTable(period_ms, heartbeat_ms)
         self._leases: dict[LeaseId, Lease] = {}
         self._by_token: dict[bytes, Lease] = {}
         self._robots: set[tuple[int, str, str]] = set()  # leased ones: crawl, scheme, authority

@@ -20,7 +20,7 @@ from .queue import WorkQueue
 MAX_KEPT_BYTES = 4096  # largest candidate that memory keeps during a lease
 
 
-class Ended(NamedTuple):
+class Occupied(NamedTuple):
     """The queue and the hosts that a lease occupied."""
 
     queue: WorkQueue
@@ -63,7 +63,7 @@ class Ledger:
         count(crawl, queue, (host, *shared), lease, 1)
         return lease
 
-    def end(self, op: Operation, crawl: Crawl, lease: Lease) -> Ended:
+    def end(self, op: Operation, crawl: Crawl, lease: Lease) -> Occupied:
         """End a lease, and open the lines for its host and groups."""
         self._leases.remove(lease)
         row = lease.row
@@ -78,7 +78,7 @@ class Ledger:
             self._open_lines(op, one)
         if lease.robots:
             self._open_lines(op, self._hosts.robots_of(crawl, row.scheme, row.authority))
-        return Ended(queue, host, shared)
+        return Occupied(queue, host, shared)
 
     def _open_lines(self, op: Operation, host: Host) -> None:
         """Let the queues in line for a host or a group have their turns. This writes no rows."""

@@ -20,7 +20,7 @@ SILENT_PERIODS = 2  # lease periods without a request, after which a node counts
 LeaseId = tuple[int, int]  # crawl, serial
 
 
-class Node:
+class KnownNode:
     """A node, with the state of its present session."""
 
     __slots__ = (
@@ -56,24 +56,24 @@ class Node:
         self.rival_told = ""  # the last one that crawls have been told of
 
 
-class Nodes:
+class NodeTable:
     """The nodes that called within a day, or hold leases."""
 
     def __init__(self, period_ms: int, heartbeat_ms: int = 0) -> None:
         self._period_ms = period_ms
         self._missed_ms = MISSED_HEARTBEATS * heartbeat_ms or period_ms
-        self._nodes: OrderedDict[str, Node] = OrderedDict()  # the last seen last
-        self._present: OrderedDict[str, Node] = OrderedDict()  # of these, without those gone
+        self._nodes: OrderedDict[str, KnownNode] = OrderedDict()  # the last seen last
+        self._present: OrderedDict[str, KnownNode] = OrderedDict()  # of these, without those gone
 
-    def get(self, name: str) -> Node | None:
+    def get(self, name: str) -> KnownNode | None:
         """A node, if it is known."""
         return self._nodes.get(name)
 
-    def of(self, name: str, session: str) -> Node:
+    def of(self, name: str, session: str) -> KnownNode:
         """A node; a new one begins with this session."""
         node = self._nodes.get(name)
         if node is None:
-            node = self._nodes[name] = Node(session)
+            node = self._nodes[name] = KnownNode(session)
             if len(self._nodes) > MAX_NODES:
                 self._forget_one()
         return node
@@ -203,7 +203,7 @@ class Nodes:
         node = self._nodes.get(name)
         return node is not None and self._presence(node, now_ms) is Presence.PRESENT
 
-    def _presence(self, node: Node, now_ms: int) -> Presence:
+    def _presence(self, node: KnownNode, now_ms: int) -> Presence:
         if node.gone == "left":
             return Presence.LEFT
         silence_ms = now_ms - node.silent_ms
@@ -242,7 +242,7 @@ class Nodes:
             node.silent_ms = min(node.silent_ms + away_ms, now_ms)
 
 
-def _listed(node: Node, now_ms: int) -> bool:
+def _listed(node: KnownNode, now_ms: int) -> bool:
     return now_ms - node.last_seen_ms < LISTED_MS or bool(node.leases)
 
 
