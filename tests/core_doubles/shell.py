@@ -38,6 +38,7 @@ class Shell:
 
     heartbeat_ms = 0
     read_only = False
+    check_dearly = True  # recounts what each operation changed
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class Shell:
             self.checkpoint_of,
             self.heartbeat_ms,
             self.read_only,
+            self.check_dearly,
         )
         return Core(shard)
 

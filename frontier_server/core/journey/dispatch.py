@@ -5,6 +5,7 @@ if they find none, its head is leased. If no queue is ready, an inactive one is 
 clears away a limited number of heads (forbidden, failed or moved); then the queue waits for another turn.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -25,7 +26,6 @@ from ..rules.outcome_words import MAX_REASON
 from ..spec.settings import CrawlSettings, QueueSettings
 from ..state.crawl import Crawl
 from ..state.head import Head, read_head, stored_place
-from ..state.host import Host
 from ..state.kinds import Kinds
 from ..state.lanes import file_rest, shares
 from ..state.line import Awaited
@@ -127,108 +127,95 @@ class Dispatcher:
         future.release_due(op, crawl, self._shard.codec)
 
     def _take_turn(self, call: "_Call", queue: WorkQueue, awaited: Awaited | None) -> list[Grant]:
-        """Give a ready queue its turn. Returns leases, or none after the queue has moved on.
+        """Give a queue its turn: as many leases as the request wants, until an obstacle ends it.
 
-        `awaited` is the host or group that the queue was in line for.
+        `awaited` is the host or group that the queue was in line for. A READY queue goes where its obstacle
+        sends it. One with leases out stays BUSY, and its last lease decides where it goes.
         """
-        if awaited is not None:
-            _wake_in_line(call.op, call.crawl, queue)
-        grants: list[Grant] = []
-        if queue.state is QueueState.READY:  # else it was moved meanwhile, or has leases out already
-            grant = self._first_lease(call, queue, awaited)
-            if grant is None:
-                return grants
-            grants.append(grant)
-            call.size += size_of(grants)
-        if queue.state is QueueState.BUSY and not (grants and call.alone):
-            grants += self._further_leases(call, queue, awaited, len(grants))
-        return grants
-
-    def _first_lease(self, call: "_Call", queue: WorkQueue, awaited: Awaited | None) -> Grant | None:
-        """Lease the head of a ready queue, unless an obstacle moves the queue on."""
         op, crawl = call.op, call.crawl
-        if queue.row.count == 0:
+        if awaited is not None:
+            _wake_in_line(op, crawl, queue)
+        if queue.state is QueueState.READY and queue.row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
-            return None
-        while queue.row.count and call.clearings > 0:
-            turn = self._first_to_go(call, queue, awaited)
-            if turn is None:
-                return None
-            head = turn.head
-            if queue.row.host != head.uri.host:
-                op.counters(crawl)
-                op.touch(queue).host = head.uri.host
-            found = first(HOST_RULES, turn)
-            if found is None:
-                op.appraise(crawl, queue, head.settings.queues)
-                found = first(QUEUE_RULES, turn)
-            if found is None:
-                call.settings = head.settings
-                call.alone = _gives_one(head.settings.queues, queue)
-                return self._granting.page(turn, call.asker)
-            if found.obstacle is Obstacle.AWAITS_ROBOTS:
-                call.alone = True
-                return self._granting.robots_txt(turn, call.asker, found.tries + 1)
-            if not self._clear(turn, found, call):
-                _give_way(turn, found, awaited)
-                return None
-        crawl.queues.ready.put(queue)
-        return None
-
-    def _further_leases(
-        self, call: "_Call", queue: WorkQueue, awaited: Awaited | None, before: int
-    ) -> list[Grant]:
-        """Lease more URIs of a queue that has leases out: in this turn, as many as the request wants.
-
-        `before` leases of this turn came before them. An obstacle other than the host's keeps the queue BUSY
-        until its last lease has ended, which then decides where it goes.
-        """
-        op, crawl, per_queue = call.op, call.crawl, call.per_queue
         grants: list[Grant] = []
-        settings = call.settings if before else crawl.settings
-        while call.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
-            if not call.named and crawl.lower_waits(queue):
-                crawl.queues.ready.give_way(queue, queue.row.precedence)
+        settings = crawl.settings  # of the last head that was looked at
+        while queue.state is QueueState.READY or queue.state is QueueState.BUSY:  # else it has moved on
+            busy = queue.state is QueueState.BUSY
+            if call.clearings <= 0 or not queue.row.count:
+                if not busy:
+                    crawl.queues.ready.put(queue)
                 break
-            if per_queue and queue.leases_out >= per_queue:
-                crawl.queues.ready.wants_no_more(queue)
-                break
-            free = first_free(op, crawl, queue)
-            if free is None:
-                break
-            settings = read_head(crawl, self._shard.codec, *free).settings
-            if queue.leases_out >= settings.queues.max_leases_per_queue:
-                break
-            if before + len(grants) >= call.leases or crawl.limited or call.size >= BYTES_PER_CALL:
-                crawl.queues.ready.offer(queue, settings)
-                break
-            if before or grants:
-                awaited = None  # it has had its turn, so others in line go before it
-            turn = self._first_to_go(call, queue, awaited)
+            if busy:
+                following = self._following(call, queue, len(grants))
+                if following is None:
+                    break
+                settings = following
+            # Once it has had its turn, others in line go before it.
+            turn = self._first_to_go(call, queue, None if grants else awaited)
             if turn is None:
                 break
-            # The gap between turns is no obstacle within a turn: it begins with the turn's end.
-            found = first(HOST_RULES, turn) or first(QUEUE_RULES, turn)
+            found = self._obstacle(turn, busy)
             if found is None:
                 grants.append(self._granting.page(turn, call.asker))
                 call.size += size_of(grants[-1:])
-            elif found.obstacle is Obstacle.SESSION_SPENT and crawl.waiting_rank() is None:
-                op.counters(crawl)
-                op.touch(queue).session_start = queue.row.expenditure  # no queue waits to go first
+                if not busy:
+                    settings = turn.head.settings
+                    if _gives_one(settings.queues, queue):
+                        return grants
+            elif found.obstacle is Obstacle.AWAITS_ROBOTS and not busy:
+                grant = self._granting.robots_txt(turn, call.asker, found.tries + 1)
+                if grant is not None:
+                    grants.append(grant)
+                    call.size += size_of(grants)
+                return grants
             elif not self._clear(turn, found, call):
-                if found.obstacle is Obstacle.SESSION_SPENT:
-                    crawl.queues.ready.give_way(queue, ABOVE_ALL)
-                elif found.obstacle is Obstacle.HOST_BUSY:
-                    assert found.host is not None
-                    _wait_for(crawl, queue, found.host, awaited)
-                elif found.obstacle is Obstacle.RESTS:
-                    crawl.queues.ready.nap(queue, found.until_ms)
-                break
-        if call.clearings <= 0:
+                act = _ACTS.get(found.obstacle, _OTHERWISE)[busy]
+                if act(turn, found, awaited):
+                    break
+        if call.clearings <= 0 and queue.state is QueueState.BUSY:
             crawl.queues.ready.put(queue)
-        if before or grants:
+        if grants:
             self._begin_gap(op, queue, settings)
         return grants
+
+    def _following(self, call: "_Call", queue: WorkQueue, before: int) -> CrawlSettings | None:
+        """The settings of a BUSY queue's first URI that is not out, if the turn may give it, too.
+
+        `before` leases of this turn came before. None ends the turn.
+        """
+        op, crawl, per_queue = call.op, call.crawl, call.per_queue
+        ready = crawl.queues.ready
+        if len(queue.out) != queue.leases_out or queue.row.retiring:
+            return None
+        if not call.named and crawl.lower_waits(queue):
+            ready.give_way(queue, queue.row.precedence)
+            return None
+        if per_queue and queue.leases_out >= per_queue:
+            ready.wants_no_more(queue)
+            return None
+        free = first_free(op, crawl, queue)
+        if free is None:
+            return None
+        settings = read_head(crawl, self._shard.codec, *free).settings
+        if queue.leases_out >= settings.queues.max_leases_per_queue:
+            return None
+        if before >= call.leases or crawl.limited or call.size >= BYTES_PER_CALL:
+            ready.offer(queue, settings)
+            return None
+        return settings
+
+    def _obstacle(self, turn: Turn, busy: bool) -> Found | None:
+        """The first obstacle to leasing a queue's head. Its precedence is settled in between."""
+        op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
+        if not busy and queue.row.host != head.uri.host:
+            op.counters(crawl)
+            op.touch(queue).host = head.uri.host
+        found = first(HOST_RULES, turn)
+        if found is None:
+            if not busy:
+                op.appraise(crawl, queue, head.settings.queues)
+            found = first(QUEUE_RULES, turn)
+        return found
 
     def _begin_gap(self, op: Operation, queue: WorkQueue, settings: CrawlSettings) -> None:
         """Let a queue rest between its turns."""
@@ -318,38 +305,84 @@ class Dispatcher:
         return True
 
 
-def _give_way(turn: Turn, found: Found, awaited: Awaited | None) -> None:
-    """Move a queue where its obstacle sends it."""
-    op, crawl, queue = turn.op, turn.crawl, turn.queue
-    match found.obstacle:
-        case Obstacle.HOST_BUSY:
-            assert found.host is not None
-            _wait_for(crawl, queue, found.host, awaited)
-        case Obstacle.RESTS:
-            _rest(turn, found.host, found, awaited)
-        case Obstacle.ROBOTS_RESTS:
-            op.move(crawl, queue, QueueEvent.RESTED, found.until_ms, found.reason)
-        case Obstacle.INELIGIBLE:
-            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
-        case Obstacle.RETIRES:
-            op.touch(queue).retire_reason = found.reason
-            op.move(crawl, queue, QueueEvent.RETIRED)
-        case Obstacle.KNOWN_FIRST:
-            op.touch(queue).stands_back = True
-            op.move(crawl, queue, QueueEvent.YIELDED)
-        case _:
-            op.move(crawl, queue, QueueEvent.YIELDED)
+# What becomes of a queue at an obstacle that leaves its head in place. Each act says whether the turn ends.
 
 
-def _rest(turn: Turn, host: Host | None, found: Found, awaited: Awaited | None) -> None:
+def _wait_in_line(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    assert found.host is not None
+    _wait_for(turn.crawl, turn.queue, found.host, awaited)
+    return True
+
+
+def _rest(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
     """Snooze a queue until its rest is over, or join the line of those that wait for the host or group."""
-    op, crawl, queue = turn.op, turn.crawl, turn.queue
+    crawl, queue, host = turn.crawl, turn.queue, found.host
     if host is not None and (host is awaited or host.has_line(crawl.number)):
         _wait_for(crawl, queue, host, awaited, found.until_ms)
-        return
+        return True
     if host is not None:
         host.sleepers[crawl.number] = queue
-    op.move(crawl, queue, QueueEvent.RESTED, found.until_ms, found.reason)
+    return _snooze(turn, found, awaited)
+
+
+def _snooze(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    turn.op.move(turn.crawl, turn.queue, QueueEvent.RESTED, found.until_ms, found.reason)
+    return True
+
+
+def _nap(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    turn.crawl.queues.ready.nap(turn.queue, found.until_ms)
+    return True
+
+
+def _make_ineligible(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    turn.op.move(turn.crawl, turn.queue, QueueEvent.BECAME_INELIGIBLE)
+    return True
+
+
+def _retire(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    turn.op.touch(turn.queue).retire_reason = found.reason
+    turn.op.move(turn.crawl, turn.queue, QueueEvent.RETIRED)
+    return True
+
+
+def _stand_back(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    turn.op.touch(turn.queue).stands_back = True
+    return _yield(turn, found, awaited)
+
+
+def _yield(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    turn.op.move(turn.crawl, turn.queue, QueueEvent.YIELDED)
+    return True
+
+
+def _begin_session(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    """Give way once the session is spent; if no other queue waits, begin another session and go on."""
+    op, crawl, queue = turn.op, turn.crawl, turn.queue
+    if crawl.waiting_rank() is not None:
+        crawl.queues.ready.give_way(queue, ABOVE_ALL)
+        return True
+    op.counters(crawl)
+    op.touch(queue).session_start = queue.row.expenditure
+    return False
+
+
+def _stay(turn: Turn, found: Found, awaited: Awaited | None) -> bool:
+    return True
+
+
+_Act = Callable[[Turn, Found, Awaited | None], bool]
+
+_OTHERWISE: tuple[_Act, _Act] = (_yield, _stay)
+_ACTS: dict[Obstacle, tuple[_Act, _Act]] = {  # of a READY queue, of a BUSY one
+    Obstacle.HOST_BUSY: (_wait_in_line, _wait_in_line),
+    Obstacle.RESTS: (_rest, _nap),
+    Obstacle.ROBOTS_RESTS: (_snooze, _stay),
+    Obstacle.INELIGIBLE: (_make_ineligible, _stay),
+    Obstacle.RETIRES: (_retire, _stay),
+    Obstacle.KNOWN_FIRST: (_stand_back, _stay),
+    Obstacle.SESSION_SPENT: (_yield, _begin_session),
+}
 
 
 def _next_ready(op: Operation, crawl: Crawl, per_queue: int) -> WorkQueue | None:
@@ -379,9 +412,6 @@ def _wait_for(
         crawl.queues.lines.close(host, until_ms)
 
 
-_DEFAULTS = CrawlSettings()
-
-
 def size_of(grants: list[Grant]) -> int:
     """Bytes of the candidates of leases."""
     return sum(len(grant.candidate.record) for grant in grants)
@@ -391,7 +421,6 @@ class _Call:
     """A request for leases: the work that it may still do, and the leases that its present turn may give."""
 
     __slots__ = (
-        "alone",
         "asker",
         "clearings",
         "crawl",
@@ -399,7 +428,6 @@ class _Call:
         "named",
         "op",
         "per_queue",
-        "settings",
         "size",
         "turns",
     )
@@ -412,8 +440,6 @@ class _Call:
         self.turns = turns
         self.leases = 0
         self.size = size  # bytes of the candidates given so far
-        self.alone = True  # whether the first lease of the turn is its only one, and no gap follows
-        self.settings = _DEFAULTS  # of the first lease
 
     def left(self) -> bool:
         return self.clearings > 0 and self.turns > 0

@@ -24,6 +24,7 @@ from ..state.operation import Operation
 from ..state.sessions import Sessions
 from ..state.sweeps import Act, Sweeps
 from . import opening
+from .invariants import check
 from .registry import Registry
 
 ANY_NODE = ""
@@ -46,7 +47,7 @@ class Shard:
     spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
     heartbeat, `heartbeat_ms` the time between two; `incarnation` is 32 random bits of this start,
     which make lease numbers unique; `checkpoint_of` finds checkpoints. `read_only` says that nobody
-    will call for leases.
+    will call for leases. With `check_dearly`, each operation recounts the queues that it changed.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class Shard:
         checkpoint_of: CheckpointOf = no_checkpoint,
         heartbeat_ms: int = 0,
         read_only: bool = False,
+        check_dearly: bool = False,
     ) -> None:
         self.store = store
+        self._checks_dearly = check_dearly
         self.codec = codec
         self.checkpoint_of = checkpoint_of
         self.server = opening.server_row(store)
@@ -122,6 +125,7 @@ class Shard:
             if crawl.number in self.crawls:
                 self._settle(op, crawl)
         op.close()
+        check(op, self.crawls, self._checks_dearly)
         for number, crawl in (op.looked_at | {crawl.number: crawl for crawl in op.touched}).items():
             if crawl.state_row.torn_down:
                 self.registry.unload(crawl)

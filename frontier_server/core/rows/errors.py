@@ -163,6 +163,13 @@ class StoreCorrupt(Exception):
     """The store contradicts itself: a defect, never a user's fault."""
 
 
+class InvariantBroken(Exception):
+    """An operation would have left memory and rows in contradiction: a defect, never a user's fault.
+
+    Nothing of the operation is stored.
+    """
+
+
 class OtherFormat(StoreCorrupt):
     """A server of another version wrote the store, in a format that this one does not know."""
 

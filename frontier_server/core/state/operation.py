@@ -58,6 +58,11 @@ class Operation:
         """The crawls that the operation changed."""
         return list(self._crawls.values())
 
+    @property
+    def touched_queues(self) -> list[WorkQueue]:
+        """The queues that the operation changed."""
+        return list(self._queues.values())
+
     # Queues.
 
     def touch(self, queue: WorkQueue) -> QueueRow:
