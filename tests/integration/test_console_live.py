@@ -13,6 +13,7 @@ import pytest
 from frontier_harness.access import Installation
 from frontier_harness.calls import TIMEOUT_S, fresh_name, seed_of
 from frontier_harness.console import ConsoleProcess, Told, client_of, told, url_in
+from frontier_harness.embedded import children_of
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess, line_of, run_to_end
 from frontier_harness.waiting import eventually
@@ -216,11 +217,6 @@ def test_the_console_ends_with_a_frontier_that_is_killed(tmp_path: Path) -> None
 def has_ended(process: Path) -> bool:
     """Whether a process has gone, by its folder below /proc."""
     return not process.exists()
-
-
-def children_of(pid: int) -> list[int]:
-    """Its child processes."""
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ import grpc
 import pytest
 from fastwarc.warc import ArchiveIterator
 from frontier_harness.calls import TIMEOUT_S, Stubs, spec
+from frontier_harness.embedded import children_of
 from frontier_harness.metrics import ABSENT, ROOT, Page, Prometheus, page_at, tool
 from frontier_harness.process import ServerProcess, line_of, run_to_end
 from frontier_harness.small_site import SmallSite, small_site
@@ -279,9 +280,8 @@ def test_the_processes_of_a_node_are_added_up_and_the_dead_still_count(tmp_path:
         assert before.sum("toehold_node_toes") == 4
         assert before.of("toehold_node_workers", state="answering") == 2
         assert before.sum("toehold_node_build_info") == 1
-        for workers in Path(f"/proc/{pid}/task").glob("*/children"):
-            for worker in workers.read_text().split():
-                os.kill(int(worker), signal.SIGKILL)
+        for worker in children_of(pid):
+            os.kill(worker, signal.SIGKILL)
         assert page_at(at).sum("toehold_node_fetches_total") == 14
         eventually(lambda: having(page_at(at), "toehold_node_worker_restarts_total", 2))
         after = eventually(lambda: having(page_at(at), "toehold_node_workers", 2, state="answering"))

@@ -19,21 +19,21 @@ SEEDS = 1_000  # within which each defect is found
 MUTANTS = (
     Mutation(
         "A host's rest is stored",
-        "settling",
+        "journey/settling",
         "host.row.rest_reason = until_ms, reason\n        self._shard.hosts.put(op.tx, host)\n",
         "host.row.rest_reason = until_ms, reason\n",
         ("the rest of", "ms too early", "is not as stored"),
     ),
     Mutation(
         "A lease is stored before Next answers",
-        "ledger",
+        "state/ledger",
         "op.tx.put(Family.LEASES, keys.lease_key(crawl.number, queue.partition, serial), encode(row))",
         "pass",
         ("leases are lost", "lapses after", "as stored: leases"),
     ),
     Mutation(
         "A token is matched by all that it says, not by its number alone",
-        "leases",
+        "state/leases",
         "return self._by_token.get(token)",
         """said = self.genuine(token)
         return self._leases.get((said.crawl, said.serial)) if said is not None else None""",
@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     Mutation(
         "A slice of a job and its cursor are one write",
-        "job",
+        "state/job",
         "    op.tx.put(Family.JOBS, keys.serial_key(crawl.number, number), encode(row))\n",
         """    apart = put.__dict__.setdefault("apart", {})
     key, value = keys.serial_key(crawl.number, number), encode(row)
@@ -52,28 +52,28 @@ MUTANTS = (
     ),
     Mutation(
         "The session that has a node's name is stored",
-        "sessions",
+        "state/sessions",
         "        tx.put(Family.CRAWLS, _key(name), encode(self._rows[name]))\n",
         "        pass\n",
         ("the session of", "refused", "as stored: sessions"),
     ),
     Mutation(
         "A queue is in its index with the write that makes it active",
-        "operation",
+        "state/operation",
         "crawl.queues.active[queue.queue] = queue\n            self.tx.put(Family.INDEX, key, PRESENT)\n",
         "crawl.queues.active[queue.queue] = queue\n",
         ("in []", "have not ended", "active queues", "which is not active"),
     ),
     Mutation(
         "The seen-set has a URI with the write that queues it",
-        "admission",
+        "journey/admission",
         "            op.tx.put(Family.SEEN, wanted.key, encode(seen))\n",
         "            pass\n",
         ("waits twice", "a URI is lost, or there twice", "discovered URIs"),
     ),
     Mutation(
         "Counters are in the write of what they count",
-        "operation",
+        "state/operation",
         """            self.tx.put(
                 Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.COUNTERS), encode(crawl.counters)
             )
@@ -87,14 +87,14 @@ MUTANTS = (
     ),
     Mutation(
         "Leases do not lapse on a late tick",
-        "leases",
+        "state/leases",
         "lease.deadline_ms = min(lease.deadline_ms + away_ms, now_ms + self.period_ms, lease.hard_ms)",
         "lease.deadline_ms = min(lease.deadline_ms, lease.hard_ms)",
         ("could have been heard",),
     ),
     Mutation(
         "A disposition is stored with the write that takes the URI out of its queue",
-        "operation",
+        "state/operation",
         "self.tx.put(Family.OUTCOMES, keys.serial_key(crawl.number, counters.next_outcome), encode(row))",
         "pass",
         ("has no disposition", "outcomes"),
@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     Mutation(
         "A free place goes to the first in line",
-        "line",
+        "state/line",
         "self._open[awaited.name] = awaited",
         "pass",
         ("have not ended", "nobody was told"),
