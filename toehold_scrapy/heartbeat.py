@@ -84,35 +84,29 @@ class Heartbeat(Orders):
     def _note_refusal(self, error: ToeholdError) -> None:
         logger.debug("The frontier refused a heartbeat: %s", error)
 
-    # the frontier's orders
+    # the frontier's orders: see Orders
 
     def end(self, tokens: Collection[bytes]) -> None:
-        """Notes leases that are over."""
         self._book.end(tokens)
 
     def hand_back(self, tokens: Collection[bytes]) -> None:
-        """Returns leases that wait."""
         self._hand_back(self._book.withdraw(tokens))
 
     def interrupt(self, tokens: Collection[bytes]) -> None:
-        """Returns leases that wait, and reports those whose fetch has begun."""
         self._hand_back(self._book.withdraw(tokens))
         self._break_off(self._book.begun(tokens))
 
     def resize(self, size: int | None) -> None:
-        """Changes how many fetches there may be at once."""
         max_fetches = self._own_size if size is None else size
         if max_fetches != self._book.max_fetches:
             self._book.resize(max_fetches)
             self._resized(max_fetches)
 
     def share_name(self, rival_session: str) -> None:
-        """Warns of another process that has this node's name."""
         logger.warning(
             "Another process has the node name %r, too: give each its own TOEHOLD_NODE", self._node
         )
 
     def drain(self) -> None:
-        """Has this process end."""
         logger.info("An operator asks this process to end")
         self._drain()

@@ -5,33 +5,28 @@ from __future__ import annotations
 import logging
 
 from toehold_client import ToeholdError
+from toehold_client.worker.contact import ContactLog
 
 logger = logging.getLogger("toehold_scrapy")
 
 
-class SpiderLog:
+class SpiderLog(ContactLog):
     """Sentences about the frontier for those who read the log of a spider."""
 
     def lost(self, error: ToeholdError) -> None:
-        """The frontier does not answer any more."""
         logger.warning("%s; trying until the frontier answers", error)
 
     def back(self, silent_s: float) -> None:
-        """It answers again."""
         logger.info("The frontier answers again, after %.1f s", silent_s)
 
     def denied(self, error: ToeholdError) -> None:
-        """It does not let the spider call."""
         logger.error("%s; keeping all work, and trying until the frontier allows it", error)
 
     def allowed(self) -> None:
-        """It lets the spider call again."""
         logger.info("The frontier lets this spider call again")
 
     def busy(self, error: ToeholdError) -> None:
-        """It does not take a call now."""
         logger.warning("%s; trying until the frontier takes it", error)
 
     def failed(self, error: ToeholdError) -> None:
-        """It failed at a call, which is made again."""
         logger.warning("%s; trying again", error)

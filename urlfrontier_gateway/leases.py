@@ -233,11 +233,9 @@ class _Obeyed(Orders):
         self._leases = leases
 
     def end(self, tokens: Collection[bytes]) -> None:
-        """Forgets leases that have ended."""
         self._leases.drop_ended(tokens)
 
     def drain(self) -> None:
-        """Has the gateway end."""
         raise _Drained
 
 

@@ -6,6 +6,7 @@ import structlog
 
 from toehold_base.observability import logs
 from toehold_client.errors import ToeholdError
+from toehold_client.worker.contact import ContactLog
 
 _log = structlog.get_logger()
 
@@ -17,27 +18,17 @@ def set_level(name: str) -> None:
     logs.change_level(_LEVELS[name])
 
 
-class FrontierLog:
+class FrontierLog(ContactLog):
     """What the gateway's log says of the frontier."""
 
     def lost(self, error: ToeholdError) -> None:
-        """The frontier does not answer any more."""
         _log.warning("frontier_lost", error=str(error), request_id=error.request_id)
 
     def back(self, silent_s: float) -> None:
-        """It answers again."""
         _log.info("frontier_back", silent_s=round(silent_s, 1))
 
     def denied(self, error: ToeholdError) -> None:
-        """It does not let the gateway call."""
         _log.error("calls_denied", error=str(error))
 
     def allowed(self) -> None:
-        """It lets the gateway call again."""
         _log.info("calls_allowed")
-
-    def busy(self, error: ToeholdError) -> None:
-        """It does not take a call now. Clients are told by the call's own answer."""
-
-    def failed(self, error: ToeholdError) -> None:
-        """It failed at a call. Clients are told by the call's own answer."""

@@ -5,7 +5,7 @@ Only this module knows the client. The contact hears how each call ended, and th
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -20,7 +20,7 @@ from toehold.frontier.v1.frontier_pb2 import (
 )
 from toehold_client import Credentials, FrontierClient
 from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
-from toehold_client.worker.contact import Contact
+from toehold_client.worker.contact import Contact, ContactLog
 from toehold_client.worker.meaning import Meaning, meaning_of
 from toehold_client.worker.rests import CALL_TIMEOUT_S
 
@@ -31,78 +31,26 @@ log = structlog.get_logger()
 _T = TypeVar("_T")
 
 
-class NodeLog:
+class NodeLog(ContactLog):
     """What the node's log says of the frontier."""
 
     def lost(self, error: ToeholdError) -> None:
-        """The frontier does not answer any more."""
         log.warning("frontier_lost", error=str(error), request_id=error.request_id)
 
     def back(self, silent_s: float) -> None:
-        """It answers again."""
         log.info("frontier_back", silent_s=round(silent_s, 1))
 
     def denied(self, error: ToeholdError) -> None:
-        """It does not let the node call."""
         log.error("calls_denied", error=str(error))
 
     def allowed(self) -> None:
-        """It lets the node call again."""
         log.info("calls_allowed")
 
     def busy(self, error: ToeholdError) -> None:
-        """It does not take a call now."""
         log.warning("frontier_busy", error=str(error), request_id=error.request_id)
 
     def failed(self, error: ToeholdError) -> None:
-        """It failed at a call, which is made again."""
         log.error("call_failed", error=str(error), request_id=error.request_id)
-
-
-class Client(Protocol):
-    """The part of toehold_client.FrontierClient that the node needs."""
-
-    def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> Sequence[Verdict.ValueType]:
-        """Offers candidates; the verdicts in their order."""
-        ...
-
-    def next(
-        self,
-        *,
-        crawl: str,
-        node: str,
-        session: str,
-        max_leases: int,
-        wait_s: float,
-        known_fetch_policy_ids: Collection[str],
-        fetcher_kinds: Collection[str],
-    ) -> NextResponse:
-        """Asks for leases."""
-        ...
-
-    def finished(self, reports: Sequence[Report], *, node: str, session: str) -> Sequence[ReportResult]:
-        """Hands reports in; the results in their order."""
-        ...
-
-    def heartbeat(
-        self,
-        *,
-        node: str,
-        session: str,
-        tokens: Collection[bytes],
-        toe_steps: Mapping[str, int],
-        leaving: bool = False,
-        pool: PoolStatistics | None = None,
-        service_address: str = "",
-        trouble: str = "",
-        idle_crawls: Collection[str] = (),
-    ) -> HeartbeatResponse:
-        """Names the leases held, or says that the node ends."""
-        ...
-
-    def close(self) -> None:
-        """Ends the connection, and with it the calls that wait."""
-        ...
 
 
 class FrontierConnection:
@@ -111,7 +59,7 @@ class FrontierConnection:
 
     def __init__(
         self,
-        client: Client,
+        client: FrontierClient,
         contact: Contact,
         node: str,
         session: str,

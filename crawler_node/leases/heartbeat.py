@@ -117,22 +117,18 @@ class Heartbeat(Orders):
         except ToeholdError as error:  # it will notice
             log.debug("goodbye_failed", error=str(error), request_id=error.request_id)
 
-    # the frontier's orders
+    # the frontier's orders: see Orders
 
     def end(self, tokens: Collection[bytes]) -> None:
-        """Breaks off the fetches of leases that are over."""
         self._book.end(tokens)
 
     def hand_back(self, tokens: Collection[bytes]) -> None:
-        """Returns leases that were not started."""
         self._give_back(self._book.give_back(tokens))
 
     def interrupt(self, tokens: Collection[bytes]) -> None:
-        """Breaks off fetches for good."""
         self._give_back(self._book.kill(tokens))
 
     def resize(self, size: int | None) -> None:
-        """Changes the number of toe threads."""
         toes = self._toes if size is None else size
         log.info("pool_resized", toes=toes)
         try:
@@ -141,10 +137,8 @@ class Heartbeat(Orders):
             log.error("toes_not_started", error=str(error))
 
     def share_name(self, rival_session: str) -> None:
-        """Warns of another process that has this node's name."""
         log.warning("name_shared", name=self._frontier.node, rival_session=rival_session)
 
     def drain(self) -> None:
-        """Has the node end."""
         log.info("drain_asked")
         self._drain()

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from crawler_node.leases.frontier import FrontierConnection, NodeLog
 from toehold.frontier.v1.crawl_pb2 import DISPOSITION_SUCCEEDED, VERDICT_QUEUED, Verdict
@@ -14,6 +15,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Report,
     ReportResult,
 )
+from toehold_client import FrontierClient
 from toehold_client.worker.contact import Contact
 
 
@@ -101,4 +103,4 @@ class FakeClient:
         self.gate.set()
 
     def as_frontier(self) -> FrontierConnection:
-        return FrontierConnection(self, Contact(NodeLog()), "node", "session")
+        return FrontierConnection(cast(FrontierClient, self), Contact(NodeLog()), "node", "session")

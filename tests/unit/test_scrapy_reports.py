@@ -42,13 +42,20 @@ from toehold.frontier.v1.frontier_pb2 import (
     Report,
     ReportResult,
 )
-from toehold_client.errors import CrawlFinished, FrontierUnavailable, ToeholdError
+from toehold_client.errors import (
+    CrawlFinished,
+    FrontierUnavailable,
+    PermissionDenied,
+    ToeholdError,
+    Unauthenticated,
+)
+from toehold_client.worker import rests
 from toehold_client.worker.contact import Contact
-from toehold_scrapy import fetches
+from toehold_scrapy import fetches, outbox
 from toehold_scrapy.book import Book, SpiderLease, SpiderStage
 from toehold_scrapy.configuration import Configuration
 from toehold_scrapy.log import SpiderLog
-from toehold_scrapy.outbox import Done, Outbox, RequestOffer
+from toehold_scrapy.outbox import Done, Launch, Outbox, RequestOffer
 
 URL = "http://a.test/"
 LEASE = Lease(token=b"t", uri=URL, last_digest="sha1:LAST")
@@ -246,6 +253,35 @@ def test_a_page_whose_links_are_refused_is_fetched_again(sent: Sent) -> None:
         ("schedule", ["http://a.test/other"]),
         ("finished", [(b"p", -50), (b"q", 200)]),
     ]
+
+
+def test_reports_are_kept_while_the_frontier_does_not_know_the_spider(
+    sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever renews its token saves its work."""
+    monkeypatch.setattr(rests, "DENIED_REST_S", 0.001)
+    sent.box.put(sent.done(sent.held(b"p")))
+    sent.frontier.refuse = [Unauthenticated("token 07 expired", reason="TOKEN_EXPIRED")] * 3
+    assert sent.run() == [("finished", [(b"p", 200)])]
+
+
+def test_a_spider_that_may_not_launch_its_crawl_is_told_at_once(
+    sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denial = PermissionDenied("LaunchCrawl is for operators", reason="ROLE_MISSING")
+
+    class Controller:
+        def __init__(self, *arguments: object) -> None: ...
+
+        def launch(self) -> None:
+            raise denial
+
+    monkeypatch.setattr(outbox, "CrawlController", Controller)
+    failures: list[str] = []
+    monkeypatch.setattr(sent.box, "_launch_failed", failures.append)
+    sent.box.put(Launch())
+    sent.run()
+    assert failures == [str(denial)]
 
 
 def test_a_page_is_reported_although_its_crawl_takes_no_links_any_more(sent: Sent) -> None:

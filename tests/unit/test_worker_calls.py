@@ -28,7 +28,7 @@ from toehold_client.errors import (
 )
 from toehold_client.rpc.request_ids import request_id_in, with_request_id
 from toehold_client.worker import tasks
-from toehold_client.worker.contact import Contact
+from toehold_client.worker.contact import Contact, ContactLog
 from toehold_client.worker.meaning import Meaning, meaning_of
 from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, MAX_FAILURES, Abandoned, Pace, Rests
 from toehold_client.worker.threads import keep_calling, persist
@@ -37,7 +37,7 @@ AWAY, SUPERSEDED = FrontierUnavailable("away"), SessionSuperseded("somebody else
 DENIED = Unauthenticated("token 07 expired", reason="TOKEN_EXPIRED")
 
 
-class FakeLog:
+class FakeLog(ContactLog):
     """Takes down what it is told."""
 
     def __init__(self) -> None:

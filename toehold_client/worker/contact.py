@@ -6,39 +6,32 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from toehold_client.errors import ToeholdError
 
 from .meaning import Meaning, meaning_of
 
 
-class ContactLog(Protocol):
-    """What a worker's log says of its frontier, in the worker's own words."""
+class ContactLog:
+    """What a worker's log says of its frontier, in the worker's own words; nothing where it has none."""
 
     def lost(self, error: ToeholdError) -> None:
         """The frontier does not answer any more."""
-        ...
 
     def back(self, silent_s: float) -> None:
         """It answers again, after so long."""
-        ...
 
     def denied(self, error: ToeholdError) -> None:
         """It does not let the worker call."""
-        ...
 
     def allowed(self) -> None:
         """It lets the worker call again."""
-        ...
 
     def busy(self, error: ToeholdError) -> None:
         """It does not take a call now, which is made again until it does. Told once a call."""
-        ...
 
     def failed(self, error: ToeholdError) -> None:
         """It failed at a call, which is made again."""
-        ...
 
 
 class Contact:
