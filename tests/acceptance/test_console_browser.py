@@ -319,11 +319,6 @@ def test_the_numbers_tell_error_answers_and_no_rate_of_a_crawl_that_has_ended(
     expect(numbers.get_by_text("Time left")).to_be_hidden()
 
 
-def test_the_first_page_names_the_kinds_of_files_that_are_there(place: Place, visited: Visit) -> None:
-    page = visited.go(of(place.crawl()))
-    expect(page.get_by_role("link", name=re.compile(r"^2 files, .*: logs$"))).to_be_visible()
-
-
 def test_a_very_long_url_leaves_its_pages_readable_and_is_shown_whole_in_its_story(
     place: Place, visited: Visit
 ) -> None:
@@ -505,33 +500,6 @@ def test_users_log_in_and_see_what_their_roles_allow(browser: Browser, tmp_path:
 # What it shows is true.
 
 
-def test_a_page_that_opens_shows_a_course_that_never_falls_to_zero_also_after_a_pause(
-    place: Place, visited: Visit
-) -> None:
-    crawl = fresh_name()
-    place.stubs.launch(crawl, *(f"http://h{n}.{crawl}.example/" for n in range(4)), of=spec(robots=UNRULY))
-    (one, other, *_) = place.stubs.pages(crawl, least=4, node=crawl)
-    place.stubs.finish(report(one), node=crawl)
-    page = visited.go(of(crawl))
-    visited.click("Pause")
-    expect(page.locator(".state")).to_have_text("Pausing")
-    place.stubs.finish(report(other), node=crawl)
-    visited.click("Resume")
-    expect(page.locator(".state")).to_have_text("Running")
-    page.evaluate(
-        """async (crawl) => {
-        const stream = new EventSource(`/console/crawls/${crawl}/live`);
-        window.course = await new Promise((resolve) =>
-            stream.addEventListener("course", (event) => resolve(JSON.parse(event.data))));
-        stream.close();
-    }""",
-        crawl,
-    )
-    course = page.evaluate("window.course")
-    assert course["at"] == sorted(course["at"])
-    assert course["queued"][0] == 0 and min(course["queued"][1:]) > 0
-
-
 def test_a_crawl_that_ended_at_a_limit_shows_what_is_left_and_goes_on_beyond_it(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -568,20 +536,6 @@ def test_a_crawl_that_ended_at_a_limit_shows_what_is_left_and_goes_on_beyond_it(
             expect(problems.get_by_text("max_documents = 1")).to_have_count(0)
             changes = page.get_by_role("region", name="Table: Changes of settings")
             expect(changes).to_contain_text("limits.max_documents = 9 (was 1)")
-
-
-def test_a_seed_whose_host_refuses_connections_is_in_trouble_while_it_is_tried(
-    place: Place, visited: Visit
-) -> None:
-    crawl = fresh_name()
-    place.stubs.launch(crawl, f"http://{crawl}.example/", of=spec(robots=UNRULY))
-    (lease,) = place.stubs.pages(crawl, least=1, node=crawl)
-    page = visited.go(of(crawl))
-    expect(page.get_by_text("No seed is in trouble.")).to_be_visible()
-    place.stubs.finish(report(lease, -2, reason="192.0.2.1:80: connection refused"), node=crawl)
-    seeds = page.get_by_role("region", name="Table: Seeds in trouble")
-    expect(seeds).to_contain_text("connection refused")
-    expect(verdict(page)).to_contain_text("1 of 1 seed tried in vain so far")
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -315,18 +313,6 @@ def test_pages_that_were_cut_are_marked_and_only_they(whole: Whole) -> None:
 # --- smaller crawls -----------------------------------------------------------------------------
 
 
-def test_a_contact_is_in_the_user_agent_of_every_request(web: PracticeWeb, tmp_path: Path) -> None:
-    contact = "https://crawler.example/about"
-    more = ("--contact", contact, "--max-hops", "1", "--max-pages", "30", "--json")
-    done = toehold(*crawl_arguments(web, tmp_path / "crawl", *more))
-    assert done.returncode == 0, done.stderr
-    agents = {entry.user_agent for entry in web.log()}
-    assert len(agents) == 1
-    agent = agents.pop()
-    assert agent.startswith("toehold/")
-    assert f"+{contact}" in agent
-
-
 def test_the_crawl_ends_after_exactly_as_many_pages_as_asked_for(web: PracticeWeb, tmp_path: Path) -> None:
     done = toehold(*crawl_arguments(web, tmp_path / "crawl", "--max-pages", "40", "--json"))
     assert done.returncode == 0, done.stderr
@@ -334,63 +320,6 @@ def test_the_crawl_ends_after_exactly_as_many_pages_as_asked_for(web: PracticeWe
     assert (report["state"], report["exit_status"]) == ("FINISHED", "FINISHED_DOCUMENT_LIMIT")
     assert report["pages"] == 40
     assert len({entry.url for entry in web.log() if not _is_robots(entry)}) == 40
-
-
-def test_max_hops_bounds_the_links_from_a_seed(web: PracticeWeb, tmp_path: Path) -> None:
-    done = toehold(*crawl_arguments(web, tmp_path / "crawl", "--max-hops", "1", "--json"))
-    assert done.returncode == 0, done.stderr
-    expected = truth.expected_pages(web.web, 1, [web.web.url(key, "/") for key in FEW])
-    log = web.log()
-    assert truth.missing_pages(expected, log) == []
-    assert truth.unexpected_requests(web.web, expected, log) == []
-    assert json.loads(done.stdout)["verdicts"]["TOO_MANY_HOPS"] > 0
-
-
-class Listener:
-    """A server on loopback that counts connections and says nothing."""
-
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        self.connections = 0
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            self.connections += 1
-            connection.close()
-
-    def __enter__(self) -> Listener:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self._thread.join()
-
-
-@pytest.mark.parametrize("allowed", ["public", "127.0.0.2/32"])
-def test_a_host_at_an_address_that_is_not_allowed_is_never_connected_to(
-    allowed: str, web: PracticeWeb, tmp_path: Path
-) -> None:
-    spec = tmp_path / "spec.toml"
-    spec.write_text(f'allowed_addresses = ["{allowed}"]\ncontact = "me@crawler.example"\n')
-    with Listener() as listener:
-        seed = f"http://inside.example:{listener.port}/"
-        done = toehold(
-            *("crawl", "--spec", str(spec), "--dir", str(tmp_path / "crawl"), "--json"),
-            *("--resolve", f"inside.example:{listener.port}:127.0.0.1"),
-            *("--max-attempts", "2", "--retry-delay", "0.2", "--min-delay", "0.05", seed),
-        )
-    assert done.returncode == CRAWL_FAILED, done.stderr
-    assert "address refused" in json.loads(done.stdout)["seeds"][0]["outcome"]
-    assert listener.connections == 0
-    assert _statuses(tmp_path / "crawl")[seed] == -7
 
 
 def test_a_crawl_of_loopback_connects_to_nothing_beyond(web: PracticeWeb, tmp_path: Path) -> None:

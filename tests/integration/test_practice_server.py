@@ -105,50 +105,6 @@ def test_a_trap_answers_as_its_row_says(practice: PracticeWeb, row: traps.Trap) 
     assert (response.headers["Transfer-Encoding"] == "chunked") is said.chunked
 
 
-def test_library_pages_come_with_ports_in_their_links(practice: PracticeWeb) -> None:
-    response, body = get(practice, "alpha", "/")
-    assert response.status == 200
-    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert practice.web.url("beta", "/").encode() in body
-    assert get(practice, "alpha", "/static/image.png")[0].headers["Content-Type"] == "image/png"
-    assert get(practice, "alpha", "/no-such-page.html")[0].status == 404
-
-
-def test_the_https_host_is_signed_by_the_authority_that_is_named(practice: PracticeWeb) -> None:
-    response, body = get(practice, "theta", "/")
-    assert (response.status, b"secure.theta.example" in body) == (200, True)
-    assert practice.seeds.count(practice.web.url("theta", "/")) == 1
-
-
-def test_some_hosts_compress_for_those_who_accept_it(practice: PracticeWeb) -> None:
-    _, plain = get(practice, "gamma", "/")
-    response, packed = get(practice, "gamma", "/", **{"Accept-Encoding": "gzip, deflate"})
-    assert response.headers["Content-Encoding"] == "gzip"
-    assert gzip.decompress(packed) == plain
-    _, alpha = get(practice, "alpha", "/", **{"Accept-Encoding": "gzip, deflate"})
-    assert alpha.startswith(b"<!DOCTYPE html>")
-
-
-def test_robots_txt_of_every_kind(practice: PracticeWeb) -> None:
-    assert get(practice, "alpha", "/robots.txt")[0].status == 404
-    assert get(practice, "xi", "/robots.txt")[0].status == 503
-    assert get(practice, "delta", "/robots.txt")[0].status == 403
-    assert b"Crawl-delay: 0.5" in get(practice, "nu", "/robots.txt")[1]
-    assert len(get(practice, "eta", "/robots.txt")[1]) > 500 * 1024
-    assert practice.web.url("rho", "/sitemap.xml").encode() in get(practice, "rho", "/robots.txt")[1]
-
-
-@pytest.mark.parametrize(("key", "hops"), [("omicron", 3), ("pi", 1)])
-def test_robots_txt_behind_redirects(practice: PracticeWeb, key: str, hops: int) -> None:
-    place = (key, "/robots.txt")
-    for _ in range(hops):
-        response, _ = get(practice, *place)
-        found = practice.web.find(response.headers["Location"])
-        assert found is not None
-        place = (found[0].key, found[1])
-    assert get(practice, *place)[1] == b"User-agent: *\nDisallow: /private/\n"
-
-
 @pytest.mark.parametrize(("key", "status"), [("kappa", 503), ("lambda", 429)])
 def test_busy_pages_recover_after_two_attempts_or_never(practice: PracticeWeb, key: str, status: int) -> None:
     answers = [get(practice, key, "/traps/twice")[0] for _ in range(2)]
@@ -160,46 +116,6 @@ def test_busy_pages_recover_after_two_attempts_or_never(practice: PracticeWeb, k
     entry = next(entry for entry in logged(practice, "/traps/twice") if entry.status == status)
     assert entry.retry_until is not None
     assert entry.start_time < entry.retry_until <= after_s + 2
-
-
-def test_a_body_is_cut_off_before_its_promised_length(practice: PracticeWeb) -> None:
-    with pytest.raises(http.client.IncompleteRead) as error:
-        get(practice, "mu", "/traps/cut.html")
-    assert error.value.expected == 5_000
-
-
-def test_a_connection_is_closed_without_an_answer(practice: PracticeWeb) -> None:
-    with pytest.raises(http.client.RemoteDisconnected):
-        get(practice, "mu", "/traps/hang-up.html")
-    assert logged(practice, "/traps/hang-up.html")[0].status == 0
-
-
-def test_a_slow_drip_lasts_beyond_any_patience_and_its_end_is_noticed(practice: PracticeWeb) -> None:
-    connection = connect(practice, "mu")
-    connection.request("GET", "/traps/drip.html")
-    response = connection.getresponse()
-    length = int(response.headers["Content-Length"])
-    assert length * 0.25 > 120
-    assert response.read(2) == b"<!"
-    connection.sock.shutdown(socket.SHUT_RDWR)
-    response.close()
-    connection.close()
-    (entry,) = logged(practice, "/traps/drip.html")
-    assert entry.aborted
-    assert 2 <= entry.bytes_sent < length
-
-
-def test_a_huge_page_is_sent_until_the_client_breaks_off(practice: PracticeWeb) -> None:
-    connection = connect(practice, "iota")
-    connection.request("GET", "/traps/huge.html")
-    response = connection.getresponse()
-    assert int(response.headers["Content-Length"]) > 50_000_000
-    assert len(response.read(1_000_000)) == 1_000_000
-    response.close()
-    connection.close()
-    (entry,) = logged(practice, "/traps/huge.html")
-    assert entry.aborted
-    assert 1_000_000 <= entry.bytes_sent < 50_000_000
 
 
 def test_a_gzip_bomb_is_small_until_it_is_opened(practice: PracticeWeb) -> None:
@@ -236,29 +152,6 @@ def test_connections_are_kept_open_and_every_request_is_logged(practice: Practic
         assert (entry.user_agent, entry.aborted, entry.host) == ("tester/1", False, "wiki.zeta.example")
         assert entry.bytes_sent > 500
     assert lines[0].end <= lines[1].start
-
-
-def test_wrong_requests_are_refused(practice: PracticeWeb) -> None:
-    assert get(practice, "beta", "/", Host="docs.beta.example")[0].status == 421
-    connection = connect(practice, "beta")
-    connection.request("POST", "/", body=b"")
-    assert connection.getresponse().status == 405
-    connection.close()
-    connection = connect(practice, "beta")
-    connection.request("HEAD", "/")
-    response = connection.getresponse()
-    assert (response.status, response.read()) == (200, b"")
-    assert int(response.headers["Content-Length"]) > 500
-    connection.close()
-    assert get(practice, "beta", "/" + "x" * 300_000)[0].status == 431
-
-
-def test_hosts_listen_on_several_addresses_where_the_system_has_them(practice: PracticeWeb) -> None:
-    addresses = {line.rsplit(":", 1)[1] for line in practice.resolve}
-    assert all(address.startswith("127.0.0.") for address in addresses)
-    if sys.platform == "linux":
-        assert len(addresses) > 5
-    assert len({line.split(":")[0] for line in practice.resolve}) >= 16
 
 
 def test_a_restart_on_the_same_state_is_the_same_web(pages: Path, tmp_path: Path) -> None:

@@ -59,23 +59,19 @@ def server(data: Path) -> Iterator[ServerProcess]:
         yield server
 
 
-@pytest.mark.parametrize("rpc", sorted(set(RPCS) - QUESTIONS))
-def test_every_change_is_refused(server: ServerProcess, rpc: str) -> None:
-    method = RPCS[rpc]
-    empty = message_factory.GetMessageClass(method.input_type)()
-    stubs = (
-        server.stubs.frontier if method.containing_service.name == "FrontierService" else server.stubs.admin
-    )
-    asked = iter((empty,)) if method.client_streaming else empty
-    refused(
-        lambda: getattr(stubs, rpc)(asked, timeout=TIMEOUT_S), PRECONDITION, "READ_ONLY", "opened read-only"
-    )
+def test_every_change_is_refused(server: ServerProcess) -> None:
+    for rpc in RPCS.keys() - QUESTIONS:
+        method = RPCS[rpc]
+        empty = message_factory.GetMessageClass(method.input_type)()
+        is_fetchers = method.containing_service.name == "FrontierService"
+        call = getattr(server.stubs.frontier if is_fetchers else server.stubs.admin, rpc)
+        asked = iter((empty,)) if method.client_streaming else empty
+        refused(partial(call, asked, timeout=TIMEOUT_S), PRECONDITION, "READ_ONLY", "opened read-only")
 
 
-@pytest.mark.parametrize("rpc", sorted(QUESTIONS & (OF_A_CRAWL.keys() | OF_NO_CRAWL.keys())))
-def test_every_question_is_answered_and_every_stream_ends(server: ServerProcess, rpc: str) -> None:
-    answer = ask(server.stubs, rpc, CRAWL)
-    assert answer is not None
+def test_every_question_is_answered_and_every_stream_ends(server: ServerProcess) -> None:
+    for rpc in QUESTIONS & (OF_A_CRAWL.keys() | OF_NO_CRAWL.keys()):
+        assert ask(server.stubs, rpc, CRAWL) is not None, rpc
 
 
 def test_a_follower_of_events_gets_those_that_are_kept_and_then_the_end(server: ServerProcess) -> None:

@@ -20,7 +20,6 @@ from frontier_harness.calls import (
     released,
     report,
     seconds,
-    seed_of,
     spec,
 )
 from frontier_harness.held_store import HeldStore
@@ -117,49 +116,6 @@ def test_a_whole_life_line_by_line(at: Hosted) -> None:
         "Job instance discarded",
     ]
     agrees(stubs, at.data)
-
-
-def test_a_held_crawls_last_line_says_so_until_it_is_released(at: Hosted) -> None:
-    stubs = at.stubs
-    stubs.launch("t", A)
-    stubs.request("t", HOLD)
-    eventually(lambda: stubs.describe("t").status.held)
-    assert lines(at.data)[-1][2] == "HELD"
-    before = log_of(at.data).read_bytes()
-    stubs.launch("u", seed_of("u"))
-    assert log_of(at.data).read_bytes() == before
-    stubs.request("t", PAUSE)
-    assert [text.split()[0] for _, _, text in lines(at.data)[-2:]] == ["OPERATOR", "RELEASED"]
-
-
-def test_it_goes_with_the_crawl_and_the_next_of_its_name_begins_one(at: Hosted) -> None:
-    stubs = at.stubs
-    stubs.launch("t", A)
-    stubs.request("t", FINISH)
-    stubs.ask("DeleteCrawl", "t")
-    assert not log_of(at.data).parent.exists()
-    stubs.create("t")
-    assert [(number, text.split()[0]) for _, number, text in lines(at.data)] == [
-        (1, "OPERATOR"),
-        (2, "NASCENT"),
-    ]
-
-
-def test_lines_wait_until_what_stands_in_their_way_is_gone(
-    store: HeldStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("frontier_server.logs.job_feed.RETRY_S", 0.0)
-    obstacle = log_of(tmp_path)
-    obstacle.mkdir(parents=True)
-    with hosted(store, tmp_path) as at:
-        stubs = at.stubs
-        stubs.launch("t", A)
-        stubs.launch("other", seed_of("other"))
-        agrees(stubs, tmp_path, "other")  # one log does not hold up the other, nor the crawl
-        obstacle.rmdir()
-        stubs.request("t", FINISH)
-        agrees(stubs, tmp_path)
-        assert lines(tmp_path)[0][1] == 1
 
 
 def test_lines_that_wait_are_written_also_when_nothing_else_happens(

@@ -4,10 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from frontier_harness.calls import TIMEOUT_S, Stubs, seed_of
-from frontier_harness.process import ServerProcess
-from google.protobuf.timestamp_pb2 import Timestamp
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -108,41 +104,6 @@ def test_a_relative_reference_is_resolved_against_its_base_and_stored_without_it
     stored = waiting[f"{seed_of(crawl)}up?q#part"]
     assert (stored.base, stored.path, stored.annotations) == ("", "L", b"kept")
     assert waiting[f"{seed_of(crawl)}absolute"].base == ""
-
-
-ODD_TEXT = st.text(max_size=60) | st.from_regex(r"[a-z]{0,6}:?/{0,3}[^\ud800-\udfff]{0,30}", fullmatch=True)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    st.lists(
-        st.builds(
-            frontier_pb2.Candidate,
-            uri=ODD_TEXT | ODD_TEXT.map(lambda text: f"http://fuzz.example/{text}"),
-            via=ODD_TEXT,
-            path=st.text(max_size=5) | st.text("LEXRIMPS", max_size=5),
-            directive=st.integers(-(2**31), 2**31 - 1) | st.integers(0, 4),
-            seed=st.booleans(),
-            refetch_before_time=st.none()
-            | st.builds(
-                Timestamp, seconds=st.integers(-(2**63), 2**63 - 1), nanos=st.integers(-(2**31), 2**31 - 1)
-            ),
-            precedence=st.none() | st.integers(-(2**31), 2**31 - 1) | st.integers(0, 127),
-            annotations=st.binary(max_size=20),
-        ),
-        min_size=1,
-        max_size=20,
-    )
-)
-@example([frontier_pb2.Candidate(uri="http://fuzz.example/\u2028\u0085\x00", seed=True, via="\x00\r\n")])
-def test_no_candidate_fails_a_request(server: ServerProcess, offered: list[frontier_pb2.Candidate]) -> None:
-    stubs = server.stubs
-    if "fuzz" not in [known.crawl for known in crawls(stubs)]:
-        stubs.launch("fuzz", "http://fuzz.example/")
-    request = frontier_pb2.ScheduleRequest(crawl="fuzz", candidates=offered)
-    answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
-    assert len(answer.verdicts) == len(offered)
-    assert crawl_pb2.VERDICT_UNSPECIFIED not in answer.verdicts
 
 
 def crawls(stubs: Stubs) -> Iterable[admin_pb2.Crawl]:

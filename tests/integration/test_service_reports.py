@@ -15,58 +15,11 @@ from frontier_harness.calls import (
     seconds,
     seed_of,
 )
-from frontier_harness.odd_values import odd_fields
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 MIB = 1024 * 1024
-
-
-def test_no_number_in_a_report_breaks_the_server_its_statistics_or_its_log(
-    server: ServerProcess,
-) -> None:
-    """Each is sent for a page on a host of its own; one that is refused is followed by a sane report."""
-    stubs, crawl = server.stubs, fresh_name()
-    odd = list(odd_fields(frontier_pb2.Report))
-    odd.remove(("fetch_status", -1))  # which is one that every node sends
-    stubs.launch(crawl, *(seed_of(crawl, f"h{number}.") for number in range(len(odd))))
-    pages: list[frontier_pb2.Lease] = []
-    for field, value in odd:
-        lease = (pages or (pages := stubs.pages(crawl))).pop()
-        sent = report(lease)
-        sent.ClearField(field)  # type: ignore[arg-type]  # a field of Report
-        sent.MergeFrom(frontier_pb2.Report(**{field: value}))  # type: ignore[arg-type]
-        ((disposition, _),) = stubs.finish(sent)
-        if disposition == "INVALID_REPORT":
-            ((disposition, _),) = stubs.finish(report(lease))
-        assert disposition == "SUCCEEDED", (field, value)
-        stubs.statistics(crawl)
-    statistics = stubs.statistics(crawl)
-    assert statistics.succeeded_count == len(odd) > 30
-    times = [value for field, value in odd if field == "revisit_time"]
-    assert statistics.queued_count + statistics.future_count == len(times) > 0, "each is to be fetched again"
-    stubs.request(crawl, crawl_pb2.TARGET_STATE_FINISH)
-    assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_FINISHED
-    log = server.data / "crawls" / crawl / "crawl.log"
-    eventually(lambda: log.exists() and len(log.read_text().splitlines()) == 2 * len(odd), "the log to go on")
-
-
-@pytest.mark.parametrize("size", [2**63 - 1, 2**50 + 1])
-def test_a_body_larger_than_any_disk_is_refused_for_each_page_of_a_host(stubs: Stubs, size: int) -> None:
-    """Their sum could be neither stored nor told."""
-    crawl = fresh_name()
-    stubs.launch(crawl, seed_of(crawl))
-    stubs.schedule(crawl, *(f"{seed_of(crawl)}{number}" for number in range(3)))
-    for _ in range(4):
-        (lease,) = stubs.pages(crawl)
-        assert stubs.finish(report(lease, body_bytes=size)) == [("INVALID_REPORT", False)]
-        assert stubs.finish(report(lease, body_bytes=2**50)) == [("SUCCEEDED", False)]
-    (host,) = stubs.ask("ListHosts", crawl).hosts
-    (source,) = stubs.ask("ListSources", crawl).sources
-    assert (host.succeeded_bytes_count, source.response_bytes_count) == (2**50 * 4, 2**50)
-    assert stubs.statistics(crawl).bytes_count == 2**50 * 4
 
 
 @pytest.mark.parametrize(

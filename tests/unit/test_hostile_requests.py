@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from core_doubles.codec import candidate, override_of
+from core_doubles.codec import candidate
 from core_doubles.placing import PLACES
 from core_doubles.shell import SECRET, Shell
 from hypothesis import given
@@ -16,13 +16,12 @@ from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.journey.report_problems import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
 from frontier_server.core.robotstxt.robots import MAX_BODY_BYTES
 from frontier_server.core.rows import keys
-from frontier_server.core.rows.errors import FrontierError, InvalidName, InvalidRequest
+from frontier_server.core.rows.errors import InvalidName, InvalidRequest
 from frontier_server.core.rows.keys import FetchStatisticsOf
 from frontier_server.core.rows.records import CountersRow, FetchStatisticsRow, QueueRow, decode, encode
 from frontier_server.core.rows.store import Family
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, ScopeSettings
-from frontier_server.core.state.job import Kind
 from frontier_server.core.state.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.state.queue import QueueState
 from frontier_server.core.uri.assign import hash64
@@ -281,17 +280,6 @@ def test_no_report_fails_the_request_whatever_its_fields_hold(sent: list[Report]
         shell.tick()
 
 
-@given(st.lists(reports, min_size=1, max_size=4))
-def test_no_report_of_a_robots_txt_does_either(sent: list[Report]) -> None:
-    shell = crawl()
-    for report in sent:
-        for grant in shell.grants():
-            shell.finish(structs.replace(report, token=grant.token))
-        shell.now_ms += 86_400_000
-        shell.restart()
-        shell.tick()
-
-
 def test_a_robots_txt_larger_than_may_be_sent_is_refused() -> None:
     shell = crawl()
     (grant,) = shell.grants(most=1)
@@ -400,32 +388,6 @@ def test_a_name_that_cannot_be_a_crawls_is_refused(name: str) -> None:
     assert len(str(told.value)) < 300
 
 
-@given(st.text(max_size=20), st.binary(max_size=40), INT64)
-def test_requests_for_what_is_not_there_are_refused_or_empty(name: str, token: bytes, number: int) -> None:
-    shell = crawl()
-    admin = shell.core.administration
-    asked: list[Callable[[], object]] = [
-        lambda: shell.core.history.events_after("crawl", abs(number) + 100),
-        lambda: shell.core.history.outcomes("crawl", abs(number) + 100, 10),
-        lambda: admin.queue("crawl", name),
-        lambda: admin.job("crawl", number if number != 1 else 2),
-    ]
-    if name != "crawl":
-        asked += [
-            lambda: shell.core.views.crawl(name),
-            lambda: shell.schedule(name, "http://alpha.example/"),
-            lambda: admin.queues(name, None, 10, b""),
-            lambda: admin.explain(name, "", "", shell.now_ms),
-        ]
-    for ask in asked:
-        with pytest.raises(FrontierError):
-            ask()
-    (result,) = shell.finish(Report(token, fetch_status=200))
-    assert result.disposition is Disposition.UNKNOWN_TOKEN
-    shell.take_back([token])
-    assert shell.core.upkeep.outcomes_after(abs(number) + 100, 0, 10) == []
-
-
 @given(st.binary(max_size=40), st.sampled_from([None, *QueueState]))
 def test_any_bytes_are_a_cursor_or_refused_as_none(cursor: bytes, state: QueueState | None) -> None:
     """A page behind them, never what is another crawl's; a cursor that no page had is told."""
@@ -485,36 +447,3 @@ def test_any_change_of_a_queue_is_made_or_refused(asked: list[QueueChange]) -> N
             stored.total_budget,
             stored.paused,
         )
-
-
-@given(TEXT, TEXT)
-def test_any_text_is_a_uri_or_refused_by_name(uri: str, prefix: str) -> None:
-    shell = crawl()
-    admin = shell.core.administration
-    for ask in (
-        lambda: admin.story("crawl", uri, shell.now_ms),
-        lambda: admin.explain("crawl", "", uri or "?", shell.now_ms),
-        lambda: shell.do(lambda core, now: core.administration.note_seen("crawl", [uri], now)),
-        lambda: shell.do(lambda core, now: core.administration.forget_seen("crawl", [uri], now)),
-        lambda: shell.do(
-            lambda core, now: core.administration.put_override("crawl", prefix, override_of(), now)
-        ),
-    ):
-        try:
-            ask()
-        except InvalidRequest as told:
-            assert told.metadata["field"] in ("uri", "surt_prefix")
-    shell.work()
-    shell.restart()
-
-
-@given(st.text(max_size=12), st.sampled_from([Kind.DELETE_URIS, Kind.RETIRE_QUEUES, Kind.WAKE_QUEUES]))
-def test_any_pattern_is_taken_or_refused_before_a_job_begins(pattern: str, kind: Kind) -> None:
-    shell = crawl()
-    parameters = {"queue_pattern": pattern, "uri_pattern": pattern}
-    try:
-        shell.do(lambda core, now: core.administration.start_job("crawl", kind, parameters, now))
-    except InvalidRequest as told:
-        assert told.metadata["field"] in ("queue_pattern", "uri_pattern")
-    shell.work()
-    assert all(job.state == "DONE" for job in shell.core.administration.jobs("crawl"))

@@ -5,13 +5,10 @@ import gzip
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from frontier_harness.waiting import PATIENCE_S
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from node_doubles.loopback import (
     LONG_MS,
     SHORT_MS,
@@ -488,49 +485,6 @@ def test_all_settings_at_once_still_give_the_page(site: Site, fetcher: Fetching)
     )
     fetch = fetcher.fetch(site.url("/"), everything)
     assert (fetch.status, body_of(fetch), fetch.truncation) == (200, packed, Truncation.NONE)
-
-
-HEADERS = (
-    b"Content-Type: text/html",
-    b"Content-Type: image/png",
-    b"Content-Length: 3",
-    b"Content-Length: 99999",
-    b"Set-Cookie: a=b",
-    b"WWW-Authenticate: Digest nonce=n",
-    b"WWW-Authenticate: Basic",
-    b"Transfer-Encoding: chunked",
-    b"Location: /",
-)
-
-
-@pytest.fixture(scope="module")
-def lasting() -> Iterator[tuple[Site, Fetching]]:
-    site, fetcher = Site(), Fetching(Resolver())
-    yield site, fetcher
-    site.close()
-    fetcher.close()
-
-
-@given(
-    status=st.sampled_from([200, 204, 301, 304, 401, 407, 503]),
-    headers=st.lists(st.sampled_from(HEADERS) | st.binary(max_size=40), max_size=5),
-    body=st.binary(max_size=20),
-    is_robots=st.booleans(),
-)
-@settings(max_examples=150, deadline=None)
-def test_whatever_a_server_sends_is_an_outcome_with_all_settings_too(
-    lasting: tuple[Site, Fetching], status: int, headers: list[bytes], body: bytes, is_robots: bool
-) -> None:
-    site, fetcher = lasting
-    site.answers["/"] = b"\r\n".join([b"HTTP/1.1 %d X" % status, *headers, b"", body])
-    everything = with_credentials(
-        cookies=True, reject_media_types=("image/*",), max_content_length=1000, max_bytes_per_second=1_000_000
-    )
-    fetch_uri = fetcher.fetch_robots if is_robots else fetcher.fetch
-    fetch = fetch_uri(site.url("/"), everything)
-    assert fetch.status in (Status.CONNECT_LOST, Status.PROTOCOL_ERROR) or 200 <= fetch.status < 600
-    assert fetch.error is None
-    assert fetch.truncation is not Truncation.FILTER or (fetch.body_bytes == 0 and not is_robots)
 
 
 @pytest.mark.parametrize(
