@@ -21,7 +21,7 @@ from toehold_base.options.file import config_option
 from toehold_base.options.warning import warn_of_unknown_variables
 from toehold_base.process.extras import advice, lacking, packages_of
 from toehold_base.process.service_manager import ServiceManager
-from toehold_base.process.starting import fast_imports
+from toehold_base.process.startup import fast_imports
 from toehold_base.serving.connections import raise_descriptor_limit, too_few_descriptors
 from toehold_client.credential_options import credential_options
 from toehold_client.credentials import SYSTEM

@@ -1,7 +1,7 @@
 """`toehold-frontier` and `python -m frontier_server` start here."""
 
 from toehold_base.process.extras import packages_of
-from toehold_base.process.starting import fast_imports
+from toehold_base.process.startup import fast_imports
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from toehold_client.controller import CrawlController
 from toehold_client.errors import CursorTooOld
-from toehold_client.watching.failing import Failures
+from toehold_client.watching.failures import Failures
 
 MOST_GROUPS = 200
 

@@ -22,9 +22,9 @@ from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
 from .bodies import announces_less, body_of
 from .contract import METHODS, NODE_SERVICE, Asked, Refusal, asked, method_of, refusal_of, to_json
 from .door import Door, Doors
+from .event_stream import EVENT_STREAM, EventStream, event, resumed
 from .guard import Guard, unauthenticated
 from .settings import Settings
-from .streaming import EVENT_STREAM, EventStream, event, resumed
 
 _CALLERS_S = 30.0
 _GET_CALLER = METHODS["FrontierAdminService/GetCaller"]

@@ -23,17 +23,17 @@ from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.errors import InvalidArgument, ToeholdError
 from toehold_client.spec.plain import enum_number
 
-from . import finding, settings_page, shown
+from . import search, settings_page, shown
 from .bodies import texts_of
 from .contract import METHODS, Asked, Refusal
 from .crawl_files import CrawlFiles
 from .door import Doors
+from .event_stream import EVENT_STREAM, EventStream, event, resumed
 from .growing_file import GrowingFile
 from .guard import Guard
 from .rpcs import Rpcs, ask, refusal_of_client
 from .settings import Settings
-from .streaming import EVENT_STREAM, EventStream, event, resumed
-from .watching import Watch, Watches
+from .watches import Watch, Watches
 
 PAGE_SIZE = 100
 MOST_QUESTIONS = 16
@@ -108,13 +108,13 @@ class Views:
         """`GET …/find?q=`: a URL or a host."""
         text = request.query_params.get("q", "")
         async with self._watch_of(request) as watch:
-            return JSONResponse(await self._in_thread(lambda: finding.find(watch.crawl, text)))
+            return JSONResponse(await self._in_thread(lambda: search.find(watch.crawl, text)))
 
     async def history(self, request: Request) -> Response:
         """`GET …/history?uri=`: the kept outcomes of a URI."""
         uri = request.query_params.get("uri", "")
         async with self._watch_of(request) as watch:
-            return JSONResponse(await self._in_thread(lambda: finding.history(watch.crawl, uri)))
+            return JSONResponse(await self._in_thread(lambda: search.history(watch.crawl, uri)))
 
     async def settings(self, request: Request) -> Response:
         """`GET …/settings`: all settings; `POST` with name and text changes one."""

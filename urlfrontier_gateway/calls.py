@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from toehold_base.serving.connections import MOST_CONNECTIONS, connection_options, descriptor_limit
-from toehold_base.serving.receiving import Places
+from toehold_base.serving.places import Places
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 """The longest message that is received; URLFrontier's own service has the same limit."""

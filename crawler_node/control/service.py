@@ -35,7 +35,7 @@ from toehold_base.serving.open_services import (
     add_open_services,
     received,
 )
-from toehold_base.serving.receiving import Places
+from toehold_base.serving.places import Places
 from toehold_base.serving.request_ids import given_request_id
 
 from .access import Access, CallerLimit, Context

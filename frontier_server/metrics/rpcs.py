@@ -12,7 +12,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from toehold_base.observability.metrics_page import Buckets, Count, Counter, Families, Family, Histogram
 
-from ..service.answering import Context
+from ..service.answers import Context
 from ..service.arrivals import Server
 from .definitions import MESSAGES, RPC_SECONDS, RPCS, RPCS_OPEN
 

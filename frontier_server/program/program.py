@@ -30,7 +30,7 @@ from toehold_base.options.variables import long_name, settable, source_of, varia
 from toehold_base.options.warning import warn_of_unknown_variables
 from toehold_base.process.extras import advice, lacking
 from toehold_base.process.service_manager import ServiceManager
-from toehold_base.process.starting import fast_imports
+from toehold_base.process.startup import fast_imports
 from toehold_base.serving.connections import raise_descriptor_limit, too_few_descriptors
 
 from ..config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
@@ -42,8 +42,8 @@ from ..stores.rocks import StoreUnavailable
 from ..stores.unchanged import StoreInUse
 from . import salvaging
 from .data_directory import open_data, open_data_unchanged
-from .listening import CannotListen
-from .serving import serve
+from .listeners import CannotListen
+from .server import serve
 
 VARIABLES = "TOEHOLD_FRONTIER"
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7

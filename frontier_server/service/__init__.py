@@ -6,14 +6,14 @@ from ..config import Config
 from ..logs.crawl_log import CrawlLogs
 from ..shell.exchange import Exchange
 from ..stores.checkpoints import Checkpoints
-from .answering import core_kind, refuse_openly, version
+from .answers import core_kind, refuse_openly, version
 from .arrivals import MAX_RECEIVED_BYTES, Arrivals, Server
 from .callers import CallerRpcs
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
-from .fetching import FrontierService
+from .fetchers import FrontierService
 from .gate import Gate
-from .importing import ImportRpcs
+from .imports import ImportRpcs
 from .jobs import JobRpcs
 from .outcomes import OutcomeRpcs
 from .overrides import OverrideRpcs

@@ -22,7 +22,7 @@ from ..core.rows.errors import BatchTooLarge, FrontierError, InvalidRequest, Rea
 from ..shell.runner import Refused
 from ..wire import status
 from . import calls
-from .answering import MAX_MESSAGE_BYTES, Context, abort, operator_of, request_id
+from .answers import MAX_MESSAGE_BYTES, Context, abort, operator_of, request_id
 from .gate import Gate, Visit
 from .incoming import Incoming, Stream, received
 from .room import MIB, Room

@@ -3,7 +3,7 @@
 from toehold.frontier.v1 import admin_pb2
 from toehold_base.access.roles import ROLES, Role, is_question
 
-from .answering import AdminRpcs, Context, answered
+from .answers import AdminRpcs, Context, answered
 from .gate import present_visit
 
 

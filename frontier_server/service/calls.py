@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from toehold_base.observability import logs
 from toehold_base.serving.request_ids import given_request_id
 
-from .answering import Context
+from .answers import Context
 
 _log = structlog.get_logger()
 _crawl: ContextVar[str] = ContextVar("crawl", default="")

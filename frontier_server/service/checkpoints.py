@@ -7,7 +7,7 @@ from toehold.frontier.v1 import admin_pb2
 from .. import wire
 from ..shell.runner import Refused
 from ..stores.checkpoints import Kept
-from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+from .answers import AdminRpcs, Context, answered, fitting, page_size, place_of
 
 _LISTING = "checkpoints"
 

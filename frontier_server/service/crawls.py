@@ -14,7 +14,7 @@ from ..core.rows.errors import InvalidRequest, invalid_spec
 from ..core.rows.store import Changes
 from ..core.state.model import MAX_BATCH, CrawlView, Verdict, check_batch
 from ..core.state.reading import problems, read_ahead
-from .answering import (
+from .answers import (
     FRAME_BYTES,
     PAGE_BYTES,
     AdminRpcs,

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from toehold_base.serving.receiving import Places
+from toehold_base.serving.places import Places
 
 from ..core.rows.errors import InvalidRequest
 from ..shell.runner import Refused
-from .answering import Context
+from .answers import Context
 
 MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches received at once, and the time that each message may take
 HURRIED_S = 2.0  # the time that a batch may take while others wait for its place

@@ -6,7 +6,7 @@ from .. import wire
 from ..core.core import Core
 from ..core.rows.errors import InvalidRequest
 from ..core.state.model import JobView
-from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
+from .answers import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 _LISTING = "jobs"
 

@@ -10,7 +10,7 @@ from ..core.core import Core
 from ..core.machines.lifecycle import CrawlState
 from ..core.rows.errors import InvalidRequest
 from ..core.rows.records import OutcomeRow
-from .answering import AdminRpcs, Context, fitting_count, streamed
+from .answers import AdminRpcs, Context, fitting_count, streamed
 
 OUTCOMES_PER_READ = 500
 GATHER_S = 0.1  # each look costs an operation, so outcomes are gathered

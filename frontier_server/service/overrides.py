@@ -9,7 +9,7 @@ from ..core.core import Core
 from ..core.rows.errors import InvalidRequest, invalid_spec
 from ..core.rows.store import Changes
 from ..core.state.spec_problems import override_problems
-from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
+from .answers import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 from .secrets import restore_secrets
 
 _LISTING = "overrides"

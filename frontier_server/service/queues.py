@@ -5,7 +5,7 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from .. import wire
 from ..core.core import Core
 from ..core.rows.errors import InvalidRequest
-from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
+from .answers import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 
 class QueueRpcs(AdminRpcs):

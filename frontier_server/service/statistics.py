@@ -7,7 +7,7 @@ from ..core.core import Core
 from ..core.rows.errors import InvalidRequest
 from ..core.rows.keys import FetchStatisticsOf
 from ..core.state.model import SeedView
-from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+from .answers import AdminRpcs, Context, answered, fitting, page_size, place_of
 
 SEEDS_PER_PAGE = 100  # each seed's story takes several reads
 _SEEDS = "seeds"

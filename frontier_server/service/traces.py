@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_base.observability.tracing import Tracer, traceparent
 
-from .answering import request_id
+from .answers import request_id
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

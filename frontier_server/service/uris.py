@@ -13,7 +13,7 @@ from ..core.operators.administration import Administration, some_uris
 from ..core.rows.errors import InvalidRequest
 from ..core.rows.store import Changes
 from ..core.state.model import SeenCounts, check_batch
-from .answering import (
+from .answers import (
     MAX_PAGE,
     AdminRpcs,
     Context,

@@ -8,7 +8,7 @@ from ..core.journey.dispatch import Want
 from ..core.journey.reports import anybody
 from ..core.rows.store import Changes
 from ..core.state.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
-from .following import Following
+from .followers import Following
 from .runner import Refused, Runner
 
 CANDIDATES_PER_SLICE = 250  # some milliseconds; each slice writes its queues and counters once

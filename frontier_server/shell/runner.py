@@ -65,7 +65,7 @@ from .absence import Absence
 from .clock import Clock
 from .priority_lock import PriorityLock, go_first
 from .tasks import Closing, Tasks, message_of
-from .waking import Waiting
+from .waiters import Waiting
 
 __all__ = ["Closing", "Refused", "Runner"]
 

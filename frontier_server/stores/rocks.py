@@ -4,7 +4,7 @@ Some parts of rocksdict 0.3.29 are unreliable and not used: iterate bounds, snap
 `items`, which ends silently at an unreadable block. A scan is a plain iterator (a consistent
 view as of its creation) that stops at the first foreign key. A write is one batch over all
 families without sync; `flush` syncs the log and may run in another thread, as it releases the
-GIL. rocksdict's Checkpoint holds the GIL: `copying` replaces it.
+GIL. rocksdict's Checkpoint holds the GIL: `copies` replaces it.
 
 RocksDB begins a new log whenever a family's buffer is full, although the end of the last log
 may not be durable. If a power cut took that end and left the next log, the next start would
@@ -33,7 +33,7 @@ from rocksdict import (
 
 from ..core.opening.opening import WAY_BACK
 from ..core.rows.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
-from .copying import copy_live
+from .copies import copy_live
 from .descriptors import open_files
 from .manifest import cut_torn_end
 from .power_cut import mend

@@ -20,7 +20,7 @@ from toehold_client import (
     CrawlController,
     FrontierClient,
 )
-from toehold_client.aio.listening import AsyncListener
+from toehold_client.aio.listener import AsyncListener
 from toehold_client.aio.streams import AsyncStream
 
 _C = TypeVar("_C")

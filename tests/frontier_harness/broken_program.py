@@ -13,7 +13,7 @@ from frontier_server.core.rows.store import WriteStalled
 from frontier_server.core.upkeep import Upkeep
 from frontier_server.logs.crawl_log import CrawlLogs
 from frontier_server.logs.job_feed import JobFeed
-from frontier_server.program import program, serving
+from frontier_server.program import program, server
 from frontier_server.shell import runner
 from frontier_server.shell.absence import Absence
 from frontier_server.stores.checkpoints import Checkpoints
@@ -32,7 +32,7 @@ PARTS: dict[str, tuple[Any, str, Exception]] = {
     # A refusal is for those who ask; nobody asks for a tick.
     "timer": (Upkeep, "tick", UnknownCrawl("a defect", crawl="t")),
     "crawl log": (CrawlLogs, "_append", RuntimeError("a defect")),
-    "watch of the clock": (serving, "wall_ms", RuntimeError("a defect")),
+    "watch of the clock": (server, "wall_ms", RuntimeError("a defect")),
 }
 """Of each task of the server's: an object that it uses, of that a name, and what this raises then."""
 
@@ -55,8 +55,8 @@ if __name__ == "__main__":
     operation = (ContractCodec, "decode", RuntimeError("a defect"))
     owner, name, problem = (PARTS | {STALL: stall, OPERATION: operation})[part]
     setattr(owner, name, breaking(getattr(owner, name), problem, Path(trigger)))
-    vars(serving)["CLOCK_CHECK_S"] = 0.05
-    vars(serving)["CLOSE_S"] = vars(runner)["CLOSE_S"] = 0.5
+    vars(server)["CLOCK_CHECK_S"] = 0.05
+    vars(server)["CLOSE_S"] = vars(runner)["CLOSE_S"] = 0.5
     if part == STALL:  # and nobody is answered any more
-        vars(serving)["GRACE_S"] = 0.5
+        vars(server)["GRACE_S"] = 0.5
     program.main(flags)

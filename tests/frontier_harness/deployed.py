@@ -13,7 +13,7 @@ import yaml
 from crawler_node.program import main as node
 from frontier_server.core.spec.settings import FetchSettings
 from frontier_server.program.program import main as frontier
-from frontier_server.program.serving import GRACE_S
+from frontier_server.program.server import GRACE_S
 from frontier_server.shell.runner import CLOSE_S
 from toehold_cli.main import toehold
 from toehold_client.credentials import VARIABLES

@@ -19,7 +19,7 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 from frontier_server.core.opening import opening
 from frontier_server.core.rows.records import FORMAT, OLDEST_FORMAT
 from frontier_server.stores.rocks import RocksStore
-from toehold_cli.embedded.asking import frontier_in, how_to_continue
+from toehold_cli.embedded.directory_frontier import frontier_in, how_to_continue
 from toehold_cli.main import run
 
 PAGES = 6
@@ -34,7 +34,7 @@ BRISK = ("--spec", "spec.toml", "--min-delay", "0", "--delay-factor", "0", "--fe
 HOLDER = """
 import sys, time
 from pathlib import Path
-from toehold_cli.embedded.asking import frontier_in
+from toehold_cli.embedded.directory_frontier import frontier_in
 with frontier_in(Path(sys.argv[1])) as found:
     print(found.pid, flush=True)
     time.sleep(600)

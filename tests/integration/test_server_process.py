@@ -33,7 +33,7 @@ from rocksdict import Cache, Rdict
 from frontier_server.core.opening import opening
 from frontier_server.core.rows.records import FORMAT, ServerRow, encode
 from frontier_server.core.rows.store import Family
-from frontier_server.program.serving import GRACE_S
+from frontier_server.program.server import GRACE_S
 from frontier_server.service import core_kind, version
 from frontier_server.stores.rocks import MIB, RocksStore, table_options
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2

@@ -27,7 +27,7 @@ from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from frontier_server.core.rows.store import StoreFailed
-from frontier_server.program import data_directory, serving
+from frontier_server.program import data_directory, server
 from frontier_server.program import program as frontier
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -198,6 +198,6 @@ def test_a_server_that_gets_no_thread_to_end_with_says_what_has_failed(
         monkeypatch.setattr(threading.Thread, "start", refuses)
         return failed
 
-    monkeypatch.setattr(serving, "_serve", serve)
+    monkeypatch.setattr(server, "_serve", serve)
     ended = CliRunner().invoke(frontier.main, ["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"])
     assert ended.exit_code == STORE and told in ended.output, ended.output

@@ -31,7 +31,7 @@ from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.operators.history import History
 from frontier_server.core.rows.records import EventRow
-from frontier_server.shell.following import BATCH
+from frontier_server.shell.followers import BATCH
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 
@@ -150,7 +150,7 @@ async def toggle(served: Served, times: int) -> int:
 async def test_while_nothing_happens_an_empty_message_comes_with_the_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.shell.following.HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("frontier_server.shell.followers.HEARTBEAT_S", 0.05)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         stream = events(served, "")
@@ -171,7 +171,7 @@ async def test_signs_of_life_reach_thousands_in_lots_and_let_others_in_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All at once they would keep everybody else waiting, health and pause as well."""
-    monkeypatch.setattr("frontier_server.shell.following.HEARTBEAT_S", 0.2)
+    monkeypatch.setattr("frontier_server.shell.followers.HEARTBEAT_S", 0.2)
     many = 3 * BATCH
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await launch(served)

@@ -99,7 +99,7 @@ def followed(stubs: Stubs, rpc: str) -> Any:
 def test_who_follows_a_crawl_is_told_when_it_is_deleted(
     at: Hosted, rpc: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.shell.following.HEARTBEAT_S", 0.2)
+    monkeypatch.setattr("frontier_server.shell.followers.HEARTBEAT_S", 0.2)
     stream = followed(at.stubs, rpc)
     at.stubs.ask("DeleteCrawl", "t")
     problem = refused(lambda: list(stream), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL", "deleted")

@@ -36,9 +36,9 @@ from google.protobuf.duration_pb2 import Duration
 from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.state.model import EmptyReason
-from frontier_server.service import fetching
+from frontier_server.service import fetchers
 from frontier_server.shell.runner import Closing
-from frontier_server.shell.waking import BATCH
+from frontier_server.shell.waiters import BATCH
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 
@@ -127,7 +127,7 @@ def test_a_wait_of_any_length_is_a_wait_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative: not at all; too long: as long as the deadline allows."""
-    monkeypatch.setattr(fetching, "DEADLINE_MARGIN_S", 30.0)  # so much that a busy machine keeps it
+    monkeypatch.setattr(fetchers, "DEADLINE_MARGIN_S", 30.0)  # so much that a busy machine keeps it
     with hosted(MemoryStore(), tmp_path) as at:
         at.stubs.launch("t", seed_of("t"))
         drained(at.stubs, "t")
@@ -142,7 +142,7 @@ def test_a_wait_of_any_length_is_a_wait_within_bounds(
 def test_next_is_answered_before_its_deadline_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deadline_s: float, least_s: float
 ) -> None:
-    monkeypatch.setattr(fetching, "DEADLINE_MARGIN_S", 30.0)  # so much that a busy machine keeps it
+    monkeypatch.setattr(fetchers, "DEADLINE_MARGIN_S", 30.0)  # so much that a busy machine keeps it
     with hosted(MemoryStore(), tmp_path) as at:
         at.stubs.launch("t", seed_of("t"))
         drained(at.stubs, "t")

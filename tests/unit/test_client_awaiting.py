@@ -7,8 +7,8 @@ import pytest
 from toehold.frontier.v1.admin_pb2 import Job, JobState
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
-from toehold_client.awaiting import AwaitedJob, AwaitedState, Pace
 from toehold_client.errors import DeadlineExceeded, WaitTimedOut
+from toehold_client.waits import AwaitedJob, AwaitedState, Pace
 
 
 class Clock:

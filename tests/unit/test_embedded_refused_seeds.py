@@ -4,8 +4,8 @@ import pytest
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, RejectedSeed
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, Verdict
-from toehold_cli.embedded.going_on import tell_refused
 from toehold_cli.embedded.plan import Plan
+from toehold_cli.embedded.resumption import tell_refused
 from toehold_cli.exits import BadPlan
 
 LONG = RejectedSeed(uri="https://a.example/long", number=2, verdict=Verdict.VERDICT_TOO_LONG)

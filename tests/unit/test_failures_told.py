@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from frontier_server.core.rows.errors import InvalidRequest
-from frontier_server.service import answering, arrivals
+from frontier_server.service import answers, arrivals
 from toehold.frontier.v1 import frontier_pb2
 
 METHOD = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"].methods_by_name["Schedule"]
@@ -67,7 +67,7 @@ def test_a_refusal_that_its_caller_no_longer_hears_is_no_defect() -> None:
     caller = Caller(has_left=True)
 
     async def refused_within(_: object, context: Any) -> NoReturn:
-        await answering.abort(context, InvalidRequest("the stream ended early"))
+        await answers.abort(context, InvalidRequest("the stream ended early"))
 
     with capture_logs() as log:
         assert outcome(caller, refused_within) is grpc.aio.InternalError

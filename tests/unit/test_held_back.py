@@ -23,7 +23,7 @@ from frontier_server.shell.exchange import Exchange
 from frontier_server.shell.priority_lock import PriorityLock
 from frontier_server.shell.runner import Runner
 from frontier_server.shell.tasks import Tasks
-from frontier_server.shell.waking import Waiting
+from frontier_server.shell.waiters import Waiting
 
 MANY = 300  # queues: more than get a turn in one operation
 

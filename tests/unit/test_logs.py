@@ -139,7 +139,7 @@ def test_lines_of_libraries_are_events(capsys: Capture) -> None:
 def test_grpc_writes_no_lines_beside_the_log() -> None:
     """Its C core would, at a port that is taken, and at broken connections."""
     program = """
-from toehold_base.process.starting import fast_imports
+from toehold_base.process.startup import fast_imports
 with fast_imports():
     import grpc
 from concurrent.futures import ThreadPoolExecutor

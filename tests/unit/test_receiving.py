@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from frontier_harness.waiting import PATIENCE_S, soon, turns
 
-from toehold_base.serving.receiving import Places
+from toehold_base.serving.places import Places
 
 
 class Senders:

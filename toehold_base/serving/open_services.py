@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 
-from .receiving import Places
+from .places import Places
 from .reflection import add_reflection
 
 MAX_REQUEST_BYTES = 64 * 1024

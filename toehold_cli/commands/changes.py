@@ -12,7 +12,7 @@ from toehold.frontier.v1.crawl_pb2 import Disposition
 from toehold_cli import output
 from toehold_client.controller import CrawlController
 from toehold_client.text import count_text, counted, fetch_status_text
-from toehold_client.watching.failing import is_robots
+from toehold_client.watching.failures import is_robots
 
 from .kept_outcomes import KeptOutcomes
 

@@ -9,8 +9,8 @@ from toehold_cli import output
 from toehold_client.client import FrontierClient
 from toehold_client.spec.plain import to_plain
 
-from .completing import checkpoint_names
 from .options import Listing, json_option, limit_option, tell, with_frontier
+from .suggestions import checkpoint_names
 
 _COLUMNS = ("checkpoint", "made", "directory on the frontier's machine")
 

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from toehold_base.observability.log_choices import FORMATS, LEVELS
 from toehold_base.process.extras import packages_of
 from toehold_base.serving.addresses import Address, parsed_address
-from toehold_cli.embedded.asking import frontier_in, has_moved
+from toehold_cli.embedded.directory_frontier import frontier_in, has_moved
 from toehold_cli.frontier_file import EmbeddedFrontier
 from toehold_client.credentials import Credentials
 from toehold_client.errors import FrontierUnavailable

@@ -15,8 +15,8 @@ from toehold_client.spec.plain import enum_word, to_plain
 from toehold_client.text import fetch_status_text
 from toehold_client.watching.which_queues import find_queues, is_url, keys_of
 
-from .completing import queue_keys, queue_names
 from .options import json_option, with_crawl
+from .suggestions import queue_keys, queue_names
 
 _COLUMNS = ("why", "message", "until")
 

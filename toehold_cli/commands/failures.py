@@ -5,7 +5,7 @@ from __future__ import annotations
 from toehold_cli import output
 from toehold_client.controller import CrawlController
 from toehold_client.text import count_text, counted
-from toehold_client.watching.failing import Failures
+from toehold_client.watching.failures import Failures
 
 from .kept_outcomes import KeptOutcomes
 

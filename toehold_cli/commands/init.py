@@ -13,8 +13,8 @@ from toehold_cli import output
 from toehold_cli.embedded.plan import hosts_of
 from toehold_cli.embedded.spec_options import SpecOptions, apply
 from toehold_client.errors import InvalidArgument
-from toehold_client.spec.filling import filled
 from toehold_client.spec.listed import normalise_seed, read_seeds
+from toehold_client.spec.template import filled
 
 from .crawl_options import seeds_file_option, with_spec_options
 from .options import json_option

@@ -14,8 +14,8 @@ from toehold_client.errors import ToeholdError
 from toehold_client.spec.plain import enum_word, to_plain
 from toehold_client.text import count_text, counted
 
-from .completing import job_numbers
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
+from .suggestions import job_numbers
 
 VERIFY = "verify"
 _COLUMNS = ("job", "kind", "state", "done", "changed", "of", "started", "ended", "parameters")

@@ -8,7 +8,7 @@ from toehold.frontier.v1.admin_pb2 import UriOutcome
 from toehold_cli import output
 from toehold_client.controller import CrawlController
 from toehold_client.text import count_text
-from toehold_client.watching.failing import is_robots
+from toehold_client.watching.failures import is_robots
 
 
 class KeptOutcomes:

@@ -16,9 +16,9 @@ from toehold_client.spec.file import SpecFile
 from toehold_client.spec.plain import to_plain
 from toehold_client.text import counted
 
-from .completing import checkpoint_names
 from .options import json_option, with_spec
 from .seeds import check_refused, skip_option, tell_refused
+from .suggestions import checkpoint_names
 
 
 @click.command()

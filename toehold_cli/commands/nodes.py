@@ -24,8 +24,8 @@ from toehold_client.watching.presence import (
     toe_count,
 )
 
-from .completing import node_names
 from .options import Listing, json_option, limit_option, tell, with_frontier
+from .suggestions import node_names
 from .which_frontier import CALL_TIMEOUT_S
 from .which_node import WhichNode, all_named, at_option, named, with_which_node
 

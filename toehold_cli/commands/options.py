@@ -21,8 +21,8 @@ from toehold_client.rpc.channel import DEFAULT_ADDRESS
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import to_plain
 
-from .completing import crawl_names
 from .given_credentials import with_credentials
+from .suggestions import crawl_names
 from .which_frontier import chosen, only_crawl, reached
 
 TABLE_ROWS = 100

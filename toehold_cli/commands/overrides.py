@@ -15,8 +15,8 @@ from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidSpec
 from toehold_client.spec import file as spec_file
 
-from .completing import override_prefixes
 from .options import Listing, json_option, with_crawl
+from .suggestions import override_prefixes
 
 
 @click.group(cls=Listing)

@@ -25,9 +25,9 @@ from toehold_client.spec.plain import enum_word, to_plain
 from toehold_client.text import count_text
 from toehold_client.watching.which_queues import find_queues, keys_of
 
-from .completing import queue_names
 from .jobs import tell_job
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
+from .suggestions import queue_names
 
 _STATES = {enum_word(QueueState.DESCRIPTOR, state).lower(): state for state in QueueState.values() if state}
 

@@ -10,8 +10,8 @@ from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import to_plain
 from toehold_client.text import counted, rule_text
 
-from .completing import refusal_rules
 from .options import json_option, with_crawl
+from .suggestions import refusal_rules
 
 
 @click.command()

@@ -16,9 +16,9 @@ from toehold_client.spec.listed import read_uris
 from toehold_client.spec.plain import enum_word
 from toehold_client.text import count_text
 
-from .completing import queue_keys
 from .jobs import tell_job
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
+from .suggestions import queue_keys
 
 _COLUMNS = ("uri", "state", "queue", "result", "taken in", "due")
 

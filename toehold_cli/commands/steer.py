@@ -9,10 +9,10 @@ import click
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus
 from toehold_cli import output
 from toehold_cli.numbers import Real
-from toehold_client.awaiting import TEARDOWN_S
 from toehold_client.controller import CrawlController
 from toehold_client.errors import CrawlFinished, DeadlineExceeded, WaitTimedOut
 from toehold_client.spec.plain import to_plain
+from toehold_client.waits import TEARDOWN_S
 
 from .options import json_option, wait_option, with_crawl
 

@@ -19,9 +19,9 @@ from toehold_client.errors import InvalidArgument
 from toehold_client.spec.plain import enum_word, to_plain
 from toehold_client.text import count_text, counted, fetch_status_text
 
-from .completing import queue_keys
 from .jobs import tell_job
 from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
+from .suggestions import queue_keys
 
 _COLUMNS = ("uri", "queue", "path", "tries", "cost", "due")
 

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from toehold_cli import frontier_file
-from toehold_cli.embedded.asking import frontier_in
+from toehold_cli.embedded.directory_frontier import frontier_in
 from toehold_client.client import FrontierClient
 from toehold_client.errors import InvalidArgument, UnknownCrawl
 

@@ -19,9 +19,9 @@ from toehold_client.errors import NodeUnavailable, UnknownNode
 from toehold_client.node_client import NodeClient
 from toehold_client.watching.presence import is_gone, team_of
 
-from .completing import node_names
 from .given_credentials import given_credentials
 from .options import frontier_options
+from .suggestions import node_names
 from .which_frontier import CALL_TIMEOUT_S, reached
 
 _MOST_NAMED = 10

@@ -34,10 +34,10 @@ from .children import Child, Program
 from .crawl_file import write_json
 from .directory import CrawlDirectory
 from .frontier_program import frontier_program
-from .going_on import GoingOn
 from .plan import Plan
 from .report import Outcome, Report
 from .report import build as build_report
+from .resumption import GoingOn
 from .watch import Ending, Watch
 
 NODE_NAME = "embedded"

@@ -1,7 +1,7 @@
 """AsyncCrawlController: takes one crawl through its life, for asyncio programs.
 
 The crawl's life is in the frontier. A controller holds no truth of its own: it asks, waits and listens, so
-any number of them, at any time, may steer and watch the same crawl. `awaiting` judges what it waits for.
+any number of them, at any time, may steer and watch the same crawl. `waits` judges what it waits for.
 """
 
 from __future__ import annotations
@@ -24,17 +24,6 @@ from toehold.frontier.v1.admin_pb2 import (
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, TargetState
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
-from toehold_client.awaiting import (
-    FINISHED,
-    NASCENT,
-    TEARDOWN_S,
-    AwaitedJob,
-    AwaitedState,
-    Pace,
-    is_as_asked,
-    is_last,
-    is_torn_down,
-)
 from toehold_client.errors import (
     CrawlExists,
     DeadlineExceeded,
@@ -51,9 +40,20 @@ from toehold_client.seeds import OnRefused, check_on_refused
 from toehold_client.shown import shown_crawl, shown_statistics, shown_status
 from toehold_client.spec.given import GivenSpec, spec_of
 from toehold_client.states import State
+from toehold_client.waits import (
+    FINISHED,
+    NASCENT,
+    TEARDOWN_S,
+    AwaitedJob,
+    AwaitedState,
+    Pace,
+    is_as_asked,
+    is_last,
+    is_torn_down,
+)
 
 from .client import AsyncFrontierClient
-from .listening import AsyncListener, Callback
+from .listener import AsyncListener, Callback
 from .streams import AsyncEventStream
 
 

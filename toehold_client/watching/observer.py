@@ -16,7 +16,6 @@ from typing import Protocol, Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl, GetFrontierResponse, SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
-from toehold_client.awaiting import ENDED
 from toehold_client.controller import CrawlController
 from toehold_client.errors import (
     ClientClosed,
@@ -27,9 +26,10 @@ from toehold_client.errors import (
     ToeholdError,
 )
 from toehold_client.events import Event
-from toehold_client.listening import Listener
+from toehold_client.listener import Listener
 from toehold_client.spec.plain import seconds_of
 from toehold_client.text import duration_text
+from toehold_client.waits import ENDED
 from toehold_client.watching.interruptions import Bell
 
 from .crawl_log import last_pages

@@ -21,9 +21,9 @@ from frontier_server.logs.crawl_log import CrawlLogs
 from frontier_server.logs.job_feed import JobFeed
 from frontier_server.program import program
 from frontier_server.shell.exchange import Exchange
-from frontier_server.shell.following import Following
+from frontier_server.shell.followers import Following
 from frontier_server.shell.runner import News, Runner
-from frontier_server.stores import checkpoints, copying, rocks
+from frontier_server.stores import checkpoints, copies, rocks
 from frontier_server.stores.rocks import RocksStore
 from toehold_base import durable
 
@@ -78,7 +78,7 @@ def crawl_log_is_not_synced() -> None:
 
 def directories_are_not_synced() -> None:
     """Files are synced, their names are not."""
-    for module in (program, checkpoints, copying, cut_logs, durable, log_check):
+    for module in (program, checkpoints, copies, cut_logs, durable, log_check):
         if "sync_directory" in vars(module):
             vars(module)["sync_directory"] = lambda directory: None
 

@@ -123,7 +123,7 @@ def test_names_that_come_late_are_not_waited_for(
 ) -> None:
     ticks = itertools.count(0, 0.2)
     clock = SimpleNamespace(monotonic=lambda: next(ticks))
-    monkeypatch.setattr("toehold_cli.commands.completing.time", clock)
+    monkeypatch.setattr("toehold_cli.commands.suggestions.time", clock)
     frontier.will("ListQueues", QUEUES)
     names = completed(address, "queues", "show", "--crawl", "c", "")
     assert 0 < len(names) < 5, "those that came within half a second"

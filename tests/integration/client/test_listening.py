@@ -18,7 +18,7 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client import AsyncCrawlController, AsyncFrontierClient, CrawlController, FrontierClient
-from toehold_client.aio.listening import AsyncListener
+from toehold_client.aio.listener import AsyncListener
 from toehold_client.errors import CursorTooOld, UnknownCrawl
 from toehold_client.events import Event
 from toehold_client.rpc.listeners import Listeners

@@ -18,7 +18,7 @@ from ..core.state.model import CrawlView, check_batch
 from ..core.state.nodes import MAX_ADDRESS_CHARACTERS
 from ..shell.exchange import Exchange
 from ..shell.priority_lock import go_first
-from .answering import Context, answered, limits, operator_of, streamed
+from .answers import Context, answered, limits, operator_of, streamed
 from .gate import present_visit
 from .traces import LeaseTraces, Tries
 

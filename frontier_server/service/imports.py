@@ -10,7 +10,7 @@ from ..core.rows.errors import FrontierError, InvalidRequest
 from ..core.rows.records import ImportRow
 from ..core.state.model import MAX_BATCH, JobView, check_batch
 from ..shell.runner import Closing
-from .answering import AdminRpcs, Context, answered, operator_of
+from .answers import AdminRpcs, Context, answered, operator_of
 
 
 class ImportRpcs(AdminRpcs):

@@ -36,7 +36,7 @@ from ..stores.checkpoints import Checkpoints
 from ..stores.descriptors import connections
 from ..stores.rocks import RocksStore
 from .data_directory import recover
-from .listening import CannotListen, listen
+from .listeners import CannotListen, listen
 from .pulse import Pulse
 from .signals import Stop, reread_at_hangup, stop_events
 

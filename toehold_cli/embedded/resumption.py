@@ -17,12 +17,12 @@ from toehold_cli.exits import BadPlan, DirectoryRefused, Interrupted
 from toehold_cli.import_file import Format, ImportFile
 from toehold_cli.output import status_names
 from toehold_cli.setting_changes import change_text, changed_paths
-from toehold_client.awaiting import AwaitedJob
 from toehold_client.controller import CrawlController
 from toehold_client.errors import IllegalState, InvalidSpec
 from toehold_client.seeds import refusal_text
 from toehold_client.spec import file as spec_file
 from toehold_client.text import count_text, counted
+from toehold_client.waits import AwaitedJob
 from toehold_client.watching.interruptions import Interruptions
 
 from .crawl_file import Asked
