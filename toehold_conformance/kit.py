@@ -11,7 +11,7 @@ from pathlib import Path
 from .case import Case, Level, Play
 from .cases import ALL
 from .evidence import Evidence, Fails
-from .processes import Frontier
+from .processes import FrontierProcess
 from .stage import Hosts, Setting, Stage
 from .tap import Tap
 from .web import Web
@@ -90,7 +90,7 @@ def _setting(command: Sequence[str], timeout_s: float, keep: Path | None) -> Ite
     with tempfile.TemporaryDirectory(prefix="toehold-conformance-") as scratch, Web() as web:
         logs = Path(scratch, "logs") if keep is None else keep
         logs.mkdir(parents=True, exist_ok=True)
-        frontier, tap = Frontier(Path(scratch, "data"), logs / "frontier.log"), Tap()
+        frontier, tap = FrontierProcess(Path(scratch, "data"), logs / "frontier.log"), Tap()
         try:
             frontier.start()
             tap.open(frontier.address)

@@ -34,7 +34,7 @@ class CannotStart(ToeholdError):
     """The fetcher's command cannot be run."""
 
 
-class Frontier:
+class FrontierProcess:
     """A frontier process. It may be killed and started again on the same data."""
 
     def __init__(self, data: Path, log: Path) -> None:

@@ -18,7 +18,7 @@ from toehold_client.rpc.contract import duration
 
 from .answers import Pages, Request
 from .evidence import Evidence, Fails
-from .processes import Fetcher, Frontier
+from .processes import Fetcher, FrontierProcess
 from .tap import Call, Tap
 from .web import ALLOWED, Site, Web
 
@@ -40,7 +40,7 @@ class Setting:
     """A directory that is deleted in the end."""
     logs: Path
     """A directory for what programs print."""
-    frontier: Frontier
+    frontier: FrontierProcess
     tap: Tap
     web: Web
     timeout_s: float

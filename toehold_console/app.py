@@ -29,7 +29,7 @@ from .logins import Logins
 from .rpcs import Rpcs
 from .sessions import Sessions
 from .settings import Settings
-from .views import Views
+from .views import PageAnswers
 
 CALLS_S = 2.0
 """For so long calls under way may still be answered when the console ends."""
@@ -102,7 +102,7 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
     }
     crawl_files = CrawlFiles(settings)
     logins = Logins(settings, sessions, guard, rpcs, crawl_files)
-    views = Views(settings, guard, doors, rpcs, crawl_files, ending)
+    views = PageAnswers(settings, guard, doors, rpcs, crawl_files, ending)
     crawl = "/console/crawls/{crawl}"
     return Starlette(
         routes=[
@@ -131,7 +131,7 @@ def console(settings: Settings, ending: asyncio.Event) -> Starlette:
     )
 
 
-async def _closed(views: Views, doors: Doors, ending: asyncio.Event) -> None:
+async def _closed(views: PageAnswers, doors: Doors, ending: asyncio.Event) -> None:
     """Ends questions as soon as the console is to end, and calls soon after: it waits for their answers."""
     await ending.wait()
     await views.close()

@@ -105,7 +105,7 @@ class Refusal(Exception):
         return headers
 
 
-class Asked(NamedTuple):
+class JsonCall(NamedTuple):
     """A call as JSON asks for it."""
 
     method: MethodDescriptor
@@ -127,7 +127,7 @@ def method_of(service: str, method: str) -> MethodDescriptor:
     return found
 
 
-def asked(found: MethodDescriptor, body: bytes) -> Asked:
+def call_of(found: MethodDescriptor, body: bytes) -> JsonCall:
     """The call of an RPC that a body means. Raises Refusal."""
     request = GetMessageClass(found.input_type)()
     try:
@@ -142,7 +142,7 @@ def asked(found: MethodDescriptor, body: bytes) -> Asked:
     if size > MAX_MESSAGE_BYTES:  # as the frontier says it; gRPC would refuse to send more
         told = f"a message must have at most {MAX_MESSAGE_BYTES} bytes, got {size}"
         raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, told, "BATCH_TOO_LARGE")
-    return Asked(found, request)
+    return JsonCall(found, request)
 
 
 def _object_in(body: bytes) -> str:

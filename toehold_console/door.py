@@ -39,8 +39,8 @@ class Door(AsyncDriver):
         name = method.containing_service.full_name
         with request_id(identity):
             metadata = self._call_metadata()
-        with self._line() as line:
-            stub = getattr(_service(line.stubs, name), method.name)
+        with self._used_channel() as used:
+            stub = getattr(_service(used.stubs, name), method.name)
             try:
                 answer: Message = await stub(request, timeout=CALL_S, metadata=metadata)
             except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel

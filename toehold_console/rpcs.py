@@ -20,7 +20,7 @@ from toehold_base.serving.request_ids import REQUEST_ID_KEY, is_request_id
 from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
 
 from .bodies import announces_less, body_of
-from .contract import METHODS, NODE_SERVICE, Asked, Refusal, asked, method_of, refusal_of, to_json
+from .contract import METHODS, NODE_SERVICE, JsonCall, Refusal, call_of, method_of, refusal_of, to_json
 from .door import Door, Doors
 from .event_stream import EVENT_STREAM, EventStream, event, resumed
 from .guard import Guard, unauthenticated
@@ -83,17 +83,17 @@ class Rpcs:
                 text = await asyncio.to_thread(to_json, answer)
         return Response(text, media_type="application/json")
 
-    async def _received(self, request: Request, token: str, found: MethodDescriptor) -> Asked:
+    async def _received(self, request: Request, token: str, found: MethodDescriptor) -> JsonCall:
         """The call that a request asks for. Raises Refusal."""
         if request.method != "POST":
-            return asked(found, request.query_params.get("request", "").encode())
+            return call_of(found, request.query_params.get("request", "").encode())
         if found.containing_service.name == NODE_SERVICE or announces_less(request, LARGE_BYTES):
-            return asked(found, await body_of(request, LARGE_BYTES))
+            return call_of(found, await body_of(request, LARGE_BYTES))
         await self._check_role(token, found)
         async with self._turn():
             body = await body_of(request)
             async with self._working:
-                return await asyncio.to_thread(asked, found, body)
+                return await asyncio.to_thread(call_of, found, body)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -127,7 +127,7 @@ class Rpcs:
         """The caller with a token, as the frontier knows it. Raises Refusal."""
         try:
             async with self._doors.to_frontier(token) as door:
-                answer = await ask(door, Asked(_GET_CALLER, GetCallerRequest()))
+                answer = await ask(door, JsonCall(_GET_CALLER, GetCallerRequest()))
         except InvalidArgument as problem:
             raise unauthenticated(str(problem)) from None
         assert isinstance(answer, GetCallerResponse)
@@ -159,7 +159,7 @@ class Rpcs:
             }
             self._known_s[token] = now_s
 
-    async def _of_node(self, request: Request, call: Asked, token: str, identity: str) -> Message:
+    async def _of_node(self, request: Request, call: JsonCall, token: str, identity: str) -> Message:
         name = request.query_params.get("node", "")
         if not name:
             raise Refusal(
@@ -168,7 +168,7 @@ class Rpcs:
                 "NODE_MISSING",
             )
         async with self._doors.to_frontier(token) as door:
-            frontier: Any = await ask(door, Asked(_GET_FRONTIER, GetFrontierRequest()), identity)
+            frontier: Any = await ask(door, JsonCall(_GET_FRONTIER, GetFrontierRequest()), identity)
         found = next((node for node in frontier.nodes if node.node == name), None)
         if found is None or not found.service_address:
             told = "has no NodeService" if found is not None else "is unknown to the frontier"
@@ -178,7 +178,7 @@ class Rpcs:
         async with self._doors.to_node(found.service_address, token) as node:
             return await ask(node, call, identity)
 
-    async def _streamed(self, request: Request, call: Asked, token: str) -> Response:
+    async def _streamed(self, request: Request, call: JsonCall, token: str) -> Response:
         if request.method == "HEAD":
             return Response(media_type=EVENT_STREAM)
         last = request.headers.get("last-event-id", "")
@@ -196,7 +196,7 @@ class Rpcs:
             raise refusal
         return EventStream(resumed(first, answers, self._ending))
 
-    async def _answers(self, call: Asked, token: str) -> AsyncGenerator[str, None]:
+    async def _answers(self, call: JsonCall, token: str) -> AsyncGenerator[str, None]:
         async with self._doors.to_frontier(token) as door, door.stream(call.method, call.request) as stream:
             try:
                 async for message in stream:
@@ -205,7 +205,7 @@ class Rpcs:
                 raise refusal_of_client(problem) from None
 
 
-async def ask(door: Door, call: Asked, identity: str = "") -> Message:
+async def ask(door: Door, call: JsonCall, identity: str = "") -> Message:
     """The answer of a call. Raises Refusal."""
     try:
         return await door.ask(call.method, call.request, identity)

@@ -25,7 +25,7 @@ from toehold_client.spec.plain import enum_number
 
 from . import search, settings_page, shown
 from .bodies import texts_of
-from .contract import METHODS, Asked, Refusal
+from .contract import METHODS, JsonCall, Refusal
 from .crawl_files import CrawlFiles
 from .door import Doors
 from .event_stream import EVENT_STREAM, EventStream, event, resumed
@@ -45,7 +45,7 @@ _OF_THE_CRAWL = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED)
 """Refusals that a page shows instead of a crawl. It asks again, as the crawl may be there later."""
 
 
-class Views:
+class PageAnswers:
     """Answers the page."""
 
     def __init__(
@@ -237,7 +237,7 @@ class Views:
 
     async def _asked(self, token: str, name: str, message: Any) -> Any:
         async with self._doors.to_frontier(token) as door:
-            return await ask(door, Asked(METHODS[f"{_ADMIN}/{name}"], message))
+            return await ask(door, JsonCall(METHODS[f"{_ADMIN}/{name}"], message))
 
 
 async def _only(event: str) -> AsyncIterator[str]:

@@ -14,7 +14,7 @@ from typing import Protocol
 from prometheus_client import Metric as ShownMetric
 from prometheus_client.parser import text_string_to_metric_families
 
-from toehold_base.observability.metrics import Across, Kind
+from toehold_base.observability.metrics import Across, MetricType
 from toehold_base.observability.metrics_page import PATH, Families, MetricsPage, new_registry
 from toehold_base.serving.addresses import Address, parsed_address
 
@@ -51,7 +51,7 @@ class _Shown:
     @property
     def lasts(self) -> bool:
         """Whether its values outlive their process."""
-        return self.kind != Kind.GAUGE
+        return self.kind != MetricType.GAUGE
 
 
 _Reading = dict[str, _Shown]  # by name

@@ -25,10 +25,10 @@ from ..core.state.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
 from ..logs.crawl_log import CrawlLogs
 from ..shell.priority_lock import go_first
-from ..shell.runner import Closing, Refused, Runner
+from ..shell.runner import Closing, Runner, TryLater
 from ..stores.checkpoints import Checkpoints
 from ..wire import status
-from .gate import present_visit
+from .gate import present_call
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # of a request
 PAGE_BYTES = 3 * 1024 * 1024  # of a listing: by default a client takes 4 MiB
@@ -96,7 +96,7 @@ OPERATOR_KEY = "toehold-operator"
 
 def operator_of(context: Context) -> str:
     """The caller's name. If callers have none, the operator that this one names, or else its address."""
-    if (caller := present_visit().caller) is not None:
+    if (caller := present_call().caller) is not None:
         return caller.name
     metadata = context.invocation_metadata() or ()
     said = next((str(value) for key, value in metadata if key == OPERATOR_KEY), "")
@@ -116,7 +116,7 @@ def answered(handler: Handler) -> Handler:
             if isinstance(self, AdminRpcs) and isinstance(request, Message):  # not a stream of them
                 go_first()
             return await handler(self, request, context)
-        except (FrontierError, Refused, Closing) as problem:
+        except (FrontierError, TryLater, Closing) as problem:
             await abort(context, problem)
 
     return wrapper  # type: ignore[return-value]  # same signature
@@ -132,19 +132,19 @@ def streamed(handler: Stream) -> Stream:
             async with contextlib.aclosing(answers):
                 async for answer in answers:
                     yield answer
-        except (FrontierError, Refused, Closing) as problem:
+        except (FrontierError, TryLater, Closing) as problem:
             await abort(context, problem)
 
     return wrapper  # type: ignore[return-value]  # same signature
 
 
-async def abort(context: Context, problem: FrontierError | Refused | Closing | AccessDenied) -> NoReturn:
+async def abort(context: Context, problem: FrontierError | TryLater | Closing | AccessDenied) -> NoReturn:
     """End an RPC with the status of a refusal."""
     if isinstance(problem, AccessDenied):
         code, message, trailer = status.of_denial(problem, request_id())
     elif isinstance(problem, FrontierError):
         code, message, trailer = status.of_error(problem, request_id())
-    elif isinstance(problem, Refused):
+    elif isinstance(problem, TryLater):
         code, message, trailer = status.status(
             grpc.StatusCode.RESOURCE_EXHAUSTED,
             problem.reason,
@@ -166,7 +166,7 @@ async def refuse_openly(context: Context, problem: NotServed) -> NoReturn:
     if isinstance(problem, NotThisCall):
         await abort(context, InvalidRequest(str(problem), field=""))
     if isinstance(problem, TooMany):
-        await abort(context, Refused("OVERLOADED", str(problem), 1_000))
+        await abort(context, TryLater("OVERLOADED", str(problem), 1_000))
     await context.abort(problem.code, str(problem))
     raise AssertionError("gRPC's abort raises")
 

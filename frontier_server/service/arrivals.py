@@ -19,11 +19,11 @@ from toehold_base.access.denials import AccessDenied
 from toehold_base.access.roles import ROLES, Role, is_question
 
 from ..core.rows.errors import BatchTooLarge, FrontierError, InvalidRequest, ReadOnly
-from ..shell.runner import Refused
+from ..shell.runner import TryLater
 from ..wire import status
 from . import calls
 from .answers import MAX_MESSAGE_BYTES, Context, abort, operator_of, request_id
-from .gate import Gate, Visit
+from .gate import Gate, OpenCall
 from .incoming import Incoming, Stream, received
 from .room import MIB, Room
 
@@ -76,54 +76,54 @@ class Arrivals:
         acts = not (asks or Role.FETCH in ROLES[name])
         lasts = waits or method.client_streaming or method.server_streaming
 
-        def entered(context: Context) -> AbstractContextManager[Visit]:
+        def entered(context: Context) -> AbstractContextManager[OpenCall]:
             return self._gate.entered(name, context, lasts)
 
         async def one(_: AsyncIterator[bytes], context: Context) -> Any:
             room = self.room.kept if waits else self.room.worked_on
-            with self.room.call(), entered(context) as visit:
+            with self.room.call(), entered(context) as call:
                 data = await received(context)
                 with room(len(data)):
-                    message = _checked(visit, request, data)
-                    shown = visit.shown(await answer(message, context))
+                    message = _checked(call, request, data)
+                    shown = call.shown(await answer(message, context))
                     if acts:
                         _note_act(getattr(message, "crawl", ""), context)
                     return shown
 
         async def batch(_: AsyncIterator[bytes], context: Context) -> Any:
-            with self.room.call(), entered(context) as visit:
+            with self.room.call(), entered(context) as call:
                 data = [await self.incoming.batch(context)]
                 try:
                     with self.room.worked_on(len(data[0])):
                         # Popped: otherwise the bytes would stay as long as the message.
-                        return await answer(_checked(visit, request, data.pop()), context)
+                        return await answer(_checked(call, request, data.pop()), context)
                 finally:
                     data.clear()  # a refusal's traceback keeps this frame for long
 
         async def many(_: AsyncIterator[bytes], context: Context) -> Any:
             crawl = ""
 
-            async def decoded(stream: Stream, visit: Visit) -> AsyncIterator[Message]:
+            async def decoded(stream: Stream, call: OpenCall) -> AsyncIterator[Message]:
                 nonlocal crawl
                 while data := await stream.received(context):
                     message = _decoded(request, data.pop())
-                    await stream.waited_for(visit.check_part(message))
+                    await stream.waited_for(call.check_part(message))
                     crawl = crawl or getattr(message, "crawl", "")
                     yield message
 
-            with self.room.call(), entered(context) as visit, self.incoming.stream() as stream:
-                shown = visit.shown(await answer(decoded(stream, visit), context))
+            with self.room.call(), entered(context) as call, self.incoming.stream() as stream:
+                shown = call.shown(await answer(decoded(stream, call), context))
                 _note_act(crawl, context)
                 return shown
 
         async def streamed(_: AsyncIterator[bytes], context: Context) -> None:
             # No generator: gRPC would leave one that is cancelled while a slow caller takes a message.
-            with self.room.call(), entered(context) as visit:
+            with self.room.call(), entered(context) as call:
                 data = await received(context)
                 with self.room.kept(len(data)):
-                    async with aclosing(answer(_checked(visit, request, data), context)) as messages:
+                    async with aclosing(answer(_checked(call, request, data), context)) as messages:
                         async for message in messages:
-                            await context.write(visit.shown(message))
+                            await context.write(call.shown(message))
 
         async def refused(_: AsyncIterator[bytes], context: Context) -> NoReturn:
             with self.room.call(), entered(context):
@@ -153,7 +153,7 @@ def _telling(method: MethodDescriptor, behaviour: Callable[..., Any]) -> Callabl
         with calls.logged(method.name, context):
             try:
                 return await behaviour(request, context)
-            except (FrontierError, Refused, AccessDenied) as problem:
+            except (FrontierError, TryLater, AccessDenied) as problem:
                 refused_early[problem.reason] += 1
                 await abort(context, problem)
             except (grpc.aio.AbortError, grpc.aio.InternalError):  # the latter: the caller has left
@@ -170,10 +170,10 @@ def _note_act(crawl: str, context: Context) -> None:
     _log.info("operator_acted", operator=operator_of(context), crawl=crawl)
 
 
-def _checked(visit: Visit, kind: type[Message], data: bytes) -> Message:
+def _checked(call: OpenCall, kind: type[Message], data: bytes) -> Message:
     """The decoded message, if its caller may send it."""
     message = _decoded(kind, data)
-    visit.check(message)
+    call.check(message)
     return message
 
 

@@ -4,7 +4,7 @@ from toehold.frontier.v1 import admin_pb2
 from toehold_base.access.roles import ROLES, Role, is_question
 
 from .answers import AdminRpcs, Context, answered
-from .gate import present_visit
+from .gate import present_call
 
 
 class CallerRpcs(AdminRpcs):
@@ -15,7 +15,7 @@ class CallerRpcs(AdminRpcs):
         self, request: admin_pb2.GetCallerRequest, context: Context
     ) -> admin_pb2.GetCallerResponse:
         await self._runner.read(lambda core, _: None)  # a server that has failed answers nobody
-        caller = present_visit().caller
+        caller = present_call().caller
         roles = frozenset(Role) if caller is None else caller.roles
         return admin_pb2.GetCallerResponse(
             caller="" if caller is None else caller.name,

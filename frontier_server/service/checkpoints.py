@@ -5,7 +5,7 @@ import asyncio
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
-from ..shell.runner import Refused
+from ..shell.runner import TryLater
 from ..stores.checkpoints import Kept
 from .answers import AdminRpcs, Context, answered, fitting, page_size, place_of
 
@@ -63,9 +63,9 @@ class CheckpointRpcs(AdminRpcs):
         return admin_pb2.DeleteCheckpointResponse()
 
 
-def _refused(what: str, problem: OSError) -> Refused:
+def _refused(what: str, problem: OSError) -> TryLater:
     """A refusal for an error of the disk, which may pass."""
-    return Refused("DISK_RESERVE", f"{what}: {problem.strerror or problem}", 30_000)
+    return TryLater("DISK_RESERVE", f"{what}: {problem.strerror or problem}", 30_000)
 
 
 def _message(kept: Kept) -> admin_pb2.Checkpoint:

@@ -19,7 +19,7 @@ from ..core.state.nodes import MAX_ADDRESS_CHARACTERS
 from ..shell.exchange import Exchange
 from ..shell.priority_lock import go_first
 from .answers import Context, answered, limits, operator_of, streamed
-from .gate import present_visit
+from .gate import present_call
 from .traces import LeaseTraces, Tries
 
 MAX_WAIT_S = 60.0
@@ -69,7 +69,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             request.crawl or None,
             wait_s,
             tries,
-            present_visit().is_bound,
+            present_call().is_bound,
         )
         is_gone = bool(answer.grants) and context.done()
         if is_gone:
@@ -103,9 +103,9 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         check_batch(len(request.reports), "reports")
         began_ns = time.time_ns() if self._traces is not None else 0
         reports = [wire.report(message) for message in request.reports]
-        visit = present_visit()
+        call = present_call()
         results = await self._exchange.finished(
-            reports, request.node, request.session, visit.speaks_for, visit.is_bound
+            reports, request.node, request.session, call.speaks_for, call.is_bound
         )
         response = wire.results(results)
         if self._traces is not None:
@@ -125,7 +125,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 )
         _check_address(request.service_address)
         pool = wire.pool_statistics(request.pool) if request.HasField("pool") else None
-        visit, idle_crawls = present_visit(), list(request.idle_crawls)
+        call, idle_crawls = present_call(), list(request.idle_crawls)
         answer = await self._runner.run(
             lambda core, now_ms: core.frontier.heartbeat(
                 request.node,
@@ -137,9 +137,9 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 pool=pool,
                 service_address=request.service_address,
                 trouble=request.trouble,
-                speaks_for=visit.speaks_for,
+                speaks_for=call.speaks_for,
                 idle_crawls=idle_crawls,
-                acts_on=visit.acts_on,
+                acts_on=call.acts_on,
             )
         )
         return frontier_pb2.HeartbeatResponse(

@@ -20,7 +20,7 @@ from toehold_base.access.callers_file import CallersInvalid
 from toehold_base.access.denials import AccessDenied, DenialRate
 from toehold_base.access.shown import Shown, shown_by
 
-from ..shell.runner import Refused
+from ..shell.runner import TryLater
 from .secrets import hide_secrets
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -38,7 +38,7 @@ _ITEM_FIELDS = ("candidates", "uris", "entries")
 _ANY_CRAWL = ("Finished", "Heartbeat", "GetCaller")
 
 
-class Visit:
+class OpenCall:
     """A call of somebody. Without a caller, everything is allowed."""
 
     def __init__(
@@ -53,14 +53,14 @@ class Visit:
         self._crawls: list[str] | None = None  # that it is about; empty: all; None: not known yet
 
     def check(self, message: Message) -> None:
-        """Raise PermissionDenied, or Refused, for a request that the caller may not make (now)."""
+        """Raise PermissionDenied, or TryLater, for a request that the caller may not make (now)."""
         if self.caller is None:
             return
         self._note(message)
         self._check_rights(self.caller)
         wait_s = self._spend(message)
         if wait_s:
-            raise Refused(
+            raise TryLater(
                 "CALLER_LIMIT",
                 f"caller {self.caller.name!r} may send {self.caller.max_candidates_per_second} candidates a "
                 f"second; try again in {wait_s:.1f} s",
@@ -148,13 +148,13 @@ class Budget:
         return 0.0
 
 
-_ANYBODY = Visit()
-_visit: ContextVar[Visit] = ContextVar("visit", default=_ANYBODY)
+_ANYBODY = OpenCall()
+_call: ContextVar[OpenCall] = ContextVar("call", default=_ANYBODY)
 
 
-def present_visit() -> Visit:
+def present_call() -> OpenCall:
     """The call that is being answered."""
-    return _visit.get()
+    return _call.get()
 
 
 class Gate:
@@ -165,13 +165,13 @@ class Gate:
         self._open: Counter[str] = Counter()  # calls by caller
         self._budgets: dict[str, tuple[int, Budget]] = {}
         self._denials = DenialRate()
-        self._lasting: dict[Visit, tuple[asyncio.Task[Any], Shown]] = {}
+        self._lasting: dict[OpenCall, tuple[asyncio.Task[Any], Shown]] = {}
 
     @contextmanager
-    def entered(self, method: str, context: Context, lasting: bool) -> Iterator[Visit]:
-        """The visit of a call, by the RPC's full name. Raises AccessDenied, Refused.
+    def entered(self, method: str, context: Context, lasting: bool) -> Iterator[OpenCall]:
+        """An open call, by the RPC's full name. Raises AccessDenied, TryLater.
 
-        A `lasting` call is broken off if its caller loses the right to it; then the visit is `denied`.
+        A `lasting` call is broken off if its caller loses the right to it; then it is `denied`.
         """
         if self._callers is None:
             yield _ANYBODY
@@ -184,29 +184,29 @@ class Gate:
             self._note(denial, context)
             raise
         if caller.max_calls is not None and self._open[caller.name] >= caller.max_calls:
-            raise Refused(
+            raise TryLater(
                 "CALLER_LIMIT",
                 f"caller {caller.name!r} may have {caller.max_calls} calls open at once; try later",
                 CALLS_RETRY_MS,
             )
         structlog.contextvars.bind_contextvars(caller=caller.name)
-        visit = Visit(method, caller, self._budget(caller))
+        call = OpenCall(method, caller, self._budget(caller))
         self._open[caller.name] += 1
-        _visit.set(visit)  # and never reset: each call has a task, and so a context, of its own
+        _call.set(call)  # and never reset: each call has a task, and so a context, of its own
         if lasting and (task := asyncio.current_task()) is not None:
-            self._lasting[visit] = task, shown
+            self._lasting[call] = task, shown
         try:
-            yield visit
+            yield call
         except asyncio.CancelledError:
-            if visit.denied is None:
+            if call.denied is None:
                 raise
-            self._lasting[visit][0].uncancel()
-            raise visit.denied from None
+            self._lasting[call][0].uncancel()
+            raise call.denied from None
         except AccessDenied as denial:
             self._note(denial, context)
             raise
         finally:
-            self._lasting.pop(visit, None)
+            self._lasting.pop(call, None)
             self._open[caller.name] -= 1
             if not self._open[caller.name]:
                 del self._open[caller.name]
@@ -243,11 +243,11 @@ class Gate:
 
     def _end_denied(self, callers: Callers) -> None:
         now = datetime.now(UTC)
-        for visit, (task, shown) in list(self._lasting.items()):
+        for call, (task, shown) in list(self._lasting.items()):
             try:
-                visit.go_on_as(callers.identified(shown, now))
+                call.go_on_as(callers.identified(shown, now))
             except AccessDenied as denial:
-                visit.denied = denial
+                call.denied = denial
                 task.cancel()
 
     def _budget(self, caller: Caller) -> Budget | None:

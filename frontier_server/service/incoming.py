@@ -12,7 +12,7 @@ from typing import TypeVar
 from toehold_base.serving.places import Places
 
 from ..core.rows.errors import InvalidRequest
-from ..shell.runner import Refused
+from ..shell.runner import TryLater
 from .answers import Context
 
 MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches received at once, and the time that each message may take
@@ -37,12 +37,12 @@ class Incoming:
 
     @contextmanager
     def stream(self) -> Iterator["Stream"]:
-        """A place for a stream, which may be that of one that gives way. Raises Refused if none does."""
+        """A place for a stream, which may be that of one that gives way. Raises TryLater if none does."""
         if len(self.streams) >= MAX_STREAMS:
             silent = min(self.streams, key=lambda stream: stream.silent_since_s)
             if not silent.gives_way():
                 message = f"{MAX_STREAMS} streams of URIs are open, the most that can be; try later"
-                raise Refused("OVERLOADED", message, 2_000)
+                raise TryLater("OVERLOADED", message, 2_000)
             self.streams.discard(silent)
         stream = Stream()
         self.streams.add(stream)
@@ -62,19 +62,19 @@ class Stream:
         """When its caller's turn began, on the event loop's clock; infinite while it is the server's turn."""
 
     async def received(self, context: Context) -> list[bytes]:
-        """Its next message, alone in a list; an empty list at its end. Raises Refused if it gives way."""
+        """Its next message, alone in a list; an empty list at its end. Raises TryLater if it gives way."""
         data = await self.waited_for(context.read())
         return [data] if isinstance(data, bytes) else []
 
     async def waited_for(self, due: Awaitable[_T]) -> _T:
-        """The result of something that is its caller's turn. Raises Refused if it gives way meanwhile."""
+        """The result of something that is its caller's turn. Raises TryLater if it gives way meanwhile."""
         try:
             async with asyncio.timeout(None) as self._patience:
                 self.silent_since_s = asyncio.get_running_loop().time()
                 return await due
         except TimeoutError:
             message = f"the stream has not gone on for {RECEIVE_S:g} s, and another stream needs its place"
-            raise Refused("OVERLOADED", message, 2_000) from None
+            raise TryLater("OVERLOADED", message, 2_000) from None
         finally:
             self._patience, self.silent_since_s = None, math.inf
 
@@ -103,9 +103,9 @@ async def _message(context: Context) -> bytes:
 
 @contextmanager
 def _late() -> Iterator[None]:
-    """Raises Refused for a message that does not come in time."""
+    """Raises TryLater for a message that does not come in time."""
     try:
         yield
     except TimeoutError:
         message = f"the request did not arrive within {RECEIVE_S:g} s; it is slow, or too many arrive"
-        raise Refused("OVERLOADED", message, 1_000) from None
+        raise TryLater("OVERLOADED", message, 1_000) from None

@@ -7,7 +7,7 @@ messages, such as heartbeats.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..shell.runner import Refused
+from ..shell.runner import TryLater
 
 MIB = 1024 * 1024
 SMALL_BYTES = 64 * 1024
@@ -28,7 +28,7 @@ class Room:
     def call(self) -> Iterator[None]:
         """Room for a call."""
         if self.calls >= MAX_CALLS:
-            raise Refused(
+            raise TryLater(
                 "OVERLOADED",
                 f"{self.calls} calls are open, the most that can be ({MAX_CALLS}); try later",
                 2_000,
@@ -48,7 +48,7 @@ class Room:
             message = (
                 f"no room for a request of {size} bytes while requests of {self._bytes} bytes are processed"
             )
-            raise Refused("OVERLOADED", message, 1_000)
+            raise TryLater("OVERLOADED", message, 1_000)
         self._bytes += size
         try:
             yield
@@ -62,7 +62,7 @@ class Room:
             size = 0
         elif self._kept_bytes + size > MAX_BYTES:
             message = f"no room for a request of {size} bytes while calls with {self._kept_bytes} bytes wait"
-            raise Refused("OVERLOADED", message, 1_000)
+            raise TryLater("OVERLOADED", message, 1_000)
         self._kept_bytes += size
         try:
             yield

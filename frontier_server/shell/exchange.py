@@ -8,8 +8,8 @@ from ..core.journey.dispatch import Want
 from ..core.journey.reports import anybody
 from ..core.rows.store import Changes
 from ..core.state.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
-from .followers import Following
-from .runner import Refused, Runner
+from .followers import Followers
+from .runner import Runner, TryLater
 
 CANDIDATES_PER_SLICE = 250  # some milliseconds; each slice writes its queues and counters once
 REPORTS_PER_SLICE = 50
@@ -23,7 +23,7 @@ class Exchange:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.following = Following(runner)
+        self.following = Followers(runner)
         self._schedules = 0  # requests in progress
 
     async def schedule(
@@ -32,7 +32,7 @@ class Exchange:
         """Take in a batch of candidates, in slices."""
         self.runner.admit()
         if self._schedules >= MAX_SCHEDULES:
-            raise Refused("OVERLOADED", f"{self._schedules} schedule calls are in progress; try later", 200)
+            raise TryLater("OVERLOADED", f"{self._schedules} schedule calls are in progress; try later", 200)
         self._schedules += 1
         try:
             verdicts: list[Verdict] = []

@@ -2,7 +2,7 @@
 
 A follower reads past events from the store by itself, and then waits with all others for new
 ones. One task a crawl reads those, and wakes followers in batches, with others' work in between.
-It also gives them signs of life: thousands of timers would all go off at once.
+It also gives them keepalives: thousands of timers would all go off at once.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ BATCH, MAX_BATCH_S = 100, 0.01  # followers woken at once; others then get as mu
 Rows = list[tuple[int, EventRow]]
 
 
-class Following:
+class Followers:
     """The followers of a frontier's crawls."""
 
     def __init__(self, runner: Runner) -> None:
@@ -126,7 +126,7 @@ class _Latest:
         await self._tell()
 
     async def tell_that_nothing_happens(self, happened: asyncio.Future[None]) -> None:
-        """Give all a sign of life, unless an event comes meanwhile."""
+        """Give all a keepalive, unless an event comes meanwhile."""
         await self._tell(happened)
 
     async def _tell(self, unless: asyncio.Future[None] | None = None) -> None:
@@ -172,12 +172,12 @@ class _Follower:
         return self._waiter is not None
 
     def wake(self, nothing: bool = False) -> None:
-        """Let it look again, or pass on a sign of life if `nothing` happens."""
+        """Let it look again, or pass on a keepalive if `nothing` happens."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(nothing)
 
     async def behind(self, sequence: int) -> Rows | None:
-        """Events after a number as soon as there are any; [] is a sign of life. None: read the store."""
+        """Events after a number as soon as there are any; [] is a keepalive. None: read the store."""
         latest = self._latest
         latest.is_back(self)
         while sequence >= latest.last and not latest.ended:

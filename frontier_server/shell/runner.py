@@ -65,9 +65,9 @@ from .absence import Absence
 from .clock import Clock
 from .priority_lock import PriorityLock, go_first
 from .tasks import Closing, Tasks, message_of
-from .waiters import Waiting
+from .waiters import Waiters
 
-__all__ = ["Closing", "Refused", "Runner"]
+__all__ = ["Closing", "Runner", "TryLater"]
 
 A = TypeVar("A")
 
@@ -84,7 +84,7 @@ MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs: as long as the
 _log = structlog.get_logger()
 
 
-class Refused(Exception):
+class TryLater(Exception):
     """The server is overloaded, or its disk is nearly full. Try again later."""
 
     def __init__(self, reason: str, message: str, retry_ms: int) -> None:
@@ -172,7 +172,7 @@ class Runner:
         self._write_took: Took = _untold
         self._closing = False
         self.tasks = Tasks(self._fail)
-        self.waiting = Waiting(self._lock, self.tasks)  # for leases
+        self.waiting = Waiters(self._lock, self.tasks)  # for leases
         if read_only:
             return
         self.tasks.keep("flusher", self._flusher())
@@ -296,13 +296,13 @@ class Runner:
             if waiting:
                 self._flush_wanted.set()
             if self._store.log_is_full():
-                await self._begin_log()
+                await self._rotate_wal()
 
-    async def _begin_log(self) -> None:
+    async def _rotate_wal(self) -> None:
         """Let the store begin a new log while no operation writes."""
         async with self._lock:
             if not self._closing:
-                await asyncio.to_thread(self._store.begin_log)
+                await asyncio.to_thread(self._store.rotate_wal)
 
     def _make_durable(self, news: list[News]) -> None:
         """Flush, then write the job logs: events must be logged before followers see them."""
@@ -458,13 +458,13 @@ class Runner:
     # Admission, and waits for changes.
 
     def admit(self) -> None:
-        """Raise Refused if the disk or the store cannot take in more now. Call it before the core runs."""
+        """Raise TryLater if the disk or the store cannot take in more now. Call it before the core runs."""
         if self._disk_low:
-            raise Refused(
+            raise TryLater(
                 "DISK_RESERVE", "the frontier's disk is nearly full; make room, or try later", 30_000
             )
         if self._pressed:
-            raise Refused("OVERLOADED", "the frontier's store can't keep up with writes; try later", 500)
+            raise TryLater("OVERLOADED", "the frontier's store can't keep up with writes; try later", 500)
 
     def next_change(self) -> asyncio.Future[None]:
         """A future that is done at the next change, or when the server closes."""

@@ -14,7 +14,7 @@ BATCH, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # after a batch others get as
 Sought = tuple[str | None, Kinds]  # a crawl (None: any), and the kinds of fetchers that the caller offers
 
 
-class Waiting:
+class Waiters:
     """Calls that wait for leases, in the order in which they will ask again."""
 
     def __init__(self, gate: PriorityLock, tasks: Tasks) -> None:

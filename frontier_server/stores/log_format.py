@@ -17,7 +17,7 @@ _GOING_ON = (FIRST, MIDDLE)
 _log = structlog.get_logger()
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class Fragment(msgspec.Struct, frozen=True, gc=False):
     """A part of a record, or zeros in its place."""
 
     record: int  # where the record begins
@@ -42,7 +42,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
         return self.at + HEADER.size + self.length
 
 
-def parts(data: bytes | bytearray) -> Iterator[Part]:
+def fragments(data: bytes | bytearray) -> Iterator[Fragment]:
     """The parts of a log, up to the first one that is missing or of an unknown kind."""
     at = record = 0
     goes_on = False
@@ -55,7 +55,7 @@ def parts(data: bytes | bytearray) -> Iterator[Part]:
         if not goes_on:
             record = at
         checksum, length, kind = HEADER.unpack_from(data, at)
-        yield Part(record, at, checksum, length, kind)
+        yield Fragment(record, at, checksum, length, kind)
         if not FULL <= kind <= LAST:
             return
         at += HEADER.size + length

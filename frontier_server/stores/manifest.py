@@ -13,7 +13,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from .log_format import BLOCK, FULL, HEADER, LAST, Part, cut, parts
+from .log_format import BLOCK, FULL, HEADER, LAST, Fragment, cut, fragments
 
 SECTOR = 512  # a disk writes it whole, or not at all
 MOST_UNSYNCED = 16 * 1024  # of a MANIFEST: several times its growth between two syncs
@@ -39,31 +39,31 @@ def cut_torn_end(store: Path) -> bool:
 
 def torn_at(data: bytes) -> int | None:
     """Where the torn record at the end of a MANIFEST begins; None if there is none."""
-    for part in parts(data):
-        if part.is_missing:
+    for fragment in fragments(data):
+        if fragment.is_missing:
             # RocksDB takes zeros for the end, unless they are amid a record or before other bytes.
-            lacks = part.is_amid or any(data[part.at :])
-        elif not _is_whole(data, part):
-            lacks = _lacks_a_sector(data, part.at, min(part.end, len(data)))
+            lacks = fragment.is_amid or any(data[fragment.at :])
+        elif not _is_whole(data, fragment):
+            lacks = _lacks_a_sector(data, fragment.at, min(fragment.end, len(data)))
         else:
             continue
-        return part.record if lacks and len(data) - part.record <= MOST_UNSYNCED else None
+        return fragment.record if lacks and len(data) - fragment.record <= MOST_UNSYNCED else None
     return None
 
 
 def is_whole(data: bytes) -> bool:
     """Whether a MANIFEST has records, each complete."""
     last = None
-    for last in parts(data):
+    for last in fragments(data):
         if not _is_whole(data, last):
             return False
     return last is not None and last.kind in (FULL, LAST)
 
 
-def _is_whole(data: bytes, part: Part) -> bool:
-    in_block = part.at % BLOCK + HEADER.size + part.length <= BLOCK and part.end <= len(data)
-    known = FULL <= part.kind <= LAST
-    return in_block and known and _masked(crc32c(data[part.at + 6 : part.end])) == part.checksum
+def _is_whole(data: bytes, fragment: Fragment) -> bool:
+    in_block = fragment.at % BLOCK + HEADER.size + fragment.length <= BLOCK and fragment.end <= len(data)
+    known = FULL <= fragment.kind <= LAST
+    return in_block and known and _masked(crc32c(data[fragment.at + 6 : fragment.end])) == fragment.checksum
 
 
 def _lacks_a_sector(data: bytes, begin: int, end: int) -> bool:

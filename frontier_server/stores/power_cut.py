@@ -26,7 +26,7 @@ import structlog
 
 from toehold_base.durable import sync_directory
 
-from .log_format import cut, parts
+from .log_format import cut, fragments
 from .manifest import is_whole
 
 _SOMETHING = re.compile(rb"[^\0]")
@@ -56,7 +56,7 @@ def mend(store: Path) -> None:
 
 def hole_at(data: bytes | bytearray) -> int | None:
     """Where the first record begins that lacks a part although other bytes follow; None if there is none."""
-    for part in parts(data):
+    for part in fragments(data):
         if part.is_missing and (part.is_amid or _SOMETHING.search(data, part.at)):
             return part.record
     return None

@@ -9,7 +9,7 @@ GIL. rocksdict's Checkpoint holds the GIL: `copies` replaces it.
 RocksDB begins a new log whenever a family's buffer is full, although the end of the last log
 may not be durable. If a power cut took that end and left the next log, the next start would
 take both for one history, with a hole in it (facebook/rocksdb#12488; RocksDB 9.8 does not
-notice). So `begin_log` begins each log, between two writes and after a sync, long before a
+notice). So `rotate_wal` begins each log, between two writes and after a sync, long before a
 buffer is full. `power_cut` cuts off holes within a log at the start.
 """
 
@@ -41,7 +41,7 @@ from .power_cut import mend
 MIB = 1024 * 1024
 CACHE_BYTES = 32 * MIB  # default: for blocks, filters and indexes
 LOG_BYTES = 24 * MIB  # after so many bytes begin a new log, and flush the buffers
-# Only beyond these does RocksDB begin logs by itself: if its flushes are too slow, or nobody calls begin_log.
+# Only beyond these does RocksDB begin logs by itself: if its flushes are too slow, or nobody rotates.
 WRITE_BUFFER_BYTES = 64 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 ALL_LOGS_BYTES = 256 * MIB
@@ -188,12 +188,12 @@ class RocksStore:
             raise self._failure("flush", problem) from problem
 
     def log_is_full(self) -> bool:
-        """Whether to begin a new log. Not while buffers are flushed: `begin_log` would wait for them."""
+        """Whether to begin a new log. Not while buffers are flushed: `rotate_wal` would wait for them."""
         return self._log_bytes >= LOG_BYTES and not any(
             family.property_int_value("rocksdb.num-immutable-mem-table") for family in self._families.values()
         )
 
-    def begin_log(self) -> None:
+    def rotate_wal(self) -> None:
         """Sync all writes, and begin a new log. Buffers are flushed in the background.
 
         Don't write meanwhile. Takes a sync and some milliseconds. Raises StoreFailed.

@@ -52,7 +52,7 @@ class MemoryStore:
         """Never: there is no log."""
         return False
 
-    def begin_log(self) -> None:
+    def rotate_wal(self) -> None:
         """Does nothing."""
 
     def pressed(self) -> bool:

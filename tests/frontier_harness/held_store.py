@@ -68,7 +68,7 @@ class HeldStore:
     def log_is_full(self) -> bool:
         return self.log_full
 
-    def begin_log(self) -> None:
+    def rotate_wal(self) -> None:
         written = len(self.written)
         self.flush()
         assert len(self.written) == written, "written while a log is begun"

@@ -20,7 +20,7 @@ from frontier_harness.waiting import PATIENCE_S
 SESSION, RPC = "/console/session", "/v1/FrontierAdminService"
 
 
-class Guarded:
+class GatedConsole:
     """A frontier that knows its callers, and a console before it."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
@@ -57,16 +57,16 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatedConsole]:
     with ExitStack() as stack:
-        yield Guarded(tmp_path_factory.mktemp("guarded"), stack)
+        yield GatedConsole(tmp_path_factory.mktemp("guarded"), stack)
 
 
 def reason(answer: httpx.Response) -> str:
     return str(answer.json()["error"]["details"][0]["reason"])
 
 
-def test_a_browser_logs_in_with_a_token_and_acts_in_its_name(guarded: Guarded) -> None:
+def test_a_browser_logs_in_with_a_token_and_acts_in_its_name(guarded: GatedConsole) -> None:
     with guarded.browser() as http:
         assert http.get(SESSION).json()["login"] is True
         assert reason(http.post(f"{RPC}/ListCrawls", json={})) == "CREDENTIALS_MISSING"
@@ -87,7 +87,9 @@ def test_a_browser_logs_in_with_a_token_and_acts_in_its_name(guarded: Guarded) -
     assert acts.exists()
 
 
-def test_a_login_behind_a_proxy_that_speaks_https_is_never_sent_in_plain_text(guarded: Guarded) -> None:
+def test_a_login_behind_a_proxy_that_speaks_https_is_never_sent_in_plain_text(
+    guarded: GatedConsole,
+) -> None:
     with guarded.browser() as http:
         host = http.base_url.netloc.decode()
         for scheme, secure in (("https", True), ("http", False)):
@@ -96,7 +98,7 @@ def test_a_login_behind_a_proxy_that_speaks_https_is_never_sent_in_plain_text(gu
             assert ("Secure" in answer.headers["set-cookie"]) is secure
 
 
-def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> None:
+def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: GatedConsole) -> None:
     with guarded.browser("operate") as http:
         body = {"crawl": guarded.crawl, "spec": {"weight": 2}}
         for secret in (None, "", "wrong"):
@@ -129,7 +131,7 @@ def test_a_change_by_cookie_needs_the_secret_of_the_page(guarded: Guarded) -> No
 )
 @pytest.mark.sampled("path", ["/", "/healthz", SESSION, "/static/main.js"])
 def test_requests_that_other_sites_pages_cause_are_refused(
-    guarded: Guarded, path: str, headers: dict[str, str], why: str
+    guarded: GatedConsole, path: str, headers: dict[str, str], why: str
 ) -> None:
     place = guarded.console.url.rpartition("://")[2].rstrip("/")
     headers = {name: value.replace("HOST", place) for name, value in headers.items()}
@@ -138,7 +140,7 @@ def test_requests_that_other_sites_pages_cause_are_refused(
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_pages_of_the_console_and_links_to_it_are_served(guarded: Guarded) -> None:
+def test_pages_of_the_console_and_links_to_it_are_served(guarded: GatedConsole) -> None:
     http = guarded.console.http
     port = guarded.console.url.rpartition(":")[2]
     for host in (f"127.0.0.1:{port}", f"localhost:{port}", "[::1]", "192.0.2.7:80", "LOCALHOST."):
@@ -149,7 +151,7 @@ def test_pages_of_the_console_and_links_to_it_are_served(guarded: Guarded) -> No
     assert http.post(SESSION, json={}, headers=link).status_code == 403
 
 
-def test_a_page_can_do_nothing_but_what_the_console_wrote(guarded: Guarded) -> None:
+def test_a_page_can_do_nothing_but_what_the_console_wrote(guarded: GatedConsole) -> None:
     for path in ("/", "/static/main.js", "/v1/openapi.json", "/v1/No/Rpc", "/nothing", SESSION):
         answer = guarded.console.http.get(path)
         policy = answer.headers["content-security-policy"]
@@ -161,7 +163,7 @@ def test_a_page_can_do_nothing_but_what_the_console_wrote(guarded: Guarded) -> N
     assert not re.search(r"(?:src|href)=\"https?:|<script>|style=| on\w+=", page)
 
 
-def test_roles_decide_what_a_user_may_do(guarded: Guarded) -> None:
+def test_roles_decide_what_a_user_may_do(guarded: GatedConsole) -> None:
     with guarded.browser("watch") as http:
         rpcs = http.get(SESSION).json()["rpcs"]
         assert "FrontierAdminService/GetCrawl" in rpcs
@@ -192,7 +194,7 @@ def test_roles_decide_what_a_user_may_do(guarded: Guarded) -> None:
 )
 @pytest.mark.sampled("framing", ["Content-Length: 16000000", "Transfer-Encoding: chunked"])
 def test_a_large_body_for_a_call_that_will_be_refused_is_not_waited_for(
-    guarded: Guarded, caller: str, rpc: str, status: int, why: str, framing: str
+    guarded: GatedConsole, caller: str, rpc: str, status: int, why: str, framing: str
 ) -> None:
     token = f"Authorization: Bearer {guarded.tokens[caller]}\r\n" if caller else ""
     head = f"POST /v1/{rpc} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{token}{framing}"
@@ -205,7 +207,7 @@ def test_a_large_body_for_a_call_that_will_be_refused_is_not_waited_for(
     assert answer.startswith(b"HTTP/1.1 %d" % status) and why.encode() in answer
 
 
-def test_a_caller_who_is_bound_to_a_crawl_sees_that_crawl_alone(guarded: Guarded) -> None:
+def test_a_caller_who_is_bound_to_a_crawl_sees_that_crawl_alone(guarded: GatedConsole) -> None:
     with guarded.browser("mine") as http:
         assert http.get(SESSION).json()["crawls"] == ["mine"]
         with told(http, "/console/crawls/mine/live") as events:
@@ -217,7 +219,7 @@ def test_a_caller_who_is_bound_to_a_crawl_sees_that_crawl_alone(guarded: Guarded
         assert refused.content["reason"] == "CRAWL_NOT_ALLOWED"
 
 
-def test_a_token_that_is_revoked_ends_its_session(guarded: Guarded) -> None:
+def test_a_token_that_is_revoked_ends_its_session(guarded: GatedConsole) -> None:
     guarded.tokens["gone"] = guarded.installation.caller("gone", "watch")
     with guarded.browser() as http:
         while http.post(SESSION, json={"token": guarded.tokens["gone"]}).status_code != 200:
@@ -228,7 +230,7 @@ def test_a_token_that_is_revoked_ends_its_session(guarded: Guarded) -> None:
         assert "was revoked" in answer["problem"]
 
 
-def test_only_files_of_the_crawl_can_be_read(guarded: Guarded) -> None:
+def test_only_files_of_the_crawl_can_be_read(guarded: GatedConsole) -> None:
     with guarded.browser("watch") as http:
         base = f"/console/crawls/{guarded.crawl}/files"
         files = http.get(base).json()["files"]
@@ -243,7 +245,7 @@ def test_only_files_of_the_crawl_can_be_read(guarded: Guarded) -> None:
         assert reason(http.get("/console/crawls/nope/files/logs/job.log")) == "UNKNOWN_CRAWL"
 
 
-def test_a_browser_may_be_logged_in_at_two_consoles_of_a_host(guarded: Guarded, tmp_path: Path) -> None:
+def test_a_browser_may_be_logged_in_at_two_consoles_of_a_host(guarded: GatedConsole, tmp_path: Path) -> None:
     with (
         ConsoleProcess(guarded.server.address, tmp_path) as other,
         httpx.Client(trust_env=False, timeout=PATIENCE_S) as browser,
@@ -255,7 +257,7 @@ def test_a_browser_may_be_logged_in_at_two_consoles_of_a_host(guarded: Guarded, 
             assert browser.get(f"{console.url}{SESSION}").json()["login"] is False
 
 
-def test_sessions_outlive_a_console_that_keeps_its_key(guarded: Guarded, tmp_path: Path) -> None:
+def test_sessions_outlive_a_console_that_keeps_its_key(guarded: GatedConsole, tmp_path: Path) -> None:
     key = tmp_path / "key"
     cookies = httpx.Cookies()
     for first in (True, False):
@@ -307,7 +309,7 @@ def test_a_console_that_would_be_unsafe_or_cannot_serve_does_not_start(
 
 
 def test_a_token_for_all_commands_is_not_that_of_the_page(
-    guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    guarded: GatedConsole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = tmp_path / "operator.token"
     token.write_text(guarded.tokens["operate"])

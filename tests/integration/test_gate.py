@@ -38,7 +38,7 @@ EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 BAD_VALUE = (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE")
 
 
-class Guarded:
+class GatedFrontier:
     """A frontier with a caller for each role, and callers with bounds."""
 
     def __init__(self, tmp_path: Path, stack: ExitStack) -> None:
@@ -63,9 +63,9 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatedFrontier]:
     with ExitStack() as stack:
-        guarded = Guarded(tmp_path_factory.mktemp("gate"), stack)
+        guarded = GatedFrontier(tmp_path_factory.mktemp("gate"), stack)
         admin = guarded.of["admin"]
         credentials = [crawl_pb2.CredentialSpec(surt_prefix=URI, user="me", password=SECRET)]
         fetch = crawl_pb2.FetchSpec(credentials=credentials, proxy=f"http://me:{SECRET[:4]}@192.0.2.1:3128")
@@ -90,7 +90,7 @@ def outcome(stubs: Stubs, rpc: str) -> Refusal | None:
     return None
 
 
-def test_each_rpc_is_for_its_roles(guarded: Guarded) -> None:
+def test_each_rpc_is_for_its_roles(guarded: GatedFrontier) -> None:
     for rpc, method in RPCS.items():
         roles = ROLES[f"{method.containing_service.full_name}/{rpc}"]
         for role in Role:
@@ -103,14 +103,14 @@ def test_each_rpc_is_for_its_roles(guarded: Guarded) -> None:
                 assert f"caller '{role.value}' has {role.value}" in refusal.message
 
 
-def test_no_rpc_is_for_callers_without_credentials(guarded: Guarded) -> None:
+def test_no_rpc_is_for_callers_without_credentials(guarded: GatedFrontier) -> None:
     for rpc in RPCS:
         refusal = outcome(guarded.server.stubs, rpc)
         assert refusal is not None, rpc
         assert (refusal.code, refusal.reason) == (UNKNOWN, "CREDENTIALS_MISSING"), rpc
 
 
-def test_each_caller_learns_who_it_is_and_what_it_may_do(guarded: Guarded) -> None:
+def test_each_caller_learns_who_it_is_and_what_it_may_do(guarded: GatedFrontier) -> None:
     def told(name: str) -> admin_pb2.GetCallerResponse:
         return guarded.of[name].admin.GetCaller(admin_pb2.GetCallerRequest(), timeout=TIMEOUT_S)
 
@@ -122,7 +122,7 @@ def test_each_caller_learns_who_it_is_and_what_it_may_do(guarded: Guarded) -> No
     assert (list(mine.roles), list(mine.crawls)) == (["fetch", "operate"], ["mine"])
 
 
-def test_no_message_is_received_from_a_caller_who_may_not_call(guarded: Guarded) -> None:
+def test_no_message_is_received_from_a_caller_who_may_not_call(guarded: GatedFrontier) -> None:
     never = threading.Event()
 
     def nothing() -> Iterator[bytes]:
@@ -140,7 +140,9 @@ def test_no_message_is_received_from_a_caller_who_may_not_call(guarded: Guarded)
 @pytest.mark.parametrize(
     "rpc", ["toehold.frontier.v1.FrontierAdminService/CreateCrawl", "grpc.health.v1.Health/Check"]
 )
-def test_large_messages_of_callers_without_credentials_take_little_memory(guarded: Guarded, rpc: str) -> None:
+def test_large_messages_of_callers_without_credentials_take_little_memory(
+    guarded: GatedFrontier, rpc: str
+) -> None:
     """Or anybody who can connect could end the frontier."""
     status = Path(f"/proc/{guarded.server.child.pid}/status")
 
@@ -161,13 +163,13 @@ def alone(address: str) -> grpc.Channel:
     return grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
 
 
-def test_a_wrong_token_is_refused(guarded: Guarded) -> None:
+def test_a_wrong_token_is_refused(guarded: GatedFrontier) -> None:
     refused(
         lambda: guarded.stubs("wrong").describe(CRAWL), UNKNOWN, "TOKEN_UNKNOWN", "does not know the token"
     )
 
 
-def test_events_name_the_caller_whatever_the_call_says(guarded: Guarded) -> None:
+def test_events_name_the_caller_whatever_the_call_says(guarded: GatedFrontier) -> None:
     guarded.of["operate"].admin.UpdateCrawl(
         admin_pb2.UpdateCrawlRequest(crawl=CRAWL, spec=crawl_pb2.CrawlSpec(weight=3)),
         timeout=TIMEOUT_S,
@@ -184,7 +186,7 @@ def test_events_name_the_caller_whatever_the_call_says(guarded: Guarded) -> None
 
 
 @pytest.mark.parametrize("name", ["node", "node/3"])
-def test_a_caller_speaks_for_its_own_node(guarded: Guarded, name: str) -> None:
+def test_a_caller_speaks_for_its_own_node(guarded: GatedFrontier, name: str) -> None:
     guarded.of["node"].heartbeat(node=name)
     words = f"caller 'other' may speak for the nodes 'other', not for '{name}'"
     for call in (
@@ -195,7 +197,7 @@ def test_a_caller_speaks_for_its_own_node(guarded: Guarded, name: str) -> None:
         refused(call, DENIED, "NODE_NOT_ALLOWED", words)
 
 
-def test_nobody_ends_the_lease_of_another_callers_node(guarded: Guarded) -> None:
+def test_nobody_ends_the_lease_of_another_callers_node(guarded: GatedFrontier) -> None:
     mine, others = guarded.of["node"], guarded.of["other"]
     (lease,) = mine.next("leased", most=1, node="node").leases
     assert others.finish(report(lease, 404), node="other") == [("UNKNOWN_TOKEN", False)]
@@ -209,7 +211,7 @@ def test_nobody_ends_the_lease_of_another_callers_node(guarded: Guarded) -> None
 
 
 def test_a_crawl_that_a_caller_may_not_act_on_counts_as_ended_whether_it_is_there_or_not(
-    guarded: Guarded,
+    guarded: GatedFrontier,
 ) -> None:
     guarded.of["admin"].create("not-mine")
     asked = ["mine", "not-mine", "unknown"]
@@ -217,7 +219,9 @@ def test_a_crawl_that_a_caller_may_not_act_on_counts_as_ended_whether_it_is_ther
     assert list(guarded.of["node"].heartbeat(node="node", idle_crawls=asked).ended_crawls) == asked[2:]
 
 
-def test_a_robots_txt_that_a_bound_caller_reports_counts_for_its_crawl_alone(guarded: Guarded) -> None:
+def test_a_robots_txt_that_a_bound_caller_reports_counts_for_its_crawl_alone(
+    guarded: GatedFrontier,
+) -> None:
     mine, others = guarded.of["mine"], guarded.of["node"]
     uri = "http://shared.example/"
     guarded.of["admin"].create("theirs")
@@ -235,7 +239,7 @@ def test_a_robots_txt_that_a_bound_caller_reports_counts_for_its_crawl_alone(gua
     others.finish(report(page), node="node")
 
 
-def test_a_caller_acts_on_its_own_crawls(guarded: Guarded) -> None:
+def test_a_caller_acts_on_its_own_crawls(guarded: GatedFrontier) -> None:
     mine = guarded.of["mine"]
     assert mine.describe("mine").crawl == "mine"
     mine.seed("mine", URI)
@@ -258,7 +262,7 @@ def test_a_caller_acts_on_its_own_crawls(guarded: Guarded) -> None:
 # Secrets.
 
 
-def test_only_an_admin_reads_the_passwords_in_a_spec(guarded: Guarded) -> None:
+def test_only_an_admin_reads_the_passwords_in_a_spec(guarded: GatedFrontier) -> None:
     fetch = guarded.of["admin"].describe(CRAWL).spec.fetch
     assert (fetch.credentials[0].password, fetch.proxy) == (SECRET, "http://me:open@192.0.2.1:3128")
     for name in ("watch", "operate"):
@@ -271,7 +275,9 @@ def test_only_an_admin_reads_the_passwords_in_a_spec(guarded: Guarded) -> None:
             assert fetch.proxy == "http://(hidden)@192.0.2.1:3128"
 
 
-def test_a_hidden_password_that_is_sent_back_stays_and_another_replaces_it(guarded: Guarded) -> None:
+def test_a_hidden_password_that_is_sent_back_stays_and_another_replaces_it(
+    guarded: GatedFrontier,
+) -> None:
     operate, admin = guarded.of["operate"], guarded.of["admin"]
     seen = operate.describe(CRAWL).spec
     seen.fetch.credentials.add(surt_prefix="http://b.example/", user="you", password="new")
@@ -295,7 +301,7 @@ def test_a_hidden_password_that_is_sent_back_stays_and_another_replaces_it(guard
     assert admin.describe(CRAWL).spec.fetch == fetch
 
 
-def test_the_passwords_in_an_override_are_hidden_too(guarded: Guarded) -> None:
+def test_the_passwords_in_an_override_are_hidden_too(guarded: GatedFrontier) -> None:
     operate, admin = guarded.of["operate"], guarded.of["admin"]
     settings = {"fetch": {"proxy": f"http://me:{SECRET[:4]}@192.0.2.9:1"}}
     put = operate.ask("PutOverride", CRAWL, override={"surt_prefix": "a.example", "settings": settings})
@@ -321,7 +327,9 @@ DOORS: Mapping[str, Callable[[Stubs, crawl_pb2.FetchSpec], object]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_hidden_password_cannot_be_moved_to_another_proxy_or_site(guarded: Guarded, door: str) -> None:
+def test_a_hidden_password_cannot_be_moved_to_another_proxy_or_site(
+    guarded: GatedFrontier, door: str
+) -> None:
     operate, admin = guarded.of["operate"], guarded.of["admin"]
     if door == "reopen":
         admin.create("ended", admin.describe(CRAWL).spec)
@@ -347,7 +355,7 @@ def test_a_hidden_password_cannot_be_moved_to_another_proxy_or_site(guarded: Gua
     assert before == after
 
 
-def test_a_proxy_name_without_a_password_is_hidden_as_a_token(guarded: Guarded) -> None:
+def test_a_proxy_name_without_a_password_is_hidden_as_a_token(guarded: GatedFrontier) -> None:
     operate, admin = guarded.of["operate"], guarded.of["admin"]
     kept = crawl_pb2.FetchSpec(proxy=f"http://{SECRET[:4]}:@192.0.2.1:3128")
     kept.credentials.add(surt_prefix=URI, user=SECRET)
@@ -359,7 +367,7 @@ def test_a_proxy_name_without_a_password_is_hidden_as_a_token(guarded: Guarded) 
     assert admin.describe("tokens").spec.fetch.proxy == kept.proxy
 
 
-def test_a_node_gets_the_passwords_that_it_fetches_with(guarded: Guarded) -> None:
+def test_a_node_gets_the_passwords_that_it_fetches_with(guarded: GatedFrontier) -> None:
     admin = guarded.of["admin"]
     credentials = [crawl_pb2.CredentialSpec(surt_prefix=URI, user="me", password=SECRET)]
     admin.launch("members", URI, of=spec(fetch=crawl_pb2.FetchSpec(credentials=credentials)))
@@ -375,7 +383,7 @@ def test_a_node_gets_the_passwords_that_it_fetches_with(guarded: Guarded) -> Non
 # Limits.
 
 
-def test_a_caller_sends_as_many_candidates_a_second_as_it_may(guarded: Guarded) -> None:
+def test_a_caller_sends_as_many_candidates_a_second_as_it_may(guarded: GatedFrontier) -> None:
     slow = guarded.of["slow"].frontier
     batch = frontier_pb2.ScheduleRequest(
         crawl="leased", candidates=candidates(*(f"{URI}{n}" for n in range(30)))
@@ -391,7 +399,7 @@ def test_a_caller_sends_as_many_candidates_a_second_as_it_may(guarded: Guarded) 
     assert 1 < refusal.retry_s <= 2.1
 
 
-def test_a_stream_of_a_caller_is_slowed_down_to_its_rate(guarded: Guarded) -> None:
+def test_a_stream_of_a_caller_is_slowed_down_to_its_rate(guarded: GatedFrontier) -> None:
     bulk = guarded.of["bulk"]
     bulk.create("bulk")
     began_s = time.monotonic()
@@ -400,7 +408,7 @@ def test_a_stream_of_a_caller_is_slowed_down_to_its_rate(guarded: Guarded) -> No
     assert time.monotonic() - began_s > 0.6  # (40 + 40 - 50) / 50 s
 
 
-def test_later_parts_of_an_import_need_not_name_the_crawl(guarded: Guarded) -> None:
+def test_later_parts_of_an_import_need_not_name_the_crawl(guarded: GatedFrontier) -> None:
     bulk, admin = guarded.of["bulk"], guarded.of["admin"]
     if "bulk" not in {crawl.crawl for crawl in admin.admin.ListCrawls(admin_pb2.ListCrawlsRequest()).crawls}:
         bulk.create("bulk")
@@ -409,7 +417,7 @@ def test_later_parts_of_an_import_need_not_name_the_crawl(guarded: Guarded) -> N
     refused(lambda: bulk.bring("leased", *entries), DENIED, "CRAWL_NOT_ALLOWED", "not on 'leased'")
 
 
-def test_a_caller_has_as_many_calls_open_as_it_may(guarded: Guarded) -> None:
+def test_a_caller_has_as_many_calls_open_as_it_may(guarded: GatedFrontier) -> None:
     busy = guarded.of["busy"]
     stream = busy.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl=CRAWL), timeout=TIMEOUT_S)
     next(stream)
@@ -422,7 +430,7 @@ def test_a_caller_has_as_many_calls_open_as_it_may(guarded: Guarded) -> None:
 # Callers come and go.
 
 
-def test_tokens_and_callers_come_and_go_while_the_frontier_runs(guarded: Guarded) -> None:
+def test_tokens_and_callers_come_and_go_while_the_frontier_runs(guarded: GatedFrontier) -> None:
     made = guarded.installation.caller("late", "watch")
     late = guarded.stubs(made)
     eventually(lambda: outcome(late, "ListCrawls") is None, "the new token's call")
@@ -442,7 +450,7 @@ def test_tokens_and_callers_come_and_go_while_the_frontier_runs(guarded: Guarded
     refused(lambda: other.describe(CRAWL), UNKNOWN, "CALLER_REVOKED", "caller 'late' was revoked at ")
 
 
-def test_a_long_poll_ends_with_the_right_to_it(guarded: Guarded) -> None:
+def test_a_long_poll_ends_with_the_right_to_it(guarded: GatedFrontier) -> None:
     installation = guarded.installation
     poller = guarded.stubs(installation.caller("poller", "fetch"))
     failures: list[Refusal] = []
@@ -463,7 +471,7 @@ def test_a_long_poll_ends_with_the_right_to_it(guarded: Guarded) -> None:
     assert [(failure.code, failure.reason) for failure in failures] == [(DENIED, "ROLE_MISSING")]
 
 
-def test_a_stream_ends_when_its_caller_loses_the_crawl(guarded: Guarded) -> None:
+def test_a_stream_ends_when_its_caller_loses_the_crawl(guarded: GatedFrontier) -> None:
     narrowed = guarded.stubs(guarded.installation.caller("narrowed", "watch"))
     eventually(lambda: outcome(narrowed, "ListCrawls") is None, "the new caller's call")
     stream = narrowed.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl=CRAWL), timeout=TIMEOUT_S)
@@ -475,7 +483,7 @@ def test_a_stream_ends_when_its_caller_loses_the_crawl(guarded: Guarded) -> None
     assert Refusal.of(ended.value).reason == "CRAWL_NOT_ALLOWED"
 
 
-def test_a_caller_that_takes_in_a_stream_slowly_is_told_why_it_ends(guarded: Guarded) -> None:
+def test_a_caller_that_takes_in_a_stream_slowly_is_told_why_it_ends(guarded: GatedFrontier) -> None:
     admin = guarded.of["admin"]
     admin.create("long")
     for part in range(5):  # more than gRPC takes in ahead of a reader
@@ -495,7 +503,7 @@ def test_a_caller_that_takes_in_a_stream_slowly_is_told_why_it_ends(guarded: Gua
     assert "call_failed" not in guarded.server.errors.read_text()
 
 
-def test_a_broken_file_leaves_the_callers_as_they_were_and_is_logged(guarded: Guarded) -> None:
+def test_a_broken_file_leaves_the_callers_as_they_were_and_is_logged(guarded: GatedFrontier) -> None:
     callers = guarded.installation.callers
     good = callers.read_text()
     callers.write_text("[callers")
@@ -506,7 +514,7 @@ def test_a_broken_file_leaves_the_callers_as_they_were_and_is_logged(guarded: Gu
     eventually(lambda: guarded.server.errors.read_text().count("callers_reloaded") > before, "a reading")
 
 
-def test_denials_are_logged_without_secrets(guarded: Guarded) -> None:
+def test_denials_are_logged_without_secrets(guarded: GatedFrontier) -> None:
     token = "toehold_0000000000_" + "s" * 43
     refused(lambda: guarded.stubs(token).describe(CRAWL), UNKNOWN, "TOKEN_UNKNOWN", "")
     log = guarded.server.errors.read_text()

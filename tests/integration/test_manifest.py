@@ -56,7 +56,7 @@ def store(tmp_path: Path) -> Iterator[Path]:
     for number, row in enumerate(ROWS.items()):
         made.write(dict((row,)))
         if number in (30, 60):
-            made.begin_log()
+            made.rotate_wal()
     made.close()
     yield tmp_path / "store"
 

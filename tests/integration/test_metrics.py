@@ -32,7 +32,7 @@ from crawler_node.metrics import definitions as node_definitions
 from crawler_node.process import metrics_of
 from frontier_server.metrics import definitions as frontier_definitions
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
-from toehold_base.observability.metrics import Kind, Metric, Section
+from toehold_base.observability.metrics import Metric, MetricType, Section
 
 PAGES = 40
 FINISHED = crawl_pb2.CRAWL_STATE_FINISHED
@@ -125,8 +125,8 @@ def test_names_follow_the_rules_of_prometheus(sections: tuple[Section, ...]) -> 
     assert len({metric.name for metric in metrics}) == len(metrics)
     for metric in metrics:
         assert re.fullmatch(r"(process|toehold_frontier|toehold_node)(_[a-z]+)+", metric.name), metric
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric
-        assert bool(metric.buckets) == (metric.kind is Kind.HISTOGRAM), metric
+        assert metric.name.endswith("_total") == (metric.kind is MetricType.COUNTER), metric
+        assert bool(metric.buckets) == (metric.kind is MetricType.HISTOGRAM), metric
         assert not re.search(r"_(ms|milliseconds|kb|mb|mib|percent)(_|$)", metric.name), metric
 
 

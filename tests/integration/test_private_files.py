@@ -11,7 +11,7 @@ from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
-from toehold_cli.embedded.crawl_file import Asked, store
+from toehold_cli.embedded.crawl_file import CrawlFile, store
 
 OPEN = '"event": "open_to_others"'
 
@@ -77,8 +77,8 @@ def test_the_log_warns_of_keys_and_callers_files_that_others_may_read(tmp_path: 
 
 def test_the_crawl_file_of_a_crawl_directory_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     """Its spec may have passwords. The file of a former version is replaced, too."""
-    store(tmp_path, Asked("crawl", CrawlSpec(), ()))
+    store(tmp_path, CrawlFile("crawl", CrawlSpec(), ()))
     (tmp_path / "crawl.json").chmod(0o644)
     (tmp_path / "crawl.json.tmp").touch(0o644)  # left by a crash
-    store(tmp_path, Asked("crawl", CrawlSpec(), ()))
+    store(tmp_path, CrawlFile("crawl", CrawlSpec(), ()))
     assert mode_of(tmp_path / "crawl.json") == 0o600

@@ -320,7 +320,7 @@ def test_a_new_log_is_begun_when_it_is_asked_for_and_by_no_write(
     store.flush()
     assert set((tmp_path / "db").glob("*.log")) == before
     assert store.log_is_full()
-    store.begin_log()
+    store.rotate_wal()
     assert set((tmp_path / "db").glob("*.log")) - before
     assert not store.log_is_full()
     assert len(rows(store)) == 100
@@ -332,7 +332,7 @@ def test_a_look_up_reads_a_piece_of_a_filter_however_many_rows_a_file_has(tmp_pa
     store = RocksStore(tmp_path / "db")
     for first in range(0, 600_000, 100_000):
         put(store, {b"%d" % number: b"" for number in range(first, first + 100_000)})
-    store.begin_log()
+    store.rotate_wal()
     store.close()
     store = RocksStore(tmp_path / "db", read_only=True, cache_bytes=rocks.MIB)
     absent = [b"%d-" % number for number in range(0, 600_000, 6_000)]

@@ -23,7 +23,7 @@ from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.rows.errors import StoreCorrupt
 from frontier_server.core.state.model import Candidate, Report, Verdict
 from frontier_server.shell.exchange import MAX_SCHEDULES, Exchange
-from frontier_server.shell.runner import Closing, Refused, Runner
+from frontier_server.shell.runner import Closing, Runner, TryLater
 from toehold.frontier.v1 import frontier_pb2
 
 NEW = "http://a.example/new"
@@ -299,7 +299,7 @@ async def test_a_stalled_write_is_tried_again_and_nothing_else_runs_meanwhile(tm
 async def test_while_writes_stall_nothing_more_is_taken_in(tmp_path: Path) -> None:
     async with launched(tmp_path) as at:
         write = await at.stalled(at.exchange.schedule("t", [candidate(f"{NEW}1")]))
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(TryLater) as caught:
             await asyncio.wait_for(at.exchange.schedule("t", [candidate(f"{NEW}2")]), PATIENCE_S)
         assert (caught.value.reason, caught.value.retry_ms > 0) == ("OVERLOADED", True)
         at.store.stalled = False
@@ -442,6 +442,6 @@ def refuses(runner: Runner) -> bool:
     """Whether a Schedule would be refused."""
     try:
         runner.admit()
-    except Refused as problem:
+    except TryLater as problem:
         return problem.reason == "DISK_RESERVE"
     return False

@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
     """A store with one row in a table, and one in the log."""
     store = RocksStore(tmp_path / "store")
     store.write({(Family.SEEN, b"old"): b"in a table"})
-    store.begin_log()
+    store.rotate_wal()
     store.write({ROW: b"in the log"})
     store.flush()
     store.close()
@@ -92,7 +92,7 @@ def test_a_server_may_start_meanwhile_and_rewrite_all_tables(path: Path) -> None
     reader = open_unchanged(path, CACHE_BYTES)
     server = RocksStore(path)
     server.write({ROW: b"newer", (Family.SEEN, b"old"): None})
-    server.begin_log()
+    server.rotate_wal()
     server.close()
     for table in path.glob("*.sst"):
         table.unlink()

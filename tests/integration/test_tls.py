@@ -350,17 +350,17 @@ def test_calls_and_streams_outlive_several_changes_of_credentials(tmp_path: Path
 
         poll = threading.Thread(target=ask)
         poll.start()
-        eventually(lambda: client._lines.present._call_count == 1, "the long poll")
+        eventually(lambda: client._channels.present._call_count == 1, "the long poll")
         for _ in range(3):
             installation.cert("watcher", renew=True)
             client.get_frontier()
-        assert len(client._lines.all()) == 2, "those that nobody needs are closed"
+        assert len(client._channels.all()) == 2, "those that nobody needs are closed"
         client.update_crawl("watched", crawl_pb2.CrawlSpec(weight=3))
         assert next(stream).HasField("event")
         poll.join(PATIENCE_S)
         stream.close()
         client.get_frontier()
-        assert len(client._lines.all()) == 1
+        assert len(client._channels.all()) == 1
     assert answers == [frontier_pb2.EMPTY_REASON_NOT_RUNNING]
 
 
@@ -378,7 +378,7 @@ async def test_calls_of_an_asyncio_client_outlive_several_changes_of_credentials
             assert (await anext(stream)).HasField("event")
             await stream.close()
             await client.get_frontier()
-            assert len(client._lines.all()) == 1
+            assert len(client._channels.all()) == 1
 
 
 async def test_an_asyncio_client_finds_out_why_tls_fails_beside_its_event_loop(

@@ -23,7 +23,7 @@ from frontier_server.shell.exchange import Exchange
 from frontier_server.shell.priority_lock import PriorityLock
 from frontier_server.shell.runner import Runner
 from frontier_server.shell.tasks import Tasks
-from frontier_server.shell.waiters import Waiting
+from frontier_server.shell.waiters import Waiters
 
 MANY = 300  # queues: more than get a turn in one operation
 
@@ -179,7 +179,7 @@ class _Endless:
     """A runner whose core always says that it has more to look at."""
 
     def __init__(self) -> None:
-        self.waiting = Waiting(PriorityLock(), Tasks(lambda why, problem: None))
+        self.waiting = Waiters(PriorityLock(), Tasks(lambda why, problem: None))
         self.operations = 0
 
     async def apply(self, operation: Callable[..., Any]) -> tuple[NextAnswer, int]:

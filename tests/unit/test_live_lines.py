@@ -25,14 +25,14 @@ from toehold.frontier.v1.crawl_pb2 import (
     ExitStatus,
     Statistics,
 )
-from toehold_cli.live.displays import Display, Lines, Objects, Panel, WhileSeen, show_once
+from toehold_cli.live.displays import Display, LineDisplay, Objects, Panel, WhileSeen, show_once
 from toehold_cli.live.layout import line
 from toehold_client.watching.look import Look, to_record
 
 
 def test_trouble_is_told_at_once_and_once_until_it_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
     fine, ill = quiet(problems=[]), quiet(problems=[], nodes=[node("north", -12, "SILENT")])
-    with Lines() as display:
+    with LineDisplay() as display:
         for due, each in [(True, fine), (False, ill), (False, ill), (False, fine), (False, ill)]:
             display.show(replace(each, due=due))
     told = [text.split("  ", 1)[1] for text in capsys.readouterr().out.splitlines()]
@@ -59,7 +59,7 @@ def test_a_crawl_that_is_paused_in_a_directory_says_what_it_waits_for(
 ) -> None:
     waiting = replace(look(status=PAUSED, nodes=[]), waiting_in="crawl-a.example", why="")
     assert drawn(waiting)[1] == "away     paused; waiting for it to go on in crawl-a.example"
-    with Lines(events=False) as display:
+    with LineDisplay(events=False) as display:
         for each in (look(), waiting, waiting, look()):
             display.show(replace(each, due=False))
     told = [text for text in capsys.readouterr().out.splitlines() if "problem:" not in text]
@@ -102,7 +102,7 @@ def test_lines_come_when_they_are_due_and_at_changes(capsys: pytest.CaptureFixtu
         (False, paused),
         (True, paused),
     ]
-    with Lines() as display:
+    with LineDisplay() as display:
         for due, each in shown:
             display.show(replace(each, due=due))
     told = [
@@ -117,7 +117,7 @@ def test_a_problem_has_a_line_of_its_own_unless_it_is_older_than_the_watch(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     old, new, newer = problem(7, 60, "old"), problem(8, -1, "new"), problem(9, -2, "newer")
-    with Lines() as display:
+    with LineDisplay() as display:
         display.show(look(problems=[]))
         display.show(look(problems=[old, new]))
         display.show(look(problems=[old, new, newer]))
@@ -154,7 +154,7 @@ def test_nothing_that_a_terminal_obeys_gets_through(text: str, capsys: pytest.Ca
     shown = look(text)
     show_once(shown, screen)
     show_once(shown, None)
-    with Lines() as display:
+    with LineDisplay() as display:
         display.show(shown)
     assert isinstance(screen.file, StringIO)
     on_screen = screen.file.getvalue()

@@ -12,7 +12,7 @@ from frontier_harness.metrics import MONITORING, needed
 
 from crawler_node.metrics import definitions as node
 from frontier_server.metrics import definitions as frontier
-from toehold_base.observability.metrics import Kind, Metric
+from toehold_base.observability.metrics import Metric, MetricType
 
 METRICS: dict[str, Metric] = {
     metric.name: metric for section in (*frontier.SECTIONS, *node.SECTIONS) for metric in section.metrics
@@ -25,7 +25,7 @@ def series() -> set[str]:
     """The names of all series that Prometheus gets from the programs."""
     found = set()
     for metric in METRICS.values():
-        ends = ("_bucket", "_sum", "_count") if metric.kind is Kind.HISTOGRAM else ("",)
+        ends = ("_bucket", "_sum", "_count") if metric.kind is MetricType.HISTOGRAM else ("",)
         found |= {metric.name + end for end in ends}
     return found
 

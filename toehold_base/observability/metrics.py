@@ -6,7 +6,7 @@ from enum import StrEnum
 from http import HTTPStatus
 
 
-class Kind(StrEnum):
+class MetricType(StrEnum):
     """The types of metrics: Prometheus' own."""
 
     COUNTER = "counter"
@@ -28,7 +28,7 @@ class Metric:
     """A metric, by the name that a scrape shows."""
 
     name: str
-    kind: Kind
+    kind: MetricType
     meaning: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
@@ -55,17 +55,17 @@ class Section:
 
 def counter(name: str, meaning: str, *labels: str) -> Metric:
     """A counter."""
-    return Metric(name, Kind.COUNTER, meaning, labels)
+    return Metric(name, MetricType.COUNTER, meaning, labels)
 
 
 def gauge(name: str, meaning: str, *labels: str, across: Across = Across.SUM) -> Metric:
     """A gauge."""
-    return Metric(name, Kind.GAUGE, meaning, labels, across=across)
+    return Metric(name, MetricType.GAUGE, meaning, labels, across=across)
 
 
 def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Metric:
     """A histogram."""
-    return Metric(name, Kind.HISTOGRAM, meaning, labels, buckets)
+    return Metric(name, MetricType.HISTOGRAM, meaning, labels, buckets)
 
 
 # The names are those of the Prometheus client libraries, whatever the program.

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.utils import floatToGoString
 
 from ..serving.addresses import Address
-from .metrics import Kind, Metric
+from .metrics import Metric, MetricType
 
 PATH = "/metrics"
 MAX_CONNECTIONS = 8
@@ -146,8 +146,8 @@ class Families:
 
 
 def _family(metric: Metric) -> Family:
-    assert metric.kind is not Kind.HISTOGRAM
-    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    assert metric.kind is not MetricType.HISTOGRAM
+    kind = CounterMetricFamily if metric.kind is MetricType.COUNTER else GaugeMetricFamily
     return kind(metric.name, metric.meaning, labels=metric.labels)
 
 

@@ -103,8 +103,8 @@ class _Health(Driver):
     def status(self, service: str) -> str:
         """Whether a service is served, or the whole server if its name is empty: SERVING, NOT_SERVING."""
         metadata = self._call_metadata()
-        with self._line() as line:
-            call = line.channel.unary_unary(
+        with self._used_channel() as used:
+            call = used.channel.unary_unary(
                 _METHOD,
                 request_serializer=HealthCheckRequest.SerializeToString,
                 response_deserializer=HealthCheckResponse.FromString,

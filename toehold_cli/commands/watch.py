@@ -15,7 +15,7 @@ from toehold_cli.live.displays import (
     LINE_S,
     Display,
     FullScreen,
-    Lines,
+    LineDisplay,
     Objects,
     is_screen,
     new_console,
@@ -95,7 +95,7 @@ def _watch(
     on_screen = is_screen(console)
     interval_s = interval_s or (SCREEN_S if on_screen and not as_json else LINE_S)
     with Interruptions() as interruptions, Bell() as bell, Looks(observing, interval_s, bell) as looks:
-        display: Display = Lines()
+        display: Display = LineDisplay()
         if as_json:
             display = Objects()
         elif on_screen:

@@ -18,7 +18,7 @@ from toehold_client.watching.crawl_directory import crawl_file_of
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CrawlFile:
     """What the frontier was asked for, as far as it has been done."""
 
     crawl: str
@@ -31,7 +31,7 @@ class Asked:
     folder: str = ""
 
 
-def load(path: Path) -> Asked:
+def load(path: Path) -> CrawlFile:
     """The content of a directory's crawl.json. DirectoryRefused if it is damaged."""
     file = crawl_file_of(path)
     try:
@@ -40,7 +40,7 @@ def load(path: Path) -> Asked:
         if said.get("recrawl_before"):
             before = Timestamp()
             before.FromJsonString(said["recrawl_before"])
-        return Asked(
+        return CrawlFile(
             said["crawl"],
             ParseDict(said["spec"], CrawlSpec()),
             tuple(said["seeds"]),
@@ -54,7 +54,7 @@ def load(path: Path) -> Asked:
         ) from problem
 
 
-def store(path: Path, asked: Asked) -> None:
+def store(path: Path, asked: CrawlFile) -> None:
     """Replaces a directory's crawl.json."""
     content = {
         "crawl": asked.crawl,

@@ -35,7 +35,7 @@ from toehold_client.watching.crawl_directory import (
 from toehold_client.watching.interruptions import Interruptions
 
 from . import crawl_file
-from .crawl_file import Asked, write_json
+from .crawl_file import CrawlFile, write_json
 from .endings import how_it_ended, how_to_extend
 from .plan import Plan
 
@@ -71,7 +71,7 @@ class CrawlDirectory:
 
     path: Path
     locks: Locks
-    asked: Asked | None
+    asked: CrawlFile | None
     """What its crawl was asked to be by earlier runs; None if it begins with this one."""
     made: bool
     """Whether this run made the directory itself."""
@@ -135,7 +135,7 @@ class CrawlDirectory:
         """Removes the file that `announce_frontier` wrote."""
         _frontier_file(self.path).unlink(missing_ok=True)
 
-    def remember(self, asked: Asked) -> None:
+    def remember(self, asked: CrawlFile) -> None:
         """Stores what the crawl is asked to be from now on."""
         crawl_file.store(self.path, asked)
 
@@ -288,7 +288,7 @@ def _move_aside(path: Path) -> Path:
     )
 
 
-def _check_going_on(path: Path, asked: Asked, plan: Plan) -> None:
+def _check_going_on(path: Path, asked: CrawlFile, plan: Plan) -> None:
     """DirectoryRefused if the crawl in a directory cannot become the planned one, or is done with it."""
     if asked.crawl != plan.crawl:
         raise DirectoryRefused(

@@ -20,7 +20,7 @@ from toehold_client.rpc.contract import duration
 from toehold_client.spec.file import SpecFile
 from toehold_client.spec.listed import normalise_seed
 
-from .crawl_file import Asked
+from .crawl_file import CrawlFile
 from .node_plan import NodePlan
 from .spec_options import SpecOptions, apply
 from .url_patterns import expression
@@ -60,9 +60,9 @@ class Plan:
     """The command line that runs it, for people."""
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> CrawlFile:
         """The same for the directory: what the crawl is asked to be, and by which command."""
-        return Asked(self.crawl, self.spec, self.seeds, command=self.command, folder=str(Path.cwd()))
+        return CrawlFile(self.crawl, self.spec, self.seeds, command=self.command, folder=str(Path.cwd()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from toehold_client.text import count_text, counted
 from toehold_client.waits import AwaitedJob
 from toehold_client.watching.interruptions import Interruptions
 
-from .crawl_file import Asked
+from .crawl_file import CrawlFile
 from .directory import CrawlDirectory
 from .endings import how_to_extend
 from .plan import Plan
@@ -186,7 +186,7 @@ class GoingOn:
                 self._crawl.resume()
         return self._crawl.describe()
 
-    def _remember(self, asked: Asked) -> None:
+    def _remember(self, asked: CrawlFile) -> None:
         if asked != self._asked:
             self._asked = asked
             self._directory.remember(asked)

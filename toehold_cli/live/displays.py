@@ -118,7 +118,7 @@ class Panel(Display):
             self._console.print(Text(output.harmless(each)), soft_wrap=True)
 
 
-class Lines(Display):
+class LineDisplay(Display):
     """For a file or a pipe: a line for each look that was due, each change of state and each problem.
 
     With `events` False somebody else tells the crawl's events, and with them its changes of state.
@@ -233,9 +233,9 @@ def show_once(look: Look, console: Console | None) -> None:
 
 def following(console: Console, *, events: bool = True) -> Display:
     """The display of a command that follows a crawl and prints messages meanwhile: a panel below them, or
-    lines among them. See Lines for `events`.
+    lines among them. See LineDisplay for `events`.
     """
-    return Panel(console) if is_screen(console) else Lines(events=events)
+    return Panel(console) if is_screen(console) else LineDisplay(events=events)
 
 
 def is_screen(console: Console) -> bool:

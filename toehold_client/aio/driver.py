@@ -16,9 +16,9 @@ from grpc import aio
 from toehold_client.credentials import Credentials
 from toehold_client.errors import ToeholdError
 from toehold_client.rpc.channel import CHANNEL_OPTIONS
+from toehold_client.rpc.channels import Channels, UsedChannel
 from toehold_client.rpc.connection import Connection
 from toehold_client.rpc.contract import Stubs
-from toehold_client.rpc.lines import Line, Lines
 from toehold_client.rpc.request_ids import Metadata, request_id_in
 from toehold_client.rpc.streams import Following, Q, R
 from toehold_client.rpc.uploads import Upload
@@ -50,7 +50,7 @@ class AsyncDriver(Connection):
             operator=operator,
             credentials=credentials,
         )
-        self._lines = Lines(self._opened(self._security.channel_credentials()))
+        self._channels = Channels(self._opened(self._security.channel_credentials()))
         self._closing: set[asyncio.Task[None]] = set()
         self._streams: weakref.WeakSet[AsyncStream[Any, Any]] = weakref.WeakSet()
         self._closed = False
@@ -60,7 +60,7 @@ class AsyncDriver(Connection):
         self._closed = True
         for stream in list(self._streams):
             await stream.close()
-        for channel in self._lines.all():
+        for channel in self._channels.all():
             await channel.close()
         await asyncio.gather(*self._closing)
 
@@ -82,21 +82,21 @@ class AsyncDriver(Connection):
         return aio.secure_channel(self.address, credentials, options=CHANNEL_OPTIONS)
 
     @contextmanager
-    def _line(self) -> Iterator[Line[aio.Channel]]:
-        """A context for a call: the line with the present credentials."""
+    def _used_channel(self) -> Iterator[UsedChannel[aio.Channel]]:
+        """A context for a call: the channel with the present credentials."""
         self._check_open()
         if (renewed := self._security.renewed()) is not None:
-            self._lines.renew(self._opened(renewed))
-        for channel in self._lines.idle():
+            self._channels.renew(self._opened(renewed))
+        for channel in self._channels.idle():
             closing = asyncio.create_task(channel.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
-        line = self._lines.present
-        line.begin()
+        used = self._channels.present
+        used.begin()
         try:
-            yield line
+            yield used
         finally:
-            line.end()
+            used.end()
 
     async def _reason(self, error: aio.AioRpcError, timeout_s: float, metadata: Metadata) -> ToeholdError:
         if error.code() is not grpc.StatusCode.UNAVAILABLE:
@@ -116,8 +116,8 @@ class AsyncDriver(Connection):
         """Makes one call; its deadline is the client's own and `wait_s` more."""
         timeout_s, metadata = self._timeout_s + wait_s, self._call_metadata()
         try:
-            with self._line() as line:
-                call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], pick(line.stubs))
+            with self._used_channel() as used:
+                call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], pick(used.stubs))
                 return await call(request, timeout=timeout_s, metadata=metadata)
         except aio.AioRpcError as error:
             self._check_open()
@@ -135,8 +135,8 @@ class AsyncDriver(Connection):
     ) -> _R:
         status, metadata = FirstStatus(), self._call_metadata()
         try:
-            with self._line() as line:
-                start = cast(aio.StreamUnaryMultiCallable[_M, _R], pick(line.stubs))
+            with self._used_channel() as used:
+                start = cast(aio.StreamUnaryMultiCallable[_M, _R], pick(used.stubs))
                 call = start(iter(upload), timeout=timeout_s, metadata=metadata)
                 call.add_done_callback(status.note)
                 answer = await call
@@ -165,10 +165,10 @@ class AsyncDriver(Connection):
         identity = request_id_in(metadata)
 
         def connect(request: Q, timeout_s: float) -> aio.UnaryStreamCall[Q, R]:
-            with self._line() as line:
-                start = cast(aio.UnaryStreamMultiCallable[Q, R], pick(line.stubs))
+            with self._used_channel() as used:
+                start = cast(aio.UnaryStreamMultiCallable[Q, R], pick(used.stubs))
                 call = start(request, timeout=timeout_s, metadata=self._call_metadata(identity))
-                line.keep(call)
+                used.keep(call)
                 return call
 
         following: Following[Q, R] = self._following(

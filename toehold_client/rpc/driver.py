@@ -15,9 +15,9 @@ from google.protobuf.message import Message
 from toehold_client.credentials import Credentials
 
 from .channel import CHANNEL_OPTIONS
+from .channels import Channels, UsedChannel
 from .connection import Connection
 from .contract import Stubs
-from .lines import Line, Lines
 from .request_ids import request_id_in
 from .streams import Following, Q, R, Stream
 from .uploads import Upload
@@ -47,7 +47,7 @@ class Driver(Connection):
             credentials=credentials,
         )
         self._renewing = threading.Lock()
-        self._lines = Lines(self._opened(self._security.channel_credentials()))
+        self._channels = Channels(self._opened(self._security.channel_credentials()))
         self._streams: weakref.WeakSet[Stream[Any, Any]] = weakref.WeakSet()
         self._closed = threading.Event()
 
@@ -56,7 +56,7 @@ class Driver(Connection):
         self._closed.set()
         for stream in list(self._streams):
             stream.close()
-        for channel in self._lines.all():
+        for channel in self._channels.all():
             channel.close()
 
     def __enter__(self) -> Self:
@@ -77,21 +77,21 @@ class Driver(Connection):
         return grpc.secure_channel(self.address, credentials, options=CHANNEL_OPTIONS)
 
     @contextmanager
-    def _line(self) -> Iterator[Line[grpc.Channel]]:
-        """A context for a call: the line with the present credentials."""
+    def _used_channel(self) -> Iterator[UsedChannel[grpc.Channel]]:
+        """A context for a call: the channel with the present credentials."""
         with self._renewing:
             self._check_open()
             if (renewed := self._security.renewed()) is not None:
-                self._lines.renew(self._opened(renewed))
-            for channel in self._lines.idle():
+                self._channels.renew(self._opened(renewed))
+            for channel in self._channels.idle():
                 channel.close()
-            line = self._lines.present
-            line.begin()
+            used = self._channels.present
+            used.begin()
         try:
-            yield line
+            yield used
         finally:
             with self._renewing:
-                line.end()
+                used.end()
 
     def _rest(self, seconds: float) -> None:
         self._closed.wait(seconds)
@@ -105,8 +105,8 @@ class Driver(Connection):
         """Makes one call; its deadline is the client's own and `wait_s` more."""
         timeout_s, metadata = self._timeout_s + wait_s, self._call_metadata()
         try:
-            with self._line() as line:
-                return pick(line.stubs)(request, timeout=timeout_s, metadata=metadata)
+            with self._used_channel() as used:
+                return pick(used.stubs)(request, timeout=timeout_s, metadata=metadata)
         except grpc.RpcError as error:
             self._check_open()
             raise self._explained(error, timeout_s, metadata) from None
@@ -122,8 +122,8 @@ class Driver(Connection):
     ) -> _R:
         metadata = self._call_metadata()
         try:
-            with self._line() as line:
-                answer = pick(line.stubs)(iter(upload), timeout=timeout_s, metadata=metadata)
+            with self._used_channel() as used:
+                answer = pick(used.stubs)(iter(upload), timeout=timeout_s, metadata=metadata)
         except grpc.RpcError as error:
             upload.raise_failure()
             self._check_open()
@@ -148,9 +148,9 @@ class Driver(Connection):
         identity = request_id_in(metadata)
 
         def connect(request: Q, timeout_s: float) -> grpc._CallIterator[R]:
-            with self._line() as line:
-                call = pick(line.stubs)(request, timeout=timeout_s, metadata=self._call_metadata(identity))
-                line.keep(call)
+            with self._used_channel() as used:
+                call = pick(used.stubs)(request, timeout=timeout_s, metadata=self._call_metadata(identity))
+                used.keep(call)
                 return call
 
         following: Following[Q, R] = self._following(

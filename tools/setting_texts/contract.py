@@ -78,17 +78,17 @@ class Contract:
 
     def parts(
         self, message: str = "CrawlSpec", part: type = CrawlSettings, path: str = ""
-    ) -> Iterator["Part"]:
+    ) -> Iterator["SpecPart"]:
         """The tables of a spec file, each before those in it; lists of tables as well."""
-        yield Part(path, message, part)
+        yield SpecPart(path, message, part)
         for field, row in self.settings(message, part):
             below = f"{path}.{field.proto.name}".lstrip(".")
             if row.is_part:
                 yield from self.parts(field.message, row.kind, below)
             elif row.element is not None and row.element_is_part:
-                yield Part(below, field.message, row.element, listed=True)
+                yield SpecPart(below, field.message, row.element, listed=True)
 
-    def comment_of(self, part: "Part") -> list[str]:
+    def comment_of(self, part: "SpecPart") -> list[str]:
         """The comment of a part: its message's own, or its field's if several fields have the message."""
         if [each.message for each in self.parts()].count(part.message) == 1:
             return self.comments[part.message]
@@ -99,7 +99,7 @@ class Contract:
 
 
 @dataclass(frozen=True)
-class Part:
+class SpecPart:
     """A table of a spec file: `retry`, or one of those that a list has: `retry.statuses`."""
 
     path: str

@@ -5,7 +5,7 @@ import re
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.spec.table import Fixed, Setting
 from tools.setting_texts.client import key_of, toml_value
-from tools.setting_texts.contract import Contract, Field, Part
+from tools.setting_texts.contract import Contract, Field, SpecPart
 from tools.setting_texts.names import Names
 from tools.setting_texts.words import default_of, range_of, wrapped
 
@@ -58,14 +58,14 @@ def page(contract: Contract) -> str:
     return "\n".join(sections)
 
 
-def default_in_page(contract: Contract, names: Names, part: Part, field: Field, row: Setting) -> str:
+def default_in_page(contract: Contract, names: Names, part: SpecPart, field: Field, row: Setting) -> str:
     if row.gives_way is None:
         return f"`{toml_value(contract, field, row)}`"
     _, _, way = names.replaced(default_of(contract, field, row), part.message).partition(",")
     return f"`{toml_value(contract, field, row)}`,{way}"
 
 
-def changes(contract: Contract, part: Part, row: Setting, of_prefix: bool) -> str:
+def changes(contract: Contract, part: SpecPart, row: Setting, of_prefix: bool) -> str:
     if row.element_is_part:
         return f"see `[[{part.path}.{key_of(row)}]]`".replace("[[.", "[[")
     above = {pair[0].proto.name: pair[1] for pair in contract.settings("CrawlSpec", CrawlSettings)}

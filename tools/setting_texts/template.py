@@ -7,7 +7,7 @@ from typing import Any
 from frontier_server.core.spec.settings import MAX_INT32
 from frontier_server.core.spec.table import Setting, Within
 from tools.setting_texts.client import key_of, toml_value
-from tools.setting_texts.contract import Contract, Field, Part
+from tools.setting_texts.contract import Contract, Field, SpecPart
 from tools.setting_texts.names import Names
 from tools.setting_texts.words import default_of, range_of, sentence, wrapped
 
@@ -64,7 +64,7 @@ def template(contract: Contract) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def setting_in_toml(contract: Contract, names: Names, part: Part, field: Field, row: Setting) -> str:
+def setting_in_toml(contract: Contract, names: Names, part: SpecPart, field: Field, row: Setting) -> str:
     """A setting with its comment; commented out unless everybody has to set it."""
     told = [field.comment[0]]
     if row.gives_way is not None:

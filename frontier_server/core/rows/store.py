@@ -81,7 +81,7 @@ class WritableStore(Store, Protocol):
     def log_is_full(self) -> bool:
         """Whether it is time to begin a new log."""
 
-    def begin_log(self) -> None:
+    def rotate_wal(self) -> None:
         """Sync all writes, and begin a new log. Don't write meanwhile. Raises StoreFailed. May block."""
 
     def pressed(self) -> bool:

@@ -21,7 +21,7 @@ from frontier_server.logs.crawl_log import CrawlLogs
 from frontier_server.logs.job_feed import JobFeed
 from frontier_server.program import program
 from frontier_server.shell.exchange import Exchange
-from frontier_server.shell.followers import Following
+from frontier_server.shell.followers import Followers
 from frontier_server.shell.runner import News, Runner
 from frontier_server.stores import checkpoints, copies, rocks
 from frontier_server.stores.rocks import RocksStore
@@ -104,14 +104,14 @@ def _done(waiter: asyncio.Future[None]) -> None:
 def events_before_the_flush() -> None:
     """Followers hear of what is not durable yet."""
 
-    async def undurable(following: Following, crawl: str, number: int, sequence: int) -> Any:
+    async def undurable(following: Followers, crawl: str, number: int, sequence: int) -> Any:
         def question(core: Core, _: int) -> tuple[Any, Changes]:
             view = core.views.crawl(crawl, number)
             return (core.history.events_after(crawl, sequence), view), {}
 
         return (await following._runner.apply(question))[0]
 
-    vars_of(Following, _read=undurable)
+    vars_of(Followers, _read=undurable)
 
 
 def leases_before_the_flush() -> None:

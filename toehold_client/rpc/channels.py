@@ -13,7 +13,7 @@ from .contract import Stubs, stubs_of
 C = TypeVar("C", grpc.Channel, aio.Channel)
 
 
-class Line(Generic[C]):
+class UsedChannel(Generic[C]):
     """A channel, its services, and the calls on it."""
 
     def __init__(self, channel: C) -> None:
@@ -40,28 +40,28 @@ class Line(Generic[C]):
         return not self._call_count and all(stream.done() for stream in list(self._streams))
 
 
-class Lines(Generic[C]):
-    """The present line, and former ones that still have calls."""
+class Channels(Generic[C]):
+    """The present channel, and former ones that still have calls."""
 
     def __init__(self, channel: C) -> None:
-        self.present: Line[C] = Line(channel)
+        self.present: UsedChannel[C] = UsedChannel(channel)
         """Where new calls begin."""
-        self._former: list[Line[C]] = []
+        self._former: list[UsedChannel[C]] = []
 
     def renew(self, channel: C) -> None:
         """New calls use this channel."""
         self._former.append(self.present)
-        self.present = Line(channel)
+        self.present = UsedChannel(channel)
 
     def idle(self) -> list[C]:
         """The channels that nobody needs any more, to be closed."""
-        found = [line for line in self._former if line.is_idle]
+        found = [used for used in self._former if used.is_idle]
         if found:
-            self._former = [line for line in self._former if line not in found]
-        return [line.channel for line in found]
+            self._former = [used for used in self._former if used not in found]
+        return [used.channel for used in found]
 
     def all(self) -> list[C]:
         """All channels."""
-        found = [line.channel for line in self._former]
+        found = [used.channel for used in self._former]
         found.append(self.present.channel)
         return found
