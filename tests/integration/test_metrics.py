@@ -36,7 +36,7 @@ from toehold_base.observability.metrics import Metric, MetricType, Section
 
 PAGES = 40
 FINISHED = crawl_pb2.CRAWL_STATE_FINISHED
-_ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \|", re.MULTILINE)
+_ROW = re.compile(r"^\| `(\w+)(?:\{([^}]*)\})?` \| (\w+) \|", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def documented() -> dict[str, tuple[str, set[str]]]:
     """The types and labels of the metrics in docs/reference.md, by name."""
     rows = _ROW.findall((ROOT / "docs" / "reference.md").read_text().partition("\n## Metrics\n")[2])
-    return {name: (kind, set(re.findall(r"\w+", labels))) for name, kind, labels in rows}
+    return {name: (kind, set(re.findall(r"\w+", labels))) for name, labels, kind in rows}
 
 
 def test_the_programs_serve_all_metrics_that_the_manual_lists_and_no_others(scene: Scene) -> None:

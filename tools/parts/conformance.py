@@ -1,10 +1,9 @@
-"""The list of cases in docs/fetchers.md, and its table of fetchers."""
+"""The table of fetchers in docs/fetchers.md."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from toehold_conformance.case import Level
 from toehold_conformance.cases import GROUPS
 from tools.parts import pages
 
@@ -22,22 +21,9 @@ def files(columns: Columns | None = None) -> dict[Path, str]:
     """The page; results that are not given stay as they are."""
     results = columns_of(PAGE.read_text()) | (columns or {})
     parts = {
-        "cases": cases,
         "fetchers": lambda: pages.table(HEAD, [row(name, held) for name, held in results.items()]),
     }
     return pages.page(PAGE, parts)
-
-
-def cases() -> str:
-    """A table for each group of cases; advised ones say so."""
-    parts = []
-    for group in GROUPS:
-        rows = [
-            (f"`{case.name}`", f"{'' if case.level is Level.REQUIRED else '(advised) '}{case.right}")
-            for case in group
-        ]
-        parts.append(f"\n### {group.title}\n\n{pages.table(('case', 'right'), rows)}")
-    return "".join(parts) + "\n"
 
 
 def row(fetcher: str, held: Mapping[str, bool]) -> tuple[str, str, str, str]:

@@ -15,7 +15,7 @@ TABLES: dict[str, Sequence[Section]] = {
     "metrics of a node": [section for section in node.SECTIONS if section is not PROCESS],
     "metrics of both": [PROCESS],
 }
-HEAD = "| {} | type | labels | unit | meaning |\n|---|---|---|---|---|\n"
+HEAD = "| {} | type | meaning |\n|---|---|---|\n"
 
 
 def files() -> dict[Path, str]:
@@ -30,6 +30,6 @@ def tables(sections: Sequence[Section]) -> str:
 
 
 def row(metric: Metric) -> str:
-    """A metric's row."""
-    labels = ", ".join(f"`{label}`" for label in metric.labels)
-    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.unit} | {metric.meaning} |\n"
+    """A metric's row. Its unit is in its name."""
+    labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
+    return f"| `{metric.name}{labels}` | {metric.kind} | {metric.meaning} |\n"

@@ -1,47 +1,41 @@
 """The tables of options and variables in docs/reference.md, from the programs."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import msgspec
 
 from crawler_node.program import main as node
-from frontier_server.config import ServerFile
 from frontier_server.program.program import main as frontier
 from toehold_base.options.variables import long_name, settable, shared_variables
 from toehold_cli.main import toehold
 from tools.parts.pages import DOCS, page, table
 
 PAGE = DOCS / "reference.md"
-HEAD = ("option", "variable", "key in the file", "meaning")
+HEAD = ("option", "meaning")
 SHARED_HEAD = ("variable", "option", "of")
 
 Row = tuple[str, ...]
 
 
 def files() -> dict[Path, str]:
-    in_file = {field.name for field in msgspec.structs.fields(ServerFile)}
-    of_node = {long_name(option) for option in settable(node)} - {"config"}
     return page(
         PAGE,
         {
-            "options of the frontier": lambda: table(HEAD, [*rows(frontier, in_file)]),
-            "options of a node": lambda: table(HEAD, [*rows(node, of_node)]),
+            "options of the frontier": lambda: table(HEAD, [*rows(frontier)]),
+            "options of a node": lambda: table(HEAD, [*rows(node)]),
             "shared": lambda: table(SHARED_HEAD, [*shared_rows()]),
         },
     )
 
 
-def rows(command: click.Command, in_file: Container[str]) -> Iterator[Row]:
+def rows(command: click.Command) -> Iterator[Row]:
     """A row for each option of a program."""
     context = click.Context(command, info_name=command.name)
     for option in settable(command):
         record = option.get_help_record(context)
         assert record is not None, "hidden options have no variable"
-        names = ", ".join(f"`{name}`" for name in shared_variables(option))
-        key = f"`{long_name(option)}`" if long_name(option) in in_file else "–"
-        yield f"`{record[0]}`", names, key, " ".join(record[1].split())
+        yield f"`{record[0]}`", " ".join(record[1].split())
 
 
 def shared_rows() -> Iterator[Row]:
