@@ -170,10 +170,10 @@ def _of_export(line: str) -> ImportEntry | None:
     """A line of `toehold uris export`: a WaitingUri as JSON."""
     waiting = WaitingUri()
     try:
-        said = json.loads(line)
-        if not isinstance(said, dict):
+        record = json.loads(line)
+        if not isinstance(record, dict):
             raise ValueError("no object")
-        from_plain(said, waiting)
+        from_plain(record, waiting)
     except (ValueError, RecursionError) as error:
         raise _Malformed(f"must be a line of an export ({error}), got {_shown(line)}") from None
     candidate = waiting.candidate

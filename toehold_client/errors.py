@@ -244,11 +244,11 @@ def from_rpc_error(
     NODE. `request_id` is the one that the call carried; the server may have given it another one. `diagnose`
     finds a better reason than gRPC's details for a server that cannot be reached, or "".
     """
-    told = _told(error)
+    status = _told(error)
     code = error.code()
-    made = _made(told, code, _Failure(server, address, timeout_s, code.name, told.sentence), diagnose)
-    made.request_id = told.request_id or request_id
-    return made
+    raised = _made(status, code, _Failure(server, address, timeout_s, code.name, status.sentence), diagnose)
+    raised.request_id = status.request_id or request_id
+    return raised
 
 
 def _made(

@@ -37,12 +37,12 @@ def accepted(answer: AddSeedsResponse, on_refused: OnRefused) -> AddSeedsRespons
     if on_refused == "report" or not answer.rejected_count:
         return answer
     refused, stored = answer.rejected_count, answer.added_count
-    told = [refusal_text(seed) for seed in answer.rejected[:_MOST_TOLD]]
-    if refused > len(told):
-        told.append(f"and {refused - len(told)} more")
+    reasons = [refusal_text(seed) for seed in answer.rejected[:_MOST_TOLD]]
+    if refused > len(reasons):
+        reasons.append(f"and {refused - len(reasons)} more")
     were = "1 seed was refused" if refused == 1 else f"{refused} seeds were refused"
     others = "; the other one is stored" if stored == 1 else f"; the other {stored} are stored"
-    raise SeedsRefused(f"{were}{others if stored else ''}: {'; '.join(told)}", answer=answer)
+    raise SeedsRefused(f"{were}{others if stored else ''}: {'; '.join(reasons)}", answer=answer)
 
 
 def refusal_text(seed: RejectedSeed) -> str:

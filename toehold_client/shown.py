@@ -92,11 +92,11 @@ class _Crawl(_Shown):
     def __str__(self) -> str:
         if self._before is None:
             return harmless(f"{self._crawl.crawl}: {status_and_reason(self._crawl.status)}")
-        told = [
+        sentences = [
             f"{name} was {json.dumps(was)}, is {json.dumps(now)}"
             for name, was, now in changes(self._before, self._crawl.spec)
         ]
-        return harmless("; ".join(told) or "nothing has changed")
+        return harmless("; ".join(sentences) or "nothing has changed")
 
 
 class _Statistics(_Shown):

@@ -24,8 +24,8 @@ def counted(count: int, noun: str) -> str:
 def revisited_text(revisited: int, known: int) -> str:
     """How far a recrawl has come: `293 of 600 known pages`, and what became of the others."""
     left = known - revisited
-    told = f"{count_text(revisited)} of {counted(known, 'known page')}"
-    return f"{told}; {count_text(left)} not fetched again" if left else told
+    share = f"{count_text(revisited)} of {counted(known, 'known page')}"
+    return f"{share}; {count_text(left)} not fetched again" if left else share
 
 
 def bytes_text(count: int) -> str:

@@ -29,13 +29,13 @@ def summary(results: Sequence[Result]) -> str:
     """One line about all of them."""
     required = [result for result in results if result.case.level is Level.REQUIRED]
     advised = [result for result in results if result.case.level is Level.ADVISED]
-    told = "The fetcher conforms" if conforms(results) else "The fetcher does not conform"
+    verdict = "The fetcher conforms" if conforms(results) else "The fetcher does not conform"
     counts = ", ".join(
         f"{sum(result.holds for result in some)} of {len(some)} {name}"
         for name, some in (("required", required), ("advised", advised))
         if some
     )
-    return f"{told}: {counts} cases hold."
+    return f"{verdict}: {counts} cases hold."
 
 
 def plain(result: Result) -> Mapping[str, Any]:

@@ -51,8 +51,8 @@ async def body_of(request: Request, most_bytes: int = MAX_BODY_BYTES) -> bytes:
 
 def announces_less(request: Request, size_bytes: int) -> bool:
     """Whether a request says that its body is smaller than this."""
-    said = request.headers.get("content-length", "")
-    return said.isascii() and said.isdecimal() and len(said) < MAX_DIGITS and int(said) < size_bytes
+    header = request.headers.get("content-length", "")
+    return header.isascii() and header.isdecimal() and len(header) < MAX_DIGITS and int(header) < size_bytes
 
 
 async def texts_of(request: Request) -> dict[str, str]:

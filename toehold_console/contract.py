@@ -117,13 +117,13 @@ def method_of(service: str, method: str) -> MethodDescriptor:
     found = METHODS.get(f"{service}/{method}")
     if found is None:
         known = sorted({path.partition("/")[0] for path in METHODS})
-        told = f"there is no RPC {service[:80]}/{method[:80]}; the services are {', '.join(known)}"
-        raise Refusal(grpc.StatusCode.UNIMPLEMENTED, told, "UNKNOWN_RPC", http_status=404)
+        message = f"there is no RPC {service[:80]}/{method[:80]}; the services are {', '.join(known)}"
+        raise Refusal(grpc.StatusCode.UNIMPLEMENTED, message, "UNKNOWN_RPC", http_status=404)
     if found.client_streaming:
-        told = f"{found.name} takes a stream of messages, which JSON over HTTP has no form for; use gRPC"
+        message = f"{found.name} takes a stream of messages, which JSON over HTTP has no form for; use gRPC"
         if found.name == "AddSeeds":
-            told += ", or AddSeedBatch"
-        raise Refusal(grpc.StatusCode.UNIMPLEMENTED, told, "CLIENT_STREAM")
+            message += ", or AddSeedBatch"
+        raise Refusal(grpc.StatusCode.UNIMPLEMENTED, message, "CLIENT_STREAM")
     return found
 
 

@@ -56,7 +56,7 @@ class Course:
             merged.insert(0, Point(self._launch_s, 0, 0, 0))
         return _thinned(merged)
 
-    def note_event(self, event: Event) -> bool:
+    def record_event(self, event: Event) -> bool:
         """Notes an event; whether the course is another one now."""
         at_s = event.event_time.ToNanoseconds() / 1e9
         self._told_first = self._told_first or event.sequence
@@ -64,19 +64,19 @@ class Course:
             self._launch_s = min(self._launch_s, at_s)
         if event.kind != "statistics":
             return False
-        told = event.statistics
+        statistics = event.statistics
         last = self._told[-1] if self._told else Point(-math.inf, 0, 0, 0)
-        begun_s = at_s - told.interval_duration.ToNanoseconds() / 1e9
+        begun_s = at_s - statistics.interval_duration.ToNanoseconds() / 1e9
         self._launch_s = min(self._launch_s, begun_s)
         if self._told and last.at_s < begun_s:  # nothing has happened meanwhile: a pause
             self._told.append(last._replace(at_s=begun_s))
-        pages, failed = last.succeeded + told.succeeded_count, last.failed + told.failed_count
-        self._told.append(Point(at_s, pages, failed, told.queued_count))
+        pages, failed = last.succeeded + statistics.succeeded_count, last.failed + statistics.failed_count
+        self._told.append(Point(at_s, pages, failed, statistics.queued_count))
         if len(self._told) > 2 * MOST_POINTS:
             self._told = _thinned(self._told)
         return True
 
-    def note_look(self, crawl: Crawl, status: CrawlStatus, now: Statistics) -> bool:
+    def record_look(self, crawl: Crawl, status: CrawlStatus, now: Statistics) -> bool:
         """Notes the present counts, if the last ones are old; whether they were. A crawl that has ended has
         had its last counts since its end."""
         at_s = now.snapshot_time.ToNanoseconds() / 1e9
@@ -86,7 +86,7 @@ class Course:
             self._launch_s = crawl.launch_time.ToNanoseconds() / 1e9
         elif math.isinf(self._launch_s):  # it is not known yet; pauses would make this too late
             self._launch_s = at_s - now.elapsed_duration.ToNanoseconds() / 1e9
-        self._note_missing(now)
+        self._record_missing(now)
         if self._seen and at_s < self._seen[-1].at_s + self._apart_s:
             return False
         self._seen.append(Point(at_s, now.succeeded_count, now.failed_count, now.queued_count))
@@ -100,7 +100,7 @@ class Course:
         last_s = max((points[-1].at_s for points in (self._told, self._seen) if points), default=0.0)
         return max(LOOKS_APART_S, (last_s - self._launch_s) / MOST_POINTS)
 
-    def _note_missing(self, now: Statistics) -> None:
+    def _record_missing(self, now: Statistics) -> None:
         """Learns what the events have told that are no longer kept. A look may be ahead of the events that
         are still to come, so that the least difference is the best."""
         if self._told_first <= 1 or not self._told:

@@ -61,9 +61,9 @@ class Guard:
 
     def token_of(self, request: Request) -> str:
         """The token in whose name a request is; empty without one. Raises Refusal."""
-        said = request.headers.get("authorization")
-        if said is not None:
-            token = token_in(said)
+        header = request.headers.get("authorization")
+        if header is not None:
+            token = token_in(header)
             if not can_be_sent(token):
                 raise unauthenticated("authorization must be `Bearer TOKEN`, got something else")
             return token

@@ -40,8 +40,8 @@ class Logins:
         except Refusal as refusal:
             if refusal.code is not grpc.StatusCode.UNAUTHENTICATED:
                 raise
-            told = {"login": True, "problem": str(refusal) if session is not None else ""}
-            return JSONResponse({**told, "frontier": self._settings.frontier})
+            answer = {"login": True, "problem": str(refusal) if session is not None else ""}
+            return JSONResponse({**answer, "frontier": self._settings.frontier})
         csrf = session.csrf if session is not None else ""
         return JSONResponse({"login": False, "csrf": csrf, **self._user(caller)})
 

@@ -193,11 +193,11 @@ def operations(service: str, method: MethodDescriptor, comment: Json) -> Json:
 def responses(method: MethodDescriptor) -> Json:
     answer = reference(method.output_type)
     if method.server_streaming:
-        told = (
+        description = (
             "Server-sent events. The data of each is an answer as JSON, its id the cursor. The event `error` "
             "has a refusal, and `end` tells the end."
         )
-        good: Json = {"description": told, "content": {"text/event-stream": {"schema": answer}}}
+        good: Json = {"description": description, "content": {"text/event-stream": {"schema": answer}}}
     else:
         good = {"description": "The answer.", "content": {"application/json": {"schema": answer}}}
     return {

@@ -171,8 +171,8 @@ class Rpcs:
             frontier: Any = await ask(door, JsonCall(_GET_FRONTIER, GetFrontierRequest()), identity)
         found = next((node for node in frontier.nodes if node.node == name), None)
         if found is None or not found.service_address:
-            told = "has no NodeService" if found is not None else "is unknown to the frontier"
-            raise Refusal(grpc.StatusCode.NOT_FOUND, f"node {name[:140]!r} {told}", "UNKNOWN_NODE")
+            lack = "has no NodeService" if found is not None else "is unknown to the frontier"
+            raise Refusal(grpc.StatusCode.NOT_FOUND, f"node {name[:140]!r} {lack}", "UNKNOWN_NODE")
         if token and self._settings.credentials.tls_ca is None:
             raise _in_plain_text(found.service_address, name)
         async with self._doors.to_node(found.service_address, token) as node:

@@ -68,7 +68,7 @@ def history(crawl: CrawlController, uri: str) -> dict[str, Any]:
     return {"outcomes": [_outcome(each) for each in reversed(found[-MOST_OUTCOMES:])], "complete": complete}
 
 
-def reasons(told: Sequence[Reason]) -> list[dict[str, str]]:
+def reasons(given: Sequence[Reason]) -> list[dict[str, str]]:
     """Why something is not fetched now."""
     return [
         {
@@ -76,7 +76,7 @@ def reasons(told: Sequence[Reason]) -> list[dict[str, str]]:
             "message": reason.message,
             "until": shown.moment(reason.until_time) if reason.HasField("until_time") else "",
         }
-        for reason in told
+        for reason in given
     ]
 
 

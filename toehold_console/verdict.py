@@ -49,11 +49,11 @@ def _running(look: Look, _: Sequence[Event]) -> Verdict:
     rate = look.statistics.succeeded_per_second
     # Lapsed leases are fetched again by themselves; a node that is silent is trouble in its own right.
     wrong = [each.text for each in (*troubles(look), *absences(look)) if each.subject != LAPSED]
-    told = [f"{rate:.1f} pages/s" if rate < 10 else f"{rate:.0f} pages/s"]
+    parts = [f"{rate:.1f} pages/s" if rate < 10 else f"{rate:.0f} pages/s"]
     if look.why:
-        told[0] += _limit(look.why)
-    told += filter(None, [time_left(look.statistics), _seeds(look)])
-    pace, setting = "; ".join(told), look.statistics.limiting_setting
+        parts[0] += _limit(look.why)
+    parts += filter(None, [time_left(look.statistics), _seeds(look)])
+    pace, setting = "; ".join(parts), look.statistics.limiting_setting
     if wrong:
         more = f" (and {counted(len(wrong) - 1, 'further problem')})" if len(wrong) > 1 else ""
         return Verdict(BAD, f"Trouble: {wrong[0]}{more}. {pace}", setting)
@@ -126,7 +126,7 @@ def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
     statistics, status = look.statistics, look.status
     pages, time_taken = counted(statistics.succeeded_count, "page"), seconds_of(statistics.elapsed_duration)
     failed = f", {counted(statistics.failed_count, 'URI')} failed" if statistics.failed_count else ""
-    told = f"{pages}{failed} in {duration_text(time_taken)}"
+    sentence = f"{pages}{failed} in {duration_text(time_taken)}"
     known = statistics.revisit_count
     again = f"; revisited {revisited_text(statistics.revisited_count, known)}" if known else ""
     after = ", torn down" if status.torn_down else ""
@@ -147,7 +147,7 @@ def _finished(look: Look, acts: Sequence[Event]) -> Verdict:
         )
     how = _ENDS.get(status.exit_status, "Ended")
     by = _by(look, acts, "stop") if status.exit_status == ExitStatus.EXIT_STATUS_ABORTED else ""
-    return Verdict(ENDED, f"{how}{by}{after}: {told}{again}")
+    return Verdict(ENDED, f"{how}{by}{after}: {sentence}{again}")
 
 
 def next_step(look: Look) -> str:

@@ -81,8 +81,8 @@ class PageAnswers:
         except Refusal as refusal:
             if refusal.code not in _OF_THE_CRAWL:
                 raise
-            told = json.dumps({"error": str(refusal), "reason": refusal.reason})
-            return EventStream(_only(event(told, kind="refused")))
+            data = json.dumps({"error": str(refusal), "reason": refusal.reason})
+            return EventStream(_only(event(data, kind="refused")))
         if request.method == "HEAD":
             return Response(media_type=EVENT_STREAM)
         self._watches.check_room(crawl, token)
@@ -124,8 +124,8 @@ class PageAnswers:
                     await self._in_thread(lambda: settings_page.record(watch.crawl, watch.acts))
                 )
         await self._rpcs.check_token(self._guard.token_of(request))  # a body takes memory
-        said = await texts_of(request)
-        name, text = said.get("name", ""), said.get("text", "")
+        texts = await texts_of(request)
+        name, text = texts.get("name", ""), texts.get("text", "")
         async with self._watch_of(request) as watch:
             changed = await self._in_thread(lambda: settings_page.change(watch.crawl, name, text))
         return JSONResponse({"changes": changed})

@@ -59,7 +59,7 @@ class CrawlObserver(Observer):
 
     def note(self, event: Event) -> None:
         """Keeps an event; in the listener's thread, under the observer's lock."""
-        self.course_is_new |= self.course.note_event(event)
+        self.course_is_new |= self.course.record_event(event)
         if event.kind == "operator_acted":
             self.acts.append(event)
         self.told.append(event)
@@ -70,7 +70,7 @@ class CrawlObserver(Observer):
         with self._lock:
             fresh = list(self.fresh)
             self.fresh.clear()
-            seen = not look.away and self.course.note_look(look.crawl, look.status, look.statistics)
+            seen = not look.away and self.course.record_look(look.crawl, look.status, look.statistics)
             changed = self.course_is_new | seen
             self.course_is_new = False
             return fresh, self.course.points if changed else []

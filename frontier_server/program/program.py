@@ -269,11 +269,11 @@ def _access(config: Config) -> tuple[ServerTls | None, Callers | None]:
     """TLS and the callers, or None. Raises TlsUnusable, CallersInvalid."""
     tls = None
     if config.tls_cert is not None and config.tls_key is not None:
-        tls = ServerTls(config.tls_cert, config.tls_key, config.tls_ca, _note_certificates)
+        tls = ServerTls(config.tls_cert, config.tls_key, config.tls_ca, _log_certificates)
     return tls, None if config.callers is None else Callers(config.callers)
 
 
-def _note_certificates(problem: str) -> None:
+def _log_certificates(problem: str) -> None:
     if problem:
         _log.error("certificates_unusable", problem=problem, advice="those in use stay")
     else:

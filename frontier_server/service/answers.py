@@ -99,9 +99,9 @@ def operator_of(context: Context) -> str:
     if (caller := present_call().caller) is not None:
         return caller.name
     metadata = context.invocation_metadata() or ()
-    said = next((str(value) for key, value in metadata if key == OPERATOR_KEY), "")
-    told = "".join(letter for letter in said if letter.isprintable()).strip()
-    return (told or context.peer())[:MAX_OPERATOR_CHARACTERS]
+    given = next((str(value) for key, value in metadata if key == OPERATOR_KEY), "")
+    shown = "".join(letter for letter in given if letter.isprintable()).strip()
+    return (shown or context.peer())[:MAX_OPERATOR_CHARACTERS]
 
 
 # Refusals.

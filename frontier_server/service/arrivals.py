@@ -87,7 +87,7 @@ class Arrivals:
                     message = _checked(call, request, data)
                     shown = call.shown(await answer(message, context))
                     if acts:
-                        _note_act(getattr(message, "crawl", ""), context)
+                        _log_act(getattr(message, "crawl", ""), context)
                     return shown
 
         async def batch(_: AsyncIterator[bytes], context: Context) -> Any:
@@ -113,7 +113,7 @@ class Arrivals:
 
             with self.room.call(), entered(context) as call, self.incoming.stream() as stream:
                 shown = call.shown(await answer(decoded(stream, call), context))
-                _note_act(crawl, context)
+                _log_act(crawl, context)
                 return shown
 
         async def streamed(_: AsyncIterator[bytes], context: Context) -> None:
@@ -165,7 +165,7 @@ def _telling(method: MethodDescriptor, behaviour: Callable[..., Any]) -> Callabl
     return telling
 
 
-def _note_act(crawl: str, context: Context) -> None:
+def _log_act(crawl: str, context: Context) -> None:
     """Log who asked for a change, and was not refused."""
     _log.info("operator_acted", operator=operator_of(context), crawl=crawl)
 

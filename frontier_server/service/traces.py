@@ -85,19 +85,19 @@ class LeaseTraces:
             if call is None:
                 call = self._call("Finished", node, began_ns)
                 link = traceparent(call)
-            told: dict[str, str | int] = {
+            attributes: dict[str, str | int] = {
                 "toehold.disposition": crawl_pb2.Disposition.Name(result.disposition).removeprefix(
                     "DISPOSITION_"
                 ),
                 "toehold.fetch_status": report.fetch_status,
             }
             span = self._tracer.start(
-                "finished", report.traceparent, start_ns=began_ns, link=link, attributes=told
+                "finished", report.traceparent, start_ns=began_ns, link=link, attributes=attributes
             )
             span.end()
             root, _ = self._open.pop(report.token, (None, 0.0))
             if root is not None:
-                root.set_attributes(told)
+                root.set_attributes(attributes)
                 root.end()
         if call is not None:
             call.end()

@@ -392,13 +392,13 @@ class Runner:
                     _log.warning("disk_has_room", reserve_bytes=self._disk_reserve_bytes)
                 if low != self._disk_low or not looked:  # crawls may have paused before this start
                     self._disk_low, looked = low, True
-                    await self._note_disk(low)
+                    await self._record_disk(low)
             self._pressed = self._store.pressed()
             if await asyncio.to_thread(self._feed.overdue):  # in a thread: a write may hold its lock
                 self._flush_wanted.set()  # a flush also writes the job logs
             await asyncio.sleep(WATCH_EVERY_S)
 
-    async def _note_disk(self, low: bool) -> None:
+    async def _record_disk(self, low: bool) -> None:
         """Pause crawls while the disk is nearly full."""
         free = f"less than {self._disk_reserve_bytes >> 20} MiB is free on the frontier's disk"
         trouble = (DISK_RESERVE, f"{free}; make room, then resume") if low else None

@@ -50,9 +50,9 @@ def fetch_statistics(view: FetchStatisticsView) -> admin_pb2.FetchStatistics:
     )
 
 
-def reason(told: Reason) -> admin_pb2.Reason:
+def reason(view: Reason) -> admin_pb2.Reason:
     """Why something is not being fetched."""
-    return message_of(admin_pb2.Reason, told)
+    return message_of(admin_pb2.Reason, view)
 
 
 def kept_outcomes(oldest: int, last: int, last_ms: int) -> admin_pb2.KeptOutcomes:

@@ -49,8 +49,8 @@ def _cursor(kind: str, number: int, time_ms: int) -> str:
 def _place(kind: str, text: str) -> Cursor | None:
     if text == START_CURSOR:
         return Cursor(0, 0)
-    told = _PLACE.fullmatch(text)
-    return Cursor(int(told[2]), int(told[3] or 0)) if told and told[1] == kind else None
+    match = _PLACE.fullmatch(text)
+    return Cursor(int(match[2]), int(match[3] or 0)) if match and match[1] == kind else None
 
 
 def page_token(listing: str, place: bytes) -> str:

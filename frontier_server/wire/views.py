@@ -65,13 +65,13 @@ def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
             )
             message.status_changed.CopyFrom(status)
         case kind if kind in EVENT_KINDS:
-            told = getattr(message, kind)
-            told.SetInParent()
+            part = getattr(message, kind)
+            part.SetInParent()
             for name, value in fields.items():
                 if name == "interval_ms":
-                    told.interval_duration.CopyFrom(duration(int(value)))
+                    part.interval_duration.CopyFrom(duration(int(value)))
                 else:
-                    setattr(told, name, value)
+                    setattr(part, name, value)
         case other:
             raise ValueError(f"event {sequence} must be of a kind of the contract, got {other!r}")
     return message

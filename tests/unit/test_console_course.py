@@ -44,19 +44,19 @@ def look(at_s: int, succeeded: int, elapsed_s: int = 0, queued: int = 0, failed:
 def seen(
     course: Course, at_s: int, succeeded: int, *, crawl: Crawl = LAUNCHED, queued: int = 0, elapsed_s: int = 0
 ) -> bool:
-    return course.note_look(crawl, RUNNING, look(at_s, succeeded, elapsed_s, queued))
+    return course.record_look(crawl, RUNNING, look(at_s, succeeded, elapsed_s, queued))
 
 
 def test_events_add_up_from_the_launch() -> None:
     course = Course()
-    assert course.note_event(interval(120, 10, failed=1, queued=5))
-    assert course.note_event(interval(140, 30, queued=2))
+    assert course.record_event(interval(120, 10, failed=1, queued=5))
+    assert course.record_event(interval(140, 30, queued=2))
     assert course.points == [Point(100, 0, 0, 0), Point(120, 10, 1, 5), Point(140, 40, 1, 2)]
 
 
 def test_other_events_change_nothing() -> None:
     course = Course()
-    assert not course.note_event(events.Event(Event(sequence=1)))
+    assert not course.record_event(events.Event(Event(sequence=1)))
     assert course.points == []
 
 
@@ -73,7 +73,7 @@ def test_the_course_begins_at_the_launch_event_or_else_as_the_elapsed_time_says(
     seen(course, 110, 4, crawl=Crawl(), elapsed_s=6)
     assert course.points[0] == Point(104, 0, 0, 0)
     status = CrawlStatus(state=CrawlState.CRAWL_STATE_PREPARING)
-    course.note_event(events.Event(Event(event_time=Timestamp(seconds=102), status_changed=status)))
+    course.record_event(events.Event(Event(event_time=Timestamp(seconds=102), status_changed=status)))
     assert course.points[0] == Point(102, 0, 0, 0)
     seen(course, 116, 5)
     assert course.points[0] == Point(100, 0, 0, 0)
@@ -83,7 +83,7 @@ def test_events_that_come_after_a_look_take_their_places_in_time() -> None:
     course = Course()
     seen(course, 200, 40)
     for event in (interval(120, 10), interval(140, 10)):
-        course.note_event(event)
+        course.record_event(event)
     assert [point.at_s for point in course.points] == [100, 120, 140, 200]
     assert [point.succeeded for point in course.points] == [0, 10, 20, 40]
 
@@ -97,12 +97,12 @@ def test_the_course_does_not_fall_to_zero_after_a_pause(launch_known: bool, look
 
     def looks() -> None:
         crawl = LAUNCHED if launch_known else Crawl()
-        course.note_look(crawl, RUNNING, look(1165, 32, elapsed_s=65, queued=28, failed=1))
+        course.record_look(crawl, RUNNING, look(1165, 32, elapsed_s=65, queued=28, failed=1))
 
     if looks_first:
         looks()
     for event in told:
-        course.note_event(event)
+        course.record_event(event)
     if not looks_first:
         looks()
     assert course.points == [
@@ -114,16 +114,16 @@ def test_the_course_does_not_fall_to_zero_after_a_pause(launch_known: bool, look
 def test_the_course_keeps_the_queue_length_in_intervals_without_a_page() -> None:
     course = Course()
     for end_s, queued in ((120, 500), (140, 900), (160, 901)):
-        course.note_event(interval(end_s, 0, queued=queued))
+        course.record_event(interval(end_s, 0, queued=queued))
     assert [point.queued for point in course.points] == [0, 500, 900, 901]
 
 
 def test_the_course_opened_late_counts_fetches_whose_events_are_no_longer_kept() -> None:
     course = Course()
     seen(course, 5_010, 1_012)
-    course.note_event(interval(4_980, 10, number=70))
+    course.record_event(interval(4_980, 10, number=70))
     seen(course, 5_020, 1_015)  # the next event is still to come
-    course.note_event(interval(5_000, 10, number=71))
+    course.record_event(interval(5_000, 10, number=71))
     seen(course, 5_030, 1_017)
     counts = [point.succeeded for point in course.points]
     assert counts == sorted(counts)
@@ -132,10 +132,10 @@ def test_the_course_opened_late_counts_fetches_whose_events_are_no_longer_kept()
 
 def test_the_course_of_an_ended_crawl_has_no_points_after_its_end() -> None:
     course = Course()
-    course.note_event(interval(120, 10))
+    course.record_event(interval(120, 10))
     ended = CrawlStatus(state=CrawlState.CRAWL_STATE_FINISHED, reach_time=Timestamp(seconds=120))
     for at_s in (130, 5_000, 90_000):
-        course.note_look(LAUNCHED, ended, look(at_s, 10))
+        course.record_look(LAUNCHED, ended, look(at_s, 10))
     assert [point.at_s for point in course.points] == [100, 120]
 
 
@@ -143,7 +143,7 @@ def test_rates_are_averages_of_some_seconds_and_not_zero_between_two_pages() -> 
     course = Course()
     for at_s in range(105, 200, 5):
         seen(course, at_s, (at_s - 100) // 10)  # a page every 10 s
-    course.note_event(interval(191, 9, length_s=91))
+    course.record_event(interval(191, 9, length_s=91))
     seen(course, 200, 10)
     found = rates(course.points)
     assert found[0] == 0
@@ -169,7 +169,7 @@ def test_counts_of_the_course_never_fall_over_any_pauses_and_openings(
             told.append(interval(at_s, more, length_s=length_s, number=number, queued=7))
         if number >= opened:
             for event in told:
-                course.note_event(event)
+                course.record_event(event)
             told = []
             if looks:
                 seen(course, at_s, pages, elapsed_s=run_s, queued=7)
@@ -183,7 +183,7 @@ def test_counts_of_the_course_never_fall_over_any_pauses_and_openings(
 def test_a_long_crawl_has_as_many_points_as_a_short_one_from_its_beginning_to_its_end() -> None:
     course = Course()
     for number in range(1, 5_000):
-        course.note_event(interval(100 + 20 * number, 1))
+        course.record_event(interval(100 + 20 * number, 1))
     points = course.points
     assert MOST_POINTS / 3 < len(points) <= MOST_POINTS
     assert (points[0], points[-1].succeeded) == (Point(100, 0, 0, 0), 4_999)

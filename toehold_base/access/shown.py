@@ -17,6 +17,6 @@ class Shown(NamedTuple):
 
 def shown_by(metadata: Iterable[Any] | None, peer: Mapping[str, Iterable[Any]]) -> Shown:
     """The credentials in a call's metadata, and in gRPC's `auth_context` of its connection."""
-    said = next((str(value) for key, value in metadata or () if key == AUTHORIZATION), "")
+    header = next((str(value) for key, value in metadata or () if key == AUTHORIZATION), "")
     certificate = next(iter(peer.get("x509_pem_cert", ())), b"")
-    return Shown(said, certificate)
+    return Shown(header, certificate)

@@ -160,8 +160,8 @@ def _exporter(endpoint: str) -> SpanExporter:
         """Says once that the collector is lost, and once that it is back."""
 
         def __init__(self) -> None:
-            said = "OTEL_EXPORTER_OTLP_TIMEOUT" in os.environ
-            self._sender = OTLPSpanExporter(endpoint, timeout=None if said else EXPORT_S)
+            is_set = "OTEL_EXPORTER_OTLP_TIMEOUT" in os.environ
+            self._sender = OTLPSpanExporter(endpoint, timeout=None if is_set else EXPORT_S)
             self._problem = ""
             self._lost_count = 0
             otlp.logger.addFilter(self._keep)  # it would log each try

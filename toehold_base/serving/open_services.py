@@ -132,12 +132,12 @@ class Health:
 
     async def _told(self, service: str, context: Context) -> NoReturn:
         """Send the status, and each other one after it."""
-        told: Any = None
+        last: Any = None
         while True:
             status, changed = self._status(service), self._changed
-            if status != told:
+            if status != last:
                 await context.write(health_pb2.HealthCheckResponse(status=status).SerializeToString())
-                told = status
+                last = status
             await changed.wait()
 
     def _status(self, service: str) -> Any:
@@ -195,11 +195,11 @@ class _Doors:
         }
         self._add(HEALTH, handlers)
 
-    async def _checked(self, told: Health, context: Context) -> bytes:
-        return told.check(await self._asked(context)).SerializeToString()
+    async def _checked(self, health: Health, context: Context) -> bytes:
+        return health.check(await self._asked(context)).SerializeToString()
 
-    async def _watched(self, told: Health, context: Context) -> None:
-        await told.watch(await self._asked(context), context)
+    async def _watched(self, health: Health, context: Context) -> None:
+        await health.watch(await self._asked(context), context)
 
     async def _asked(self, context: Context) -> health_pb2.HealthCheckRequest:
         asked = await received(self._receiving, health_pb2.HealthCheckRequest.FromString, context)

@@ -172,8 +172,8 @@ def resize(client: FrontierClient, size: int | None, node: str, at: str | None, 
     if as_json:
         output.record({"node": node or at, "size": size})
     else:
-        told = "the default number of toe threads" if size is None else counted(size, "toe thread")
-        output.line(f"{node or at or 'all nodes'}: {told}")
+        wanted = "the default number of toe threads" if size is None else counted(size, "toe thread")
+        output.line(f"{node or at or 'all nodes'}: {wanted}")
 
 
 def _resize_by_frontier(client: FrontierClient, size: int | None, node: str) -> None:

@@ -22,10 +22,10 @@ class SectionedCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
         for option in sorted(options, key=lambda option: not isinstance(option, _SectionOption)):
-            told = option.get_help_record(ctx)
-            if told is not None:
+            record = option.get_help_record(ctx)
+            if record is not None:
                 title = option.section if isinstance(option, _SectionOption) else "Other options"
-                sections.setdefault(title, []).append(told)
+                sections.setdefault(title, []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)

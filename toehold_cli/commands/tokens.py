@@ -52,16 +52,16 @@ def create_token(caller: str, days: int | None, path: Path | None, callers_file:
     or the variable TOEHOLD_TOKEN_FILE.
     """
     made = registry(callers_file).create_token(caller, days)
-    told: dict[str, object] = {"caller": caller, "id": made.id}
+    result: dict[str, object] = {"caller": caller, "id": made.id}
     if path is None:
-        output.result({**told, "token": made.text}, made.text, as_json=as_json)
+        output.result({**result, "token": made.text}, made.text, as_json=as_json)
         return
     try:
         replace_file(path, f"{made.text}\n".encode(), SECRET)
     except InvalidArgument:  # nobody has it then
         registry(callers_file).revoke_token(made.id)
         raise
-    output.result({**told, "file": str(path)}, f"{path}: token {made.id} of {caller}", as_json=as_json)
+    output.result({**result, "file": str(path)}, f"{path}: token {made.id} of {caller}", as_json=as_json)
 
 
 @tokens.command("list")

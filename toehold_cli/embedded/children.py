@@ -88,7 +88,7 @@ class Child:
         """
         assert self._process.stdout is not None
         stdout = self._process.stdout.fileno()
-        said = b""
+        output = b""
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             if interruptions.count > most_signals:
@@ -96,10 +96,10 @@ class Child:
             if not interruptions.wait(0.2, stdout):
                 continue
             part = os.read(stdout, _LONGEST_READY_LINE)
-            said += part
-            if not part or b"\n" in said or len(said) > _LONGEST_READY_LINE:
+            output += part
+            if not part or b"\n" in output or len(output) > _LONGEST_READY_LINE:
                 break
-        line = said.decode(errors="replace").partition("\n")[0].rstrip()
+        line = output.decode(errors="replace").partition("\n")[0].rstrip()
         found = self.program.ready.fullmatch(line)
         if found is not None:
             return found[1]

@@ -223,8 +223,8 @@ def _nothing_to_do(path: Path, report: Mapping[str, Any]) -> DirectoryRefused:
         how_to_extend(str(report.get("exit_status", ""))),
         "--recrawl fetches its pages again. --fresh moves it aside and starts a new one.",
     ]
-    told = "\n".join(filter(None, remedies))
-    return DirectoryRefused(f"the crawl in {path} {how_it_ended(report)}\n{told}")
+    advice = "\n".join(filter(None, remedies))
+    return DirectoryRefused(f"the crawl in {path} {how_it_ended(report)}\n{advice}")
 
 
 def _frontier_file(path: Path) -> Path:
@@ -297,11 +297,11 @@ def _check_going_on(path: Path, asked: CrawlFile, plan: Plan) -> None:
         )
     missing = sorted(set(asked.seeds) - set(plan.seeds))
     if missing:
-        told = "".join(f"\n  {seed}" for seed in missing[:_MOST_SEEDS_TOLD])
+        listed = "".join(f"\n  {seed}" for seed in missing[:_MOST_SEEDS_TOLD])
         more = len(missing) - _MOST_SEEDS_TOLD
-        told += f"\n  and {more} more" if more > 0 else ""
+        listed += f"\n  and {more} more" if more > 0 else ""
         raise DirectoryRefused(
-            f"a crawl keeps its seeds, and the one in {path} also has:{told}\n"
+            f"a crawl keeps its seeds, and the one in {path} also has:{listed}\n"
             "Give them too, or choose another directory with --dir. --fresh moves the old crawl aside and "
             "starts a new one."
         )

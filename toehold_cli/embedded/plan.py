@@ -116,12 +116,12 @@ def _host_of(seed: str, typed: str) -> str:
 
 def _refusal(bad: list[str], *, may_skip: bool) -> str:
     if len(bad) == 1:
-        told = bad[0]
+        message = bad[0]
     else:
-        told = "\n  ".join([f"{len(bad)} seeds are refused:", *bad[:_MOST_TOLD]])
+        message = "\n  ".join([f"{len(bad)} seeds are refused:", *bad[:_MOST_TOLD]])
         more = len(bad) - _MOST_TOLD
-        told += f"\n  and {more} more" if more > 0 else ""
-    return f"{told}\nTo crawl from the other seeds, add --skip-bad-seeds." if may_skip else told
+        message += f"\n  and {more} more" if more > 0 else ""
+    return f"{message}\nTo crawl from the other seeds, add --skip-bad-seeds." if may_skip else message
 
 
 def make_spec(file: SpecFile | None, options: SpecOptions, seeds: Seeds) -> CrawlSpec:

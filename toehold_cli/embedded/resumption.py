@@ -106,8 +106,8 @@ class GoingOn:
             except IllegalState as problem:  # a limit is still reached
                 self._remember(replace(self._asked, recrawl_before=None))
                 advice = how_to_extend(status_names(found.status)[1])
-                told = f"the crawl in {self._directory.path} cannot go on: {problem}\n{advice}"
-                raise DirectoryRefused(told.rstrip()) from problem
+                message = f"the crawl in {self._directory.path} cannot go on: {problem}\n{advice}"
+                raise DirectoryRefused(message.rstrip()) from problem
         self._tell_changes(found, reopened)
 
     def _accepted(self, change: Callable[[], Crawl]) -> Crawl:
@@ -116,9 +116,9 @@ class GoingOn:
             return change()
         except InvalidSpec as refusal:
             problems = spec_file.located(refusal, self._plan.places).problems
-            told = "".join(f"\n  {place}: {problem}" for place, problem in problems.items())
+            listed = "".join(f"\n  {place}: {problem}" for place, problem in problems.items())
             raise BadPlan(
-                f"the frontier refuses the change of settings:{told or f' {refusal}'}\n"
+                f"the frontier refuses the change of settings:{listed or f' {refusal}'}\n"
                 "Leave them as they were, or add --fresh to start a new crawl with the new ones."
             ) from refusal
 
@@ -211,8 +211,8 @@ def tell_refused(answer: AddSeedsResponse, plan: Plan, say: Callable[[str], None
     more = answer.rejected_count - len(lines)
     if more > 0:
         lines.append(f"and {count_text(more)} more")
-    told = "".join(f"\n  {line}" for line in lines)
-    refused = f"the frontier refuses {counted(answer.rejected_count, 'seed')}:{told}"
+    listed = "".join(f"\n  {line}" for line in lines)
+    refused = f"the frontier refuses {counted(answer.rejected_count, 'seed')}:{listed}"
     if not plan.skip_bad_seeds:
         raise BadPlan(f"{refused}\nTo crawl from the other seeds, add --skip-bad-seeds.")
     say(f"Skipped: {refused}")

@@ -162,8 +162,8 @@ class EmbeddedCrawl:
             return client.create_crawl(self._plan.crawl, self._plan.spec)
         except InvalidSpec as problem:
             problems = located(problem, self._plan.places).problems
-            told = "".join(f"\n  {place}: {what}" for place, what in problems.items())
-            raise BadPlan(f"the spec is refused:{told or f' {problem}'}") from problem
+            listed = "".join(f"\n  {place}: {what}" for place, what in problems.items())
+            raise BadPlan(f"the spec is refused:{listed or f' {problem}'}") from problem
         except InvalidArgument as problem:
             raise BadPlan(str(problem)) from problem
 

@@ -64,14 +64,14 @@ def labelled(label: str, lines: Iterable[Text]) -> list[Text]:
     return [(blank if place else named) + line for place, line in enumerate(lines)]
 
 
-def beside(told: Sequence[tuple[str, Text]], width: int) -> Iterator[Item]:
+def beside(named: Sequence[tuple[str, Text]], width: int) -> Iterator[Item]:
     """Names, and beside them what is told of each, wrapped. Names get the room that the rest leaves."""
     room = width - LABEL_CELLS
-    names = [output.harmless(name) for name, _ in told]
-    spare = room - 2 - max((text.cell_len for _, text in told), default=0)
+    names = [output.harmless(name) for name, _ in named]
+    spare = room - 2 - max((text.cell_len for _, text in named), default=0)
     most = max(spare, room // 3, _LEAST_NAME_CELLS)
     cells = min(max(map(cell_len, names), default=0), most)
-    for name, (_, text) in zip(names, told, strict=True):
+    for name, (_, text) in zip(names, named, strict=True):
         begin, blank = Text(set_cell_size(shortened(name, cells), cells + 2)), Text(" " * (cells + 2))
         lines = wrapped(text, max(room - cells - 2, _LEAST_BESIDE_CELLS))
         yield [(blank if place else begin) + line for place, line in enumerate(lines)]

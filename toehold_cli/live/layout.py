@@ -156,11 +156,11 @@ def _standing(look: Look, width: int) -> Iterator[Item]:
         output.status_text(look.status, look.statistics),
         seconds_of(look.statistics.elapsed_duration),
     )
-    told = _listed([look.crawl.crawl, f"for {duration_text(elapsed_s)}", time_left(look.statistics)])
+    line = _listed([look.crawl.crawl, f"for {duration_text(elapsed_s)}", time_left(look.statistics)])
     address = f", at {look.address}"
-    if look.waiting_in or cell_len(state + told + address) + 2 > width - LABEL_CELLS:
+    if look.waiting_in or cell_len(state + line + address) + 2 > width - LABEL_CELLS:
         address = ""
-    yield row("crawl", width, (state, style), f"  {told}{address}")
+    yield row("crawl", width, (state, style), f"  {line}{address}")
     for label, text, colour in (
         ("away", _absence(look), "bold red" if look.away else "bold yellow"),
         ("failed", look.status.failure, "bold red"),
@@ -228,8 +228,8 @@ def _errors(statistics: Statistics) -> str:
     """How many failed, and the fetch statuses that are errors, the most frequent first."""
     errors = [(count, code) for code, count in statistics.fetch_status_counts.items() if _is_error(code)]
     most = sorted(errors, reverse=True)[:_MOST_ERRORS]
-    told = [f"{fetch_status_text(code)}: {count_text(count)}" for count, code in most]
-    return "; ".join([f"{count_text(statistics.failed_count)} failed", *told])
+    counts = [f"{fetch_status_text(code)}: {count_text(count)}" for count, code in most]
+    return "; ".join([f"{count_text(statistics.failed_count)} failed", *counts])
 
 
 def _is_error(fetch_status: int) -> bool:

@@ -112,8 +112,8 @@ def _rest(look: Look, queue: WorkQueue) -> str:
 def largest(look: Look, width: int) -> Iterator[Item]:
     """Queues with URIs: how many, and their state."""
     queues = [queue for queue in look.largest if queue.queued_count]
-    told = [(queue, f"{count_text(queue.queued_count)} queued, {_state(queue)}") for queue in queues]
-    return beside([(queue.queue_key, text_of(text)) for queue, text in told], width)
+    named = [(queue, f"{count_text(queue.queued_count)} queued, {_state(queue)}") for queue in queues]
+    return beside([(queue.queue_key, text_of(text)) for queue, text in named], width)
 
 
 def _state(queue: WorkQueue) -> str:

@@ -75,9 +75,9 @@ def parse(text: str, path: Path) -> SpecFile:
 
     Errors name `path`. The paths of the two files are relative to its folder.
     """
-    said = _toml(text, path)
-    beside = read(said, _Beside, source=f"{path}")
-    settings = {key: said[key] for key in said if key not in _BESIDE_KEYS}
+    values = _toml(text, path)
+    beside = read(values, _Beside, source=f"{path}")
+    settings = {key: values[key] for key in values if key not in _BESIDE_KEYS}
     spec = CrawlSpec()
     fill(spec, read(settings, Spec, source=f"{path}", beside=_BESIDE_KEYS), Spec())
     return SpecFile(
@@ -99,11 +99,11 @@ def load_override(path: Path) -> OverrideSettings:
 
 def override_plain(settings: OverrideSettings) -> dict[str, Any]:
     """The settings of an override as its file has them: those that are set, and the lists that are empty."""
-    said = set_to_plain(settings)
-    for path in said.pop("empty_lists", ()):
+    plain = set_to_plain(settings)
+    for path in plain.pop("empty_lists", ()):
         part, name = path.split(".")
-        said.setdefault(part, {})[name] = []
-    return said
+        plain.setdefault(part, {})[name] = []
+    return plain
 
 
 def template() -> str:
@@ -147,11 +147,11 @@ def located(refusal: InvalidSpec, places: Mapping[str, str]) -> InvalidSpec:
     (SpecFile.places).
     """
     problems = {places.get(path, path): problem for path, problem in refusal.problems.items()}
-    told = "; ".join(
+    shown = "; ".join(
         f"{places[path]}: {problem}" if path in places else f"{path} {problem}"
         for path, problem in refusal.problems.items()
     )
-    return InvalidSpec(told or str(refusal), reason=refusal.reason, metadata=problems)
+    return InvalidSpec(shown or str(refusal), reason=refusal.reason, metadata=problems)
 
 
 def _text_of(path: Path) -> str:

@@ -27,27 +27,27 @@ _TYPES = {
 _BOUNDS = {">=": "at least", "<=": "at most"}
 
 
-def explained(error: str, said: Any, root: msgspec.Struct, beside: Iterable[str]) -> tuple[str, str]:
+def explained(error: str, values: Any, root: msgspec.Struct, beside: Iterable[str]) -> tuple[str, str]:
     """The place and the problem in an error of msgspec about a table with the fields of `root`."""
     match = _PROBLEM.fullmatch(error)
     assert match is not None  # it matches any text
     place, problem = match["place"] or "", match["problem"]
     unknown = _UNKNOWN.fullmatch(problem)
     if unknown is None:
-        return place, _demand(problem, place, said, root)
+        return place, _demand(problem, place, values, root)
     known = _known_fields(place, root, beside)
     near = difflib.get_close_matches(unknown["field"][:200], known, n=1)
     there_are = f"did you mean {near[0]}?" if near else f"must be one of {', '.join(known)}"
     return f"{place}.{unknown['field']:.200}".lstrip("."), f"no such field; {there_are}"
 
 
-def _demand(problem: str, place: str, said: Any, root: msgspec.Struct) -> str:
+def _demand(problem: str, place: str, values: Any, root: msgspec.Struct) -> str:
     """`must be a whole number, got "x"`."""
     wrong = _WRONG.fullmatch(problem)
     if wrong is None and not problem.startswith("Invalid enum value"):
         return problem[:1].lower() + problem[1:]
     for index, name in _STEP.findall(place):
-        said = said[int(index)] if index else said[name]
+        values = values[int(index)] if index else values[name]
     if wrong is None:
         above, _, name = place.rpartition(".")
         right = f"one of {', '.join(get_args(get_type_hints(type(_table(above, root)))[name]))}"
@@ -57,7 +57,7 @@ def _demand(problem: str, place: str, said: Any, root: msgspec.Struct) -> str:
         right = f"{_BOUNDS[wrong['bound']]} {float(wrong['number']):.15g}"
     else:
         right = _TYPES.get(wrong["type"], wrong["type"])
-    return f"must be {right}, got {json.dumps(said, ensure_ascii=False, default=str):.80}"
+    return f"must be {right}, got {json.dumps(values, ensure_ascii=False, default=str):.80}"
 
 
 def _known_fields(place: str, root: msgspec.Struct, beside: Iterable[str]) -> list[str]:

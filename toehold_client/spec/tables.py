@@ -28,8 +28,8 @@ def read(said: Any, kind: type[_S], *, source: str = "", beside: Iterable[str] =
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as error:
         place, problem = explained(str(error), said, kind(), beside)
-        told = ": ".join(filter(None, (source, place, problem)))
-        raise InvalidSpec(told, metadata={place: problem}) from None
+        message = ": ".join(filter(None, (source, place, problem)))
+        raise InvalidSpec(message, metadata={place: problem}) from None
 
 
 def fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) -> None:
@@ -44,7 +44,7 @@ def fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) -> 
             _put(message, field, value)
 
 
-def put(message: Message, said: Mapping[str, Any], values: msgspec.Struct) -> Iterator[tuple[str, bool]]:
+def put(message: Message, given: Mapping[str, Any], values: msgspec.Struct) -> Iterator[tuple[str, bool]]:
     """Sets the fields of the message that a table has, also to defaults. `values` are what `read` made of it.
 
     Yields the contract's path of each, and whether it is an empty list, which a message cannot tell from one
@@ -52,11 +52,11 @@ def put(message: Message, said: Mapping[str, Any], values: msgspec.Struct) -> It
     """
     for field in fields_of(message):
         key = key_of(field)
-        if key not in said:
+        if key not in given:
             continue
         value = getattr(values, key)
         if isinstance(value, msgspec.Struct):
-            for path, is_empty in put(getattr(message, field.name), said[key], value):
+            for path, is_empty in put(getattr(message, field.name), given[key], value):
                 yield f"{field.name}.{path}", is_empty
             continue
         is_empty = field.is_repeated and not value
@@ -65,10 +65,10 @@ def put(message: Message, said: Mapping[str, Any], values: msgspec.Struct) -> It
         yield field.name, is_empty
 
 
-def override_of(said: Any, *, source: str = "") -> OverrideSettings:
+def override_of(given: Any, *, source: str = "") -> OverrideSettings:
     """The settings of an override from its tables. InvalidSpec as in `read`."""
     settings = OverrideSettings()
-    set_ = put(settings, said, read(said, Override, source=source))
+    set_ = put(settings, given, read(given, Override, source=source))
     settings.empty_lists.extend([path for path, is_empty in set_ if is_empty])
     return settings
 

@@ -37,8 +37,8 @@ def filled(spec: CrawlSpec, beside: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _flat(said: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in said.items():
+def _flat(plain: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in plain.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{path}{key}.")
         else:

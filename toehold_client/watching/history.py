@@ -27,7 +27,7 @@ class History:
         self._first_look_s = math.inf
         self._last_look: tuple[float, int] | None = None
 
-    def note_total(self, at_s: float, pages: int) -> None:
+    def record_total(self, at_s: float, pages: int) -> None:
         """Notes how many pages there were at a look."""
         if self._last_look is None:
             self._first_look_s = at_s
@@ -37,7 +37,7 @@ class History:
             self._spread(before_s, at_s, max(pages - before, 0))
         self._last_look = (at_s, pages)
 
-    def note_interval(self, end_s: float, length_s: float, pages: int) -> None:
+    def record_interval(self, end_s: float, length_s: float, pages: int) -> None:
         """Notes the pages of an interval that the crawl itself counted. Looks know better from the first
         one on.
         """

@@ -170,7 +170,7 @@ class Observer:
         answer, server = self._controller.statistics(), self._server()
         with self._lock:
             at_s = answer.statistics.snapshot_time.ToNanoseconds() / 1e9
-            self._history.note_total(at_s, answer.statistics.succeeded_count)
+            self._history.record_total(at_s, answer.statistics.succeeded_count)
             history = self._history.rates()
         return Look(
             address=frontier.address,
@@ -224,12 +224,12 @@ class Observer:
         if self._away_since_s is None:
             self._away_since_s = now_s
         with self._lock:
-            told = self._status
+            status = self._status
         # A frontier may end with its crawl, before the next look.
-        later = told.reach_time.ToNanoseconds() >= seen.status.reach_time.ToNanoseconds()
+        later = status.reach_time.ToNanoseconds() >= seen.status.reach_time.ToNanoseconds()
         return replace(
             seen,
-            status=told if later else seen.status,
+            status=status if later else seen.status,
             problems=self._problems_heard(),
             away=error,
             away_s=now_s - self._away_since_s,
@@ -264,17 +264,17 @@ class Observer:
             if kind == "status_changed":
                 self._status = event.message.status_changed
             elif kind == "torn_down":
-                told = CrawlStatus()
-                told.CopyFrom(self._status)
-                told.torn_down = True
-                self._status = told
+                status = CrawlStatus()
+                status.CopyFrom(self._status)
+                status.torn_down = True
+                self._status = status
             elif kind == "operator_acted" and event.operator_acted.action in _DESCRIBING:
                 self._updated = True
             elif kind == "statistics":
                 told_s = event.event_time.ToNanoseconds() / 1e9
                 interval = event.statistics
                 length_s = seconds_of(interval.interval_duration)
-                self._history.note_interval(told_s, length_s, interval.succeeded_count)
+                self._history.record_interval(told_s, length_s, interval.succeeded_count)
             if problem:
                 self._problems.append(event)
         if (problem or kind in _TELLING) and self._on_news is not None:

@@ -62,7 +62,7 @@ def summary(nodes: Sequence[Node]) -> str:
     working = [node for node in nodes if is_working(node)]
     verb = "works" if len(working) == 1 else "work"
     toes = counted(sum(map(toe_count, working)), "toe thread")
-    told = f"{counted(len(working), 'node')} {verb}, with {toes}" if working else "No node works"
+    sentence = f"{counted(len(working), 'node')} {verb}, with {toes}" if working else "No node works"
     counts = {
         ("drains", "drain"): sum(node.presence == PRESENT and node.draining for node in nodes),
         ("is silent", "are silent"): sum(node.presence == SILENT for node in nodes),
@@ -70,7 +70,7 @@ def summary(nodes: Sequence[Node]) -> str:
         ("left", "left"): sum(node.presence == LEFT for node in nodes),
     }
     others = [f"{count} {one if count == 1 else many}" for (one, many), count in counts.items() if count]
-    return f"{told}; {', '.join(others)}." if others else f"{told}."
+    return f"{sentence}; {', '.join(others)}." if others else f"{sentence}."
 
 
 def toe_count(node: Node) -> int:

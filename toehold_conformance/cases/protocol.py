@@ -65,9 +65,11 @@ def valid_reports(seen: Evidence) -> None:
     for each in seen.reported:
         if each.result.disposition in _FAULTY:
             uri = each.lease.uri if each.lease is not None else "an unknown lease"
-            told = enum_word(Disposition.DESCRIPTOR, each.result.disposition)
+            decision = enum_word(Disposition.DESCRIPTOR, each.result.disposition)
             problem = f": {each.result.problem}" if each.result.problem else ""
-            raise Fails(f"The report of {uri} with status {each.report.fetch_status} was {told}{problem}.")
+            raise Fails(
+                f"The report of {uri} with status {each.report.fetch_status} was {decision}{problem}."
+            )
     if not any(True for _ in seen.reported):
         raise Fails("The fetcher reported nothing.")
 
@@ -149,8 +151,8 @@ def deadlines(seen: Evidence) -> None:
     for call in seen.called("Next"):
         wait_s = seconds_of(call.request.wait_duration)
         if call.deadline_s <= wait_s:
-            told = f"a wait of {wait_s:g} s and a deadline of {call.deadline_s:.1f} s"
-            raise Fails(f"The fetcher called Next with {told}.")
+            times = f"a wait of {wait_s:g} s and a deadline of {call.deadline_s:.1f} s"
+            raise Fails(f"The fetcher called Next with {times}.")
 
 
 @CASES.add("Wait for leases within Next (a long poll).", "NextRequest.wait_duration", level=Level.ADVISED)

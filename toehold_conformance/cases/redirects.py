@@ -81,8 +81,8 @@ def redirect_in_utf_8(seen: Evidence) -> None:
 )
 def redirect_chain(seen: Evidence) -> None:
     seen.must_report(302)
-    told = {given.lease.redirects for given in seen.leases if given.lease.uri == seen.uri("/")}
-    if seen.offer("/there").redirects not in told:
+    chains = {given.lease.redirects for given in seen.leases if given.lease.uri == seen.uri("/")}
+    if seen.offer("/there").redirects not in chains:
         raise Fails(f"The fetcher offered {seen.uri('/there')} without the redirects of its source's lease.")
     if seen.offer("/leaf", on="/there").redirects:
         raise Fails(f"The fetcher offered {seen.uri('/leaf')}, which is a link, with redirects.")

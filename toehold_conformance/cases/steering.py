@@ -114,9 +114,9 @@ def interrupt(seen: Evidence) -> None:
     at_s = seen.facts.get("interrupted", 0.0)
     for given in slow.unreported(seen, at_s):
         if slow.started(seen, given, at_s):
-            told = slow.statuses(seen, given)
-            if told != [-7000]:
-                what = f"reported {told[0]} for" if told else "did not report"
+            statuses = slow.statuses(seen, given)
+            if statuses != [-7000]:
+                what = f"reported {statuses[0]} for" if statuses else "did not report"
                 raise Fails(f"The fetcher {what} {given.lease.uri}, which was interrupted; -7000 is right.")
     seen.must_be_complete()
     took_s = seen.facts["finished"] - at_s
