@@ -86,7 +86,8 @@ def longest_first(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sorts tests by how long their files took. The longest, begun at the end, would be waited for while
     others have nothing left to do.
     """
-    seconds: dict[str, float] = config.cache.get(SECONDS, {})
+    cache = getattr(config, "cache", None)  # none with `-p no:cacheprovider`
+    seconds: dict[str, float] = cache.get(SECONDS, {}) if cache else {}
 
     def rank(item: pytest.Item) -> tuple[float, int]:
         file = item.nodeid.partition("::")[0]

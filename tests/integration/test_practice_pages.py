@@ -8,15 +8,8 @@ from practice_web import render
 from practice_web.web import LIBRARY, Origin
 
 SOME = [
-    "base64",
-    "bisect",
-    "colorsys",
-    "html",
-    "html.entities",
-    "html.parser",
-    "json",
-    "json.decoder",
-    "string",
+    *("base64", "bisect", "colorsys", "html", "html.entities", "html.parser", "json"),
+    *("json.decoder", "string"),
 ]
 
 

@@ -64,14 +64,8 @@ def test_all_that_is_wrong_with_an_override_is_told_at_once_by_path(stubs: Stubs
     }
     problem = refused(lambda: put(stubs, crawl, "a.example", settings), INVALID, "INVALID_SPEC")
     assert set(problem.metadata) == {
-        "politeness.delay_factor",
-        "retry.growth",
-        "queues.partition",
-        "queues.buckets",
-        "queues.cost",
-        "queues.base_precedence",
-        "host_quota.max_successes",
-        "revisit.policy",
+        *("politeness.delay_factor", "retry.growth", "queues.partition", "queues.buckets", "queues.cost"),
+        *("queues.base_precedence", "host_quota.max_successes", "revisit.policy"),
     }
     assert "free" in problem.metadata["queues.cost"] and "unit" in problem.metadata["queues.cost"]
     assert "whole crawl" in problem.metadata["queues.partition"]

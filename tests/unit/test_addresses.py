@@ -15,13 +15,8 @@ LOOPBACK = AddressRule.parse(["loopback"])
 @pytest.mark.parametrize(
     "address",
     [
-        "8.8.8.8",
-        "1.1.1.1",
-        "2606:4700::1111",
-        "2606:4700::5efe:8.8.8.8",
-        "64:ff9b::8.8.8.8",
-        "2002:808:808::1",
-        "::ffff:8.8.8.8",
+        *("8.8.8.8", "1.1.1.1", "2606:4700::1111", "2606:4700::5efe:8.8.8.8", "64:ff9b::8.8.8.8"),
+        *("2002:808:808::1", "::ffff:8.8.8.8"),
     ],
 )
 def test_public_addresses_are_public(address: str) -> None:

@@ -30,14 +30,8 @@ def test_a_status_line_has_a_protocol_and_three_digits(line: bytes, status: int)
 @pytest.mark.parametrize(
     "line",
     [
-        b"",
-        b"HTTP/1.1",
-        b"HTTP/1.1 OK",
-        b"HTTP/1.1 099 X",
-        b"HTTP/1.1 2000",
-        b"HTTP/1.1 200OK",
-        b"HTTP 200",
-        b"x",
+        *(b"", b"HTTP/1.1", b"HTTP/1.1 OK", b"HTTP/1.1 099 X", b"HTTP/1.1 2000", b"HTTP/1.1 200OK"),
+        *(b"HTTP 200", b"x"),
     ],
 )
 def test_anything_else_is_none(line: bytes) -> None:

@@ -166,14 +166,8 @@ def test_a_body_that_is_that_of_the_last_visit_is_remarked_on(rig: Rig) -> None:
         (-2, b"", 1, False, False),
     ],
     ids=[
-        "no capture",
-        "identical",
-        "changed",
-        "redirect",
-        "304",
-        "304 unasked",
-        "identical 404",
-        "no answer",
+        *("no capture", "identical", "changed", "redirect", "304", "304 unasked"),
+        *("identical 404", "no answer"),
     ],
 )
 def test_visit_is_captured_if_an_archive_has_its_answer_whole(

@@ -18,20 +18,10 @@ from frontier_server.core.uri.canonical import (
 
 SAME = {
     "http://ex.com/": [
-        "http://ex.com",
-        "HTTP://EX.com:80",
-        "http://ex.com/#part",
-        "http://ex.com/?",
-        "http://ex.com?#",
-        "http://user:secret@ex.com/",
-        "http://ex.com./",
-        "http://ex.com.../",
-        " http://ex.com/\n",
-        "http:ex.com",
-        "http://ex.com/a/../",
-        "http:\\\\ex.com\\",
-        "http://e%78.com/",
-        "ht\ttp://ex.c\nom/",
+        *("http://ex.com", "HTTP://EX.com:80", "http://ex.com/#part", "http://ex.com/?", "http://ex.com?#"),
+        *("http://user:secret@ex.com/", "http://ex.com./", "http://ex.com.../", " http://ex.com/\n"),
+        *("http:ex.com", "http://ex.com/a/../", "http:\\\\ex.com\\"),
+        *("http://e%78.com/", "ht\ttp://ex.c\nom/"),
     ],
     "https://ex.com/a?b": ["https://ex.com:443/./a?b#c", "https://@ex.com/x/..//../a?b"],
     "https://ex.com:80/": ["https://ex.com:0080"],
@@ -178,21 +168,8 @@ def test_any_text_has_a_form_that_is_its_own_or_one_of_three_errors(text: str) -
 # What is canonical already is told so without the parser.
 
 _PARTS = (
-    "a",
-    "index.html",
-    "x;y=1",
-    "..",
-    ".",
-    "%2e",
-    ".%2E",
-    "%2F",
-    "%",
-    "%zz",
-    "",
-    "'",
-    "|",
-    "~!$&()*+,:@",
-    "é",
+    *("a", "index.html", "x;y=1", "..", ".", "%2e", ".%2E", "%2F", "%", "%zz", "", "'", "|"),
+    *("~!$&()*+,:@", "é"),
 )
 nearly_canonical = st.builds(
     "".join,

@@ -36,29 +36,9 @@ NODES = {name: each for name, each in SERVERS.items() if each["command"] == ["to
 CREDENTIALS = (CONTAINERS / "credentials.sh").read_text()
 
 KEYS = {
-    "build",
-    "cap_drop",
-    "command",
-    "depends_on",
-    "entrypoint",
-    "environment",
-    "healthcheck",
-    "hostname",
-    "image",
-    "init",
-    "logging",
-    "network_mode",
-    "networks",
-    "ports",
-    "profiles",
-    "pull_policy",
-    "read_only",
-    "restart",
-    "security_opt",
-    "stop_grace_period",
-    "tmpfs",
-    "ulimits",
-    "volumes",
+    *("build", "cap_drop", "command", "depends_on", "entrypoint", "environment", "healthcheck", "hostname"),
+    *("image", "init", "logging", "network_mode", "networks", "ports", "profiles", "pull_policy"),
+    *("read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "ulimits", "volumes"),
 }
 """The keys of services that we use, of those that the Compose specification has."""
 

@@ -66,16 +66,9 @@ def test_of_a_long_path_the_last_fifty_hops_are_shown(hops: int, shown: str) -> 
 
 
 HOSTILE = [
-    "a b",
-    "a\nb",
-    "a\r\nb 200 0 http://forged.example/ - - - - - - - succeeded",
-    "a\tb\vc\fd",
-    "a\x00b",
-    "a\x1c\x1d\x1e\x85b",
-    "a\N{NO-BREAK SPACE}b\N{LINE SEPARATOR}c\N{PARAGRAPH SEPARATOR}d",
-    " ",
-    "\n",
-    "\N{PILE OF POO}",
+    *("a b", "a\nb", "a\r\nb 200 0 http://forged.example/ - - - - - - - succeeded", "a\tb\vc\fd", "a\x00b"),
+    *("a\x1c\x1d\x1e\x85b", "a\N{NO-BREAK SPACE}b\N{LINE SEPARATOR}c\N{PARAGRAPH SEPARATOR}d", " "),
+    *("\n", "\N{PILE OF POO}"),
 ]
 
 

@@ -93,27 +93,17 @@ def test_a_style_sheet_may_declare_its_charset() -> None:
     "again",
     [
         *("/*", "/* ", "/**", "*", "\\", "'", '"', "\n'", "'\\", "(", ")", "calc(", "{", "a{}", "@", " "),
-        *(
-            "url(",
-            "url(x)",
-            "url('",
-            "url(\\",
-            "url( ",
-            "url(/*",
-            "url(x",
-            "src(",
-            "image-set(",
-            "image-set('",
-        ),
+        *("url(", "url(x)", "url('", "url(\\", "url( ", "url(/*", "url(x", "src("),
+        *("image-set(", "image-set('"),
         *("@import ", "@import/*", "@import/**/", "@import '", "@namespace ", "@namespace;"),
     ],
 )
 def test_repetition_takes_time_in_proportion(start: str, again: str) -> None:
-    css = start + again * (300_000 // len(again))
+    css = start + again * (100_000 // len(again))
     began = time.thread_time()
     for _ in css_references(css):
         pass
-    assert time.thread_time() - began < 5
+    assert time.thread_time() - began < 1
 
 
 PARTS = ["url(", "'", '"', ")", "\\", "/*", "*/", "@import ", "image-set(", "x", "\n", ";"]

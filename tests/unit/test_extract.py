@@ -269,33 +269,15 @@ def test_a_lack_of_memory_is_not_a_pages_failure(monkeypatch: pytest.MonkeyPatch
 
 
 MEDIA_TYPES = [
-    *(
-        "text/html",
-        "text/xml",
-        "text/plain",
-        "application/xhtml+xml",
-        "image/svg+xml",
-        "text/css",
-        "nonsense",
-    ),
+    *("text/html", "text/xml", "text/plain", "application/xhtml+xml", "image/svg+xml"),
+    *("text/css", "nonsense"),
     *("application/rss+xml", "text/javascript", "application/ld+json", "application/gzip"),
 ]
 
 
 PIECES = [
-    "<rss>",
-    "<feed>",
-    "<urlset>",
-    "<url>",
-    "<loc>",
-    "<link>",
-    "</",
-    "<?xml",
-    "?>",
-    "<!--",
-    "-->",
-    "<html>",
-    "/",
+    *("<rss>", "<feed>", "<urlset>", "<url>", "<loc>", "<link>", "</", "<?xml", "?>", "<!--", "-->"),
+    *("<html>", "/"),
 ]
 
 

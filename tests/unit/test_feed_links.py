@@ -149,13 +149,8 @@ TEXTS = st.sampled_from(
 )
 ATTRIBUTES = st.sampled_from(
     [
-        "",
-        " href='h'",
-        ' url="u/&quot;"',
-        " xml:base='b/'",
-        " rel='next' href='&lt;'",
-        " xmlns='urn:y'",
-        " a = '1' ",
+        *("", " href='h'", ' url="u/&quot;"', " xml:base='b/'", " rel='next' href='&lt;'"),
+        *(" xmlns='urn:y'", " a = '1' "),
     ]
 )
 
@@ -250,8 +245,8 @@ def test_a_document_type_is_skipped_in_pieces_of_any_size(doctype: str, size: in
 def test_document_types_take_time_in_proportion(again: str) -> None:
     for start in ("<!DOCTYPE rss [", "<rss><!DOCTYPE rss [", "<!DOCTYPE rss [<!ENTITY a 'b'>]><rss><link>"):
         began = time.thread_time()
-        found(start + again * (2_000_000 // len(again)))
-        assert time.thread_time() - began < 5
+        found(start + again * (500_000 // len(again)))
+        assert time.thread_time() - began < 1
 
 
 def test_laughs_stay_few() -> None:
@@ -268,16 +263,8 @@ def test_laughs_stay_few() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        *(
-            "<link>",
-            "<link>./x</link>",
-            "<a xml:base='x/'>",
-            "<link href='x'/>",
-            "<!--",
-            "<![CDATA[",
-            "<a b='",
-            "x",
-        ),
+        *("<link>", "<link>./x</link>", "<a xml:base='x/'>", "<link href='x'/>", "<!--", "<![CDATA["),
+        *("<a b='", "x"),
         *(
             "&amp;",
             "<a ",
@@ -289,10 +276,10 @@ def test_laughs_stay_few() -> None:
     ],
 )
 def test_repetition_takes_time_in_proportion(again: str) -> None:
-    feed = "<rss>" + again * (500_000 // len(again))
+    feed = "<rss>" + again * (200_000 // len(again))
     began = time.thread_time()
     found(feed)
-    assert time.thread_time() - began < 5
+    assert time.thread_time() - began < 1
 
 
 @pytest.mark.parametrize("tag", ["<{}>", "</{}>", "<{}/>", "<a b='{}'>"])

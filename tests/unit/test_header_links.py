@@ -84,21 +84,8 @@ def test_each_link_of_a_header_has_a_charset_of_its_own() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        "<",
-        "<a>",
-        "<a>;",
-        '<a>;"',
-        '"',
-        "\\",
-        '<a>"\\',
-        ";a",
-        "<a>;rel=next,",
-        "<a>; ",
-        ",",
-        " ",
-        "url=",
-        "'",
-        "0",
+        *("<", "<a>", "<a>;", '<a>;"', '"', "\\", '<a>"\\', ";a", "<a>;rel=next,", "<a>; ", ",", " "),
+        *("url=", "'", "0"),
     ],
 )
 def test_repetition_takes_time_in_proportion(again: str) -> None:

@@ -314,15 +314,8 @@ def test_an_element_that_closes_itself_hides_nothing_in_svg_and_xml(element: str
 @pytest.mark.sampled(
     "element",
     [
-        *(
-            "<title>",
-            "<title>a</title>",
-            "<TITLE id=b>",
-            "<style>",
-            "<style>a {}",
-            "<script>",
-            "<script>a</script>",
-        ),
+        *("<title>", "<title>a</title>", "<TITLE id=b>", "<style>", "<style>a {}"),
+        *("<script>", "<script>a</script>"),
         *("<textarea>", "<xmp>", "<iframe>", "<noscript>", "<noembed>", "<noframes>", "<style><title>"),
     ],
 )
@@ -405,35 +398,14 @@ def test_links_are_bounded_in_number_and_length() -> None:
 
 # Hostile documents
 
-MEGABYTE = 1_000_000
+MUCH = 300_000
 
 
 REPEATED = (
-    *(
-        "<div>",
-        "<a><div>",
-        "<!--",
-        "<!-- ",
-        "<a",
-        "<a b='",
-        "<a href=",
-        "<a b=c ",
-        "<![CDATA[",
-        "<script>",
-        "</p>",
-    ),
-    *(
-        "<svg><desc>",
-        "<table><a href=x>",
-        "&",
-        "&amp;",
-        "&#x110000;",
-        "<?",
-        "<!DOCTYPE ",
-        "\0",
-        "<textarea>",
-        '"',
-    ),
+    *("<div>", "<a><div>", "<!--", "<!-- ", "<a", "<a b='", "<a href=", "<a b=c ", "<![CDATA["),
+    *("<script>", "</p>"),
+    *("<svg><desc>", "<table><a href=x>", "&", "&amp;", "&#x110000;", "<?", "<!DOCTYPE ", "\0"),
+    *("<textarea>", '"'),
     *("<base href=x>", "<a href=javascript:>", "<img srcset=' '>", "<meta http-equiv=refresh content='0;'>"),
     *("<noscript>", "<noscript></noscript>", "<noframes><noscript>", "<noscript></noframes>"),
     *("<svg", "<svg><svg>", "<svg><style/>", "<svg></svg>", "<svg><math>", "<title/>", "<svg><title "),
@@ -447,33 +419,10 @@ REPEATED = (
     *("<script type=application/ld+json>", "<script type=application/ld+json>[</script>", "<a data-src=x>"),
 )
 PARTS = (
-    *(
-        "<a href=",
-        "<base href=",
-        "<img srcset='",
-        "<meta http-equiv=refresh content=",
-        "'",
-        '"',
-        ">",
-        "x",
-        ";",
-    ),
-    *(
-        " ",
-        "&#0;",
-        "\ud7ff",
-        "<!--",
-        "-->",
-        "http://",
-        "//[",
-        "%",
-        "<svg>",
-        "<urlset>",
-        "<loc>",
-        "\0",
-        "=",
-        "/",
-    ),
+    *("<a href=", "<base href=", "<img srcset='", "<meta http-equiv=refresh content=", "'", '"', ">"),
+    *("x", ";"),
+    *(" ", "&#0;", "\ud7ff", "<!--", "-->", "http://", "//[", "%", "<svg>", "<urlset>", "<loc>", "\0"),
+    *("=", "/"),
     *("<noscript>", "</noscript>", "<style>", "</style>", "<script type=application/ld+json>", "</script>"),
     *("url(", ")", "@import ", "{", "}", '"url":', "\\", "<div style=", "<iframe srcdoc=", "<script>"),
     *("<meta name=robots content=nofollow>", "<a rel=nofollow href=", "<form action=", "<img data-src="),
@@ -486,37 +435,37 @@ def joined(parts: list[str]) -> bytes:
 
 @pytest.mark.parametrize("pattern", REPEATED)
 def test_repetition_takes_time_in_proportion(pattern: str) -> None:
-    body = (pattern * (MEGABYTE // len(pattern))).encode()
-    assert taken_s(lambda: find(fetch(body))) < 5
+    body = (pattern * (MUCH // len(pattern))).encode()
+    assert taken_s(lambda: find(fetch(body))) < 1
 
 
 @pytest.mark.parametrize(
     "body",
     [
         "<a " + "".join(f"a{n}=1 " for n in range(100_000)) + "href=x>",
-        "<a href='" + "x" * MEGABYTE + "'><a href=x>",
-        "<img srcset='" + "," * MEGABYTE + "'><a href=x>",
-        "<img srcset='" + " " * MEGABYTE + "'><a href=x>",
-        "<img srcset='" + "x " * (MEGABYTE // 2) + "'><a href=x>",
-        "<meta http-equiv=refresh content='" + "0" * MEGABYTE + "'><a href=x>",
-        "<meta http-equiv=refresh content='0;" + " " * MEGABYTE + "'><a href=x>",
-        "<meta http-equiv=refresh content='0;" + "url=" * (MEGABYTE // 4) + "'><a href=x>",
-        "<link rel='" + "x " * (MEGABYTE // 2) + "' href=y><a href=x>",
+        "<a href='" + "x" * MUCH + "'><a href=x>",
+        "<img srcset='" + "," * MUCH + "'><a href=x>",
+        "<img srcset='" + " " * MUCH + "'><a href=x>",
+        "<img srcset='" + "x " * (MUCH // 2) + "'><a href=x>",
+        "<meta http-equiv=refresh content='" + "0" * MUCH + "'><a href=x>",
+        "<meta http-equiv=refresh content='0;" + " " * MUCH + "'><a href=x>",
+        "<meta http-equiv=refresh content='0;" + "url=" * (MUCH // 4) + "'><a href=x>",
+        "<link rel='" + "x " * (MUCH // 2) + "' href=y><a href=x>",
         "<a href='" + "../" * 2700 + "'><a href=x>",
-        "<a style='" + "url(" * (MEGABYTE // 4) + "'><a href=x>",
-        "<a data-bg='" + "\\" * MEGABYTE + "'><a href=x>",
-        "<a rel='" + "x " * (MEGABYTE // 2) + "' href=x>",
-        "<meta name=robots content='" + "x," * (MEGABYTE // 2) + "'><a href=x>",
-        "<script type=application/ld+json>" + "[" * MEGABYTE + "</script><a href=x>",
-        "<script type=application/ld+json>" + '{"url":' * (MEGABYTE // 8) + "</script><a href=x>",
-        "<style>" + "calc(" * (MEGABYTE // 5) + "</style><a href=x>",
-        "<style>/*" + "* " * (MEGABYTE // 2) + "</style><a href=x>",
+        "<a style='" + "url(" * (MUCH // 4) + "'><a href=x>",
+        "<a data-bg='" + "\\" * MUCH + "'><a href=x>",
+        "<a rel='" + "x " * (MUCH // 2) + "' href=x>",
+        "<meta name=robots content='" + "x," * (MUCH // 2) + "'><a href=x>",
+        "<script type=application/ld+json>" + "[" * MUCH + "</script><a href=x>",
+        "<script type=application/ld+json>" + '{"url":' * (MUCH // 8) + "</script><a href=x>",
+        "<style>" + "calc(" * (MUCH // 5) + "</style><a href=x>",
+        "<style>/*" + "* " * (MUCH // 2) + "</style><a href=x>",
     ],
     ids=lambda body: body[:30],
 )
 def test_huge_values_take_time_in_proportion(body: str) -> None:
     links: list[Outlink] = []
-    assert taken_s(lambda: links.extend(find(fetch(body)).links)) < 5
+    assert taken_s(lambda: links.extend(find(fetch(body)).links)) < 1
     assert "http://a.example/dir/x" in {link.uri for link in links}
 
 

@@ -51,12 +51,9 @@ def test_pages_and_media_are_found(data: object, references: list[tuple[str, str
 @pytest.mark.parametrize(
     "text",
     [
-        '{"url": "/a", "name": nonsense, }',
-        '//<![CDATA[\n{"url": "/a"}\n//]]>',
-        '<!-- {"url": "/a"} -->',
-        '{"name": "two\nlines", "url" : "/a"',
-        '}}]] "url": "\\/a"',
-        '{"url": "\\u002fa"}',
+        *('{"url": "/a", "name": nonsense, }', '//<![CDATA[\n{"url": "/a"}\n//]]>'),
+        *('<!-- {"url": "/a"} -->', '{"name": "two\nlines", "url" : "/a"'),
+        *('}}]] "url": "\\/a"', '{"url": "\\u002fa"}'),
     ],
 )
 def test_what_is_nearly_json_is_read_all_the_same(text: str) -> None:
@@ -81,25 +78,14 @@ def test_properties_may_be_marked_up_elsewhere() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        '"',
-        "\\",
-        '"\\',
-        "[",
-        "{",
-        "]",
-        '{"url":',
-        '{"url":"/x",',
-        '"a":',
-        '"url":"/x"',
-        " ",
-        '"x" ',
-        '"@type":',
+        *('"', "\\", '"\\', "[", "{", "]", '{"url":', '{"url":"/x",', '"a":', '"url":"/x"', " "),
+        *('"x" ', '"@type":'),
     ],
 )
 def test_repetition_takes_time_in_proportion(again: str) -> None:
     began = time.thread_time()
-    found('{"url":' + again * (300_000 // len(again)))
-    assert time.thread_time() - began < 5
+    found('{"url":' + again * (100_000 // len(again)))
+    assert time.thread_time() - began < 1
 
 
 @given(

@@ -115,15 +115,8 @@ def test_characters_that_people_do_not_escape_are_written_as_browsers_write_them
 
 GUESSED = frozenset(
     {
-        "rss guid",
-        "rss permalink",
-        "og:image",
-        "og:url",
-        "itemprop",
-        "data-src",
-        "param",
-        "json-ld url",
-        "json-ld image",
+        *("rss guid", "rss permalink", "og:image", "og:url", "itemprop", "data-src", "param"),
+        *("json-ld url", "json-ld image"),
     }
 )
 """Where any text may stand."""

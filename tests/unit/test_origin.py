@@ -44,14 +44,8 @@ groups = st.sampled_from([{}, {"a.example": "g"}, {"a.example": "g", "b.org": "g
 
 
 PREFIXES = (
-    "http://(example,a,",
-    "http://(example,a,)/p/",
-    "http://(example,a,)/p/y/",
-    "http://(example,a,www,",
-    "http://(example,a,:81)",
-    "http://(example,a,:81)/a",
-    "http://(org,",
-    "http://(org,b,)/",
+    *("http://(example,a,", "http://(example,a,)/p/", "http://(example,a,)/p/y/", "http://(example,a,www,"),
+    *("http://(example,a,:81)", "http://(example,a,:81)/a", "http://(org,", "http://(org,b,)/"),
 )
 CRAWL = 7
 prefixes = st.lists(st.sampled_from(PREFIXES), max_size=5, unique=True)

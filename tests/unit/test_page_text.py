@@ -123,27 +123,15 @@ def test_the_charset_is_what_the_header_the_mark_or_the_page_says() -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        "<div>",
-        "<title>",
-        "<svg>",
-        "</svg>",
-        "<template>",
-        "<!--",
-        "&",
-        "\n",
-        "<noscript>",
-        "<p>x ",
-        "<pre>",
-        "<pre>\n</pre>",
-        "<pre>\n ",
-        "<pre><br>",
+        *("<div>", "<title>", "<svg>", "</svg>", "<template>", "<!--", "&", "\n", "<noscript>", "<p>x "),
+        *("<pre>", "<pre>\n</pre>", "<pre>\n ", "<pre><br>"),
     ],
 )
 def test_repetition_takes_time_in_proportion(pattern: str) -> None:
-    body = (pattern * (4_000_000 // len(pattern))).encode()
+    body = (pattern * (1_000_000 // len(pattern))).encode()
     began = time.thread_time()
     page_text(body, "utf-8")
-    assert time.thread_time() - began < 10
+    assert time.thread_time() - began < 2
 
 
 def joined(parts: list[str]) -> bytes:

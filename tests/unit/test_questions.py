@@ -9,32 +9,10 @@ QUESTIONS = {
 }
 
 CHANGES = {
-    "Schedule",
-    "Next",
-    "Finished",
-    "Heartbeat",
-    "RequestState",
-    "CreateCrawl",
-    "AddSeeds",
-    "AddSeedBatch",
-    "LaunchCrawl",
-    "ReopenCrawl",
-    "UpdateCrawl",
-    "TearDownCrawl",
-    "DeleteCrawl",
-    "UpdateQueue",
-    "NoteUris",
-    "ForgetUris",
-    "ImportUris",
-    "StartJob",
-    "CancelJob",
-    "PutOverride",
-    "DeleteOverride",
-    "CreateCheckpoint",
-    "DeleteCheckpoint",
-    "SetPoolSize",
-    "DrainNode",
-    "ForgetNode",
+    *("Schedule", "Next", "Finished", "Heartbeat", "RequestState", "CreateCrawl", "AddSeeds"),
+    *("AddSeedBatch", "LaunchCrawl", "ReopenCrawl", "UpdateCrawl", "TearDownCrawl", "DeleteCrawl"),
+    *("UpdateQueue", "NoteUris", "ForgetUris", "ImportUris", "StartJob", "CancelJob", "PutOverride"),
+    *("DeleteOverride", "CreateCheckpoint", "DeleteCheckpoint", "SetPoolSize", "DrainNode", "ForgetNode"),
 }
 """A new RPC belongs here, or callers who watch may use it."""
 

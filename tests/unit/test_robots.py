@@ -143,16 +143,8 @@ def test_a_misspelt_user_agent_line_begins_a_group(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "Dissallow: /a",
-        "dissalow: /a",
-        "Disalow: /a",
-        "diasllow: /a",
-        "Disallaw:/a",
-        "Disallow /a",
-        "Disallow\t/a # no colon",
-        "Disallow /a:b",
-        "Disallowed: /a",
-        "Disallow all: /a",
+        *("Dissallow: /a", "dissalow: /a", "Disalow: /a", "diasllow: /a", "Disallaw:/a", "Disallow /a"),
+        *("Disallow\t/a # no colon", "Disallow /a:b", "Disallowed: /a", "Disallow all: /a"),
     ],
 )
 def test_a_misspelt_disallow_line_forbids(line: str) -> None:

@@ -116,21 +116,8 @@ def test_a_host_of_a_spec_may_have_a_port(text: str, host: str, authority: str) 
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "http://ex.com",
-        "ex.com/",
-        "ex.com/a",
-        "ex.com?a",
-        "ex.com#a",
-        "a@ex.com",
-        "ex com",
-        "ex.com:x",
-        "ex\t.com",
-        "ex.com:65536",
-        "a..b",
-        ".",
-        "\\ex.com",
-        "1.2.3.256",
+        *("", "http://ex.com", "ex.com/", "ex.com/a", "ex.com?a", "ex.com#a", "a@ex.com", "ex com"),
+        *("ex.com:x", "ex\t.com", "ex.com:65536", "a..b", ".", "\\ex.com", "1.2.3.256"),
     ],
 )
 def test_anything_but_a_host_is_refused_by_name(text: str) -> None:

@@ -16,15 +16,8 @@ def found(script: str, inline: bool = True) -> list[str]:
 @pytest.mark.parametrize(
     "uri",
     [
-        "http://b.example",
-        "https://b.example/a/b?c=d&e=[f]#g",
-        "//b.example/x.js",
-        "/api/v1/items",
-        "/a-b_c/d.html?x=1",
-        "./module.js",
-        "../up/one",
-        "/login",
-        "//localhost.test:8080/",
+        *("http://b.example", "https://b.example/a/b?c=d&e=[f]#g", "//b.example/x.js", "/api/v1/items"),
+        *("/a-b_c/d.html?x=1", "./module.js", "../up/one", "/login", "//localhost.test:8080/"),
     ],
 )
 def test_likely_uris_are_found(uri: str) -> None:
@@ -35,22 +28,8 @@ def test_likely_uris_are_found(uri: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "",
-            "/",
-            "//",
-            "x",
-            "/a",
-            ".",
-            "..",
-            "./",
-            "http://",
-            "https://b",
-            "use strict",
-            "a.b",
-            "1.5",
-            "/^x$/",
-        ),
+        *("", "/", "//", "x", "/a", ".", "..", "./", "http://", "https://b", "use strict", "a.b"),
+        *("1.5", "/^x$/"),
         *("text/html", "MM/DD/YYYY", "a/b", "/users/:id", "/user/{id}", "/t/${x}", "/a b", "</div>", "/x|/y"),
         *("application/rss+xml", "jquery.fn", ".html", "file name.html", "// comment", "http://b example/"),
         "/" + "x" * MAX_CHARS,
@@ -82,23 +61,8 @@ def test_comments_and_escapes_are_understood() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        *(
-            '"',
-            "'",
-            "`",
-            "\\",
-            '"\\',
-            "//",
-            "/*",
-            "/",
-            '"/aa',
-            '"/aa"',
-            '"\n',
-            "+ ",
-            '"x"+',
-            " ",
-            '"http://a.b/',
-        ),
+        *('"', "'", "`", "\\", '"\\', "//", "/*", "/", '"/aa', '"/aa"', '"\n', "+ ", '"x"+'),
+        *(" ", '"http://a.b/'),
         *(
             '"' + unit * (MAX_CHARS // len(unit)) + '"'
             for unit in ("/a", "a.", "../", "a/", "?", ":", "/a.html")
@@ -106,10 +70,10 @@ def test_comments_and_escapes_are_understood() -> None:
     ],
 )
 def test_repetition_takes_time_in_proportion(again: str) -> None:
-    script = "a = " + again * (300_000 // len(again))
+    script = "a = " + again * (100_000 // len(again))
     began = time.thread_time()
     found(script)
-    assert time.thread_time() - began < 5
+    assert time.thread_time() - began < 1
 
 
 @given(

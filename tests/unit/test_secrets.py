@@ -85,13 +85,9 @@ MOVED = [
             (of_site(user=SECRET, password=""), "(hidden)", "", "user"),
         )
         for prefix in (
-            "http://www.example.com/members/",
-            "https://www.example.com/",
-            "https://www.example.com",
-            "https://www.example.com:8443/members/",
-            "https://example.com/members/",
-            "https://(com,example,",
-            "other.example",
+            *("http://www.example.com/members/", "https://www.example.com/", "https://www.example.com"),
+            *("https://www.example.com:8443/members/", "https://example.com/members/"),
+            *("https://(com,example,", "other.example"),
         )
     ),
     (of_site(), of_site(user="you", password="(hidden)"), "credentials[0].password must be given"),

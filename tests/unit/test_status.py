@@ -20,14 +20,8 @@ OF_THE_SHELL = {
     "CALLER_LIMIT": grpc.StatusCode.RESOURCE_EXHAUSTED,
     **dict.fromkeys(
         (
-            "CREDENTIALS_MISSING",
-            "TOKEN_UNKNOWN",
-            "TOKEN_EXPIRED",
-            "TOKEN_REVOKED",
-            "CERTIFICATE_EXPIRED",
-            "CERTIFICATE_REVOKED",
-            "CALLER_UNKNOWN",
-            "CALLER_REVOKED",
+            *("CREDENTIALS_MISSING", "TOKEN_UNKNOWN", "TOKEN_EXPIRED", "TOKEN_REVOKED"),
+            *("CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "CALLER_UNKNOWN", "CALLER_REVOKED"),
         ),
         grpc.StatusCode.UNAUTHENTICATED,
     ),

@@ -284,15 +284,8 @@ def test_a_frontier_that_comes_back_at_its_address_is_found_again(
 @pytest.mark.parametrize(
     "address",
     [
-        "",
-        "localhost",
-        "localhost:",
-        "localhost:0",
-        "localhost:70000",
-        ":7707",
-        "dns:///x:1",
-        "unix:",
-        "::1:80",
+        *("", "localhost", "localhost:", "localhost:0", "localhost:70000", ":7707", "dns:///x:1"),
+        *("unix:", "::1:80"),
     ],
 )
 def test_what_is_no_address_is_told(connect: Connect, address: str) -> None:

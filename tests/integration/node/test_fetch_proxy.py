@@ -254,12 +254,8 @@ def test_a_proxy_may_be_named(proxy: Site) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "proxy.example:3128",
-        "https://p.example:1",
-        "http://p.example",
-        "http://:1",
-        "http://u:s3cret@p.example:x",
+        *("", "proxy.example:3128", "https://p.example:1", "http://p.example"),
+        *("http://:1", "http://u:s3cret@p.example:x"),
     ],
 )
 def test_a_proxy_that_makes_no_sense_is_refused_without_its_password(text: str) -> None:
