@@ -16,6 +16,9 @@ heartbeat   Names every lease that the node holds, and obeys the answer: leases 
 watch       Replaces toes that died, leaves behind those that do not end, and tends the files.
 main        `wait` sleeps until something ends: a signal, the parent, a thread, too many toes left behind.
 
+Poller, reporter and heartbeat call the frontier, each again and again. What an error means, and how long to
+rest, is the same for all that take leases, so it is not here but in `toehold_client.worker`.
+
 Locks
 -----
 `LeaseBook` has one lock, and it alone decides who has which lease; its two conditions wake toes (work) and
