@@ -28,8 +28,8 @@ def make_directory(path: Path, mode: int = 0o777) -> None:
     Its own name is synced even if it is there already, since its maker may have died before syncing it. A
     parent that this process may not open is left alone.
     """
-    made = [path, *(directory for directory in path.parents if not directory.exists())]
+    directories = [path, *(directory for directory in path.parents if not directory.exists())]
     path.mkdir(mode, parents=True, exist_ok=True)
-    for directory in made:
+    for directory in directories:
         with suppress(PermissionError):
             sync_directory(directory.parent)

@@ -102,11 +102,11 @@ class CrawlController:
         """
         check_on_refused(on_refused)
         several(seeds, "seeds", "URIs")
-        asked = spec_of(spec)
+        wanted = spec_of(spec)
         try:
-            self.frontier.create_crawl(self.crawl, asked)
+            self.frontier.create_crawl(self.crawl, wanted)
         except CrawlExists:
-            if not is_as_asked(self.describe(), asked):
+            if not is_as_asked(self.describe(), wanted):
                 raise
         return self.add_seeds(seeds, on_refused=on_refused)
 
@@ -207,8 +207,8 @@ class CrawlController:
         Any number of controllers may ask, at once or again: the frontier does it once, and each gets True
         when it is complete. If the crawl is STOPPING, its fetches are interrupted, as by a second `stop`.
         """
-        asked = self.frontier.tear_down_crawl(self.crawl)
-        if asked.status.torn_down:
+        answer = self.frontier.tear_down_crawl(self.crawl)
+        if answer.status.torn_down:
             return True
         try:
             with self._events(timeout_s) as stream:

@@ -26,10 +26,10 @@ _FAULTS: Mapping[Verdict.ValueType, str] = {
 _HOST = re.compile(r"(?:(?:[\w-]+\.)+[A-Za-z][\w-]+|(?:\d+\.){3}\d+|localhost)(?::\d+)?(?:[/?#].*)?")
 
 
-def check_on_refused(asked: OnRefused) -> None:
+def check_on_refused(choice: OnRefused) -> None:
     """Raises InvalidArgument unless it is one of the two."""
-    if asked not in ("raise", "report"):
-        raise InvalidArgument(f"on_refused must be raise or report, got {asked!r:.80}")
+    if choice not in ("raise", "report"):
+        raise InvalidArgument(f"on_refused must be raise or report, got {choice!r:.80}")
 
 
 def accepted(answer: AddSeedsResponse, on_refused: OnRefused) -> AddSeedsResponse:

@@ -22,9 +22,9 @@ _NAMES: tuple[StateName, ...] = get_args(StateName)
 _BY_NAME = {name: CrawlState.Value(f"CRAWL_STATE_{name}") for name in _NAMES}
 
 
-def states_of(asked: State | Collection[State]) -> frozenset[CrawlState.ValueType]:
+def states_of(given: State | Collection[State]) -> frozenset[CrawlState.ValueType]:
     """One state or several, as values of the contract. Raises InvalidArgument for anything else."""
-    several = asked if isinstance(asked, Iterable) and not isinstance(asked, str | bytes) else (asked,)
+    several = given if isinstance(given, Iterable) and not isinstance(given, str | bytes) else (given,)
     states = frozenset(map(_state_of, several))
     if not states:
         raise InvalidArgument(f"states must have at least one of {', '.join(_NAMES)}, got none")
@@ -37,12 +37,12 @@ def state_name(state: CrawlState.ValueType) -> str:
     return CrawlState.Name(state).removeprefix("CRAWL_STATE_") if known else str(state)
 
 
-def _state_of(asked: object) -> CrawlState.ValueType:
+def _state_of(given: object) -> CrawlState.ValueType:
     for name, state in _BY_NAME.items():
-        if asked == name or (asked == state and not isinstance(asked, bool)):
+        if given == name or (given == state and not isinstance(given, bool)):
             return state
-    message = f"state must be one of {', '.join(_NAMES)}, got {asked!r:.80}"
-    if isinstance(asked, str):
-        near = difflib.get_close_matches(asked[:80].upper().removeprefix("CRAWL_STATE_"), _NAMES, n=1)
+    message = f"state must be one of {', '.join(_NAMES)}, got {given!r:.80}"
+    if isinstance(given, str):
+        near = difflib.get_close_matches(given[:80].upper().removeprefix("CRAWL_STATE_"), _NAMES, n=1)
         message += f"; did you mean {near[0]}?" if near else ""
     raise InvalidArgument(message)

@@ -43,22 +43,22 @@ class Pulse:
 
     async def _beat(self) -> None:
         """Wait for one answer, and tell if it takes too long."""
-        asked = asyncio.ensure_future(self._ask())
-        asked.add_done_callback(_noted)  # it may fail while the pulse itself ends
+        beat = asyncio.ensure_future(self._ask())
+        beat.add_done_callback(_noted)  # it may fail while the pulse itself ends
         try:
-            done, _ = await asyncio.wait((asked,), timeout=self._patience_s)
+            done, _ = await asyncio.wait((beat,), timeout=self._patience_s)
             if not done:
                 _log.error("not_answering", seconds=self._patience_s)
                 self._tell_health(False)
-                await asyncio.wait((asked,))
+                await asyncio.wait((beat,))
                 _log.warning("answers_again")
                 self._tell_health(True)
-            asked.result()
+            beat.result()
         finally:
-            asked.cancel()
+            beat.cancel()
         self._manager.alive()
 
 
-def _noted(asked: asyncio.Future[object]) -> None:
-    if not asked.cancelled():
-        asked.exception()
+def _noted(beat: asyncio.Future[object]) -> None:
+    if not beat.cancelled():
+        beat.exception()

@@ -179,11 +179,11 @@ def request_id() -> str:
 # Pages.
 
 
-def page_size(asked: int) -> int:
+def page_size(wanted: int) -> int:
     """How many items a page has at most. Raises InvalidRequest."""
-    if not 0 <= asked <= MAX_PAGE:
-        raise InvalidRequest(f"page_size must be between 1 and {MAX_PAGE}, got {asked}", field="page_size")
-    return asked or DEFAULT_PAGE
+    if not 0 <= wanted <= MAX_PAGE:
+        raise InvalidRequest(f"page_size must be between 1 and {MAX_PAGE}, got {wanted}", field="page_size")
+    return wanted or DEFAULT_PAGE
 
 
 def place_of(listing: str, token: str) -> bytes:

@@ -23,13 +23,13 @@ class OverrideRpcs(AdminRpcs):
     async def PutOverride(
         self, request: admin_pb2.PutOverrideRequest, context: Context
     ) -> admin_pb2.PutOverrideResponse:
-        asked = request.override.settings
-        if not wire.sets_something(asked):
+        changes = request.override.settings
+        if not wire.sets_something(changes):
             raise InvalidRequest(
                 "the override is empty; set at least one setting, or remove it with DeleteOverride",
                 field="override.settings",
             )
-        settings = asked.SerializeToString()
+        settings = changes.SerializeToString()
         if len(settings) > MAX_OVERRIDE_BYTES:
             raise InvalidRequest(
                 f"an override must have at most {MAX_OVERRIDE_BYTES} bytes, got {len(settings)}",
@@ -38,21 +38,21 @@ class OverrideRpcs(AdminRpcs):
         by = operator_of(context)
 
         def operation(core: Core, now_ms: int) -> tuple[str, Changes]:
-            if found := wire.override_problems(asked):
+            if found := wire.override_problems(changes):
                 registry = core.shard.registry
                 spec = registry.unfinished(request.crawl).spec.spec
-                asked.ClearField("empty_lists")
-                sane = asked.SerializeToString()
+                changes.ClearField("empty_lists")
+                sane = changes.SerializeToString()
                 raise invalid_spec(override_problems(registry.settings_of(spec, (sane,))) | found)
             prefix = request.override.surt_prefix
             kept = dict(core.administration.overrides(request.crawl)).get(prefix, b"")
-            restore_secrets(asked, crawl_pb2.OverrideSettings.FromString(kept).fetch)
+            restore_secrets(changes, crawl_pb2.OverrideSettings.FromString(kept).fetch)
             return core.administration.put_override(
-                request.crawl, prefix, asked.SerializeToString(), now_ms, by
+                request.crawl, prefix, changes.SerializeToString(), now_ms, by
             )
 
         surt_prefix = await self._runner.run(operation)
-        return admin_pb2.PutOverrideResponse(override=wire.override(surt_prefix, asked.SerializeToString()))
+        return admin_pb2.PutOverrideResponse(override=wire.override(surt_prefix, changes.SerializeToString()))
 
     @answered
     async def DeleteOverride(

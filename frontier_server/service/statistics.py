@@ -35,9 +35,9 @@ class StatisticsRpcs(AdminRpcs):
         return admin_pb2.ListSourcesResponse(sources=sources, next_page_token=following)
 
     async def _statistics_page(
-        self, crawl: str, kind: FetchStatisticsOf, asked: int, token: str
+        self, crawl: str, kind: FetchStatisticsOf, size_wanted: int, token: str
     ) -> tuple[list[admin_pb2.FetchStatistics], str]:
-        size, listing = page_size(asked), f"statistics {kind}"
+        size, listing = page_size(size_wanted), f"statistics {kind}"
         place = place_of(listing, token)
 
         def question(core: Core, _: int) -> tuple[list[admin_pb2.FetchStatistics], bytes]:

@@ -166,5 +166,5 @@ def _number(name: str) -> int:
 
 
 def _kept(path: Path) -> Kept:
-    made = datetime.strptime(path.name.partition("-")[2], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    return Kept(path.name, int(made.timestamp() * 1000), path)
+    created = datetime.strptime(path.name.partition("-")[2], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    return Kept(path.name, int(created.timestamp() * 1000), path)

@@ -12,9 +12,9 @@ def job_asked(request: admin_pb2.StartJobRequest) -> tuple[Kind, dict[str, str]]
     """A job's kind and parameters; None if the request has no job."""
     match request.WhichOneof("job"):
         case "delete_uris":
-            asked = request.delete_uris
-            patterns = {"queue_pattern": asked.queue_pattern, "uri_pattern": asked.uri_pattern}
-            return Kind.DELETE_URIS, patterns | ({"dry_run": "true"} if asked.dry_run else {})
+            delete = request.delete_uris
+            patterns = {"queue_pattern": delete.queue_pattern, "uri_pattern": delete.uri_pattern}
+            return Kind.DELETE_URIS, patterns | ({"dry_run": "true"} if delete.dry_run else {})
         case "retire_queues":
             return Kind.RETIRE_QUEUES, {"queue_pattern": request.retire_queues.queue_pattern}
         case "unretire_queues":

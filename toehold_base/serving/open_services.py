@@ -202,8 +202,8 @@ class _Doors:
         await health.watch(await self._asked(context), context)
 
     async def _asked(self, context: Context) -> health_pb2.HealthCheckRequest:
-        asked = await received(self._receiving, health_pb2.HealthCheckRequest.FromString, context)
-        return health_pb2.HealthCheckRequest() if asked is None else asked
+        request = await received(self._receiving, health_pb2.HealthCheckRequest.FromString, context)
+        return health_pb2.HealthCheckRequest() if request is None else request
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         """Add a service whose calls are streams both ways."""

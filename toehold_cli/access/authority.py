@@ -101,15 +101,15 @@ class Authority:
             return _loaded(self.cert), key
         signs = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Toehold authority")])
-        made = (
+        certificate = (
             _builder(name, name, signs, CA_DAYS)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .sign(signs, hashes.SHA256())
         )
         replace_file(self._key, _private(signs), SECRET)
-        replace_file(self.cert, made.public_bytes(Encoding.PEM), PUBLIC)
-        return made, signs
+        replace_file(self.cert, certificate.public_bytes(Encoding.PEM), PUBLIC)
+        return certificate, signs
 
 
 def serial_in(path: Path) -> tuple[str, str]:
@@ -132,14 +132,14 @@ def _made(
     if alternatives:
         uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    made = (
+    certificate = (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signs.public_key()), critical=False)
         .sign(signs, hashes.SHA256())
     )
-    return made, _private(key)
+    return certificate, _private(key)
 
 
 def _builder(

@@ -69,8 +69,10 @@ def create_cert(
     ca.crt to everybody, and keep ca.key to yourself. Programs notice a renewed certificate by themselves; the
     former one stays valid until it expires or is revoked.
     """
-    made = _authority(directory).issue(name, hosts, days, renew=renew)
-    output.result(_record(made), f"{made.cert}: made, expires {moment(made.expires)}", as_json=as_json)
+    issued = _authority(directory).issue(name, hosts, days, renew=renew)
+    output.result(
+        _record(issued), f"{issued.cert}: issued, expires {moment(issued.expires)}", as_json=as_json
+    )
 
 
 @certs.command("list")

@@ -23,9 +23,9 @@ def copy(crawl: CrawlController, new_name: str, seeds: bool, as_json: bool) -> N
     `toehold launch --crawl NEWNAME` starts it. If copying the seeds was interrupted, the same command
     continues it.
     """
-    made = crawl.copy(new_name, seeds=seeds).describe()
+    copied = crawl.copy(new_name, seeds=seeds).describe()
     output.result(
-        to_plain(made),
-        f"{new_name}: {output.status_text(made.status)}, {counted(made.seed_count, 'seed')}",
+        to_plain(copied),
+        f"{new_name}: {output.status_text(copied.status)}, {counted(copied.seed_count, 'seed')}",
         as_json=as_json,
     )

@@ -74,12 +74,12 @@ def health(
         node = None
     kind = FRONTIER if node is None else NODE
     address = find_frontier(frontier, directory)[0] if node is None else node
-    with _Health(_reachable(address, kind), kind, timeout_s) as asked:
-        status = asked.status(service)
+    with _Health(_reachable(address, kind), kind, timeout_s) as client:
+        status = client.status(service)
     of_service = f", {service}" if service else ""
     output.result(
-        {"server": kind, "address": asked.address, "service": service, "status": status},
-        f"{kind} at {asked.address}{of_service}: {status.lower().replace('_', ' ')}",
+        {"server": kind, "address": client.address, "service": service, "status": status},
+        f"{kind} at {client.address}{of_service}: {status.lower().replace('_', ' ')}",
         as_json=as_json,
     )
     return ExitCode.DONE if status == _SERVING else ExitCode.NOT_SERVING

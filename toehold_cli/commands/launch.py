@@ -81,18 +81,18 @@ def create(crawl: CrawlController, asked: SpecFile, skip: bool, as_json: bool) -
     _tell(crawl, crawl.status(), seeds, as_json)
 
 
-def create_crawl(crawl: CrawlController, asked: SpecFile, skip: bool) -> AddSeedsResponse:
+def create_crawl(crawl: CrawlController, file: SpecFile, skip: bool) -> AddSeedsResponse:
     """Creates the crawl, or completes one with the same spec; the answer to its seeds. InvalidArgument if the
     frontier refuses a seed, unless `skip`.
     """
-    listed = iter(asked.seeds())
+    listed = iter(file.seeds())
     first = next(listed, None)
     if first is None:  # found before anything is created
         raise InvalidSpec("the spec has no seeds; list some in `seeds` or in a `seeds_file`")
     try:
-        seeds = crawl.create(asked.spec, chain((first,), listed), on_refused="report")
+        seeds = crawl.create(file.spec, chain((first,), listed), on_refused="report")
     except InvalidSpec as refusal:
-        raise spec_file.located(refusal, asked.places) from None
+        raise spec_file.located(refusal, file.places) from None
     tell_refused(seeds)
     check_refused(seeds, skip)
     return seeds

@@ -167,8 +167,8 @@ def resize(client: FrontierClient, size: int | None, node: str, at: str | None, 
     elif node or size is None:
         raise click.UsageError("With --at, N must be a number. Remove --node.")
     else:
-        with NodeClient(at, timeout_s=CALL_TIMEOUT_S, credentials=client.credentials) as asked:
-            asked.set_pool_size(size)
+        with NodeClient(at, timeout_s=CALL_TIMEOUT_S, credentials=client.credentials) as node_client:
+            node_client.set_pool_size(size)
     if as_json:
         output.record({"node": node or at, "size": size})
     else:

@@ -145,16 +145,16 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
             name: str | None,
             **others: Any,
         ) -> _T:
-            asked = None if spec is None else spec_file.load(spec)
-            if asked is not None:
+            file = None if spec is None else spec_file.load(spec)
+            if file is not None:
                 source = click.get_current_context().get_parameter_source("name")
-                if asked.name and source is not ParameterSource.COMMANDLINE:  # SPEC is on the command line
-                    name = asked.name
+                if file.name and source is not ParameterSource.COMMANDLINE:  # SPEC is on the command line
+                    name = file.name
                 if not name:
                     raise InvalidSpec(f"{spec} has no name for the crawl; add one there, or use --crawl")
             with reached(frontier, directory) as (client, only):
                 crawl = CrawlController(client, name or only or only_crawl(client))
-                return command(crawl, asked, **others)
+                return command(crawl, file, **others)
 
         return run
 

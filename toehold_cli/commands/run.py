@@ -79,17 +79,17 @@ def run(crawl: CrawlController, asked: SpecFile | None, skip: bool, as_json: boo
     return exit_code_of_end(end.status)
 
 
-def _begin(crawl: CrawlController, asked: SpecFile | None, skip: bool) -> bool:
+def _begin(crawl: CrawlController, file: SpecFile | None, skip: bool) -> bool:
     """Makes sure that the crawl is launched; whether this command did it."""
     try:
-        if asked is not None:
-            create_crawl(crawl, asked, skip)
+        if file is not None:
+            create_crawl(crawl, file, skip)
         crawl.launch()
     except (CrawlExists, IllegalState, CrawlFinished):  # launched before, or by somebody else just now
         found = crawl.describe()
         if found.status.state == NASCENT:  # another crawl of this name
             raise
-        if asked is not None and found.status.state != FINISHED and differences(found.spec, asked.spec):
+        if file is not None and found.status.state != FINISHED and differences(found.spec, file.spec):
             output.note("The crawl runs with other settings than SPEC's. To change them: toehold update SPEC")
         return False
     return True

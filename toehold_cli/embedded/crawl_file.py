@@ -54,17 +54,17 @@ def load(path: Path) -> CrawlFile:
         ) from problem
 
 
-def store(path: Path, asked: CrawlFile) -> None:
+def store(path: Path, record: CrawlFile) -> None:
     """Replaces a directory's crawl.json."""
     content = {
-        "crawl": asked.crawl,
-        "command": asked.command,
-        "folder": asked.folder,
-        "spec": MessageToDict(asked.spec),
-        "seeds": asked.seeds,
+        "crawl": record.crawl,
+        "command": record.command,
+        "folder": record.folder,
+        "spec": MessageToDict(record.spec),
+        "seeds": record.seeds,
     }
-    if asked.recrawl_before is not None:
-        content["recrawl_before"] = asked.recrawl_before.ToJsonString()
+    if record.recrawl_before is not None:
+        content["recrawl_before"] = record.recrawl_before.ToJsonString()
     write_json(crawl_file_of(path), content, 0o600)  # the spec and the command may have passwords
 
 

@@ -135,9 +135,9 @@ class CrawlDirectory:
         """Removes the file that `announce_frontier` wrote."""
         _frontier_file(self.path).unlink(missing_ok=True)
 
-    def remember(self, asked: CrawlFile) -> None:
+    def remember(self, record: CrawlFile) -> None:
         """Stores what the crawl is asked to be from now on."""
-        crawl_file.store(self.path, asked)
+        crawl_file.store(self.path, record)
 
     @contextmanager
     def reopening(self) -> Iterator[None]:
@@ -288,14 +288,14 @@ def _move_aside(path: Path) -> Path:
     )
 
 
-def _check_going_on(path: Path, asked: CrawlFile, plan: Plan) -> None:
+def _check_going_on(path: Path, record: CrawlFile, plan: Plan) -> None:
     """DirectoryRefused if the crawl in a directory cannot become the planned one, or is done with it."""
-    if asked.crawl != plan.crawl:
+    if record.crawl != plan.crawl:
         raise DirectoryRefused(
-            f"{path} holds the crawl {asked.crawl!r}, not {plan.crawl!r}. Choose another directory with "
+            f"{path} holds the crawl {record.crawl!r}, not {plan.crawl!r}. Choose another directory with "
             "--dir. --fresh moves the old crawl aside and starts a new one."
         )
-    missing = sorted(set(asked.seeds) - set(plan.seeds))
+    missing = sorted(set(record.seeds) - set(plan.seeds))
     if missing:
         listed = "".join(f"\n  {seed}" for seed in missing[:_MOST_SEEDS_TOLD])
         more = len(missing) - _MOST_SEEDS_TOLD
@@ -306,6 +306,6 @@ def _check_going_on(path: Path, asked: CrawlFile, plan: Plan) -> None:
             "starts a new one."
         )
     report = last_report(path)
-    unchanged = not changed_paths(asked.spec, plan.spec) and set(plan.seeds) == set(asked.seeds)
-    if report.get("state") == "FINISHED" and unchanged and not plan.recrawl and not asked.recrawl_before:
+    unchanged = not changed_paths(record.spec, plan.spec) and set(plan.seeds) == set(record.seeds)
+    if report.get("state") == "FINISHED" and unchanged and not plan.recrawl and not record.recrawl_before:
         raise _nothing_to_do(path, report)

@@ -186,10 +186,10 @@ class GoingOn:
                 self._crawl.resume()
         return self._crawl.describe()
 
-    def _remember(self, asked: CrawlFile) -> None:
-        if asked != self._asked:
-            self._asked = asked
-            self._directory.remember(asked)
+    def _remember(self, record: CrawlFile) -> None:
+        if record != self._asked:
+            self._asked = record
+            self._directory.remember(record)
 
     def _raise_if_interrupted(self) -> None:
         if self._interruptions.count:

@@ -68,8 +68,8 @@ def _node(look: Look, node: Node) -> Text:
     absent = absence(look, node)
     if absent:
         return text_of((absent, "dim" if presence(look, node) == LEFT else "red"))
-    asked = f"; {node.pool_size} asked for" if node.HasField("pool_size") else ""
-    return text_of(("drains: ", "yellow") if node.draining else "", _at_work([node]), asked)
+    wanted = f"; {node.pool_size} asked for" if node.HasField("pool_size") else ""
+    return text_of(("drains: ", "yellow") if node.draining else "", _at_work([node]), wanted)
 
 
 def _at_work(nodes: Sequence[Node]) -> str:

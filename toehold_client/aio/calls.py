@@ -35,8 +35,8 @@ class AsyncCalls(AsyncDriver):
     ) -> _R:
         """Makes one call, again and again while there is patience; its answer."""
         with sendable():
-            made = request()
-        return await self._persist(lambda: self._attempt(pick, made, wait_s), safe_to_repeat)
+            message = request()
+        return await self._persist(lambda: self._attempt(pick, message, wait_s), safe_to_repeat)
 
     async def _call_unless_done(
         self,
@@ -51,7 +51,7 @@ class AsyncCalls(AsyncDriver):
         shows the effect, `done` makes the answer of it.
         """
         with sendable():
-            made = request()
+            message = request()
         lost = False
 
         async def unless_done() -> _R:
@@ -60,7 +60,7 @@ class AsyncCalls(AsyncDriver):
             if answer is not None:
                 return answer
             try:
-                return await self._attempt(pick, made)
+                return await self._attempt(pick, message)
             except FrontierUnavailable:
                 lost = True
                 raise
@@ -88,14 +88,14 @@ class AsyncCalls(AsyncDriver):
     ) -> AsyncIterator[_P]:
         """The pages of a listing."""
         with sendable():
-            made = request()
-        made.page_size = PAGE_SIZE
+            message = request()
+        message.page_size = PAGE_SIZE
         while True:
-            page = await self._persist(lambda: self._attempt(pick, made))
+            page = await self._persist(lambda: self._attempt(pick, message))
             yield page
             if not page.next_page_token:
                 return
-            made.page_token = page.next_page_token
+            message.page_token = page.next_page_token
 
     async def _persist(self, attempt: Callable[[], Awaitable[_R]], safe_to_repeat: bool = True) -> _R:
         retries = Retries(self._patience)

@@ -101,11 +101,11 @@ class AsyncCrawlController:
         """
         check_on_refused(on_refused)
         several(seeds, "seeds", "URIs")
-        asked = spec_of(spec)
+        wanted = spec_of(spec)
         try:
-            await self.frontier.create_crawl(self.crawl, asked)
+            await self.frontier.create_crawl(self.crawl, wanted)
         except CrawlExists:
-            if not is_as_asked(await self.describe(), asked):
+            if not is_as_asked(await self.describe(), wanted):
                 raise
         return await self.add_seeds(seeds, on_refused=on_refused)
 
@@ -206,8 +206,8 @@ class AsyncCrawlController:
         Any number of controllers may ask, at once or again: the frontier does it once, and each gets True
         when it is complete. If the crawl is STOPPING, its fetches are interrupted, as by a second `stop`.
         """
-        asked = await self.frontier.tear_down_crawl(self.crawl)
-        if asked.status.torn_down:
+        answer = await self.frontier.tear_down_crawl(self.crawl)
+        if answer.status.torn_down:
             return True
         try:
             async with self._events(timeout_s) as stream:

@@ -35,8 +35,8 @@ class Calls(Driver):
     ) -> _R:
         """Makes one call, again and again while there is patience; its answer."""
         with sendable():
-            made = request()
-        return self._persist(lambda: self._attempt(pick, made, wait_s), safe_to_repeat)
+            message = request()
+        return self._persist(lambda: self._attempt(pick, message, wait_s), safe_to_repeat)
 
     def _call_unless_done(
         self,
@@ -51,7 +51,7 @@ class Calls(Driver):
         shows the effect, `done` makes the answer of it.
         """
         with sendable():
-            made = request()
+            message = request()
         lost = False
 
         def unless_done() -> _R:
@@ -60,7 +60,7 @@ class Calls(Driver):
             if answer is not None:
                 return answer
             try:
-                return self._attempt(pick, made)
+                return self._attempt(pick, message)
             except FrontierUnavailable:
                 lost = True
                 raise
@@ -88,14 +88,14 @@ class Calls(Driver):
     ) -> Iterator[_P]:
         """The pages of a listing."""
         with sendable():
-            made = request()
-        made.page_size = PAGE_SIZE
+            message = request()
+        message.page_size = PAGE_SIZE
         while True:
-            page = self._persist(lambda: self._attempt(pick, made))
+            page = self._persist(lambda: self._attempt(pick, message))
             yield page
             if not page.next_page_token:
                 return
-            made.page_token = page.next_page_token
+            message.page_token = page.next_page_token
 
     def _persist(self, attempt: Callable[[], _R], safe_to_repeat: bool = True) -> _R:
         retries = Retries(self._patience)

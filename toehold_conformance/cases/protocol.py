@@ -37,8 +37,8 @@ def user_agent(seen: Evidence) -> None:
 )
 def only_leases(seen: Evidence) -> None:
     leased = Counter(given.lease.uri for given in seen.leases)
-    asked = Counter(seen.uri_of(request) for request in seen.requests)
-    for uri, times in asked.items():
+    counts = Counter(seen.uri_of(request) for request in seen.requests)
+    for uri, times in counts.items():
         if times > leased[uri] and TARGETS not in uri:
             raise Fails(f"The fetcher requested {uri} {times} times, and had {leased[uri]} leases of it.")
 

@@ -115,9 +115,9 @@ def redirect_without_target(seen: Evidence) -> None:
 
 def _must_be_link(seen: Evidence, status: int, target: str, path: str, *, on: str = "/") -> None:
     uri = target if "://" in target else seen.uri(target)
-    asked = sum(seen.uri_of(request) == uri for request in seen.requests)
+    count = sum(seen.uri_of(request) == uri for request in seen.requests)
     leased = sum(given.lease.uri == uri for given in seen.leases)
-    if asked > leased:
+    if count > leased:
         raise Fails(f"The fetcher followed the redirect of {seen.uri(on)} to {uri} without a lease.")
     seen.must_report(status, path=on)
     found = seen.offer(target, on=on).path

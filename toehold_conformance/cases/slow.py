@@ -28,7 +28,7 @@ def hosts(count: int, slow: Answer | None = None) -> Mapping[str, Pages]:
 def must_fetch_all_once(seen: Evidence, *, but: set[str] | None = None) -> None:
     """Every page of the hosts must have been fetched to its end, once, except that `but` may be repeated."""
     seen.must_be_complete()
-    asked = Counter(seen.uri_of(request) for request in seen.requests)
+    counts = Counter(seen.uri_of(request) for request in seen.requests)
     complete = {seen.uri_of(request) for request in seen.requests if request.complete}
     for key, origin in seen.origins.items():
         if not key.startswith(f"{seen.hosts}/"):
@@ -37,8 +37,8 @@ def must_fetch_all_once(seen: Evidence, *, but: set[str] | None = None) -> None:
             uri = origin + path
             if uri not in complete:
                 raise Fails(f"The fetcher did not fetch {uri} to its end.")
-            if asked[uri] > 1 and uri not in (but or set()):
-                raise Fails(f"The fetcher fetched {uri} {asked[uri]} times; once is right.")
+            if counts[uri] > 1 and uri not in (but or set()):
+                raise Fails(f"The fetcher fetched {uri} {counts[uri]} times; once is right.")
 
 
 def in_flight(seen: Evidence, begin_s: float, end_s: float) -> set[str]:

@@ -15,8 +15,8 @@ GENERATED = ("*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*_pb2_grpc.pyi")
 def files() -> dict[Path, str | None]:
     with tempfile.TemporaryDirectory() as scratch:
         generate(Path(scratch))
-        made = {path.relative_to(scratch): path.read_text() for path in generated_in(Path(scratch))}
-    return {**dict.fromkeys(generated_in(PROTOS)), **{PROTOS / path: text for path, text in made.items()}}
+        texts = {path.relative_to(scratch): path.read_text() for path in generated_in(Path(scratch))}
+    return {**dict.fromkeys(generated_in(PROTOS)), **{PROTOS / path: text for path, text in texts.items()}}
 
 
 def generate(out: Path) -> None:
