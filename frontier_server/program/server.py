@@ -32,6 +32,7 @@ from ..service import (
 from ..shell.clock import Clock, wall_ms
 from ..shell.exchange import Exchange
 from ..shell.runner import CLOSE_S, Runner
+from ..shell.tasks import Tasks
 from ..stores.checkpoints import Checkpoints
 from ..stores.descriptors import connections
 from ..stores.rocks import RocksStore
@@ -123,12 +124,7 @@ async def _serve(
         if console is not None:
             ending.push_async_callback(runner.tasks.end, runner.tasks.keep("console", console.run()))
         pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), health.tell, manager)
-        runner.tasks.keep("pulse", pulse.run())
-        runner.tasks.keep("watch of the clock", _watch_clock(clock))
-        if tls is not None:
-            runner.tasks.keep("watch of the certificate", _watch_certificate(tls))
-        if callers is not None:
-            runner.tasks.keep("watch of the callers", gate.watch())
+        _keep_watch(runner.tasks, pulse, clock, tls, None if callers is None else gate)
         ending.callback(health.end)
         shown = {} if metrics is None else {"metrics": metrics.address}
         _log.info(
@@ -144,6 +140,16 @@ async def _serve(
     if runner.corrupt is not None:
         raise runner.corrupt
     return runner.failed.result() if runner.failed.done() else ""
+
+
+def _keep_watch(tasks: Tasks, pulse: Pulse, clock: Clock, tls: ServerTls | None, gate: Gate | None) -> None:
+    """Keep watch of what may change while the server runs."""
+    tasks.keep("pulse", pulse.run())
+    tasks.keep("watch of the clock", _watch_clock(clock))
+    if tls is not None:
+        tasks.keep("watch of the certificate", _watch_certificate(tls))
+    if gate is not None:
+        tasks.keep("watch of the callers", gate.watch())
 
 
 def _traces(config: Config, ending: AsyncExitStack) -> LeaseTraces | None:
