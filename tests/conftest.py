@@ -107,7 +107,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             if isinstance(report, pytest.TestReport):
                 file = report.nodeid.partition("::")[0]
                 seconds[file] = seconds.get(file, 0.0) + report.duration
-    config.cache.set(SECONDS, seconds)
+    config.cache.set(SECONDS, {**config.cache.get(SECONDS, {}), **seconds})
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -60,6 +60,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on_without_a_page_twice(
     _check_warcs(directory)
 
 
+@pytest.mark.soak("resuming")
 def test_ctrl_c_waits_for_the_page_under_way_no_longer_than_the_fetch_deadline(
     web: PracticeWeb, terminal: Terminal, directory: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_second_ctrl_c_stops_at_once_and_the_same_command_makes_the_fetch_agai
     assert complaints(web, ["mu"], again=[slow]) == []
 
 
+@pytest.mark.soak("resuming")
 def test_sigterm_pauses_and_the_command_that_it_names_goes_on(
     web: PracticeWeb, programs: Programs, directory: Path
 ) -> None:
@@ -157,6 +159,7 @@ def test_another_crawl_is_refused_with_the_seeds_that_are_missing(
     assert len(web.log()) == asked
 
 
+@pytest.mark.soak("resuming")
 def test_a_second_crawl_in_the_same_directory_is_refused(
     web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:

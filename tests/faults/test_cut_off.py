@@ -35,7 +35,9 @@ def test_a_node_that_hung_for_longer_than_a_lease_counts_nothing_twice(parts: Pa
     assert hung.wait() == 0, hung.complaints
 
 
-@pytest.mark.parametrize("network", [Network.SILENT, Network.LATE])
+@pytest.mark.parametrize(
+    "network", [Network.LATE, pytest.param(Network.SILENT, marks=pytest.mark.soak("network"))]
+)
 def test_a_node_cut_off_for_longer_than_a_lease_fetches_nothing_that_was_given_to_another(
     parts: Parts, network: Network
 ) -> None:

@@ -15,7 +15,9 @@ from toehold.frontier.v1 import admin_pb2
 from toehold_client import FrontierClient
 
 
-@pytest.mark.parametrize("by_itself", [False, True], ids=["resumed", "by itself"])
+@pytest.mark.parametrize(
+    "by_itself", [pytest.param(False, marks=pytest.mark.soak("errors")), True], ids=["resumed", "by itself"]
+)
 def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_is_lost(
     parts: Parts, by_itself: bool
 ) -> None:

@@ -139,7 +139,7 @@ def test_a_limit_counts_each_recrawl_by_itself_and_known_pages_go_first(
     assert {site.asked[f"/new/{n}"] for n in range(5)} == {1}
 
 
-@pytest.mark.parametrize("room", [0, 2])
+@pytest.mark.parametrize("room", [2, pytest.param(0, marks=pytest.mark.soak("resuming"))])
 def test_a_limited_recrawl_fetches_known_pages_of_one_host_before_new_ones_of_another(
     crawl: Callable[..., Run], site: SmallSite, room: int
 ) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import grpc
 import pytest
+from click.testing import CliRunner
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from frontier_harness.waiting import PATIENCE_S, eventually
 from node_doubles.frontier import FakeFrontier, Refusal
 from node_doubles.leases import lease
 
+from crawler_node.program import main
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
 Start = Callable[..., "Program"]
@@ -249,10 +251,11 @@ def test_it_says_once_that_another_process_has_taken_its_name(
     ],
 )
 def test_arguments_that_make_no_sense_are_refused_in_a_sentence(
-    start: Start, arguments: list[str], sentence: str
+    tmp_path: Path, arguments: list[str], sentence: str
 ) -> None:
-    code, said = start(*arguments).end()
-    assert code == 2 and sentence in said and "Traceback" not in said
+    common = ("--frontier", "127.0.0.1:1", "--warc", str(tmp_path / "warc"), "--toes", "2")
+    done = CliRunner().invoke(main, [*common, *arguments])
+    assert done.exit_code == 2 and sentence in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_node_without_output_says_which_options_give_it_one() -> None:
