@@ -17,6 +17,8 @@ from frontier_harness.console import ConsoleProcess, client_of, told
 from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import PATIENCE_S
 
+from toehold_cli.main import run
+
 SESSION, RPC = "/console/session", "/v1/FrontierAdminService"
 
 
@@ -300,12 +302,11 @@ def test_sessions_outlive_a_console_that_keeps_its_key(guarded: GatedConsole, tm
     ],
 )
 def test_a_console_that_would_be_unsafe_or_cannot_serve_does_not_start(
-    flags: tuple[str, ...], says: str, tmp_path: Path
+    flags: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ended = run_to_end("console", *flags, program=("-m", "toehold_cli"))
-    assert ended.returncode == 2, ended.stderr
-    assert says in ended.stderr
-    assert "Traceback" not in ended.stderr
+    code, told = run(["console", *flags]), capsys.readouterr().err
+    assert (code, "Traceback" in told) == (2, False)
+    assert says in told
 
 
 def test_a_token_for_all_commands_is_not_that_of_the_page(
