@@ -418,9 +418,9 @@ def _supervise(options: NodeOptions, server: NodeServer, manager: ServiceManager
         rest = ("--worker", str(number), "--toes", str(max(1, share)), "--name", f"{options.name}/{number}")
         alone = ("--listen", "127.0.0.1:0", "--node-service", server.told_address, "--until-stdin-ends")
         rate = ("--max-bytes-per-second", str(bytes_per_second))
-        told = ("--metrics", "127.0.0.1:0") if options.metrics is not None else ()
+        metrics_options = ("--metrics", "127.0.0.1:0") if options.metrics is not None else ()
         # -P: no file in the present directory may stand in for a module of the node's.
-        return (sys.executable, "-P", "-m", "crawler_node", *own, *rest, *alone, *rate, *told)
+        return (sys.executable, "-P", "-m", "crawler_node", *own, *rest, *alone, *rate, *metrics_options)
 
     supervisor = Supervisor(processes, options.toes, command, options.hang_seconds, CookieJars())
     metrics = workers_metrics(options, supervisor)

@@ -31,14 +31,14 @@ class AddressRule:
         may take the one for the other.
         """
         try:
-            found = ip_address(address.partition("%")[0])
+            parsed = ip_address(address.partition("%")[0])
         except ValueError:
             return False
-        if isinstance(found, IPv6Address):
-            if found.ipv4_mapped is not None:
-                return self._holds(found.ipv4_mapped)
-            return self._holds(found) and all(self._holds(inner) for inner in _carried(found))
-        return self._holds(found)
+        if isinstance(parsed, IPv6Address):
+            if parsed.ipv4_mapped is not None:
+                return self._holds(parsed.ipv4_mapped)
+            return self._holds(parsed) and all(self._holds(inner) for inner in _carried(parsed))
+        return self._holds(parsed)
 
     def _holds(self, address: Address) -> bool:
         match self._name:

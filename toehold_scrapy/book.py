@@ -127,16 +127,16 @@ class Book:
     def withdraw(self, tokens: Collection[bytes] | None = None) -> list[SpiderLease]:
         """The leases among these (by default all) that wait: they will not be fetched, but are still held."""
         with self._changed:
-            found = [held for held in self._waiting if tokens is None or held.lease.token in tokens]
-            for held in found:
+            waiting = [held for held in self._waiting if tokens is None or held.lease.token in tokens]
+            for held in waiting:
                 self._waiting.remove(held)
-            return found
+            return waiting
 
     def begun(self, tokens: Collection[bytes]) -> list[SpiderLease]:
         """The leases among these whose fetch has begun."""
         with self._changed:
-            found = (self._held.get(token) for token in tokens)
-            return [held for held in found if held is not None and held.stage is not SpiderStage.WAITING]
+            named = (self._held.get(token) for token in tokens)
+            return [held for held in named if held is not None and held.stage is not SpiderStage.WAITING]
 
     def tokens(self) -> list[bytes]:
         """The tokens of all leases held."""

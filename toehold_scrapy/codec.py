@@ -160,10 +160,10 @@ def _path(value: object) -> str:
 
 
 def _loaded_class(path: str) -> type:
-    found = _found(path)
-    if not isinstance(found, type):
+    cls = _found(path)
+    if not isinstance(cls, type):
         raise Unreadable(f"this spider has no class {path}")
-    return found
+    return cls
 
 
 def _found(path: str) -> object:

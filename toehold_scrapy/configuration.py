@@ -76,26 +76,26 @@ class Configuration:
         """The spec of a new crawl, with the contact. Raises InvalidSpec or Misconfigured."""
         match self.spec:
             case None:
-                found = SpecFile(self.crawl, CrawlSpec(), (), None, None, {})
+                spec_file = SpecFile(self.crawl, CrawlSpec(), (), None, None, {})
             case str():
-                found = load(Path(self.spec))
+                spec_file = load(Path(self.spec))
             case _:
-                found = _spec_of(self.spec)
-        if not found.spec.HasField("scope"):
-            found.spec.scope.CopyFrom(self._spiders_scope())
-        if found.spec.fetcher not in ("", FETCHER):
+                spec_file = _spec_of(self.spec)
+        if not spec_file.spec.HasField("scope"):
+            spec_file.spec.scope.CopyFrom(self._spiders_scope())
+        if spec_file.spec.fetcher not in ("", FETCHER):
             raise Misconfigured(
-                f"fetcher in TOEHOLD_SPEC must be {FETCHER!r}, or left out, got {found.spec.fetcher!r}"
+                f"fetcher in TOEHOLD_SPEC must be {FETCHER!r}, or left out, got {spec_file.spec.fetcher!r}"
             )
-        found.spec.fetcher = FETCHER
-        if self.contact and not found.spec.contact:
-            found.spec.contact = self.contact
-        if not found.spec.contact and list(found.spec.allowed_addresses) != ["loopback"]:
+        spec_file.spec.fetcher = FETCHER
+        if self.contact and not spec_file.spec.contact:
+            spec_file.spec.contact = self.contact
+        if not spec_file.spec.contact and list(spec_file.spec.allowed_addresses) != ["loopback"]:
             raise Misconfigured(
                 "TOEHOLD_CONTACT must be an http(s) URL or an e-mail address that site owners can turn to, "
                 f"got nothing (crawl {self.crawl!r} does not exist yet, and needs it)"
             )
-        return found
+        return spec_file
 
     def _spiders_scope(self) -> ScopeSpec:
         """A scope that leaves all decisions to the spider."""
@@ -141,12 +141,12 @@ def _contact_in_user_agent(settings: BaseSettings) -> str:
     return match[1].removeprefix("mailto:") if match else ""
 
 
-def _spec_of(said: Mapping[str, Any]) -> SpecFile:
+def _spec_of(table: Mapping[str, Any]) -> SpecFile:
     """A spec given as a dict, with the keys of a spec file."""
-    if "surt_prefixes_file" in said:
+    if "surt_prefixes_file" in table:
         raise Misconfigured("TOEHOLD_SPEC must be the path of a spec file if it names a surt_prefixes_file")
     try:
-        text = "\n".join(f"{json.dumps(key)} = {_toml(value)}" for key, value in said.items())
+        text = "\n".join(f"{json.dumps(key)} = {_toml(value)}" for key, value in table.items())
     except TypeError as error:
         raise Misconfigured(
             f"TOEHOLD_SPEC must consist of keys and values that a spec file can have: {error}"

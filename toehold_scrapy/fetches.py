@@ -194,39 +194,39 @@ def is_retried(status: int, attempt: int, retry: RetrySpec) -> bool:
 
 def report(lease: Lease, fetch: SpiderFetch) -> Report:
     """The report of a page."""
-    made = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=fetch.status)
-    made.start_time.FromMilliseconds(fetch.start_time_ms)
-    made.fetch_duration.FromMilliseconds(fetch.duration_ms)
-    annotate(made, fetch.notes)
-    made.reason = " ".join(fetch.reason.split())
+    report = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=fetch.status)
+    report.start_time.FromMilliseconds(fetch.start_time_ms)
+    report.fetch_duration.FromMilliseconds(fetch.duration_ms)
+    annotate(report, fetch.notes)
+    report.reason = " ".join(fetch.reason.split())
     response = fetch.response
     if response is None:
-        return made
+        return report
     if 300 <= response.status < 400:
-        made.reason = _target(response)
-    made.body_bytes = len(response.body)
-    made.truncation = _truncation(response)
-    made.media_type = _header(response, "Content-Type").partition(";")[0].strip().lower()[:256]
+        report.reason = _target(response)
+    report.body_bytes = len(response.body)
+    report.truncation = _truncation(response)
+    report.media_type = _header(response, "Content-Type").partition(";")[0].strip().lower()[:256]
     if response.status == 304:
-        made.digest = lease.last_digest
+        report.digest = lease.last_digest
     else:
-        made.digest = "sha1:" + base64.b32encode(hashlib.sha1(response.body).digest()).decode()
-    if not made.truncation:
-        made.etag = _validator(response, "ETag")
-        made.last_modified = _validator(response, "Last-Modified")
+        report.digest = "sha1:" + base64.b32encode(hashlib.sha1(response.body).digest()).decode()
+    if not report.truncation:
+        report.etag = _validator(response, "ETag")
+        report.last_modified = _validator(response, "Last-Modified")
     if response.ip_address is not None:
-        made.peer_address = str(response.ip_address)
+        report.peer_address = str(response.ip_address)
     retry_after_s = _retry_after_s(response)
     if retry_after_s is not None:
-        made.retry_after_duration.FromSeconds(retry_after_s)
-    return made
+        report.retry_after_duration.FromSeconds(retry_after_s)
+    return report
 
 
 def bare_report(lease: Lease, status: int, *notes: str, reason: str = "") -> Report:
     """The report of a lease whose fetch has nothing to tell."""
-    made = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status, reason=reason)
-    annotate(made, notes)
-    return made
+    report = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status, reason=reason)
+    annotate(report, notes)
+    return report
 
 
 def release(lease: Lease) -> Report:
@@ -234,9 +234,9 @@ def release(lease: Lease) -> Report:
     return Report(token=lease.token, outcome=OUTCOME_RELEASED)
 
 
-def annotate(made: Report, notes: Iterable[str]) -> None:
+def annotate(report: Report, notes: Iterable[str]) -> None:
     """Adds remarks for the crawl log, in its letters."""
-    made.annotations.extend(re.sub(r"[^!-+\--~]+", "_", note)[:128] for note in notes)
+    report.annotations.extend(re.sub(r"[^!-+\--~]+", "_", note)[:128] for note in notes)
 
 
 def _truncation(response: Response) -> Truncation.ValueType:

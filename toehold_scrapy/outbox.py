@@ -224,12 +224,12 @@ def _put_off(done: Done) -> Report:
     report = done.report
     if not done.held.links_refused:
         return report
-    made = Report(
+    deferred = Report(
         token=report.token,
         outcome=report.outcome,
         fetch_status=DEFERRED,
         start_time=report.start_time,
         fetch_duration=report.fetch_duration,
     )
-    annotate(made, ("linksRefused",))
-    return made
+    annotate(deferred, ("linksRefused",))
+    return deferred

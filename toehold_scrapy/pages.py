@@ -149,14 +149,14 @@ class Pages:
                 continue
             del self._held[mark]
             if held.fetch is None:
-                made = fetches.bare_report(
+                report = fetches.bare_report(
                     held.lease, fetches.FAILED, "notFetched", reason="Scrapy dropped the request"
                 )
             else:
-                made = fetches.report(held.lease, held.fetch)
+                report = fetches.report(held.lease, held.fetch)
             if held.hook_failed:
-                fetches.annotate(made, [HOOK_FAILED])
-            self._exchange.finish(held, made)
+                fetches.annotate(report, [HOOK_FAILED])
+            self._exchange.finish(held, report)
 
     # before the fetch
 
@@ -203,8 +203,8 @@ class Pages:
             return request
 
         try:
-            made = await robots_report(self._engine, held.lease, request_of, self._failed)
-            self._exchange.finish(held, made)
+            report = await robots_report(self._engine, held.lease, request_of, self._failed)
+            self._exchange.finish(held, report)
         finally:
             self._robots.discard(held)
 

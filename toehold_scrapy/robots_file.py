@@ -39,27 +39,27 @@ async def robots_report(
         try:
             response = await engine.download_async(request)
         except Exception as error:  # each means that there is no robots.txt now
-            made = report(lease, failed(request, error, clock))
+            result = report(lease, failed(request, error, clock))
             logger.warning(
-                "No robots.txt from %s: %s", url, made.reason or error
+                "No robots.txt from %s: %s", url, result.reason or error
             )  # no page of the host is fetched
             break
         if not redirects and response.ip_address is not None:
             own_address = str(response.ip_address)
         if not 300 <= response.status < 400:
-            made = report(lease, answered(response, clock))
+            result = report(lease, answered(response, clock))
             if 200 <= response.status < 300:
-                made.robots_body = response.body[:MAX_BODY_BYTES]
-                made.robots_empty = not response.body
+                result.robots_body = response.body[:MAX_BODY_BYTES]
+                result.robots_empty = not response.body
             break
         url = _target(request, response)
         if not url:
-            made = _missing(lease, clock, f"status {response.status} without a target")
+            result = _missing(lease, clock, f"status {response.status} without a target")
             break
     else:
-        made = _missing(lease, clock, f"more than {MAX_REDIRECTS} redirects")
-    made.peer_address = own_address
-    return made
+        result = _missing(lease, clock, f"more than {MAX_REDIRECTS} redirects")
+    result.peer_address = own_address
+    return result
 
 
 def _target(request: Request, response: Response) -> str:

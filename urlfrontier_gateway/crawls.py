@@ -124,9 +124,9 @@ class Crawls:
         ids = []
         async for page in self._frontier.pages(lambda s: s.admin.ListCrawls, ListCrawlsRequest()):
             for crawl in page.crawls:
-                found = crawl_id(crawl.crawl, crawl.spec.description)
-                if found is not None:
-                    ids.append(found)
+                stored_id = crawl_id(crawl.crawl, crawl.spec.description)
+                if stored_id is not None:
+                    ids.append(stored_id)
         self._ids, self._ids_at_s = ids, time.monotonic()
         return list(ids)
 

@@ -67,7 +67,7 @@ class Dispenser:
 
     async def _get_of(self, crawl_id: str, wanted: UrlRequest, send: Send) -> int:
         """Sends the URLs of one crawl; from how many queues they were."""
-        found: set[str] = set()
+        keys: set[str] = set()
         left = wanted.max_queues
         while True:
             most = min(_MAX_LEASES, left * wanted.max_a_queue) if left else _MAX_LEASES
@@ -84,14 +84,14 @@ class Dispenser:
             if answer.empty_reason == EmptyReason.EMPTY_REASON_NOT_RUNNING:
                 await self._crawls.launch(crawl_id)  # the gateway that put its URLs could not do so
             await self._send(crawl_id, answer.leases, wanted.hold_s, send)
-            found.update(lease.queue_key for lease in answer.leases)
+            keys.update(lease.queue_key for lease in answer.leases)
             if not answer.leases:  # fewer than `most` may mean that the frontier has cut its answer
                 break
             if wanted.max_queues:
-                left = wanted.max_queues - len(found)
+                left = wanted.max_queues - len(keys)
                 if left <= 0:
                     break
-        return len(found)
+        return len(keys)
 
     async def _send(self, crawl_id: str, leases: Sequence[Lease], hold_s: int, send: Send) -> None:
         """Sends leased URLs. If the client goes away, the rest goes back."""

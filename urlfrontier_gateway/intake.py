@@ -55,22 +55,22 @@ class UrlIntake:
         self, statuses: list[Status], places: Sequence[int], offers: Sequence[UrlOffer | None]
     ) -> None:
         """Puts URLs of one crawl that need the same call."""
-        found = [offer for place in places if (offer := offers[place]) is not None]
-        first = found[0]
+        present = [offer for place in places if (offer := offers[place]) is not None]
+        first = present[0]
         try:
             if first.is_done:
-                given = await self._complete(found)
+                given = await self._complete(present)
             else:
-                given = await self._schedule(first.crawl_id, found, replace=first.is_known)
+                given = await self._schedule(first.crawl_id, present, replace=first.is_known)
         except ToeholdError as problem:
             _log.warning(
                 "put_failed",
                 crawl_id=first.crawl_id,
-                urls=len(found),
+                urls=len(present),
                 problem=str(problem),
                 request_id=problem.request_id,
             )
-            given = [FAIL] * len(found)
+            given = [FAIL] * len(present)
         for place, status in zip(places, given, strict=True):
             statuses[place] = status
 

@@ -109,17 +109,20 @@ class UrlViews:
         answer = await self._frontier.ask(
             lambda stubs: stubs.admin.GetStatistics, GetStatisticsRequest(crawl=crawl_name(crawl_id))
         )
-        found = answer.statistics
-        states = found.queue_state_counts
+        counts = answer.statistics
+        states = counts.queue_state_counts
         exhausted = states.get("EXHAUSTED", 0)
         return _stats(
             crawl_id,
             size=(
-                found.queued_count + found.future_count + found.retired_uri_count + found.ineligible_uri_count
+                counts.queued_count
+                + counts.future_count
+                + counts.retired_uri_count
+                + counts.ineligible_uri_count
             ),
-            leased=found.leased_count,
+            leased=counts.leased_count,
             completed=(
-                found.succeeded_count + found.failed_count + found.disregarded_count + found.noted_count
+                counts.succeeded_count + counts.failed_count + counts.disregarded_count + counts.noted_count
             ),
             queues=sum(states.values()),
             active_queues=sum(states.values()) - exhausted,

@@ -160,10 +160,10 @@ def shares(toes: int, processes: int) -> list[int]:
 
 def worst(codes: Sequence[int]) -> int:
     """The exit code of a node, from those of its workers."""
-    told = [code for code in codes if code not in (NodeExitCode.DRAINED, NodeExitCode.WORN_OUT)]
-    if not told:
+    bad_codes = [code for code in codes if code not in (NodeExitCode.DRAINED, NodeExitCode.WORN_OUT)]
+    if not bad_codes:
         return NodeExitCode.DRAINED
-    return told[0] if told[0] > 0 else NodeExitCode.UNREPORTED
+    return bad_codes[0] if bad_codes[0] > 0 else NodeExitCode.UNREPORTED
 
 
 class _SupervisorEvent(Enum):

@@ -28,8 +28,8 @@ def text_of(body: bytes, charset: str | None) -> str:
 
 def xml_charset(body: bytes) -> str | None:
     """The charset that the XML declaration names (XML 1.0 section 4.3.3)."""
-    found = _XML_DECLARATION.match(body)
-    return found[1].decode("ascii") if found else None
+    declaration = _XML_DECLARATION.match(body)
+    return declaration[1].decode("ascii") if declaration else None
 
 
 def codec_of(body: bytes, charset: str | None) -> str:
@@ -55,8 +55,8 @@ def _declared(body: bytes) -> str | None:
     if _META.search(_COMMENT.sub(b"", body[:_DECLARED_WITHIN_BYTES])):
         return None
     label = xml_charset(body)
-    if label is None and (found := _META.search(_NO_TAGS.sub(b"", body[:_SAMPLE_BYTES]))):
-        label = found[1].decode("ascii")
+    if label is None and (match := _META.search(_NO_TAGS.sub(b"", body[:_SAMPLE_BYTES]))):
+        label = match[1].decode("ascii")
     return "utf-8" if label and label.lower().startswith("utf-16") else label
 
 
@@ -65,8 +65,8 @@ def _sample(body: bytes) -> bytes:
     if len(body) <= _SAMPLE_BYTES:
         return body
     head = body[:_DECLARED_WITHIN_BYTES]
-    found = _NOT_ASCII.search(body, _DECLARED_WITHIN_BYTES)
-    start = found.start() if found else _DECLARED_WITHIN_BYTES
+    match = _NOT_ASCII.search(body, _DECLARED_WITHIN_BYTES)
+    start = match.start() if match else _DECLARED_WITHIN_BYTES
     text = body[start : start + _SAMPLE_BYTES]
     # The cut is not within a character: no charset has ">" as a later byte of one.
     return head + (text[: text.rfind(b">") + 1] or text)

@@ -67,8 +67,8 @@ def css_references(css: str) -> Iterator[str]:
 
 def declared_charset(css: bytes) -> str | None:
     """The charset that a style sheet declares (CSS Syntax 3.2)."""
-    found = _CHARSET_RULE.match(css)
-    return found[1].decode("ascii") if found else None
+    match = _CHARSET_RULE.match(css)
+    return match[1].decode("ascii") if match else None
 
 
 def _unescaped(reference: str) -> Iterator[str]:

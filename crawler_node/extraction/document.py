@@ -119,12 +119,12 @@ class Document:
 
     def links(self, references: Iterable[Reference]) -> Iterator[Outlink]:
         """The links of references that are relative to its own URI, within the limit."""
-        found = References(self.settings.max_links, self.follow)
+        collected = References(self.settings.max_links, self.follow)
         for reference in references:
-            found.add(*reference)
-            if found.full:
+            collected.add(*reference)
+            if collected.full:
                 break
-        return found.outlinks(self.base)
+        return collected.outlinks(self.base)
 
     def attempt(
         self,

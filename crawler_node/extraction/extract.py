@@ -128,35 +128,35 @@ def outlinks(
             if kind in (DocumentKind.SITEMAP, DocumentKind.SITEMAP_LIST)
             else settings.max_links
         )
-        found: dict[str, Outlink] = {}
+        links_by_uri: dict[str, Outlink] = {}
         notes: list[str] = []
         left_bytes = MAX_LINK_BYTES
         for link in chain(styles, body, head):
-            if len(found) >= limit:
+            if len(links_by_uri) >= limit:
                 break
-            if link.uri in found or (link.hop in FOLLOWED and not document.follow):
+            if link.uri in links_by_uri or (link.hop in FOLLOWED and not document.follow):
                 continue
             left_bytes -= len(link.uri)
             if left_bytes < 0:
                 notes.append("linksCut")
                 break
-            found[link.uri] = link
+            links_by_uri[link.uri] = link
         if not document.follow:
             notes.append("nofollow")
         notes = [*document.notes, *notes]
         notes += [f"extractorFailed:{name}" for name in document.broken]
-        return FoundLinks(list(found.values()), tuple(notes), document.error)
+        return FoundLinks(list(links_by_uri.values()), tuple(notes), document.error)
 
 
 def _kind_of(document: Document) -> DocumentKind | None:
     """The kind to read it as. Notes it if the media type says another one."""
-    said = _said(document) or _named(document)
-    kind = (document.is_listed and _sitemap_of_any_type(document)) or said or _sniffed(document)
-    if kind is DocumentKind.HTML and said is DocumentKind.HTML:
+    declared = _said(document) or _named(document)
+    kind = (document.is_listed and _sitemap_of_any_type(document)) or declared or _sniffed(document)
+    if kind is DocumentKind.HTML and declared is DocumentKind.HTML:
         # Feeds are often called HTML (WHATWG MIME Sniffing 7.3), and so are sitemaps.
         root = _ROOTS.get(_root_of(document))
         kind = root if root in _LISTS else kind
-    if kind is not said:
+    if kind is not declared:
         document.notes.append(f"sniffed:{kind}")
     return kind if kind is not DocumentKind.SCRIPT or document.settings.javascript else None
 
@@ -242,8 +242,8 @@ def _xml_styles(document: Document, kind: DocumentKind | None) -> Iterator[Outli
         return iter(())
     beginning = document.beginning(_ROOT_WITHIN_BYTES)
     codec = codec_of(beginning, document.fetch.charset or xml_charset(beginning))
-    found = xml_styles(beginning.decode(codec, "replace"))
-    return document.links((reference, Hop.EMBED, "xml-stylesheet/@href") for reference in found)
+    sheets = xml_styles(beginning.decode(codec, "replace"))
+    return document.links((reference, Hop.EMBED, "xml-stylesheet/@href") for reference in sheets)
 
 
 def _header_links(document: Document) -> Iterator[Outlink]:
@@ -277,21 +277,21 @@ def _sitemap_list(document: Document) -> Iterator[Outlink]:
 
 
 def _json_ld(document: Document) -> Iterator[Outlink]:
-    return document.links((*found, "json-ld") for found in json_references(document.text()))
+    return document.links((*reference, "json-ld") for reference in json_references(document.text()))
 
 
 def _manifest(document: Document) -> Iterator[Outlink]:
-    return document.links((*found, "manifest") for found in manifest_references(document.text()))
+    return document.links((*reference, "manifest") for reference in manifest_references(document.text()))
 
 
 def _playlist(document: Document) -> Iterator[Outlink]:
-    found = playlist_references(document.text())
-    return document.links((reference, Hop.EMBED, "playlist") for reference in found)
+    references = playlist_references(document.text())
+    return document.links((reference, Hop.EMBED, "playlist") for reference in references)
 
 
 def _script(document: Document) -> Iterator[Outlink]:
-    found = script_references(document.text(), inline=False)
-    return document.links((reference, Hop.SPECULATIVE, "script") for reference in found)
+    references = script_references(document.text(), inline=False)
+    return document.links((reference, Hop.SPECULATIVE, "script") for reference in references)
 
 
 _EXTRACTORS: dict[DocumentKind, Callable[[Document], Iterator[Outlink]]] = {

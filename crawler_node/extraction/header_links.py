@@ -42,8 +42,8 @@ def header_references(fetch: FetchResult, obey_nofollow: bool) -> Iterator[Refer
 
 def refresh_target(refresh: str) -> str | None:
     """The target of a Refresh header or `<meta>`, as written there: `5; url=next`."""
-    found = _REFRESH.match(refresh)
-    return (found[1] or found[2] or found[3]) if found else None
+    match = _REFRESH.match(refresh)
+    return (match[1] or match[2] or match[3]) if match else None
 
 
 def _value(fetch: FetchResult, header: str) -> str:

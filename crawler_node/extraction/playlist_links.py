@@ -22,11 +22,11 @@ def playlist_references(playlist: str) -> Iterator[str]:
     out those with a variable (`{$name}`)."""
     for line in playlist.splitlines():
         if line.startswith("#EXT"):
-            found = _ATTRIBUTE.findall(line)
+            references = _ATTRIBUTE.findall(line)
         elif line.startswith("#"):
             continue
         else:
-            found = [line.strip()]
-        for reference in found:
+            references = [line.strip()]
+        for reference in references:
             if reference and "{$" not in reference:
                 yield reference

@@ -80,7 +80,7 @@ def sitemaps_of_robots(robots_uri: str, body: bytes) -> list[str]:
     `robots_uri` is an absolute http or https URI.
     """
     base = Base(robots_uri)
-    found: dict[str, None] = {}
+    uris: dict[str, None] = {}
     for line in body.splitlines():
         match = _SITEMAP_LINE.match(line)
         if match is None:
@@ -90,10 +90,10 @@ def sitemaps_of_robots(robots_uri: str, body: bytes) -> list[str]:
             continue
         uri = base.resolve(reference)
         if uri is not None:
-            found[uri] = None
-            if len(found) == MAX_ROBOTS_SITEMAPS:
+            uris[uri] = None
+            if len(uris) == MAX_ROBOTS_SITEMAPS:
                 break
-    return list(found)
+    return list(uris)
 
 
 def last_modified_ms(lastmod: str, now_ms: int) -> int | None:
@@ -104,10 +104,10 @@ def last_modified_ms(lastmod: str, now_ms: int) -> int | None:
     over: otherwise the page would be fetched anew all day. A moment within the next day means `now_ms`, as
     clocks and zones differ; a later one makes no sense.
     """
-    found = _DATETIME.fullmatch(lastmod.strip()[:64])
-    if found is None:
+    match = _DATETIME.fullmatch(lastmod.strip()[:64])
+    if match is None:
         return None
-    year, month, day, hour, minute, second, zone = found.groups()
+    year, month, day, hour, minute, second, zone = match.groups()
     try:
         first = datetime(
             int(year),

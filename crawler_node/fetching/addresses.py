@@ -122,14 +122,14 @@ def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
         raise ValueError(f"must be HOST:PORT:ADDR, such as www.alpha.example:80:127.0.0.1, got {option!r}")
     if not (_PORT.fullmatch(port) and 1 <= int(port) <= 65535):
         raise ValueError(f"the port in {option!r} must be between 1 and 65535, got {port!r}")
-    found = []
+    parsed = []
     for text in addresses.split(","):
         bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
         try:
-            found.append(ip_address(bare))
+            parsed.append(ip_address(bare))
         except ValueError:
             raise ValueError(f"the address in {option!r} must be an IP address, got {text!r}") from None
-    return (_key(host), int(port)), tuple(found)
+    return (_key(host), int(port)), tuple(parsed)
 
 
 class Resolver:
@@ -226,10 +226,10 @@ class Resolver:
                     self._threads -= 1
                     return
                 host = self._waiting.popleft()
-            found: tuple[Address, ...] = ()
+            addresses: tuple[Address, ...] = ()
             failure = (f"{host}: no address", "")
             try:
-                found = tuple(self._lookup(host))
+                addresses = tuple(self._lookup(host))
             except Exception as problem:  # all waiting callers must get the error, whatever it is
                 if isinstance(problem, Unresolvable):
                     failure = (str(problem), problem.reason)
@@ -237,12 +237,12 @@ class Resolver:
                     failure = (f"{host}: {problem}", f"the resolver failed: {problem}")
             with self._lock:
                 flight = self._flights.pop(host)
-                if found:
-                    self._cache[host] = found
+                if addresses:
+                    self._cache[host] = addresses
                 else:
                     self._failures[host] = failure
-            if found:
-                flight.set_result(found)
+            if addresses:
+                flight.set_result(addresses)
             else:
                 flight.set_exception(Unresolvable(*failure))
 

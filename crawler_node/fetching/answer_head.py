@@ -77,8 +77,8 @@ def without_blank_lines(come: bytearray) -> None:
 def end_of_head(data: bytes | bytearray, seen: int = 0) -> int:
     """The offset of the body, behind a blank line; -1 before that has come. The first `seen` bytes have
     none."""
-    found = _BLANK_LINE.search(data, max(0, seen - 2))
-    return -1 if found is None else found.end()
+    match = _BLANK_LINE.search(data, max(0, seen - 2))
+    return -1 if match is None else match.end()
 
 
 def check_beginning(data: bytes | bytearray) -> None:

@@ -45,10 +45,10 @@ def challenged(header: bytes) -> list[Challenge]:
     """The challenges of a WWW-Authenticate header, or of several joined by commas (RFC 9110 11.6.1)."""
     challenges: list[Challenge] = []
     for item in _ITEM.findall(header[:MAX_CHALLENGE_BYTES].decode("latin-1")):
-        found = _CHALLENGE_ITEM.fullmatch(item.strip())
-        if found is None:
+        match = _CHALLENGE_ITEM.fullmatch(item.strip())
+        if match is None:
             continue
-        scheme, name, quoted, token = found.groups()
+        scheme, name, quoted, token = match.groups()
         value = token if quoted is None else _ESCAPE.sub(r"\1", quoted)
         if scheme or value is None:
             challenges.append(Challenge((scheme or name).lower()))
@@ -57,25 +57,25 @@ def challenged(header: bytes) -> list[Challenge]:
     return challenges
 
 
-def _digest(asked: dict[str, str], user: str, password: str, target: str, cnonce: str) -> bytes | None:
-    algorithm = asked.get("algorithm", "MD5").upper()
+def _digest(challenge: dict[str, str], user: str, password: str, target: str, cnonce: str) -> bytes | None:
+    algorithm = challenge.get("algorithm", "MD5").upper()
     hashed = _HASHES.get(algorithm.removesuffix("-SESS"))
-    qops = [each.strip().lower() for each in asked["qop"].split(",")] if "qop" in asked else None
-    if hashed is None or "nonce" not in asked or (qops is not None and "auth" not in qops):
+    qops = [each.strip().lower() for each in challenge["qop"].split(",")] if "qop" in challenge else None
+    if hashed is None or "nonce" not in challenge or (qops is not None and "auth" not in qops):
         return None
 
     def digest(*parts: bytes) -> bytes:
         return hashed(b":".join(parts)).hexdigest().encode()
 
     name = user.encode()
-    realm, nonce = asked.get("realm", "").encode("latin-1"), asked["nonce"].encode("latin-1")
+    realm, nonce = challenge.get("realm", "").encode("latin-1"), challenge["nonce"].encode("latin-1")
     chance, uri = cnonce.encode(), target.encode()
     secret = digest(name, realm, password.encode())
     if algorithm.endswith("-SESS"):
         secret = digest(secret, nonce, chance)
     rounds = [] if qops is None else [b"00000001", chance, b"auth"]
-    userhash = asked.get("userhash", "").lower() == "true"
-    said = [
+    userhash = challenge.get("userhash", "").lower() == "true"
+    fields = [
         b'username="%s"' % (digest(name, realm) if userhash else _escaped(name)),
         b'realm="%s"' % _escaped(realm),
         b'nonce="%s"' % _escaped(nonce),
@@ -84,13 +84,13 @@ def _digest(asked: dict[str, str], user: str, password: str, target: str, cnonce
         b"algorithm=%s" % algorithm.encode(),
         b'cnonce="%s"' % chance,
     ]
-    if "opaque" in asked:
-        said.append(b'opaque="%s"' % _escaped(asked["opaque"].encode("latin-1")))
+    if "opaque" in challenge:
+        fields.append(b'opaque="%s"' % _escaped(challenge["opaque"].encode("latin-1")))
     if qops is not None:
-        said += [b"qop=auth", b"nc=00000001"]
+        fields += [b"qop=auth", b"nc=00000001"]
     if userhash:
-        said.append(b"userhash=true")
-    answer = b"Digest " + b", ".join(said)
+        fields.append(b"userhash=true")
+    answer = b"Digest " + b", ".join(fields)
     return None if _CONTROL.search(answer) else answer
 
 

@@ -107,8 +107,8 @@ class HostLink:
         `as_configured`: an operator named the host, so all of its addresses are allowed."""
         began_ns = time.time_ns()
         with self.timed(PageStage.RESOLVE):
-            found = self._resolved(host, port)
-        addresses = self._ordered(host, found, as_configured)
+            resolved = self._resolved(host, port)
+        addresses = self._ordered(host, resolved, as_configured)
         try:
             with self.timed(PageStage.CONNECT):
                 sock, address = first_to_answer(
@@ -199,10 +199,10 @@ class HostLink:
             size = max(MIN_RECEIVE_BUFFER_BYTES, 2 * self.piece_bytes)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
-    def _ordered(self, host: str, found: Sequence[Address], as_configured: bool) -> list[Address]:
+    def _ordered(self, host: str, addresses: Sequence[Address], as_configured: bool) -> list[Address]:
         """The addresses to try: first the one that last worked, then both families in turn, in case one of
         them leads nowhere (RFC 8305 section 4)."""
-        allowed = list(found) if as_configured else self._allowed(host, found)
+        allowed = list(addresses) if as_configured else self._allowed(host, addresses)
         if len(allowed) == 1:
             return allowed
         preferred = self._resolver.preferred(host)
@@ -212,13 +212,13 @@ class HostLink:
         mixed = chain.from_iterable(zip_longest(first, other))
         return [address for address in mixed if address is not None][:MAX_ADDRESSES]
 
-    def _allowed(self, host: str, found: Sequence[Address]) -> list[Address]:
-        allowed = [address for address in found if self._rule.allows(address)]
+    def _allowed(self, host: str, addresses: Sequence[Address]) -> list[Address]:
+        allowed = [address for address in addresses if self._rule.allows(address)]
         if not allowed:
-            refused = " ".join(str(address) for address in found[:MAX_ADDRESSES])
+            refused = " ".join(str(address) for address in addresses[:MAX_ADDRESSES])
             raise AddressRefused(
                 f"{host}: not among the allowed addresses: {refused}",
-                self._rule.refusal(found[0]) if found else "",
+                self._rule.refusal(addresses[0]) if addresses else "",
             )
         return allowed
 
@@ -307,10 +307,10 @@ class SiteConnection:
         """Waits for the socket, and returns its events (poll's mask). Raises TimeoutError."""
         waiting = select.poll()
         waiting.register(self._sock, wanted)
-        found = waiting.poll(self._link.patience_s(self._link.read_s) * 1000)
-        if not found:
+        events = waiting.poll(self._link.patience_s(self._link.read_s) * 1000)
+        if not events:
             raise TimeoutError
-        return found[0][1]
+        return events[0][1]
 
     def write(self, data: bytes) -> None:
         """Sends all of `data`. Raises WriteFailed, Stalled, DeadlinePassed."""

@@ -133,11 +133,11 @@ class CookieJars:
         """See Cookies."""
         self.keep(crawl, cookies_in(lines, host, path, self._clock(), https=https), https=https)
 
-    def keep(self, crawl: str, found: Iterable[tuple[str, Cookie]], *, https: bool) -> None:
+    def keep(self, crawl: str, cookies: Iterable[tuple[str, Cookie]], *, https: bool) -> None:
         """Takes in cookies of an answer, with their domains. One that has ended removes its predecessor."""
         now_s = self._clock()
         with self._lock:
-            for domain, cookie in found:
+            for domain, cookie in cookies:
                 self._keep((crawl, domain), cookie, now_s, https)
 
     def _keep(self, host: _Host, cookie: Cookie, now_s: float, https: bool) -> None:
@@ -179,7 +179,7 @@ def cookies_in(
 ) -> list[tuple[str, Cookie]]:
     """The cookies of an answer's Set-Cookie headers, with their domains, without those that break a rule."""
     host, path = _canonical(host), path.partition("?")[0]
-    read = [found for line in lines if (found := _read(line, host, path, now_s)) is not None]
+    read = [pair for line in lines if (pair := _read(line, host, path, now_s)) is not None]
     return [
         (domain, cookie)
         for domain, cookie in read
@@ -228,12 +228,12 @@ def _domain_of(named: str, host: str) -> tuple[str, bool] | None:
 
 def _attributes(text: bytes) -> dict[str, str]:
     """The attributes, with names in lower case. The last one of a name counts."""
-    found = {}
+    attributes = {}
     for each in text.split(b";"):
         name, _, value = each.partition(b"=")
         if len(value) <= MAX_ATTRIBUTE_BYTES and not _CONTROL.search(each):
-            found[name.strip().lower().decode("latin-1")] = value.strip().decode("latin-1")
-    return found
+            attributes[name.strip().lower().decode("latin-1")] = value.strip().decode("latin-1")
+    return attributes
 
 
 def _expires_s(attributes: dict[str, str], now_s: float) -> float:

@@ -175,14 +175,14 @@ class FetchResult:
     @property
     def media_type(self) -> str:
         """The media type without parameters, in lower case; empty if there is none, or it makes no sense."""
-        found = _MEDIA_TYPE.match(self.header("content-type") or "")
-        return found[1].lower() if found else ""
+        match = _MEDIA_TYPE.match(self.header("content-type") or "")
+        return match[1].lower() if match else ""
 
     @property
     def charset(self) -> str | None:
         """The charset that the Content-Type names, as written there."""
-        found = _CHARSET.search((self.header("content-type") or "")[:1000])
-        return found[1] if found else None
+        match = _CHARSET.search((self.header("content-type") or "")[:1000])
+        return match[1] if match else None
 
     @property
     def content_encoding(self) -> str:

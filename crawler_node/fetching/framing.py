@@ -221,8 +221,8 @@ def framing(head: AnswerHead, *, has_body: bool = True) -> tuple[Body, bool]:
 
 def _digits(line: bytes) -> bytes | None:
     """The digits of a chunk's size, as far as its line has come; None if it is no such line."""
-    found = _CHUNK_LINE.fullmatch(line)
-    return None if found is None or len(found[1].lstrip(b"0")) > _MAX_CHUNK_DIGITS else found[1]
+    match = _CHUNK_LINE.fullmatch(line)
+    return None if match is None or len(match[1].lstrip(b"0")) > _MAX_CHUNK_DIGITS else match[1]
 
 
 def _bounded(length: bytes) -> int:

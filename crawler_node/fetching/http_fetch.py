@@ -165,8 +165,8 @@ class HttpFetcher:
             raise
         except Exception as error:  # any error is this fetch's outcome, and must not end its thread
             # After a cut any error is the effect of the cut.
-            told = Cancelled() if task.cancellation.cancelled else error
-            fetch.status, fetch.reason = status_of(told), reason_of(told)
+            cause = Cancelled() if task.cancellation.cancelled else error
+            fetch.status, fetch.reason = status_of(cause), reason_of(cause)
             if fetch.status == Status.RUNTIME_EXCEPTION:
                 fetch.error = error
             fetch.redirect_target = None
@@ -256,8 +256,8 @@ class HttpFetcher:
 
 def _conditions(validators: Validators) -> list[Header]:
     """The headers that carry validators, without values that no header can carry."""
-    asked = ((b"If-None-Match", validators.etag), (b"If-Modified-Since", validators.last_modified))
-    return [(name, value.encode("latin-1")) for name, value in asked if _HEADER_VALUE.fullmatch(value)]
+    conditions = ((b"If-None-Match", validators.etag), (b"If-Modified-Since", validators.last_modified))
+    return [(name, value.encode("latin-1")) for name, value in conditions if _HEADER_VALUE.fullmatch(value)]
 
 
 def _set_cookies(fetch: FetchResult) -> list[bytes]:
@@ -294,8 +294,8 @@ def _credentials(fetch: FetchResult, task: _FetchTask) -> bytes | None:
     target = FetchTarget.of(fetch.uri)
     if target.origin != FetchTarget.of(task.uri).origin:
         return None  # a robots.txt was redirected to another origin
-    asked = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
-    return authorization(asked, task.policy.user, task.policy.password, target.path)
+    challenges = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
+    return authorization(challenges, task.policy.user, task.policy.password, target.path)
 
 
 def _digest(body: "hashlib._Hash") -> str:

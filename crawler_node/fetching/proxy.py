@@ -48,8 +48,8 @@ class Proxy:
             )
         headers: tuple[tuple[bytes, bytes], ...] = ()
         if parts.username is not None:
-            said = unquote_to_bytes(parts.username) + b":" + unquote_to_bytes(parts.password or "")
-            headers = ((b"Proxy-Authorization", b"Basic " + base64.b64encode(said)),)
+            login = unquote_to_bytes(parts.username) + b":" + unquote_to_bytes(parts.password or "")
+            headers = ((b"Proxy-Authorization", b"Basic " + base64.b64encode(login)),)
         return cls(parts.hostname, port, headers)
 
     def connect(self, link: HostLink, host: str) -> SiteConnection:

@@ -105,11 +105,11 @@ _REFERENCED = "toehold.referenced"
 def _with_query_in(reference: str, encoder: str) -> str:
     """A reference with its query percent-encoded in a charset (WHATWG URL, percent-encode after encoding).
     Characters that the charset lacks become character references, as in forms."""
-    found = _QUERY.match(reference)
-    if found is None:
+    match = _QUERY.match(reference)
+    if match is None:
         return reference
-    query = _NOT_ASCII.sub(lambda text: _percent_encoded(text[0], encoder), found[1])
-    return reference[: found.start(1)] + query + reference[found.end(1) :]
+    query = _NOT_ASCII.sub(lambda text: _percent_encoded(text[0], encoder), match[1])
+    return reference[: match.start(1)] + query + reference[match.end(1) :]
 
 
 def _percent_encoded(text: str, encoder: str) -> str:

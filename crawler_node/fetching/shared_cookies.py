@@ -79,8 +79,8 @@ class SharedCookies:
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
         """See Cookies."""
-        found = cookies_in(lines, host, path, time.time(), https=https)
-        for part in _parts(found):
+        cookies = cookies_in(lines, host, path, time.time(), https=https)
+        for part in _parts(cookies):
             self._ask(_Question(0, 0.0, crawl, https, found=part))
 
     def _ask(self, question: _Question) -> bytes:
@@ -155,6 +155,6 @@ def _answered(question: _Question, jars: CookieJars) -> bytes:
     return header.mark + header.text
 
 
-def _parts(found: list[tuple[str, Cookie]]) -> Iterator[list[tuple[str, Cookie]]]:
-    for at in range(0, len(found), _COOKIES_PER_MESSAGE):
-        yield found[at : at + _COOKIES_PER_MESSAGE]
+def _parts(cookies: list[tuple[str, Cookie]]) -> Iterator[list[tuple[str, Cookie]]]:
+    for at in range(0, len(cookies), _COOKIES_PER_MESSAGE):
+        yield cookies[at : at + _COOKIES_PER_MESSAGE]

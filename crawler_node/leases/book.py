@@ -256,18 +256,18 @@ class LeaseBook:
     def give_back(self, tokens: Iterable[bytes]) -> list[HeldLease]:
         """Takes leases that have not been started out of the queue, and returns them, to hand them back."""
         with self._lock:
-            asked = [held for token in tokens if (held := self._held.get(token))]
-            return self._take_out(self._unqueue(asked))
+            named = [held for token in tokens if (held := self._held.get(token))]
+            return self._take_out(self._unqueue(named))
 
     def kill(self, tokens: Iterable[bytes]) -> list[HeldLease]:
         """Interrupts the running fetches of leases for good. Takes unstarted ones out of the queue, and
         returns them, to hand them back."""
         with self._lock:
-            asked = [held for token in tokens if (held := self._held.get(token))]
-            running = [held for held in asked if held.stage is LeaseStage.STARTED]
+            named = [held for token in tokens if (held := self._held.get(token))]
+            running = [held for held in named if held.stage is LeaseStage.STARTED]
             for held in running:
                 held.killed = True
-            unstarted = self._take_out(self._unqueue(asked))
+            unstarted = self._take_out(self._unqueue(named))
         self._break_off(running)
         return unstarted
 

@@ -67,31 +67,31 @@ class _Reader:
 
 
 def _read(node: Node, archive: Archive, directories: Sequence[Path], reserve_bytes: int) -> Iterable[Family]:
-    found = Families(READ)
+    families = Families(READ)
     pool, steps = node.pool.statistics(), node.pool.steps()
     for step in Step:
-        found.add(TOES, steps[step], step)
-    found.add(POOL_SIZE, pool.size)
-    found.add(TOES_DIED, pool.died_count)
-    found.add(TOES_KILLED, pool.killed_count)
-    found.add(TOES_LEFT, pool.abandoned_count)
+        families.add(TOES, steps[step], step)
+    families.add(POOL_SIZE, pool.size)
+    families.add(TOES_DIED, pool.died_count)
+    families.add(TOES_KILLED, pool.killed_count)
+    families.add(TOES_LEFT, pool.abandoned_count)
     for stage, count in node.held_counts().items():
-        found.add(LEASES, count, stage.value)
-    found.add(UNREPORTED, node.unreported_count())
-    found.add(DRAINING, node.draining)
-    found.add(SILENT, node.frontier_silent_s)
+        families.add(LEASES, count, stage.value)
+    families.add(UNREPORTED, node.unreported_count())
+    families.add(DRAINING, node.draining)
+    families.add(SILENT, node.frontier_silent_s)
     written = [writer.written for writer in archive.writers if isinstance(writer, WarcWriter)]
-    found.add(WARC_FILES, sum(each.files for each in written))
-    found.add(WARC_RECORDS, sum(each.records for each in written))
-    found.add(WARC_BYTES, sum(each.bytes for each in written))
-    found.add(OUTPUT_FAILING, archive.failing)
-    found.add(DISK_RESERVE, reserve_bytes)
+    families.add(WARC_FILES, sum(each.files for each in written))
+    families.add(WARC_RECORDS, sum(each.records for each in written))
+    families.add(WARC_BYTES, sum(each.bytes for each in written))
+    families.add(OUTPUT_FAILING, archive.failing)
+    families.add(DISK_RESERVE, reserve_bytes)
     for directory in dict.fromkeys(directories):
         with suppress(OSError):  # then it has no value
             space = os.statvfs(directory)
-            found.add(DISK_FREE, space.f_bavail * space.f_frsize, str(directory))
-    found.add(WORKERS, 1, "answering")
-    found.add(WORKERS, 0, "silent")
-    found.add(RESTARTS, 0)
-    found.add(BUILD_INFO, 1, version("toehold-crawler"))
-    return found
+            families.add(DISK_FREE, space.f_bavail * space.f_frsize, str(directory))
+    families.add(WORKERS, 1, "answering")
+    families.add(WORKERS, 0, "silent")
+    families.add(RESTARTS, 0)
+    families.add(BUILD_INFO, 1, version("toehold-crawler"))
+    return families

@@ -112,10 +112,10 @@ class WorkersMetrics:
             return [_family(name, shown) for name, shown in together.items()]
 
     def _of_supervisor(self, answering: int) -> Families:
-        found = Families((WORKERS, RESTARTS))
-        found.add(WORKERS, len(self._workers) - answering, "silent")
-        found.add(RESTARTS, sum(worker.restarts for worker in self._workers))
-        return found
+        families = Families((WORKERS, RESTARTS))
+        families.add(WORKERS, len(self._workers) - answering, "silent")
+        families.add(RESTARTS, sum(worker.restarts for worker in self._workers))
+        return families
 
 
 def _read(worker: Process) -> tuple[int, _Reading | None]:

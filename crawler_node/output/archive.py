@@ -157,9 +157,9 @@ class Archive:
         """Crawls of which it keeps files open and has stored nothing lately; at most so many, in turn."""
         idle = sorted({crawl for writer in self._writers for crawl in writer.idle_crawls()})
         place = bisect_right(idle, self._asked_about) if len(idle) > most else 0
-        asked = (idle[place:] + idle[:place])[:most]
-        self._asked_about = asked[-1] if asked else ""
-        return asked
+        crawls = (idle[place:] + idle[:place])[:most]
+        self._asked_about = crawls[-1] if crawls else ""
+        return crawls
 
     def end_crawls(self, crawls: Iterable[str]) -> None:
         """Says that crawls have ended: `tend` closes their files."""

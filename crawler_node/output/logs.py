@@ -69,8 +69,8 @@ class NodeLogs:
         """Logs an error of the node's or the user's program at a URI, with its trace."""
         # The trace goes to runtime-errors.log; if there is none, to the program's log.
         trace_here = error if self._runtime_errors is None else None
-        said = f"{type(error).__name__}: {str(error)[:1000]}"
-        log.error("page_failed", uri=uri, error=said, exc_info=trace_here)
+        problem = f"{type(error).__name__}: {str(error)[:1000]}"
+        log.error("page_failed", uri=uri, error=problem, exc_info=trace_here)
         if self._runtime_errors is not None:
             trace = "".join(traceback.format_exception(error))[-MAX_TRACE_CHARS:]
             block = "".join(f"\n    {line}" for line in trace.splitlines())

@@ -232,8 +232,8 @@ def _decoded(segment: str) -> str:
     return _UNSAFE.sub(_encoded, text)
 
 
-def _encoded(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogateescape"))
+def _encoded(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogateescape"))
 
 
 def _short(name: str) -> str:

@@ -100,17 +100,17 @@ def parts_of_records(file: BinaryIO) -> Iterator[FilePart]:
             at = members.end
             continue
         is_unfinished = members.is_unfinished
-        found: int | None = at
-        while found is not None:
-            found = members.next_beginning(found + 1) if members.wasted_bytes <= most_wasted else None
-            if found is not None and _record_type(members, found) is not None:
+        place: int | None = at
+        while place is not None:
+            place = members.next_beginning(place + 1) if members.wasted_bytes <= most_wasted else None
+            if place is not None and _record_type(members, place) is not None:
                 break
             members.wasted_bytes += members.piece_bytes
-        if found is None:
+        if place is None:
             yield FilePart(at, size, State.UNFINISHED if is_unfinished else State.DAMAGED)
             return
-        yield FilePart(at, found, State.DAMAGED)
-        at = found
+        yield FilePart(at, place, State.DAMAGED)
+        at = place
 
 
 def parts_of_lines(file: BinaryIO) -> Iterator[FilePart]:
@@ -121,11 +121,11 @@ def parts_of_lines(file: BinaryIO) -> Iterator[FilePart]:
         after = 0
         while (end := piece.find(b"\n", after)) >= 0:
             is_torn = is_torn or piece.find(b"\0", after, end) >= 0
-            found = State.DAMAGED if is_torn else State.WHOLE
-            if found is not state:
+            line_state = State.DAMAGED if is_torn else State.WHOLE
+            if line_state is not state:
                 if line > begin:
                     yield FilePart(begin, line, state)
-                begin, state = line, found
+                begin, state = line, line_state
             after, is_torn = end + 1, False
             line = at + after
         is_torn = is_torn or piece.find(b"\0", after) >= 0
@@ -300,8 +300,8 @@ class _MemberReader:
             most = _more(most)
             self.wasted_bytes += len(piece)
             data += piece
-            if (found := _MEMBER_HEAD.search(data)) is not None:
-                return offset + found.start()
+            if (match := _MEMBER_HEAD.search(data)) is not None:
+                return offset + match.start()
             offset += max(len(data) - _MEMBER_HEAD_BYTES + 1, 0)
             data = data[-_MEMBER_HEAD_BYTES + 1 :]
         return None
@@ -326,21 +326,21 @@ def _record_type(members: _MemberReader, begin: int) -> bytes | None:
     try:
         pieces = members.pieces(begin)
         head = b""
-        while (found := _RECORD_HEAD.match(head)) is None:
+        while (match := _RECORD_HEAD.match(head)) is None:
             piece = next(pieces, b"")
             if not piece or len(head) > MAX_RECORD_HEAD_BYTES:
                 return None
             head += piece
-        rest = head[found.end() :]
+        rest = head[match.end() :]
         length, tail = len(rest), rest[-4:]
         for piece in pieces:
             length += len(piece)
             tail = (tail + piece)[-4:]
     except _Torn:
         return None
-    fields = {name.lower(): value for name, value in _FIELD.findall(found[0])}
-    said = fields.get(b"content-length", b"")
-    whole = re.fullmatch(rb"[0-9]{1,18}", said) and length == int(said) + 4 and tail == b"\r\n\r\n"
+    fields = {name.lower(): value for name, value in _FIELD.findall(match[0])}
+    announced = fields.get(b"content-length", b"")
+    whole = re.fullmatch(rb"[0-9]{1,18}", announced) and length == int(announced) + 4 and tail == b"\r\n\r\n"
     return fields.get(b"warc-type", b"") if whole else None
 
 

@@ -295,14 +295,14 @@ def _write_exchange(
     writer.write_request_response_pair(request, answer)
     if metadata is Metadata.NONE:
         return 2
-    told = "".join(f"{name}: {_one_line(text)}\r\n" for name, text in _metadata(visit, metadata)).encode()
+    fields = "".join(f"{name}: {_one_line(text)}\r\n" for name, text in _metadata(visit, metadata)).encode()
     concurrent_to = answer.rec_headers.get_header("WARC-Record-ID")
     writer.write_record(
         writer.create_warc_record(
             uri,
             "metadata",
-            payload=BytesIO(told),
-            length=len(told),
+            payload=BytesIO(fields),
+            length=len(fields),
             warc_headers_dict=common | {"WARC-Concurrent-To": concurrent_to},
         )
     )

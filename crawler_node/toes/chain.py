@@ -191,13 +191,15 @@ class ToeChain:
         if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
             return (), fetched(held.lease, fetch, toe.serial)
         is_listed = _is_listed(held.lease.path)
-        found = self._extracted(
+        found_links = self._extracted(
             held, lambda: self._stages.outlinks(fetch, policy.extract, policy.product_token, is_listed)
         )
-        links = found.links
+        links = found_links.links
         if fetch.redirect_target is not None:
             links = [Outlink(fetch.redirect_target, Hop.REDIRECT, LOCATION), *links]
-        return links, fetched(held.lease, fetch, toe.serial, notes=(*found.notes, *_coding_notes(fetch)))
+        return links, fetched(
+            held.lease, fetch, toe.serial, notes=(*found_links.notes, *_coding_notes(fetch))
+        )
 
     def _cookies_now(
         self, held: HeldLease, policy: FetchPolicy, links: Sequence[Outlink]
@@ -209,14 +211,14 @@ class ToeChain:
 
     def _read_robots(self, held: HeldLease, fetch: FetchResult, toe: Toe) -> tuple[Sequence[Outlink], Report]:
         file = robots_file(fetch)
-        found = FoundLinks([])
+        found_links = FoundLinks([])
         if file.was_had:
-            found = self._extracted(held, lambda: self._sitemaps(fetch.uri, file.body))
-        notes = (*found.notes, *file.notes, *_coding_notes(fetch))
+            found_links = self._extracted(held, lambda: self._sitemaps(fetch.uri, file.body))
+        notes = (*found_links.notes, *file.notes, *_coding_notes(fetch))
         report = fetched(held.lease, fetch, toe.serial, notes=notes, robots_body=file.body)
         report.fetch_status, report.reason = file.status, file.reason
         report.robots_empty = file.was_had and not file.body
-        return found.links, report
+        return found_links.links, report
 
     def _sitemaps(self, robots_uri: str, robots_body: bytes) -> FoundLinks:
         sitemaps = self._stages.sitemaps(robots_uri, robots_body)
@@ -225,15 +227,15 @@ class ToeChain:
     def _extracted(self, held: HeldLease, extract: Callable[[], FoundLinks]) -> FoundLinks:
         """The links that `extract` finds. An error, which is logged, loses links, and not the page."""
         try:
-            found = extract()
+            found_links = extract()
         except MemoryError:
             raise
         except Exception as error:
-            found = FoundLinks([], (EXTRACTOR_FAILED,), error)
-        if found.error is not None:
+            found_links = FoundLinks([], (EXTRACTOR_FAILED,), error)
+        if found_links.error is not None:
             self._meter.failed(NodePart.EXTRACTOR)
-            self._stages.logs.runtime_error(held.lease.uri, found.error)
-        return found
+            self._stages.logs.runtime_error(held.lease.uri, found_links.error)
+        return found_links
 
 
 def _failed(held: HeldLease, toe: Toe, status: int, *notes: str, reason: str) -> FinishedPage:
