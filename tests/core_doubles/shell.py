@@ -38,7 +38,7 @@ class Shell:
 
     heartbeat_ms = 0
     read_only = False
-    check_dearly = True  # recounts what each operation changed
+    check_dearly = False
 
     def __init__(
         self,
@@ -185,3 +185,9 @@ class Shell:
     def states(self, crawl: str) -> list[str]:
         """The states that a crawl's events tell of."""
         return [str(row.fields["state"]) for row in self.events(crawl) if row.kind == "status_changed"]
+
+
+class CheckedShell(Shell):
+    """A shell whose core recounts, at each operation's end, the queues that it changed."""
+
+    check_dearly = True

@@ -19,7 +19,7 @@ from core_doubles.codec import spec_of
 from core_doubles.lives import SEEDS, quick
 from core_doubles.rebuilt import as_rebuilt
 from core_doubles.replay import Watcher
-from core_doubles.shell import Operation, Shell
+from core_doubles.shell import CheckedShell, Operation
 from frontier_harness.soaking import Soak
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,7 +48,7 @@ class History:
     """A frontier, and those who use it."""
 
     def __init__(self) -> None:
-        self.shell = Shell()
+        self.shell = CheckedShell()
         self.doomed = False  # the next write is lost
         self.tokens: dict[str, list[bytes]] = {node: [] for node in NODES}
         self.watchers = {name: Watcher() for name in NAMES}

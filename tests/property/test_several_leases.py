@@ -12,7 +12,7 @@ import pytest
 from core_doubles.codec import candidate
 from core_doubles.rebuilt import as_rebuilt
 from core_doubles.recount import Recount
-from core_doubles.shell import Shell
+from core_doubles.shell import CheckedShell
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +70,7 @@ class History:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.spec = spec(random)
-        self.shell = Shell(period_ms=60 * SECOND)
+        self.shell = CheckedShell(period_ms=60 * SECOND)
         self.shell.create(NAME, self.spec)
         self.out: dict[bytes, Grant] = {}
         self.offered: set[str] = set()

@@ -150,8 +150,9 @@ class Dispatcher:
                 if following is None:
                     break
                 settings = following
-            # Once it has had its turn, others in line go before it.
-            turn = self._first_to_go(call, queue, None if grants else awaited)
+            if grants:
+                awaited = None  # it has had its turn, so others in line go before it
+            turn = self._first_to_go(call, queue, awaited)
             if turn is None:
                 break
             found = self._obstacle(turn, busy)

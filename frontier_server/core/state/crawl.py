@@ -84,6 +84,14 @@ class Crawl:
         self.policies = FetchPolicies(version)
         self.set_spec(spec)
 
+    def __repr__(self) -> str:
+        counters = self.counters
+        return (
+            f"<crawl {self.number} {self.name}: {self.state.value}, {counters.queued} URIs in "
+            f"{len(self.queues.active)} active and other queues, {counters.future} future ones, "
+            f"{self.leases_out} leases out>"
+        )
+
     def set_spec(self, spec: SpecRow) -> None:
         """Replace the spec."""
         before = self.settings

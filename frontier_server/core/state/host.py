@@ -34,6 +34,10 @@ class Host(Awaited):
         self.place = place  # the place of its row; None if it is not stored
         self.in_flight = 0
 
+    def __repr__(self) -> str:
+        rests = f"rests until {self.row.next_allowed_ms} ({self.row.rest_reason})"
+        return f"<host {self.name}: {self.in_flight} requests in flight, {rests}>"
+
 
 class Group(NamedTuple):
     """A group of hosts, and its limits."""

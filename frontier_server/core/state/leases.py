@@ -37,6 +37,13 @@ class Lease:
         # None if the lease is older than the last restart or the candidate is large: read its row.
         self.head: Head | None = None
 
+    def __repr__(self) -> str:
+        what = f"{self.row.scheme}://{self.row.authority}/robots.txt" if self.robots else "a page"
+        if self.head is not None and not self.robots:
+            what = self.head.uri.uri
+        of = f"crawl {self.crawl} at {self.row.node}"
+        return f"<lease {self.serial} of {of}: {what}, until {self.deadline_ms}>"
+
     def token(self, secret: bytes) -> bytes:
         """Its token, signed for the node."""
         return encode_token(self.said, secret)

@@ -398,6 +398,11 @@ class WorkQueue:
         self.rest_reason = ""  # while SNOOZED
         self.snooze_serial = 0  # heap entries of earlier snoozes have other serials
 
+    def __repr__(self) -> str:
+        row = self.row
+        uris = f"{row.count} URIs, {self.leases_out} out"
+        return f"<queue {row.key} of crawl {self.crawl}: {self.state.value}, {uris}>"
+
     @property
     def partition(self) -> bytes:
         """Its partition."""

@@ -17,7 +17,7 @@ from core_doubles.model.turns import After, Told
 from core_doubles.recount import pending_of
 from core_doubles.replay import Watcher
 from core_doubles.rows import all_rows_of, rows_of
-from core_doubles.shell import PERIOD_MS, Operation, Shell
+from core_doubles.shell import PERIOD_MS, CheckedShell, Operation
 from core_doubles.small_shares import small_shares
 from core_doubles.web import RobotsFile
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -72,7 +72,7 @@ class Base(RuleBasedStateMachine):
         super().__init__()
         self.shares = ExitStack()
         self.shares.enter_context(small_shares())
-        self.shell = Shell()
+        self.shell = CheckedShell()
         self.model = Model(PERIOD_MS)
         self.doomed = False  # the next write is lost
         self.sound = True
