@@ -36,7 +36,7 @@ def settle(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> None:
     if model.trouble is not None and crawl.state in (S.RUNNING, S.EMPTY):
         life.paused_for(model, crawl, *model.trouble, passes=True)
         _go_on(model, crawl, seen, on_time)
-    crawl.unseen &= not on_time
+    crawl.unseen &= not (on_time or _moves(model, crawl))  # whoever ends what moves looks at it
     _let_go(crawl, seen)
 
 
