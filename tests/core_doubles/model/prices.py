@@ -53,8 +53,14 @@ def appraise(crawl: Crawl, queue: Queue, settings: CrawlSettings) -> None:
 
 def perhaps_appraise(crawl: Crawl, queue: Queue, settings: CrawlSettings) -> None:
     """A queue may have been looked at with these settings; what is told of it decides."""
-    precedence = queue_precedence(crawl, queue, settings.queues)
-    queue.appraisals.append(Appraisal(precedence, settings.queues.precedence_floor))
+    made = appraisal(crawl, queue, settings)
+    queue.appraisals.append(made)
+    queue.looks.append(made)
+
+
+def appraisal(crawl: Crawl, queue: Queue, settings: CrawlSettings) -> Appraisal:
+    """What a look at a queue makes of it, with these settings."""
+    return Appraisal(queue_precedence(crawl, queue, settings.queues), settings.queues.precedence_floor)
 
 
 def interval_ms(uri: Uri, changed: bool, revisit: RevisitSettings) -> int:

@@ -88,10 +88,10 @@ class Queue:
     id: QueueId
     key: str
     appraisals: list[Appraisal] = field(default_factory=list)  # of which one came last
-    precedence: int = 0  # as last told
+    looks: list[Appraisal] = field(default_factory=list)  # all that there may have been in this step
+    precedence: int = 0  # as told after the step before
     state: QueueState = QueueState.EXHAUSTED  # as last told
-    waits_at: int = 0  # INACTIVE, at this precedence
-    waits_since: int = 0  # and there since this step
+    waits_since: tuple[int, int] = (0, 0)  # INACTIVE, there since which step: at the earliest, at the latest
     asleep_ms: int = 0  # SNOOZED, until then
     woken: bool = False  # INACTIVE since it woke
     rest_ms: int = 0  # its own rest, beside its host's

@@ -2,6 +2,9 @@
 
 In which order queues that are equal have their turns is the frontier's; what it may not do is here: leave a
 queue asleep, inactive or retired without a reason, or let one go before those of a lower precedence.
+
+Several URIs, each with its settings, may come into a queue in one step, or have their turns in it. So at the
+moment that counts it may have stood at other precedences than those told before the step and after it.
 """
 
 from enum import Enum
@@ -70,10 +73,10 @@ def _check_precedence(crawl: Crawl, queue: Queue, now: Told, after: After) -> No
     waiting = crawl.in_order(queue)
     if after is After.TURNS and waiting and queue.lent is None:
         for head in waiting if places.shared(crawl, waiting[0]) else waiting[:1]:
-            prices.perhaps_appraise(crawl, queue, places.settings_of_uri(crawl, head))
+            queue.appraisals.append(prices.appraisal(crawl, queue, places.settings_of_uri(crawl, head)))
     possible = [made for made in queue.appraisals if made.precedence == now.precedence]
     assert possible, f"{queue.key} has precedence {now.precedence}, not one of {queue.appraisals}"
-    queue.appraisals, queue.precedence = possible, now.precedence
+    queue.appraisals = possible
 
 
 def _check_state(model: Model, crawl: Crawl, queue: Queue, now: Told) -> None:
@@ -136,24 +139,35 @@ def _check_session(model: Model, crawl: Crawl, queue: Queue, now: Told) -> None:
 
 def _check_activation(model: Model, queue: Queue, passed_over: list[Queue]) -> None:
     """What was activated had waited at the lowest precedence, and there the longest (T3, S2.17)."""
-    if queue.state is Q.INACTIVE and not queue.cleared:
-        # One that got a more urgent URI in this step lined up anew, before it was activated or after that.
-        its = min((queue.waits_at, queue.waits_since), (queue.precedence, model.step))
+    earliest, _ = queue.waits_since
+    if queue.state is Q.INACTIVE:
+        its = min(_ranks(model, queue, earliest))
+    elif queue.state is Q.SNOOZED and queue.new_session:  # it gave way when it woke
+        its = min(_ranks(model, queue, model.step))
     elif queue.state is Q.EXHAUSTED or queue.new_session:
-        its = queue.precedence, model.step
+        its = min((look.precedence, model.step) for look in queue.looks)
     else:
         return
-    late = [other.key for other in passed_over if _waits(model, other) < its]
+    late = [other.key for other in passed_over if _last_rank(model, other) < its]
     assert not late, f"{queue.key} was activated before {late}"
 
 
-def _waits(model: Model, queue: Queue) -> tuple[int, int]:
-    """At which precedence an inactive queue has waited, and since which step, when others were activated.
+def _ranks(model: Model, queue: Queue, since: int) -> list[tuple[int, int]]:
+    """The places that a queue may have had in the order of turns: at a precedence, and there since a step.
 
-    A queue that was given another precedence in this step lined up anew, before that or after it.
+    It lines up anew when it gets another precedence, or comes back from the floor.
     """
-    waited = queue.waits_at, queue.waits_since
-    return waited if queue.precedence == queue.waits_at else max(waited, (queue.precedence, model.step))
+    ranks = [(queue.precedence, since)]
+    for look in queue.looks:
+        if look.ineligible or any(precedence != look.precedence for precedence, _ in ranks):
+            ranks.append((look.precedence, model.step))
+    return ranks
+
+
+def _last_rank(model: Model, queue: Queue) -> tuple[int, int]:
+    """The last place that an inactive queue may have had in this step."""
+    _, latest = queue.waits_since
+    return max(_ranks(model, queue, latest))
 
 
 def _check_giving_way(model: Model, crawl: Crawl, queue: Queue, now: Told, passed_over: list[Queue]) -> None:
@@ -163,14 +177,21 @@ def _check_giving_way(model: Model, crawl: Crawl, queue: Queue, now: Told, passe
     """
     held = any(uri.arrived < model.step for uri in crawl.in_order(queue))
     if queue.state in (Q.BUSY, Q.SNOOZED) and now.state is Q.READY and held:
-        lower = [other.key for other in passed_over if other.waits_at < queue.precedence]
+        its = [look.precedence for look in queue.looks]
+        if queue.state is Q.SNOOZED or not its:  # nobody looks at one that wakes
+            its.append(queue.precedence)
+        lower = [other.key for other in passed_over if _last_rank(model, other)[0] < min(its)]
         assert not lower, f"{queue.key} is ready before {lower}"
 
 
 def _keep(model: Model, queue: Queue, now: Told) -> None:
-    lines_up = queue.state is not Q.INACTIVE or queue.cleared or now.precedence != queue.waits_at
-    if now.state is Q.INACTIVE and lines_up:
-        queue.waits_at, queue.waits_since = now.precedence, model.step
+    earliest, latest = queue.waits_since
+    if queue.state is not Q.INACTIVE or queue.cleared or now.precedence != queue.precedence:
+        queue.waits_since = model.step, model.step
+    elif len(_ranks(model, queue, latest)) > 1:  # it may have lined up anew, at the precedence that it had
+        queue.waits_since = earliest, model.step
+    queue.precedence = now.precedence
+    queue.looks.clear()
     queue.state = now.state
     queue.asleep_ms = now.wake_ms if now.state is Q.SNOOZED else 0
     queue.session_start = now.session_start
