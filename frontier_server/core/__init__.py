@@ -16,17 +16,17 @@ The journey of a URI
     level: directive first, then precedence, then age. A URI whose time has not come waits in `future`.
 3.  *Next* asks for leases. `dispatch` gives queues their turns, one after the other; `queue` tells how they
     wait for them. At a turn the rules of `turn` look for the first obstacle: the host is busy or rests,
-    a budget is spent, robots.txt must be fetched first, or forbids. Without one, `granting` leases the head.
+    a budget is spent, robots.txt must be fetched first, or forbids. Without one, `grants` leases the head.
 4.  `ledger` counts the lease for its queue, host, groups and crawl, and `leases` holds it until the node
     reports, falls silent (it lapses), or hands it back.
 5.  *Finished* brings the report (`reports`). `rules.disposition` says what its status means: final, or once
-    more later. `settling` lets the host rest, and the queue go on.
+    more later. `settlement` lets the host rest, and the queue go on.
 6.  `conclusion` takes the URI out of its queue for good: seen-set, statistics, outcome for `crawl.log`,
     and the time of its next visit, if it has one.
 
 Beside the journey: `spec`, what is asked for; `machines` and `life`, a crawl's states; `jobs`, work in
 slices, for what would take too long at once; `operators`, what people ask and change; `opening` and
-`rebuilding`, memory from rows. Below all: `crawl` and `operation` over `records`, `keys` and `store`.
+`rebuild`, memory from rows. Below all: `crawl` and `operation` over `records`, `keys` and `store`.
 
 What always holds
 -----------------

@@ -6,9 +6,9 @@ Every operation returns *(answer, changes)*; `shard` says what the caller must d
 from collections.abc import Callable, Sequence
 
 from .journey.dispatch import BYTES_PER_CALL, Dispatcher, Want, size_of
-from .journey.granting import Asker
+from .journey.grants import Asker
 from .journey.intake import schedule
-from .journey.naming import check_few
+from .journey.named_queues import check_few
 from .journey.reports import Reports, anybody
 from .journey.withdrawal import Withdrawal
 from .machines.lifecycle import CrawlState

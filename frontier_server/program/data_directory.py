@@ -11,8 +11,8 @@ from .. import wire
 from ..config import Config
 from ..core.core import Core
 from ..core.opening import opening
-from ..core.opening.resetting import set_time
 from ..core.opening.shard import Shard
+from ..core.opening.time_reset import set_time
 from ..core.rows.records import FORMAT, PlacesRow
 from ..core.rows.store import Changes
 from ..logs.job_feed import JobFeed

@@ -21,7 +21,7 @@ from ..core.opening import opening
 from ..core.opening.shard import Shard
 from ..core.operators.idle import some
 from ..core.rows.store import Family
-from ..core.salvage.rebuilding import Rebuilding, Rebuilt
+from ..core.salvage.rebuild import Rebuilding, Rebuilt
 from ..shell.clock import Clock, wall_ms
 from ..stores.patient import write_patiently
 from ..stores.rocks import RocksStore, StoreUnavailable

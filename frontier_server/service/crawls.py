@@ -12,8 +12,8 @@ from ..core.journey.intake import parse
 from ..core.operators.control import Amended
 from ..core.rows.errors import InvalidRequest, invalid_spec
 from ..core.rows.store import Changes
+from ..core.state.meaning import problems, read_ahead
 from ..core.state.model import MAX_BATCH, CrawlView, Verdict, check_batch
-from ..core.state.reading import problems, read_ahead
 from .answers import (
     FRAME_BYTES,
     PAGE_BYTES,

@@ -2,33 +2,33 @@
 
 from toehold.frontier.v1 import admin_pb2
 
-from ..core.state.job import Kind
+from ..core.state.job import JobKind
 from ..core.state.model import JobView
 from .by_name import message_of
 from .uris import seen_filter
 
 
-def job_asked(request: admin_pb2.StartJobRequest) -> tuple[Kind, dict[str, str]] | None:
+def job_asked(request: admin_pb2.StartJobRequest) -> tuple[JobKind, dict[str, str]] | None:
     """A job's kind and parameters; None if the request has no job."""
     match request.WhichOneof("job"):
         case "delete_uris":
             delete = request.delete_uris
             patterns = {"queue_pattern": delete.queue_pattern, "uri_pattern": delete.uri_pattern}
-            return Kind.DELETE_URIS, patterns | ({"dry_run": "true"} if delete.dry_run else {})
+            return JobKind.DELETE_URIS, patterns | ({"dry_run": "true"} if delete.dry_run else {})
         case "retire_queues":
-            return Kind.RETIRE_QUEUES, {"queue_pattern": request.retire_queues.queue_pattern}
+            return JobKind.RETIRE_QUEUES, {"queue_pattern": request.retire_queues.queue_pattern}
         case "unretire_queues":
-            return Kind.UNRETIRE_QUEUES, {"queue_pattern": request.unretire_queues.queue_pattern}
+            return JobKind.UNRETIRE_QUEUES, {"queue_pattern": request.unretire_queues.queue_pattern}
         case "wake_queues":
-            return Kind.WAKE_QUEUES, {"queue_pattern": request.wake_queues.queue_pattern}
+            return JobKind.WAKE_QUEUES, {"queue_pattern": request.wake_queues.queue_pattern}
         case "forget_uris":
             forget = request.forget_uris
             flags = {"waiting": forget.waiting, "dry_run": forget.dry_run}
-            return Kind.FORGET_URIS, seen_filter(forget.filter).parameters() | {
+            return JobKind.FORGET_URIS, seen_filter(forget.filter).parameters() | {
                 name: "true" for name, value in flags.items() if value
             }
         case "verify":
-            return Kind.VERIFY, {"repair": "true"} if request.verify.repair else {}
+            return JobKind.VERIFY, {"repair": "true"} if request.verify.repair else {}
         case _:
             return None
 

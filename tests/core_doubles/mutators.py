@@ -13,7 +13,7 @@ from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.operators.administration import Administration
 from frontier_server.core.operators.control import Control
 from frontier_server.core.rows.store import Changes
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 
 BY = "somebody@somewhere"
 MUTATORS: dict[str, Callable[[Core, int], tuple[object, Changes]]] = {
@@ -27,7 +27,7 @@ MUTATORS: dict[str, Callable[[Core, int], tuple[object, Changes]]] = {
     "Administration.note_seen": lambda f, now: f.administration.note_seen(NAME, SEEDS, now, BY),
     "Administration.forget_seen": lambda f, now: f.administration.forget_seen(NAME, SEEDS, now, BY),
     "Administration.start_job": lambda f, now: f.administration.start_job(
-        NAME, Kind.WAKE_QUEUES, {}, now, BY
+        NAME, JobKind.WAKE_QUEUES, {}, now, BY
     ),
     "Administration.cancel_job": lambda f, now: f.administration.cancel_job(NAME, 2, now, BY),
     "Administration.begin_import": lambda f, now: f.administration.begin_import(NAME, False, now, BY),

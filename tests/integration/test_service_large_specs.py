@@ -11,7 +11,7 @@ from frontier_harness.calls import refusal, spec
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import hosted
 
-from frontier_server.core.state import reading, spec_problems
+from frontier_server.core.state import meaning, spec_problems
 from frontier_server.core.uri import assign
 from toehold.frontier.v1 import crawl_pb2
 
@@ -34,8 +34,8 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> Spied:
 
     spy(spec_problems, "problems")
     spy(assign, "groups_of")
-    spy(reading, "ScopeRules")
-    spy(reading, "parse_authority")
+    spy(meaning, "ScopeRules")
+    spy(meaning, "parse_authority")
     return threads
 
 

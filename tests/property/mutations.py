@@ -91,7 +91,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Simultaneous requests to a host keep its rest between their starts",
-        "journey/granting",
+        "journey/grants",
         "if head.settings.politeness.max_parallel > 1:",
         "if False:",
         ("ms too early", "audit.rests"),
@@ -203,7 +203,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A rest outlives a restart (D9)",
-        "journey/settling",
+        "journey/settlement",
         "        self._shard.hosts.put(op.tx, host)\n",
         "",
         ("is not as stored", "was forgotten too early"),

@@ -24,7 +24,7 @@ from hypothesis.stateful import initialize, invariant, run_state_machine_as_test
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.spec.settings import CrawlSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.queue import QueueState
 
 S = CrawlState
@@ -88,7 +88,7 @@ class FrontierMachine(Crawls, Operators, Faults):
             left = {crawl.name: crawl.state.value for crawl in self.model.crawls.values()}
             raise AssertionError(f"crawls have not ended after {MOST_DRAIN_STEPS} steps: {left}")
         for crawl in self.model.crawls.values():
-            self.start(crawl, Kind.VERIFY, {})
+            self.start(crawl, JobKind.VERIFY, {})
         self.work_all()
         while self.shell.core.upkeep.next_due_ms() is not None:  # set, perhaps, for leases that have ended
             self.tick_when_due()

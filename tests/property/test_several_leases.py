@@ -28,7 +28,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Candidate, Grant, Report, UriState
 
 SECOND = 1_000
@@ -188,7 +188,7 @@ class History:
         if self.random.random() < 0.5:
             parameters = SeenFilter(queue_key="own").parameters() | {"waiting": "true"}
         self.shell.do(
-            lambda core, now: core.administration.start_job(NAME, Kind.FORGET_URIS, parameters, now)
+            lambda core, now: core.administration.start_job(NAME, JobKind.FORGET_URIS, parameters, now)
         )
         self.shell.work()
         for uri in self.offered:
@@ -225,7 +225,7 @@ class History:
             pytest.fail("URIs are left that nobody gets")
         for uri in self.offered:
             assert self.story(uri) in (UriState.DONE, UriState.NEVER_SEEN), uri
-        view = self.shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
+        view = self.shell.do(lambda core, now: core.administration.start_job(NAME, JobKind.VERIFY, {}, now))
         self.shell.work()
         assert self.shell.core.administration.job(NAME, view.number).changed == 0
 

@@ -47,7 +47,7 @@ from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.rows.errors import FrontierError
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, GroupSettings, RetryRule
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Candidate, Directive, QueueView, Report
 from frontier_server.core.state.queue import ACTIVE, QueueState
 
@@ -500,7 +500,7 @@ class Player:
         patterns = [word for word in words if word.replace("-", "_") not in flags]
         parameters = dict(zip(("queue_pattern", "uri_pattern"), patterns, strict=False)) | flags
         view = self.run(
-            lambda core, now: core.administration.start_job(self.crawl, Kind(kind), parameters, now)
+            lambda core, now: core.administration.start_job(self.crawl, JobKind(kind), parameters, now)
         )
         self.shell.work()
         view = self.shell.core.administration.job(self.crawl, view.number)

@@ -12,7 +12,7 @@ from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.rows.records import ImportRow
 from frontier_server.core.rows.store import Changes
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Candidate, Directive
 
 
@@ -89,7 +89,7 @@ def _override(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
 
 def _job(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     kind, parameters = call.said
-    return core.administration.start_job(call.name, Kind(kind), dict(parameters), now_ms, call.by)
+    return core.administration.start_job(call.name, JobKind(kind), dict(parameters), now_ms, call.by)
 
 
 def _queue(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:

@@ -21,7 +21,7 @@ from simulation.server import Server
 from simulation.world import World
 
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 
 PERIOD_MS = 60_000
 HEARTBEAT_MS = PERIOD_MS // 3
@@ -161,7 +161,7 @@ class History:
         server.flush()
         for book in ledger.books.values():
             if book.name in server.core.shard.registry.names:
-                answer = server.run(Call("job", book.name, (Kind.VERIFY.value, ())))
+                answer = server.run(Call("job", book.name, (JobKind.VERIFY.value, ())))
                 if hasattr(answer, "number"):
                     self._worked()
                     found = server.core.administration.job(book.name, answer.number).findings

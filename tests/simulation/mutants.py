@@ -19,7 +19,7 @@ SEEDS = 1_000  # within which each defect is found
 MUTANTS = (
     Mutation(
         "A host's rest is stored",
-        "journey/settling",
+        "journey/settlement",
         "host.row.rest_reason = until_ms, reason\n        self._shard.hosts.put(op.tx, host)\n",
         "host.row.rest_reason = until_ms, reason\n",
         ("the rest of", "ms too early", "is not as stored"),

@@ -20,7 +20,7 @@ from frontier_server.core.spec.settings import (
     RetrySettings,
 )
 from frontier_server.core.state import operation
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Grant, Report
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=2_000, max_delay_ms=2_000)
@@ -281,7 +281,7 @@ def test_uris_that_wait_for_their_time() -> None:
 
 def test_a_job_is_all_that_is_left() -> None:
     shell = crawl("a/")
-    shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, {}, now))
+    shell.do(lambda core, now: core.administration.start_job("crawl", JobKind.VERIFY, {}, now))
     shell.finish(Report(shell.grants()[0].token, fetch_status=404))
     shell.now_ms += 2_000
     shell.tick()

@@ -15,7 +15,7 @@ from frontier_server.core.journey.kept import SeenFilter
 from frontier_server.core.rows.errors import InvalidRequest
 from frontier_server.core.rows.store import Changes
 from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, RobotsSettings, ScopeSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Candidate, JobView, Report
 
 OTHER_KEY = "example,b,"
@@ -58,7 +58,9 @@ def test_a_job_that_unretires_queues_gives_those_with_leases_out_another_turn() 
     change(shell, retired=True)
     assert ask(shell) == []
     everything = {"queue_pattern": ".*"}
-    shell.do(lambda core, now: core.administration.start_job("crawl", Kind.UNRETIRE_QUEUES, everything, now))
+    shell.do(
+        lambda core, now: core.administration.start_job("crawl", JobKind.UNRETIRE_QUEUES, everything, now)
+    )
     shell.work()
     assert len(ask(shell)) == 2
 
@@ -294,7 +296,7 @@ def test_a_job_for_a_key_ends_although_the_key_has_come_to_have_many_queues() ->
     parameters = SeenFilter(queue_key="own").parameters() | {"waiting": "true"}
 
     def start(core: Core, now_ms: int) -> tuple[JobView, Changes]:
-        return core.administration.start_job("crawl", Kind.FORGET_URIS, parameters, now_ms)
+        return core.administration.start_job("crawl", JobKind.FORGET_URIS, parameters, now_ms)
 
     job = shell.do(start)
     shell.schedule("crawl", *of_one_key(120))

@@ -11,7 +11,7 @@ from scenarios.player import STEP, Player
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, ReseedSettings, RetrySettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Reason, Report, Why
 
 # The life of a crawl holds for all that is in it.
@@ -180,7 +180,7 @@ def test_a_job_that_runs() -> None:
     shell = crawl("a/")
     shell.do(
         lambda core, now: core.administration.start_job(
-            "crawl", Kind.RETIRE_QUEUES, {"queue_pattern": "x"}, now
+            "crawl", JobKind.RETIRE_QUEUES, {"queue_pattern": "x"}, now
         )
     )
     assert Reason(Why.JOB_RUNS, "job 2 (retire-queues) runs") in explained(shell)

@@ -17,7 +17,7 @@ from frontier_server.core.rows.records import QueueRow, decode, encode
 from frontier_server.core.rows.store import Family
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Directive, Report
 from frontier_server.core.state.queue import READ_AHEAD, READ_AHEAD_BYTES, Ahead
 
@@ -176,7 +176,7 @@ def test_a_queue_whose_first_uris_were_deleted_is_read_on_behind_them() -> None:
     shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(12)))
     fetch(shell), fetch(shell), fetch(shell)
     patterns = {"queue_pattern": ".*", "uri_pattern": ".*/[3-9]"}
-    shell.do(lambda f, now: f.administration.start_job("crawl", Kind.DELETE_URIS, patterns, now))
+    shell.do(lambda f, now: f.administration.start_job("crawl", JobKind.DELETE_URIS, patterns, now))
     shell.work()
     assert [fetch(shell) for _ in range(5)] == [[f"{HOST}/{number}"] for number in (1, 2, 10, 11)] + [[]]
 

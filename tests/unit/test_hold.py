@@ -28,7 +28,7 @@ from frontier_server.core.rows.records import ImportRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
 from frontier_server.core.state import operation
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import EmptyReason, Grant, Report
 from frontier_server.core.state.operation import MAX_SNOOZED_IN_MEMORY
 
@@ -48,7 +48,7 @@ def held_after(grants: int) -> tuple[Shell, list[Grant]]:
     override = override_of(queues={"session_budget": 7})
     shell.do(lambda core, now: core.administration.put_override(NAME, SEEDS[0], override, now))
     shell.work()
-    shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    shell.do(lambda core, now: core.administration.start_job(NAME, JobKind.VERIFY, {}, now))
     shell.request(NAME, Input.HOLD)
     shell.log()
     assert shell.core.views.crawl(NAME).held
@@ -293,7 +293,7 @@ def test_what_ends_at_a_host_that_it_waits_for_writes_nothing_of_it(
 
 def test_its_jobs_wait_and_go_on_when_it_is_released() -> None:
     shell = held()
-    (job,) = [job for job in shell.core.administration.jobs(NAME) if job.kind == Kind.VERIFY.value]
+    (job,) = [job for job in shell.core.administration.jobs(NAME) if job.kind == JobKind.VERIFY.value]
     assert (job.state, job.done, shell.core.upkeep.has_work) == ("RUNNING", 0, False)
     shell.request(NAME, Input.PAUSE)
     shell.work()

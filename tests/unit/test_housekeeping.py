@@ -9,7 +9,7 @@ from frontier_server.core.jobs.housekeeping import EVERY_MS, KEPT_MS
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Report
 
 SETTINGS = CrawlSettings(
@@ -100,7 +100,7 @@ def test_a_deletion_passes_queues_that_do_not_match_by_the_slice() -> None:
     for number in range(200):
         shell.schedule("crawl", f"http://h{number}.example/more", f"http://h{number}.example/still")
     patterns = {"queue_pattern": "example,h7,", "uri_pattern": ".*"}
-    shell.do(lambda f, now: f.administration.start_job("crawl", Kind.DELETE_URIS, patterns, now))
+    shell.do(lambda f, now: f.administration.start_job("crawl", JobKind.DELETE_URIS, patterns, now))
     slices = shell.work()
     (job,) = [job for job in shell.core.administration.jobs("crawl") if job.kind == "delete-uris"]
     assert job.changed >= 2 and slices <= 8

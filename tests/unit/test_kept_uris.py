@@ -21,7 +21,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import JobView, Report, SeenCounts, UriState, UriStory, Verdict
 
 SECOND = 1_000
@@ -79,7 +79,7 @@ def forget(shell: Shell, waiting: bool = False, dry_run: bool = False, **wanted:
     parameters = SeenFilter(**wanted).parameters()
     parameters |= {name: "true" for name, on in (("waiting", waiting), ("dry_run", dry_run)) if on}
     view = shell.do(
-        lambda core, now: core.administration.start_job("crawl", Kind.FORGET_URIS, parameters, now)
+        lambda core, now: core.administration.start_job("crawl", JobKind.FORGET_URIS, parameters, now)
     )
     shell.work()
     return shell.core.administration.job("crawl", view.number)
@@ -94,7 +94,7 @@ def fetched(shell: Shell) -> str:
 
 def agrees(shell: Shell) -> None:
     """Rows, counts and indexes agree."""
-    job = shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, {}, now))
+    job = shell.do(lambda core, now: core.administration.start_job("crawl", JobKind.VERIFY, {}, now))
     shell.work()
     ended = shell.core.administration.job("crawl", job.number)
     assert (ended.changed, ended.findings) == (0, ())
@@ -254,7 +254,7 @@ def test_a_queue_that_an_operator_has_changed_stays_when_its_uris_are_forgotten(
 def test_forgetting_goes_on_after_a_restart_slice_by_slice() -> None:
     shell = crawl(*(f"{A}/{number}" for number in range(450)))
     parameters = SeenFilter(uri_pattern=".*").parameters() | {"waiting": "true"}
-    shell.do(lambda core, now: core.administration.start_job("crawl", Kind.FORGET_URIS, parameters, now))
+    shell.do(lambda core, now: core.administration.start_job("crawl", JobKind.FORGET_URIS, parameters, now))
     shell.do(lambda core, now: core.upkeep.work(now))
     assert counted(shell).queued == 250
     shell.restart()

@@ -18,7 +18,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
 )
 from frontier_server.core.state import lanes
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Report
 
 A, B = "http://a.site.example", "http://b.site.example"
@@ -42,7 +42,7 @@ def rows_of(shell: Shell, index: IndexSet) -> list[bytes]:
 def verify(shell: Shell, repair: bool) -> int:
     """How many faults a verification finds."""
     parameters = {"repair": "true"} if repair else {}
-    view = shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, parameters, now))
+    view = shell.do(lambda core, now: core.administration.start_job("crawl", JobKind.VERIFY, parameters, now))
     shell.work()
     return shell.core.administration.job("crawl", view.number).changed
 

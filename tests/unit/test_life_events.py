@@ -32,7 +32,7 @@ from frontier_server.core.rows.records import EventRow, encode
 from frontier_server.core.rows.store import Changes, Family
 from frontier_server.core.rules.disposition import SERIOUS_ERROR
 from frontier_server.core.spec.settings import QueueSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Report
 from frontier_server.core.state.operation import MAX_DETAIL
 
@@ -226,7 +226,7 @@ ACTS: list[tuple[CrawlState, Act, str, str]] = [
     (S.RUNNING, lambda f, now: f.administration.begin_import(NAME, False, now, BY), "import", ""),
     (
         S.RUNNING,
-        lambda f, now: f.administration.start_job(NAME, Kind.WAKE_QUEUES, {}, now, BY),
+        lambda f, now: f.administration.start_job(NAME, JobKind.WAKE_QUEUES, {}, now, BY),
         "start-job",
         "wake-queues",
     ),
@@ -271,7 +271,7 @@ def test_an_override_that_is_deleted_and_a_job_that_is_cancelled_are_told() -> N
     shell = launched()
     shell.do(lambda f, now: f.administration.put_override(NAME, "alpha.example", override_of(), now))
     shell.do(lambda f, now: f.administration.delete_override(NAME, "alpha.example", now, BY))
-    view = shell.do(lambda f, now: f.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    view = shell.do(lambda f, now: f.administration.start_job(NAME, JobKind.VERIFY, {}, now))
     shell.do(lambda f, now: f.administration.cancel_job(NAME, view.number, now, BY))
     assert [tuple(row.fields.values()) for row in of_kind(shell, "operator_acted")] == [
         (BY, "delete-override", "http://(example,alpha,"),

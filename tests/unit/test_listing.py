@@ -3,7 +3,7 @@
 import pytest
 from core_doubles.shell import Shell
 
-from frontier_server.core.journey import naming
+from frontier_server.core.journey import named_queues
 from frontier_server.core.operators import listing
 from frontier_server.core.rows.errors import InvalidRequest
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
@@ -36,7 +36,7 @@ def test_the_uris_of_all_queues_of_a_key_are_listed_once_each(size: int) -> None
 
 
 def test_a_key_of_more_queues_than_an_answer_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(naming, "QUEUES_OF_A_KEY", 4)
+    monkeypatch.setattr(named_queues, "QUEUES_OF_A_KEY", 4)
     operators = one_bucket().core.administration
     with pytest.raises(InvalidRequest, match="more than 4 queues have the key 'bucket-0'"):
         operators.queue("crawl", "bucket-0")

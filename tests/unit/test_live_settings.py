@@ -38,8 +38,8 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.state import reading, spec_problems
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state import meaning, spec_problems
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import CrawlView, EmptyReason, Grant, Report, Verdict
 from frontier_server.core.state.queue import QueueState
 
@@ -384,7 +384,7 @@ def test_a_useless_pattern_of_an_older_server_does_not_block_other_updates(
         older.setattr(spec_problems, "slip", lambda pattern: "")
         shell = launched()
         update(shell, scope=glob)
-    reading.problems.cache_clear()
+    meaning.problems.cache_clear()
     update(shell, politeness=QUICK)
     update(shell, scope=replace(glob, max_link_hops=3))
     with pytest.raises(InvalidSpec, match=r"scope.reject_patterns\[1\] must be a pattern, got a glob"):
@@ -458,7 +458,7 @@ def test_queues_that_wait_get_the_precedence_that_follows_by_a_job() -> None:
     queues, _ = shell.core.administration.queues(NAME, None, 10, b"")
     assert {(queue.state, queue.precedence) for queue in queues} == {(QueueState.INELIGIBLE, 200)}
     kinds = [job.kind for job in shell.core.administration.jobs(NAME)]
-    assert kinds[-1] == Kind.APPRAISE_QUEUES.value
+    assert kinds[-1] == JobKind.APPRAISE_QUEUES.value
     update(shell, queues=QueueSettings())
     shell.work()
     assert len(shell.grants()) == 4

@@ -14,7 +14,7 @@ from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.rows.errors import SessionSuperseded
 from frontier_server.core.spec.settings import ScopeSettings
 from frontier_server.core.state.crawl import Crawl
-from frontier_server.core.state.job import JOBS_KEPT, Kind
+from frontier_server.core.state.job import JOBS_KEPT, JobKind
 from frontier_server.core.state.model import EmptyReason, Grant, NextAnswer, Report
 from frontier_server.core.state.sweeps import CRAWLS_PER_SLICE
 
@@ -260,7 +260,7 @@ def test_the_scan_for_a_new_jobs_number_starts_after_forgotten_jobs() -> None:
     starts: list[bytes] = []
     for _ in range(JOBS_KEPT + 20):
         shell.do(
-            lambda core, now: core.administration.start_job("crawl-0", Kind.WAKE_QUEUES, everything, now)
+            lambda core, now: core.administration.start_job("crawl-0", JobKind.WAKE_QUEUES, everything, now)
         )
         shell.work()
         starts.append(shell.core.shard.registry.named("crawl-0").job_head)

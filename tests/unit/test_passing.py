@@ -20,7 +20,7 @@ from frontier_server.core.spec.settings import (
     RetrySettings,
     RobotsSettings,
 )
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Candidate, Directive, Grant, Report
 
 SECOND, MINUTE = 1_000, 60_000
@@ -250,7 +250,7 @@ def test_a_verification_mends_lanes_that_disagree_with_their_queue() -> None:
     shell.store.write({(Family.INDEX, gone): None, (Family.INDEX, stale): b"\x01"})
     start = {"repair": "true"}
     for differences in (2, 0):
-        job = shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, start, now))
+        job = shell.do(lambda core, now: core.administration.start_job("crawl", JobKind.VERIFY, start, now))
         shell.work()
         assert shell.core.administration.job("crawl", job.number).changed == differences
     Recount(shell, found).run()

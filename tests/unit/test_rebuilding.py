@@ -41,7 +41,7 @@ from frontier_server.core.rows.records import (
 )
 from frontier_server.core.rows.store import Family, Store
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.salvage.rebuilding import Rebuilding
+from frontier_server.core.salvage.rebuild import Rebuilding
 from frontier_server.core.spec.settings import IdentitySettings, QueueSettings, ScopeSettings
 from frontier_server.core.state.model import Report
 

@@ -17,7 +17,7 @@ from frontier_server.core.rows import keys
 from frontier_server.core.rows.keys import CrawlRow
 from frontier_server.core.rows.records import PlacesRow, decode
 from frontier_server.core.rows.store import Family
-from frontier_server.core.salvage.rebuilding import Rebuilding
+from frontier_server.core.salvage.rebuild import Rebuilding
 from frontier_server.core.spec.settings import QueueSettings, ScopeSettings
 from frontier_server.core.uri.suffixes import packed
 

@@ -16,7 +16,7 @@ from frontier_server.core.journey.refusals import (
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import ScopeSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Report, RuleView
 
 HOST = "http://alpha.example"
@@ -112,7 +112,7 @@ def test_requisites_of_pages_are_in_scope_on_any_host_if_the_crawl_wants_them() 
 def test_examples_are_no_fault_for_a_verification_and_go_with_their_crawl() -> None:
     shell = launched(f"{HOST}/")
     shell.schedule(NAME, "http://elsewhere.example/")
-    job = shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    job = shell.do(lambda core, now: core.administration.start_job(NAME, JobKind.VERIFY, {}, now))
     shell.work()
     assert shell.core.administration.job(NAME, job.number).changed == 0
     shell.request(NAME, Input.STOP)

@@ -11,7 +11,7 @@ from core_doubles.shell import Shell
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.rows.errors import CrawlTornDown, IllegalState
 from frontier_server.core.spec.settings import LimitSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import CrawlView, Report
 
 S = CrawlState
@@ -56,7 +56,7 @@ def test_a_crawl_that_ended_at_its_limit_goes_on_when_the_limit_is_raised(restar
     assert shell.count(NAME, "succeeded_count") == len(SITE) and shell.count(NAME, "queued_count") == 0
     named = shell.core.shard.registry.named(NAME)
     assert (named.state, named.exit_status) == (S.FINISHED, ExitStatus.FINISHED)
-    job = shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    job = shell.do(lambda core, now: core.administration.start_job(NAME, JobKind.VERIFY, {}, now))
     shell.work()
     assert shell.core.administration.job(NAME, job.number).changed == 0, "and nothing is out of step"
 

@@ -20,7 +20,7 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Candidate, Grant, Report, UriState, UriStory, Verdict
 
 SECOND = 1_000
@@ -68,7 +68,7 @@ def fetch(shell: Shell, most: int = 100) -> list[Grant]:
 
 def agrees(shell: Shell) -> None:
     """Rows, counts and indexes agree, in memory and after a restart."""
-    job = shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, {}, now))
+    job = shell.do(lambda core, now: core.administration.start_job("crawl", JobKind.VERIFY, {}, now))
     shell.work()
     ended = shell.core.administration.job("crawl", job.number)
     assert (ended.changed, ended.findings) == (0, ())

@@ -6,7 +6,7 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.opening.opening import server_row
-from frontier_server.core.opening.resetting import set_time
+from frontier_server.core.opening.time_reset import set_time
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings, RetrySettings
 from frontier_server.core.state.model import Grant, Report
 

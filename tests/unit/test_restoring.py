@@ -25,7 +25,7 @@ from frontier_server.core.spec.settings import (
     PolitenessSettings,
 )
 from frontier_server.core.state import job
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Directive, QueueView, Report, Verdict
 from frontier_server.core.state.queue import QueueState as Q
 
@@ -326,7 +326,7 @@ def test_a_job_of_restoring_that_came_with_the_rows_of_another_crawl_copies_noth
     shell = half_done()
     shell.relaunch("second", "first")
     live = shell.core.shard.registry.named("second")
-    foreign = JobRow(Kind.RESTORE.value, shell.now_ms, {"checkpoint": "cp", "crawl": "1"})
+    foreign = JobRow(JobKind.RESTORE.value, shell.now_ms, {"checkpoint": "cp", "crawl": "1"})
     key = Family.JOBS, serial_key(live.number, 1)
     for _ in range(100):
         if live.restoring:

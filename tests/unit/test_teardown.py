@@ -14,7 +14,7 @@ from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Inpu
 from frontier_server.core.rows.errors import CrawlFinished, CrawlTornDown
 from frontier_server.core.rows.records import ImportRow
 from frontier_server.core.rows.store import Changes
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 
 # From each state.
 
@@ -159,11 +159,11 @@ def test_its_queues_leave_memory_a_share_at_a_time() -> None:
     assert left == [450, 250, 50]
 
 
-@pytest.mark.parametrize("kind", [Kind.VERIFY, Kind.WAKE_QUEUES, Kind.DELETE_URIS])
-def test_its_jobs_end_first(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [JobKind.VERIFY, JobKind.WAKE_QUEUES, JobKind.DELETE_URIS])
+def test_its_jobs_end_first(kind: JobKind) -> None:
     """They are cancelled; what they have done stays done."""
     shell = launched()
-    patterns = {"queue_pattern": ".*", "uri_pattern": ".*"} if kind is Kind.DELETE_URIS else {}
+    patterns = {"queue_pattern": ".*", "uri_pattern": ".*"} if kind is JobKind.DELETE_URIS else {}
     shell.do(lambda core, now: core.administration.start_job(NAME, kind, patterns, now))
     tear_down(shell)
     assert not is_gone(shell)
@@ -274,7 +274,7 @@ def busy() -> Shell:
     """A crawl with a lease out, jobs, an import that comes in, and outcomes that are not in its log."""
     shell, grants = fetching(most=2, stop_timeout_ms=5_000)
     fetch(shell, grants[0])
-    shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    shell.do(lambda core, now: core.administration.start_job(NAME, JobKind.VERIFY, {}, now))
     shell.do(lambda core, now: core.administration.begin_import(NAME, False, now))
     return shell
 

@@ -22,7 +22,7 @@ from frontier_server.core.spec.settings import (
     RevisitSettings,
     RobotsSettings,
 )
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Report, ReportResult
 
 HOUR_MS = 3_600_000
@@ -66,7 +66,7 @@ def job(shell: Shell, pattern: str) -> Mapping[str, int]:
     """Wake the queues whose keys match; the job's counts."""
     wanted = {"queue_pattern": pattern}
     started = shell.do(
-        lambda core, now: core.administration.start_job("crawl", Kind.WAKE_QUEUES, wanted, now)
+        lambda core, now: core.administration.start_job("crawl", JobKind.WAKE_QUEUES, wanted, now)
     )
     shell.work()
     return shell.core.administration.job("crawl", started.number).counts

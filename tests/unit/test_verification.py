@@ -13,7 +13,7 @@ from frontier_server.core.rows.keys import IndexSet
 from frontier_server.core.rows.records import CountersRow, QueueRow, SeenRow, decode, encode
 from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, ScopeSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import JobView, Report
 
 HOSTS = [f"host{number}.example" for number in range(6)]
@@ -42,7 +42,7 @@ def crawl(monkeypatch: pytest.MonkeyPatch, rows_per_slice: int = 200) -> Shell:
 def start(shell: Shell, repair: bool = False) -> int:
     """Start a verification; its number."""
     parameters = {"repair": "true"} if repair else {}
-    job = shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, parameters, now))
+    job = shell.do(lambda core, now: core.administration.start_job("crawl", JobKind.VERIFY, parameters, now))
     return job.number
 
 

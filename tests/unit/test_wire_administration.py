@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from frontier_server import wire
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.rows.records import FetchStatisticsRow, OutcomeRow
-from frontier_server.core.state.job import JobState, Kind
+from frontier_server.core.state.job import JobKind, JobState
 from frontier_server.core.state.model import (
     Candidate,
     FetchStatisticsView,
@@ -109,17 +109,21 @@ PATTERNS = {"queue_pattern": "q", "uri_pattern": "u"}
 @pytest.mark.parametrize(
     ("asked", "kind", "parameters"),
     [
-        ({"delete_uris": PATTERNS}, Kind.DELETE_URIS, PATTERNS),
-        ({"delete_uris": {**PATTERNS, "dry_run": True}}, Kind.DELETE_URIS, {**PATTERNS, "dry_run": "true"}),
-        ({"retire_queues": {"queue_pattern": "q"}}, Kind.RETIRE_QUEUES, {"queue_pattern": "q"}),
-        ({"unretire_queues": {"queue_pattern": "q"}}, Kind.UNRETIRE_QUEUES, {"queue_pattern": "q"}),
-        ({"wake_queues": {"queue_pattern": "q"}}, Kind.WAKE_QUEUES, {"queue_pattern": "q"}),
-        ({"verify": {}}, Kind.VERIFY, {}),
-        ({"verify": {"repair": True}}, Kind.VERIFY, {"repair": "true"}),
+        ({"delete_uris": PATTERNS}, JobKind.DELETE_URIS, PATTERNS),
+        (
+            {"delete_uris": {**PATTERNS, "dry_run": True}},
+            JobKind.DELETE_URIS,
+            {**PATTERNS, "dry_run": "true"},
+        ),
+        ({"retire_queues": {"queue_pattern": "q"}}, JobKind.RETIRE_QUEUES, {"queue_pattern": "q"}),
+        ({"unretire_queues": {"queue_pattern": "q"}}, JobKind.UNRETIRE_QUEUES, {"queue_pattern": "q"}),
+        ({"wake_queues": {"queue_pattern": "q"}}, JobKind.WAKE_QUEUES, {"queue_pattern": "q"}),
+        ({"verify": {}}, JobKind.VERIFY, {}),
+        ({"verify": {"repair": True}}, JobKind.VERIFY, {"repair": "true"}),
     ],
 )
 def test_every_job_of_the_contract_is_one_of_ours(
-    asked: dict[str, Any], kind: Kind, parameters: dict[str, str]
+    asked: dict[str, Any], kind: JobKind, parameters: dict[str, str]
 ) -> None:
     assert wire.job_asked(admin_pb2.StartJobRequest(**asked)) == (kind, parameters)
 

@@ -5,7 +5,7 @@ A job that forgets all URIs of a queue key, waiting ones included, also forgets 
 
 from ..journey import future, kept
 from ..journey.enqueue import take_out
-from ..journey.naming import queue_ids_of
+from ..journey.named_queues import queue_ids_of
 from ..rows import keys
 from ..rows.errors import StoreCorrupt
 from ..rows.records import JobRow, decode_pending

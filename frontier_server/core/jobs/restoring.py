@@ -18,7 +18,7 @@ from ..spec.settings import CrawlSettings
 from ..state import job, life
 from ..state.crawl import Crawl
 from ..state.host import Hosts
-from ..state.job import JobState, Kind
+from ..state.job import JobKind, JobState
 from ..state.operation import Operation
 from ..state.spec_problems import fixed_problems
 
@@ -76,7 +76,7 @@ def begin(
         )
     # Continue the checkpoint's numbers, so that its jobs can keep theirs.
     op.counters(crawl).next_job = rows.counters.next_job
-    job.start(op, crawl, Kind.RESTORE, {"checkpoint": name, "crawl": str(rows.number)})
+    job.start(op, crawl, JobKind.RESTORE, {"checkpoint": name, "crawl": str(rows.number)})
     crawl.restoring = name
 
 
@@ -178,9 +178,9 @@ def _take_over(
     job.end(op, crawl, number, row)
     unannounced = counters.announced_seeds + 1 < counters.next_seed
     kinds = {job.get(op.tx, crawl, each).kind for each in crawl.jobs}
-    if Kind.SEED.value in kinds:
+    if JobKind.SEED.value in kinds:
         return  # that job ends the announcement of the seeds
     if unannounced:
-        job.start(op, crawl, Kind.SEED)
+        job.start(op, crawl, JobKind.SEED)
     elif crawl.state is CrawlState.PREPARING:
         life.apply(op, crawl, Input.SEEDED_TO_PAUSE if crawl.settings.pause_at_start else Input.SEEDED)

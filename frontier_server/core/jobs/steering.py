@@ -15,7 +15,7 @@ from ..spec.settings import DAY_MS, YEAR_MS
 from ..state import job
 from ..state.crawl import Crawl
 from ..state.head import queue_settings
-from ..state.job import Kind
+from ..state.job import JobKind
 from ..state.model import CandidateCodec
 from ..state.operation import Operation
 from ..state.queue import QueueEvent, QueueState, WorkQueue
@@ -160,9 +160,9 @@ def set_paused(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQu
 
 def queues_slice(op: Operation, codec: CandidateCodec, crawl: Crawl, number: int, row: JobRow) -> None:
     """Change the next queues whose keys match a job's pattern, then the URIs that rest outside them."""
-    kind, pattern = Kind(row.kind), compile_pattern(row.parameters.get("queue_pattern", ".*"))
+    kind, pattern = JobKind(row.kind), compile_pattern(row.parameters.get("queue_pattern", ".*"))
     ended = len(row.cursor) > QUEUE_BYTES or _pass_queues(op, codec, crawl, row, kind, pattern)
-    if ended and kind is Kind.WAKE_QUEUES:
+    if ended and kind is JobKind.WAKE_QUEUES:
         cursor = row.cursor if len(row.cursor) > QUEUE_BYTES else b""
         row.cursor, recalled = future.recall(
             op,
@@ -183,7 +183,7 @@ def queues_slice(op: Operation, codec: CandidateCodec, crawl: Crawl, number: int
 
 
 def _pass_queues(
-    op: Operation, codec: CandidateCodec, crawl: Crawl, row: JobRow, kind: Kind, pattern: Pattern
+    op: Operation, codec: CandidateCodec, crawl: Crawl, row: JobRow, kind: JobKind, pattern: Pattern
 ) -> bool:
     """Change the next queues; return whether these were the last ones."""
     prefix = keys.crawl_prefix(crawl.number)
@@ -205,26 +205,26 @@ def _pass_queues(
     return read < QUEUES_PER_SLICE
 
 
-def _concerns(kind: Kind, queue: WorkQueue) -> bool:
+def _concerns(kind: JobKind, queue: WorkQueue) -> bool:
     match kind:
-        case Kind.RETIRE_QUEUES:
+        case JobKind.RETIRE_QUEUES:
             return queue.state is not _S.RETIRED
-        case Kind.UNRETIRE_QUEUES:
+        case JobKind.UNRETIRE_QUEUES:
             return queue.state is _S.RETIRED or queue.row.retiring
-        case Kind.WAKE_QUEUES:
+        case JobKind.WAKE_QUEUES:
             return queue.state is _S.SNOOZED
         case _:
             return queue.state in (_S.INACTIVE, _S.INELIGIBLE)
 
 
-def _change(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, kind: Kind) -> None:
+def _change(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, kind: JobKind) -> None:
     match kind:
-        case Kind.RETIRE_QUEUES:
+        case JobKind.RETIRE_QUEUES:
             retire(op, crawl, queue, BY_OPERATOR)
-        case Kind.UNRETIRE_QUEUES:
+        case JobKind.UNRETIRE_QUEUES:
             unretire(op, codec, crawl, queue)
             _take_another_turn(crawl, queue)
-        case Kind.WAKE_QUEUES:
+        case JobKind.WAKE_QUEUES:
             force_wake(op, crawl, queue)
         case _:
             op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)

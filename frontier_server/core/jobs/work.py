@@ -6,7 +6,7 @@ from ..machines.lifecycle import ENDING
 from ..opening.shard import Shard
 from ..state import job
 from ..state.crawl import Crawl
-from ..state.job import FEEDING, JobState, Kind
+from ..state.job import FEEDING, JobKind, JobState
 from ..state.operation import Operation
 from ..state.queue import QueueEvent
 from . import importing
@@ -24,32 +24,32 @@ def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
     """Do a slice of a crawl's first job."""
     number = crawl.jobs[0]
     row = job.get(op.tx, crawl, number)
-    kind = Kind(row.kind)
+    kind = JobKind(row.kind)
     abandoned = row.state == JobState.RECEIVING.value  # its rows stay incomplete
     ends = crawl.state_row.tearing_down or (kind in FEEDING and crawl.state in ENDING)
-    foreign = kind is Kind.RESTORE and not crawl.restoring  # it came with another crawl's rows
+    foreign = kind is JobKind.RESTORE and not crawl.restoring  # it came with another crawl's rows
     if abandoned or ends or foreign:
         row.state = JobState.CANCELLING.value
-    if row.state == JobState.CANCELLING.value and kind is not Kind.IMPORT:
-        if kind is Kind.RESTORE:
+    if row.state == JobState.CANCELLING.value and kind is not JobKind.IMPORT:
+        if kind is JobKind.RESTORE:
             crawl.restoring = ""
         job.end(op, crawl, number, row)
         return
     codec, robots = shard.codec, shard.robots
     match kind:
-        case Kind.SEED:
+        case JobKind.SEED:
             seed_slice(op, crawl, number, row, codec, robots, shard.leases)
-        case Kind.RESEED:
+        case JobKind.RESEED:
             reseed_slice(op, crawl, number, row, codec, robots, shard.leases)
-        case Kind.IMPORT:
+        case JobKind.IMPORT:
             importing.import_slice(op, crawl, number, row, codec, robots, shard.leases)
-        case Kind.RESTORE:
+        case JobKind.RESTORE:
             restore_slice(op, crawl, number, row, shard.checkpoint_of, shard.hosts)
-        case Kind.DELETE_URIS:
+        case JobKind.DELETE_URIS:
             UriDeletion(op, crawl, number, row, codec, shard.leases).run()
-        case Kind.FORGET_URIS:
+        case JobKind.FORGET_URIS:
             forget_slice(op, crawl, number, row)
-        case Kind.VERIFY:
+        case JobKind.VERIFY:
             Verification(op, crawl, number, row).run()
         case _:
             queues_slice(op, codec, crawl, number, row)

@@ -36,11 +36,11 @@ from ..state.queue import QueueEvent, QueueState, WorkQueue
 from ..state.ready import ABOVE_ALL
 from ..uri.canonical import canonical
 from . import future
+from .choice import Wait, choose
 from .conclusion import Final, conclude
 from .enqueue import Arrival, put_in, put_row, queue_at, take_out
-from .granting import Asker, Granting
-from .naming import wanted_queues
-from .passing import Wait, choose
+from .grants import Asker, Granting
+from .named_queues import wanted_queues
 from .refusals import Noting, message
 from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first, robots_failure, robots_standing
 

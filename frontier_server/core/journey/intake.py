@@ -76,7 +76,7 @@ def take_in(
         if landings.is_noted(candidate):
             landings.note(op, crawl, leases, candidate)
         judged = judge(op, crawl, candidate)
-        if isinstance(judged, Refused):
+        if isinstance(judged, RefusedCandidate):
             verdicts.append(judged.verdict)
             refusals.note(judged.rule, candidate)
             continue
@@ -109,18 +109,18 @@ def _changes_nothing(candidate: Candidate) -> bool:
     return not (_is_forced(candidate) or candidate.seed or seed_redirect(candidate.path))
 
 
-class Refused(NamedTuple):
+class RefusedCandidate(NamedTuple):
     """A candidate that is refused, and the rule."""
 
     verdict: Verdict
     rule: str
 
 
-def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Refused:
+def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | RefusedCandidate:
     """A candidate in scope, or why it is refused."""
     fault = _fault(candidate)
     if fault is not None:
-        return Refused(fault, RULE_OF[fault])
+        return RefusedCandidate(fault, RULE_OF[fault])
     text = candidate.uri
     at = plain_from(text)
     origin = crawl.origins.named(text[:at]) if at else None
@@ -131,12 +131,14 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Refused
     else:
         parsed = parse(text)
         if isinstance(parsed, Verdict):
-            return Refused(parsed, RULE_OF[parsed])
+            return RefusedCandidate(parsed, RULE_OF[parsed])
         uri = parsed
         text, origin, standing = uri.uri, crawl.origins.of(uri), crawl.origins.standing(uri)
     rule = _refusing_rule(op, crawl, origin, standing, text, candidate.path, candidate.seed, candidate.source)
     if rule:
-        return Refused(Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE, f"scope.{rule}")
+        return RefusedCandidate(
+            Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE, f"scope.{rule}"
+        )
     if uri is None:
         assert origin.settings is not None
         settings = origin.settings

@@ -17,7 +17,7 @@ from ..state.operation import Operation
 from ..uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
 from ..uri.pattern_slips import slip
 from ..uri.patterns import BadPattern, Pattern, compile_pattern, full_match
-from .naming import queue_ids_of
+from .named_queues import queue_ids_of
 
 MAX_KEY_CHARACTERS = 512
 KEY_BYTES = 16  # of a row, after the crawl's number: partition and fingerprint

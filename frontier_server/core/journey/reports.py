@@ -39,7 +39,7 @@ from .conclusion import Final, conclude, log
 from .enqueue import put_row, take_out
 from .intake import take_in
 from .report_problems import problem_of
-from .settling import Ended, Settling
+from .settlement import Ended, Settling
 
 STALE = ReportResult(Disposition.STALE)
 

@@ -23,8 +23,8 @@ from ..state.origin import Site
 from ..state.pending import first_uri
 from ..state.queue import WorkQueue
 from ..state.statistics import Spent, over_quota
+from .choice import Wait
 from .intake import refusing_rule
-from .passing import Wait
 
 
 class Obstacle(Enum):

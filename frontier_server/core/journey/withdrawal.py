@@ -12,7 +12,7 @@ from ..state.operation import Operation
 from ..state.queue import WorkQueue
 from . import future
 from .enqueue import take_out
-from .settling import Ended, Settling
+from .settlement import Ended, Settling
 
 
 class Withdrawal:

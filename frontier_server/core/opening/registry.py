@@ -10,7 +10,7 @@ from ..rows import errors
 from ..rows.records import ServerRow
 from ..rows.store import Store
 from ..state.agenda import Agenda
-from ..state.asked import Asked
+from ..state.askers import Askers
 from ..state.crawl import Crawl, SettingsOf
 from ..state.host import Hosts
 from ..state.leases import LeaseTable
@@ -31,7 +31,7 @@ class Registry:
         self._in_order: list[str] = []  # all names, sorted
         self.deletions: list[CrawlDeletion] = []
         self.agenda = Agenda()
-        self.asked_of_any = Asked()
+        self.asked_of_any = Askers()
         self.settings_of = settings_of
         self.places = places
         self.version = version

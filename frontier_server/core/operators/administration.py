@@ -9,7 +9,7 @@ from ..jobs import importing, steering
 from ..jobs.steering import QueueChange
 from ..journey import refusals
 from ..journey.kept import Choice, SeenFilter, filter_of
-from ..journey.naming import check_few, queue_ids_of
+from ..journey.named_queues import check_few, queue_ids_of
 from ..journey.withdrawal import Withdrawal
 from ..opening.shard import Shard
 from ..rows import errors, keys
@@ -18,7 +18,7 @@ from ..rows.records import ImportRow, JobRow
 from ..rows.store import Changes, Family
 from ..state import job
 from ..state.crawl import Crawl
-from ..state.job import JobState, Kind
+from ..state.job import JobKind, JobState
 from ..state.model import (
     MAX_BATCH,
     QUEUE_KEY,
@@ -45,7 +45,9 @@ from .explain import Explanations
 from .seen import count_slice, seen_page
 
 MAX_OVERRIDES = 100_000
-BY_PATTERN = frozenset((Kind.DELETE_URIS, Kind.RETIRE_QUEUES, Kind.UNRETIRE_QUEUES, Kind.WAKE_QUEUES))
+BY_PATTERN = frozenset(
+    (JobKind.DELETE_URIS, JobKind.RETIRE_QUEUES, JobKind.UNRETIRE_QUEUES, JobKind.WAKE_QUEUES)
+)
 
 
 class Administration:
@@ -193,7 +195,7 @@ class Administration:
     # Jobs.
 
     def start_job(
-        self, name: str, kind: Kind, parameters: Mapping[str, str], now_ms: int, by: str = ""
+        self, name: str, kind: JobKind, parameters: Mapping[str, str], now_ms: int, by: str = ""
     ) -> tuple[JobView, Changes]:
         """Start a job of a kind for operators. Raises InvalidRequest for a bad pattern."""
         crawl = self._shard.registry.changeable(name)
@@ -202,7 +204,7 @@ class Administration:
             for field in ("queue_pattern", "uri_pattern"):
                 if field in parameters:
                     _check_pattern(field, parameters[field])
-        if kind is Kind.FORGET_URIS:
+        if kind is JobKind.FORGET_URIS:
             wanted = filter_of(parameters)
             if wanted == SeenFilter():
                 raise errors.InvalidRequest(
@@ -241,7 +243,7 @@ class Administration:
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "import")
         parameters = {"force": "true"} if force else {}
-        return job.start(op, crawl, Kind.IMPORT, parameters, JobState.RECEIVING), self._shard.end(op)
+        return job.start(op, crawl, JobKind.IMPORT, parameters, JobState.RECEIVING), self._shard.end(op)
 
     def add_imports(
         self, name: str, number: int, rows: Sequence[ImportRow], now_ms: int
@@ -319,8 +321,8 @@ class Administration:
         op.counters(crawl)
         self._shard.hosts.disperse(crawl)
         running = (job.get(op.tx, crawl, number) for number in crawl.jobs)
-        if not any(row.kind == Kind.APPRAISE_QUEUES.value and not row.done for row in running):
-            job.start(op, crawl, Kind.APPRAISE_QUEUES)
+        if not any(row.kind == JobKind.APPRAISE_QUEUES.value and not row.done for row in running):
+            job.start(op, crawl, JobKind.APPRAISE_QUEUES)
 
     # Statistics and reasons.
 

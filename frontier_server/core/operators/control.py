@@ -17,9 +17,9 @@ from ..spec.settings import CrawlSettings
 from ..state import job, life
 from ..state.attendance import reconcile
 from ..state.crawl import Crawl
+from ..state.meaning import authorities, problems
 from ..state.model import CRAWL_NAME, CRAWL_NAME_FORM, CrawlView, check_batch
 from ..state.operation import Operation
-from ..state.reading import authorities, problems
 from ..state.spec_problems import fixed_problems
 from ..uri.scope import add_authority
 from . import views
@@ -83,13 +83,13 @@ class Control:
             op.tx.put(Family.SEEDS, keys.serial_key(crawl.number, counters.next_seed), uri.encode())
             counters.next_seed += 1
         if crawl.state is not CrawlState.NASCENT and not self._seeding(crawl):
-            job.start(op, crawl, job.Kind.SEED)
+            job.start(op, crawl, job.JobKind.SEED)
         return None, self._shard.end(op)
 
     def _seeding(self, crawl: Crawl) -> bool:
         """Whether a job will announce seeds that are added now."""
         rows = (job.get(self._shard.store, crawl, number) for number in crawl.jobs)
-        return any(row.kind == job.Kind.SEED.value for row in rows)
+        return any(row.kind == job.JobKind.SEED.value for row in rows)
 
     def launch(
         self, name: str, now_ms: int, by: str = "", checkpoint: str = "", source: str = ""
@@ -112,7 +112,7 @@ class Control:
         life.request(op, crawl, Input.LAUNCH, "launch", by)
         _tell_if_ignoring(op, crawl)
         if not checkpoint:
-            job.start(op, crawl, job.Kind.SEED)
+            job.start(op, crawl, job.JobKind.SEED)
         return views.crawl_view(crawl), self._shard.end(op)
 
     def note_checkpoint(self, name: str, now_ms: int) -> tuple[None, Changes]:
@@ -196,7 +196,7 @@ class Control:
             life.begin_recrawl(op, crawl, recrawl_ms)
         life.request(op, crawl, given, "reopen", by)
         if crawl.counters.announced_seeds < crawl.counters.next_seed - 1 and not self._seeding(crawl):
-            job.start(op, crawl, job.Kind.SEED)
+            job.start(op, crawl, job.JobKind.SEED)
         changes = self._shard.end(op)
         return views.crawl_view(crawl), changes
 
@@ -240,7 +240,7 @@ class Control:
         if not ignored and crawl.state is not CrawlState.NASCENT:
             _tell_if_ignoring(op, crawl)
         if settings.queues != queues and crawl.state is not CrawlState.NASCENT:
-            job.start(op, crawl, job.Kind.APPRAISE_QUEUES)
+            job.start(op, crawl, job.JobKind.APPRAISE_QUEUES)
 
     def tear_down(self, name: str, now_ms: int, by: str = "") -> tuple[tuple[CrawlView, bool], Changes]:
         """Let a crawl end and leave memory. Returns the crawl, and whether this request began that."""

@@ -129,7 +129,7 @@ def _as_in_path(text: str) -> str:
     return _one_form(path, _UNESCAPED_IN_PATHS) + mark + _one_form(query, _UNESCAPED_IN_QUERIES)
 
 
-class Part(NamedTuple):
+class RulePart(NamedTuple):
     """A piece of a rule between wildcards, as it stands in a path and in a query."""
 
     in_path: str
@@ -155,12 +155,12 @@ _BEGUN_ESCAPE = re.compile(r"%[0-9A-Fa-f]?\Z")
 _ONE_DIGIT = re.compile(r"%[0-9A-Fa-f](?:\*|\Z)")
 
 
-def _parts(pattern: str, anchored: bool, begun: bool) -> tuple[Part, ...]:
+def _parts(pattern: str, anchored: bool, begun: bool) -> tuple[RulePart, ...]:
     """The parts of a pattern. `begun`: a part's `%` or `%4` at its end is the beginning of any such escape.
 
     They are split first: an escaped `*` or `$` is an ordinary character.
     """
-    parts: list[Part] = []
+    parts: list[RulePart] = []
     texts = pattern.split("*")
     in_query = False
     for place, text in enumerate(texts, 1):
@@ -168,7 +168,7 @@ def _parts(pattern: str, anchored: bool, begun: bool) -> tuple[Part, ...]:
         end = last[0].upper() if last is not None else ""
         text = text[: len(text) - len(end)]
         as_in_query = _one_form(text, _UNESCAPED_IN_QUERIES) + end
-        parts.append(Part(as_in_query if in_query else _as_in_path(text) + end, as_in_query))
+        parts.append(RulePart(as_in_query if in_query else _as_in_path(text) + end, as_in_query))
         in_query = in_query or "?" in text
     return tuple(parts)
 
@@ -179,7 +179,7 @@ class Rule:
 
     allow: bool
     length: int
-    parts: tuple[Part, ...]
+    parts: tuple[RulePart, ...]
     anchored: bool  # the pattern ended in `$`
 
     def matches(self, target: str, query_at: int) -> bool:
@@ -246,11 +246,11 @@ class Rules:
         return True
 
 
-def _length(parts: tuple[Part, ...]) -> int:
+def _length(parts: tuple[RulePart, ...]) -> int:
     """The length of a pattern by which rules are ranked."""
     return sum(len(part.in_path) for part in parts) + len(parts) - 1
 
 
-def _sought(part: Part) -> int:
+def _sought(part: RulePart) -> int:
     """How many characters a search for a part compares with each of a target's."""
     return len(part.in_path) + (len(part.in_query) if part.in_query != part.in_path else 0)

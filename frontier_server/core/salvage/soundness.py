@@ -1,7 +1,7 @@
 """Which rows of a damaged store can be used, each judged by itself: its key has its parts, and its value can
 be read.
 
-What a row says may still be wrong. Rows of URIs that wait also need their crawl's settings, so `rebuilding`
+What a row says may still be wrong. Rows of URIs that wait also need their crawl's settings, so `rebuild`
 judges those where it reads them.
 """
 
@@ -30,7 +30,7 @@ from ..rows.records import (
 )
 from ..rows.store import Family
 from ..rows.sums import MAX_SUM
-from ..state.job import ENDED, JobState, Kind
+from ..state.job import ENDED, JobKind, JobState
 from ..state.model import CandidateCodec
 from ..state.queue import QueueState
 from ..uri.canonical import canonical
@@ -113,7 +113,7 @@ def read_counters(value: bytes) -> CountersRow:
 def read_job(value: bytes) -> JobRow:
     """A job. Raises StoreCorrupt or ValueError."""
     row = decode(JobRow, value)
-    if Kind(row.kind) is Kind.RESTORE and JobState(row.state).value not in ENDED:
+    if JobKind(row.kind) is JobKind.RESTORE and JobState(row.state).value not in ENDED:
         int(row.parameters.get("crawl", ""))
         if not row.parameters.get("checkpoint"):
             raise ValueError("a job that restores a crawl must name its checkpoint")

@@ -11,15 +11,15 @@ from ..spec.settings import CrawlSettings, GroupSettings
 from ..uri.assign import Places, hash64
 from ..uri.canonical import CanonicalUri
 from ..uri.scope import ScopeRules
-from .asked import Asked
+from .askers import Askers
 from .fetch_policy import FetchPolicies
+from .meaning import groups_of, scope_rules
 from .model import Candidate, Directive
 from .origin import Origins
 from .overrides import Overrides
 from .pace import Pace
 from .queue import QueueState, WorkQueue
 from .queue_set import QueueSet
-from .reading import groups_of, scope_rules
 
 MAX_KNOWN_TEXTS = 50_000
 MAX_STATISTICS = 20_000
@@ -73,8 +73,8 @@ class Crawl:
         self.unlogged: deque[tuple[int, OutcomeRow]] = deque(maxlen=MAX_UNLOGGED)
         self.pace = Pace()
         self.excused_ms = 0  # how long the frontier was away, so that nobody could report, since this state
-        self.asked = Asked()  # for leases of this crawl
-        self.asked_of_any = Asked()  # for leases of any crawl; all crawls share this
+        self.asked = Askers()  # for leases of this crawl
+        self.asked_of_any = Askers()  # for leases of any crawl; all crawls share this
         self.passed = 0.0  # leases given to nodes that work for all crawls, divided by the weight
         self._settings_of = settings_of
         self.settings = _DEFAULTS  # until set_spec reads the spec

@@ -19,7 +19,7 @@ MAX_RUNNING = 20
 MAX_FINDINGS = 100
 
 
-class Kind(Enum):
+class JobKind(Enum):
     """The kind of a job."""
 
     SEED = "seed"
@@ -46,14 +46,16 @@ class JobState(Enum):
 
 
 ENDED = frozenset((JobState.DONE.value, JobState.CANCELLED.value))
-FEEDING = frozenset((Kind.SEED, Kind.RESEED, Kind.IMPORT, Kind.RESTORE))  # they end with their crawl
-NOT_CANCELLED = frozenset((Kind.SEED, Kind.RESEED, Kind.APPRAISE_QUEUES, Kind.RESTORE))
+FEEDING = frozenset(
+    (JobKind.SEED, JobKind.RESEED, JobKind.IMPORT, JobKind.RESTORE)
+)  # they end with their crawl
+NOT_CANCELLED = frozenset((JobKind.SEED, JobKind.RESEED, JobKind.APPRAISE_QUEUES, JobKind.RESTORE))
 
 
 def start(
     op: Operation,
     crawl: Crawl,
-    kind: Kind,
+    kind: JobKind,
     parameters: Mapping[str, str] | None = None,
     state: JobState = JobState.RUNNING,
 ) -> int:
@@ -121,7 +123,7 @@ def restore_of(found: list[tuple[int, JobRow]]) -> tuple[int, JobRow] | None:
 
     It is the last of its kind, because a crawl is launched once. Earlier ones came with the copied rows.
     """
-    return next((each for each in reversed(found) if each[1].kind == Kind.RESTORE.value), None)
+    return next((each for each in reversed(found) if each[1].kind == JobKind.RESTORE.value), None)
 
 
 def end(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
@@ -130,14 +132,14 @@ def end(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
     row.state = (JobState.CANCELLED if row.state == JobState.CANCELLING.value else JobState.DONE).value
     row.finish_ms = op.now_ms
     put(op, crawl, number, row)
-    if Kind(row.kind) is not Kind.SEED:  # the end of seeding has its own event
+    if JobKind(row.kind) is not JobKind.SEED:  # the end of seeding has its own event
         op.event(crawl, "job_ended", job=number, kind=row.kind, outcome=row.state)
 
 
 def cancel(op: Operation, crawl: Crawl, number: int) -> JobRow:
     """Ask a job to stop. A job that has ended stays as it is."""
     row = get(op.tx, crawl, number)
-    if Kind(row.kind) in NOT_CANCELLED:
+    if JobKind(row.kind) in NOT_CANCELLED:
         raise InvalidRequest(f"job {number} ({row.kind}) cannot be cancelled", field="job")
     if row.state not in ENDED:
         row.state = JobState.CANCELLING.value

@@ -243,7 +243,7 @@ def _begin_round(op: Operation, crawl: Crawl) -> None:
     row.round_ms = op.now_ms
     op.put_state(crawl)
     op.event(crawl, "round_begun", round=row.round)
-    job.start(op, crawl, job.Kind.RESEED)
+    job.start(op, crawl, job.JobKind.RESEED)
 
 
 def _limit_reached(op: Operation, crawl: Crawl) -> bool:

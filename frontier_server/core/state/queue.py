@@ -29,7 +29,7 @@ How a turn comes about
 `Next` takes queues in this order: from open lines at hosts, from the ready queues, then from the inactive
 ones by activating them. The turn's first obstacle (`turn`) decides where the queue goes; without one, its
 head is leased, and the queue is BUSY until the report, the lapse or the hand-back has let it go on
-(`settling`).
+(`settlement`).
 
 Lines
     Several queues may belong to one host: those of other crawls, of http and https, of parallel branches, of
@@ -52,7 +52,7 @@ Giving way
 
 Passing
     In a queue of several hosts, a head whose host must wait would hold up the others. So these pass it:
-    `Passing` has, for each authority (a *lane*), whether it waits, and what for (`passing`, `lanes`).
+    `Passing` has, for each authority (a *lane*), whether it waits, and what for (`choice`, `lanes`).
 
 Standing back
     In a recrawl with a limit, queues with new pages only wait behind those with known ones, unless there is
@@ -163,7 +163,7 @@ def after(state: QueueState, event: QueueEvent) -> QueueState:
 MAX_KNOWN_LANES = 1_000
 
 
-class Held(NamedTuple):
+class HeldLane(NamedTuple):
     """The lane of an authority that must wait: until when, why, and its first URI in the queue."""
 
     until_ms: int  # 0: until `busy` may have room
@@ -173,7 +173,7 @@ class Held(NamedTuple):
 
 
 class Passing:
-    """The lanes of a queue shared by several hosts, while some of them wait and others pass (see `passing`).
+    """The lanes of a queue shared by several hosts, while some of them wait and others pass (see `choice`).
 
     A lane is held, or may have its turn, or is unknown: then its first URI is not before `walked`.
     """
@@ -181,7 +181,7 @@ class Passing:
     __slots__ = ("_busy", "_may_go", "_out", "_turns", "_wakes", "held", "walked")
 
     def __init__(self, start: bytes) -> None:
-        self.held: dict[bytes, Held] = {}
+        self.held: dict[bytes, HeldLane] = {}
         self.walked = start
         self._may_go: dict[bytes, bytes] = {}  # lane → a lower bound of its first free URI's position
         self._out: set[bytes] = set()  # lanes whose URIs are all out
@@ -220,7 +220,7 @@ class Passing:
             self._turns = [(first, each) for each, first in self._may_go.items()]
             heapify(self._turns)
 
-    def hold(self, lane: bytes, held: Held, ended: int = 0) -> None:
+    def hold(self, lane: bytes, held: HeldLane, ended: int = 0) -> None:
         """Let a lane wait. `ended` says when a request of what it waits for had ended last."""
         self._may_go.pop(lane, None)
         self.held[lane] = held
@@ -276,7 +276,7 @@ class Passing:
         return None
 
     @property
-    def next_wake(self) -> Held | None:
+    def next_wake(self) -> HeldLane | None:
         """The lane that waits least; None if none has a time."""
         while self._wakes:
             until_ms, lane = self._wakes[0]

@@ -19,7 +19,7 @@ from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.machines.target import Target
 from frontier_server.core.rows import errors
 from frontier_server.core.rows.store import Changes
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import CrawlView
 
 S = CrawlState
@@ -245,7 +245,7 @@ class Lives(Nodes):
         refusals: tuple[Callable[[Core, int], tuple[object, Changes]], ...] = (
             lambda core, now: core.control.add_seeds(name, ["http://alpha.example/"], now, by),
             lambda core, now: core.frontier.schedule(name, [candidate("http://alpha.example/")], now),
-            lambda core, now: core.administration.start_job(name, Kind.VERIFY, {}, now, by),
+            lambda core, now: core.administration.start_job(name, JobKind.VERIFY, {}, now, by),
             lambda core, now: core.control.update_crawl(name, lambda spec: (spec, ()), now, by),
         )
         for refusal in refusals:

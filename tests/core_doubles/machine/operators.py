@@ -23,19 +23,19 @@ from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.rows import errors
 from frontier_server.core.rows.records import ImportRow
 from frontier_server.core.rows.store import Changes
-from frontier_server.core.state.job import MAX_RUNNING, Kind
+from frontier_server.core.state.job import MAX_RUNNING, JobKind
 from frontier_server.core.state.model import JobView, QueueView
 
 S = CrawlState
 OPEN = frozenset(S) - {S.FINISHED}
 KINDS = (
-    Kind.DELETE_URIS,
-    Kind.RETIRE_QUEUES,
-    Kind.UNRETIRE_QUEUES,
-    Kind.UNRETIRE_QUEUES,
-    Kind.WAKE_QUEUES,
-    Kind.VERIFY,
-    Kind.VERIFY,
+    JobKind.DELETE_URIS,
+    JobKind.RETIRE_QUEUES,
+    JobKind.UNRETIRE_QUEUES,
+    JobKind.UNRETIRE_QUEUES,
+    JobKind.WAKE_QUEUES,
+    JobKind.VERIFY,
+    JobKind.VERIFY,
 )
 
 
@@ -149,7 +149,7 @@ class Operators(Base):
 
     # Jobs.
 
-    def start(self, crawl: Crawl, kind: Kind, parameters: dict[str, str], by: str = "") -> None:
+    def start(self, crawl: Crawl, kind: JobKind, parameters: dict[str, str], by: str = "") -> None:
         """Start a job, if there is room for one."""
 
         def operation(core: Core, now_ms: int) -> tuple[JobView, Changes]:
@@ -174,12 +174,12 @@ class Operators(Base):
         dry_run=st.sampled_from([False, False, True]),
         by=controllers,
     )
-    def start_job(self, pick: int, kind: Kind, queues: str, uris: str, dry_run: bool, by: str) -> None:
+    def start_job(self, pick: int, kind: JobKind, queues: str, uris: str, dry_run: bool, by: str) -> None:
         """Deletion, retiring, waking by pattern; verification."""
         parameters = {}
-        if kind is not Kind.VERIFY:
+        if kind is not JobKind.VERIFY:
             parameters["queue_pattern"] = queues.replace("+", "\\+")
-        if kind is Kind.DELETE_URIS:
+        if kind is JobKind.DELETE_URIS:
             parameters["uri_pattern"] = uris
             if dry_run:
                 parameters["dry_run"] = "true"
@@ -212,7 +212,7 @@ class Operators(Base):
         assert number == crawl.next_job
         parameters = {"force": "true"} if force else {}
         model = self.model
-        job = Job(number, Kind.IMPORT, parameters, "RECEIVING", begun=model.step, create_ms=model.now_ms)
+        job = Job(number, JobKind.IMPORT, parameters, "RECEIVING", begun=model.step, create_ms=model.now_ms)
         crawl.next_job += 1
         crawl.receiving[number] = job
         self.check()
@@ -247,7 +247,7 @@ class Operators(Base):
 
         if not self.changes(crawl, cancel):
             return
-        if job.kind in (Kind.SEED, Kind.RESEED, Kind.APPRAISE_QUEUES):
+        if job.kind in (JobKind.SEED, JobKind.RESEED, JobKind.APPRAISE_QUEUES):
             self.refused(errors.InvalidRequest, cancel)
             return
         self.run(cancel)

@@ -7,12 +7,12 @@ from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.machines.target import Target
 from frontier_server.core.rows.records import OutcomeRow
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import JobView, Verdict
 
 S = CrawlState
-FEEDING = (Kind.SEED, Kind.RESEED, Kind.IMPORT)
-OF_QUEUES = (Kind.RETIRE_QUEUES, Kind.UNRETIRE_QUEUES, Kind.WAKE_QUEUES, Kind.APPRAISE_QUEUES)
+FEEDING = (JobKind.SEED, JobKind.RESEED, JobKind.IMPORT)
+OF_QUEUES = (JobKind.RETIRE_QUEUES, JobKind.UNRETIRE_QUEUES, JobKind.WAKE_QUEUES, JobKind.APPRAISE_QUEUES)
 DELETED = -6000
 ENDED = ("DONE", "CANCELLED")
 
@@ -29,15 +29,15 @@ def worked(model: Model, crawl: Crawl, announced: int, views: dict[int, JobView]
     ending = crawl.state in (S.STOPPING, S.FINISHED)
     done, job.done = view.done - job.done, view.done
     match job.kind:
-        case Kind.SEED:
+        case JobKind.SEED:
             _announce(model, crawl, job, announced, ending)
-        case Kind.RESEED:
+        case JobKind.RESEED:
             _announce_anew(model, crawl, job, done)
-        case Kind.IMPORT:
+        case JobKind.IMPORT:
             _take_in(model, crawl, job, done, view.state == "CANCELLED")
-        case Kind.DELETE_URIS:
+        case JobKind.DELETE_URIS:
             pass  # `deleted` judges each URI
-        case Kind.VERIFY:
+        case JobKind.VERIFY:
             assert not view.findings and not view.changed, f"a verification found {view.findings}"
         case _:
             steering.queues_passed(model, crawl, job, done, view.state == "DONE")
@@ -54,7 +54,7 @@ def _stands_still(job: Job, view: JobView) -> bool:
 
 def _check_changes(job: Job, view: JobView) -> None:
     """A job counts what it changed, or would change."""
-    if job.kind is not Kind.VERIFY and job.parameters.get("dry_run") != "true":
+    if job.kind is not JobKind.VERIFY and job.parameters.get("dry_run") != "true":
         assert view.changed == job.changed, f"job {job.number} counts {view.changed}, made {job.changed}"
 
 
@@ -63,18 +63,18 @@ def _end(model: Model, crawl: Crawl, job: Job, view: JobView, ending: bool) -> N
     cancelled |= crawl.tearing_down
     assert (view.state == "CANCELLED") == cancelled, f"job {job.number} ended {view.state}"
     crawl.jobs.remove(job)
-    if job.kind is not Kind.SEED:
+    if job.kind is not JobKind.SEED:
         crawl.events.append(("job_ended", str(job.number), job.kind.value, view.state))
     if job.kind in OF_QUEUES and not cancelled:
         assert not [found for found in crawl.queues if found > job.cursor], "it ended before its last queue"
-    if job.kind is Kind.DELETE_URIS and not cancelled:
+    if job.kind is JobKind.DELETE_URIS and not cancelled:
         _check_deletion(model, crawl, job)
-    if job.kind is Kind.SEED and not cancelled:
+    if job.kind is JobKind.SEED and not cancelled:
         assert crawl.announced == len(crawl.seeds), "it ended before the last seed"
         crawl.events.append(("seeds_concluded", str(job.done), str(job.changed)))
         if crawl.state is S.PREPARING:
             life.ask(crawl, Target.PAUSE if crawl.settings.pause_at_start else Target.RUN)
-    if job.kind is Kind.IMPORT and not cancelled:
+    if job.kind is JobKind.IMPORT and not cancelled:
         assert not job.imports, "it ended before its last URI"
 
 
@@ -133,13 +133,13 @@ def _take_in(model: Model, crawl: Crawl, job: Job, count: int, cancelled: bool) 
 
 def deletes(crawl: Crawl) -> bool:
     """Whether the job whose turn it is deletes URIs."""
-    return bool(crawl.jobs) and crawl.jobs[0].kind is Kind.DELETE_URIS
+    return bool(crawl.jobs) and crawl.jobs[0].kind is JobKind.DELETE_URIS
 
 
 def deleted(model: Model, crawl: Crawl, row: OutcomeRow) -> None:
     """A URI was deleted by the job whose turn it is."""
     job = crawl.jobs[0]
-    assert job.kind is Kind.DELETE_URIS and row.fetch_status == DELETED, f"{row.uri} came from nowhere"
+    assert job.kind is JobKind.DELETE_URIS and row.fetch_status == DELETED, f"{row.uri} came from nowhere"
     uri = next((uri for uri in _waiting(crawl) if uri.uri == row.uri), None)
     assert uri is not None, f"{row.uri} was deleted, though it did not wait"
     assert not model.is_out(crawl, uri), f"{row.uri} was deleted while it was out"

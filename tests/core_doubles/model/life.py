@@ -9,7 +9,7 @@ from core_doubles.web import Spelled
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.machines.target import Target
 from frontier_server.core.spec.settings import CrawlSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.queue import QueueState
 
 S, X = CrawlState, ExitStatus
@@ -95,7 +95,7 @@ def created(model: Model, name: str, number: int, settings: CrawlSettings) -> Cr
     return crawl
 
 
-def start_job(model: Model, crawl: Crawl, kind: Kind, parameters: dict[str, str] | None = None) -> Job:
+def start_job(model: Model, crawl: Crawl, kind: JobKind, parameters: dict[str, str] | None = None) -> Job:
     """A job was started."""
     job = Job(crawl.next_job, kind, dict(parameters or {}), begun=model.step)
     crawl.next_job += 1
@@ -108,15 +108,15 @@ def launched(model: Model, crawl: Crawl, by: str) -> None:
     acted(crawl, by, "launch")
     to_state(model, crawl, S.PREPARING, X.RUNNING)
     crawl.launch_ms = model.now_ms
-    start_job(model, crawl, Kind.SEED)
+    start_job(model, crawl, JobKind.SEED)
 
 
 def seeds_added(model: Model, crawl: Crawl, seeds: Sequence[Spelled], by: str) -> None:
     """Seeds were stored."""
     acted(crawl, by, "add-seeds")
     crawl.seeds.extend(seeds)
-    if crawl.state is not S.NASCENT and crawl.job_of(Kind.SEED) is None:
-        start_job(model, crawl, Kind.SEED)
+    if crawl.state is not S.NASCENT and crawl.job_of(JobKind.SEED) is None:
+        start_job(model, crawl, JobKind.SEED)
 
 
 def is_legal(crawl: Crawl, wish: Input) -> bool:
@@ -165,8 +165,8 @@ def reopened(model: Model, crawl: Crawl, target: Target, by: str) -> None:
     to_state(model, crawl, S.PAUSED, X.PAUSED)
     crawl.interrupt_ms = None
     crawl.launch_ms = crawl.launch_ms or model.now_ms
-    if crawl.announced < len(crawl.seeds) and crawl.job_of(Kind.SEED) is None:
-        start_job(model, crawl, Kind.SEED)
+    if crawl.announced < len(crawl.seeds) and crawl.job_of(JobKind.SEED) is None:
+        start_job(model, crawl, JobKind.SEED)
 
 
 def teardown_asked(model: Model, crawl: Crawl, by: str) -> bool:

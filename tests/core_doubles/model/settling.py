@@ -9,7 +9,7 @@ from core_doubles.model.things import Crawl, Model
 from frontier_server.core.journey.reports import Lapse
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.machines.target import Target
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 
 S, X = CrawlState, ExitStatus
 INTERRUPT_WAIT_MS = 15_000
@@ -64,7 +64,7 @@ def _run(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
             crawl.round += 1
             crawl.round_ms = model.now_ms
             crawl.events.append(("round_begun", str(crawl.round)))
-            life.start_job(model, crawl, Kind.RESEED)
+            life.start_job(model, crawl, JobKind.RESEED)
         return False
     life.to_state(model, crawl, S.EMPTY)  # D1: before STOPPING
     return True

@@ -7,7 +7,7 @@ from core_doubles.web import Site
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.spec.settings import CrawlSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.queue import QueueState
 
 OF_QUEUES = ("queues", "politeness", "groups", "address_group", "retry")  # where and when what waits may go
@@ -79,8 +79,8 @@ def override_deleted(model: Model, crawl: Crawl, prefix: str) -> None:
 def _overrides_changed(model: Model, crawl: Crawl) -> None:
     """Queues are appraised anew by a job, unless one is about to do it anyway."""
     crawl.overridden = model.step
-    if not any(job.kind is Kind.APPRAISE_QUEUES and not job.done for job in crawl.jobs):
-        life.start_job(model, crawl, Kind.APPRAISE_QUEUES)
+    if not any(job.kind is JobKind.APPRAISE_QUEUES and not job.done for job in crawl.jobs):
+        life.start_job(model, crawl, JobKind.APPRAISE_QUEUES)
 
 
 def seen_noted(model: Model, crawl: Crawl, site: Site, target: str) -> bool:
@@ -117,7 +117,7 @@ def updated(model: Model, crawl: Crawl, settings: CrawlSettings, by: str, what: 
     if any(getattr(settings, part) != getattr(before, part) for part in OF_QUEUES):
         crawl.overridden = model.step
     if settings.queues != before.queues and crawl.state is not CrawlState.NASCENT:
-        life.start_job(model, crawl, Kind.APPRAISE_QUEUES)
+        life.start_job(model, crawl, JobKind.APPRAISE_QUEUES)
 
 
 # Slices of the jobs that concern queues.
@@ -133,7 +133,7 @@ def queues_passed(model: Model, crawl: Crawl, job: Job, count: int, ended: bool)
         if matches(job.parameters.get("queue_pattern", ".*"), queue.key) and _concerns(job, queue):
             job.changed += 1
             _change(model, crawl, job, queue)
-    if job.kind is Kind.WAKE_QUEUES and ended:
+    if job.kind is JobKind.WAKE_QUEUES and ended:
         pattern = job.parameters.get("queue_pattern", ".*")
         intake.recalled(model, crawl, lambda found, key: matches(pattern, key))
 
@@ -146,11 +146,11 @@ def matches(pattern: str, text: str) -> bool:
 
 def _concerns(job: Job, queue: Queue) -> bool:
     match job.kind:
-        case Kind.RETIRE_QUEUES:
+        case JobKind.RETIRE_QUEUES:
             return not queue.retired
-        case Kind.UNRETIRE_QUEUES:
+        case JobKind.UNRETIRE_QUEUES:
             return queue.retired or queue.retiring
-        case Kind.WAKE_QUEUES:
+        case JobKind.WAKE_QUEUES:
             return queue.state is QueueState.SNOOZED
         case _:
             return queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE)
@@ -158,11 +158,11 @@ def _concerns(job: Job, queue: Queue) -> bool:
 
 def _change(model: Model, crawl: Crawl, job: Job, queue: Queue) -> None:
     match job.kind:
-        case Kind.RETIRE_QUEUES:
+        case JobKind.RETIRE_QUEUES:
             retire(model, crawl, queue)
-        case Kind.UNRETIRE_QUEUES:
+        case JobKind.UNRETIRE_QUEUES:
             unretire(crawl, queue)
-        case Kind.WAKE_QUEUES:
+        case JobKind.WAKE_QUEUES:
             _wake(model, queue)
         case _:
             prices.appraise(crawl, queue, settings_of_queue(crawl, queue))

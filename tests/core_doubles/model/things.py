@@ -16,7 +16,7 @@ from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.machines.target import Target
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import DAY_MS, CrawlSettings, RobotsSettings
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.queue import QueueState
 
 StateEvent = tuple[str, ...]
@@ -245,7 +245,7 @@ class Job:
     """Work in slices."""
 
     number: int
-    kind: Kind
+    kind: JobKind
     parameters: dict[str, str] = field(default_factory=dict)
     state: str = "RUNNING"
     done: int = 0
@@ -322,7 +322,7 @@ class Crawl:
         """The URIs of a queue, the next one first (S1.8: a retry keeps its place)."""
         return sorted((uri for uri in self.queued() if uri.queue == queue.id), key=lambda uri: uri.order)
 
-    def job_of(self, *kinds: Kind) -> Job | None:
+    def job_of(self, *kinds: JobKind) -> Job | None:
         """The first job of one of these kinds that has not ended."""
         return next((job for job in self.jobs if job.kind in kinds), None)
 

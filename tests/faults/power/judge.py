@@ -32,7 +32,7 @@ from frontier_server.core.rows.keys import encode_token
 from frontier_server.core.rows.records import EventRow, OutcomeRow
 from frontier_server.core.rows.store import Changes
 from frontier_server.core.state.crawl import Crawl as Live
-from frontier_server.core.state.job import Kind
+from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Candidate, JobView, Report
 from frontier_server.logs.crawl_log import CrawlLogs
 from frontier_server.program import data_directory
@@ -372,7 +372,7 @@ class _Trial:
 
     async def _verification(self, name: str) -> JobView:
         def start(core: Core, now_ms: int) -> tuple[JobView, Changes]:
-            return core.administration.start_job(name, Kind.VERIFY, {}, now_ms)
+            return core.administration.start_job(name, JobKind.VERIFY, {}, now_ms)
 
         number = (await self.runner.run(start)).number
         while True:

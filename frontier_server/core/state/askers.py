@@ -5,7 +5,7 @@ from .kinds import Kinds, serves
 MAX_ASKERS = 1_000
 
 
-class Asked:
+class Askers:
     """Who asked for leases, and when: of one crawl, or of any."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from ..state.crawl import Crawl
 from ..state.head import Head
 from ..state.line import Awaited
 from ..state.operation import Operation
-from ..state.queue import Held, Passing, WorkQueue
+from ..state.queue import HeldLane, Passing, WorkQueue
 
 MAX_HELD = 10_000  # waiting authorities; with so many, the whole queue waits
 
@@ -79,9 +79,9 @@ def choose(
                 queue.passing = None
             return head, None, looked
         if wait.busy:
-            passing.hold(lane, Held(0, wait.reason, position, wait.busy[0].name), wait.busy[0].ended)
+            passing.hold(lane, HeldLane(0, wait.reason, position, wait.busy[0].name), wait.busy[0].ended)
         else:
-            passing.hold(lane, Held(wait.until_ms, wait.reason, position))
+            passing.hold(lane, HeldLane(wait.until_ms, wait.reason, position))
     else:
         if looked == most:
             return None, None, looked

@@ -38,10 +38,10 @@ from ..state import job
 from ..state.crawl import Crawl, SettingsOf
 from ..state.head import Head, read_head
 from ..state.life import new_state_row
+from ..state.meaning import authorities
 from ..state.model import CandidateCodec
 from ..state.operation import Operation
 from ..state.queue import QueueEvent, QueueState
-from ..state.reading import authorities
 from ..uri.assign import Place, hash64
 from ..uri.canonical import canonical
 from ..uri.scope import add_authority
