@@ -98,7 +98,7 @@ class Frontier:
             for key in want.queues:
                 check_few(self._shard.store, crawl, key, "queues", "name hosts instead")
         op = self._shard.begin(now_ms)
-        self._note_seen(op, node, session)
+        self._record_seen(op, node, session)
         if crawl is not None:
             if crawl.running and self._shard.trouble is not None:
                 op.counters(crawl)  # it is paused as this operation ends
@@ -173,7 +173,7 @@ class Frontier:
         """
         self._check_node(node, session)
         op = self._shard.begin(now_ms)
-        self._note_seen(op, node, session)
+        self._record_seen(op, node, session)
         results = [self._reports.finished(op, report, speaks_for, bound) for report in received]
         return results, self._shard.end(op)
 
@@ -225,7 +225,7 @@ class Frontier:
                     f"{field} must have {CRAWL_NAME_FORM}, got {name[:80]!r}", field=field
                 )
         op = self._shard.begin(now_ms)
-        self._note_seen(op, node, session)
+        self._record_seen(op, node, session)
         self._shard.leases.nodes.note(node, toe_steps, pool, service_address)
         drain = self._shard.leases.nodes.drains(node)
         rival = self._hear_of_rival(op, node)
@@ -248,7 +248,7 @@ class Frontier:
             for lease in self._shard.leases.of(node, tokens)[:LAPSED_IN_ONE_CALL]:
                 self._reports.release(op, lease)
             self._shard.leases.nodes.leaves(node)
-            self._shard.sessions.note_left(op.tx, node, op.now_ms)
+            self._shard.sessions.record_left(op.tx, node, op.now_ms)
             self._shard.reconcile(op)
         return answer, self._shard.end(op)
 
@@ -261,7 +261,7 @@ class Frontier:
 
         Each trouble pauses only once, so that an operator may resume a crawl in spite of it.
         """
-        begins = self._shard.leases.nodes.note_trouble(node, bool(trouble))
+        begins = self._shard.leases.nodes.record_trouble(node, bool(trouble))
         name = f"node:{node}"
         if begins:
             detail = f"node {node}: {trouble[:500]}"
@@ -288,14 +288,14 @@ class Frontier:
             )
         return self._shard.leases.nodes.rival_of(node, op.now_ms)
 
-    def _note_seen(self, op: Operation, node: str, session: str) -> None:
+    def _record_seen(self, op: Operation, node: str, session: str) -> None:
         try:
             self._shard.sessions.accept(op.tx, node, session, op.now_ms)
         except errors.SessionSuperseded:
-            self._shard.leases.nodes.note_rival(node, session, op.now_ms)
+            self._shard.leases.nodes.record_rival(node, session, op.now_ms)
             raise
         before = self._shard.leases.nodes.session_of(node)
-        for lease in self._shard.leases.note_seen(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
+        for lease in self._shard.leases.record_seen(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
             self._reports.lapse(op, lease)
         if before is not None and before != session:
             self._shard.reconcile(op)

@@ -130,7 +130,7 @@ class Upkeep:
 
     # Troubles.
 
-    def note_trouble(self, trouble: tuple[str, str] | None, now_ms: int) -> tuple[None, Changes]:
+    def record_trouble(self, trouble: tuple[str, str] | None, now_ms: int) -> tuple[None, Changes]:
         """Note trouble (kind and message) that keeps all crawls from running; None: the trouble is over.
 
         Trouble pauses the running crawls, and each crawl that would start to run meanwhile. When the trouble
@@ -152,7 +152,9 @@ class Upkeep:
             )
         return None, self._shard.end(op)
 
-    def note_lost(self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD) -> tuple[None, Changes]:
+    def record_lost(
+        self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD
+    ) -> tuple[None, Changes]:
         """Note that the store lost acknowledged changes. `told` has a message for each crawl known to be hit.
 
         Any crawl may have lost changes, so all are paused; held crawls stand still anyway.
@@ -167,7 +169,7 @@ class Upkeep:
                 life.distrust(op, crawl, kind, detail)
         return None, self._shard.end(op)
 
-    def note_clock(self, detail: str, now_ms: int) -> tuple[None, Changes]:
+    def record_clock(self, detail: str, now_ms: int) -> tuple[None, Changes]:
         """Record in all unfinished crawls that the frontier's time differs from the machine's."""
         op = self._shard.begin(now_ms)
         for crawl in self._shard.crawls.values():
@@ -207,7 +209,7 @@ class Upkeep:
         crawl = self._shard.crawls.get(number)
         return crawl.counters.next_outcome - 1 if crawl is not None else 0
 
-    def note_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
+    def record_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
         """Note that outcomes up to this one are durable in the crawl log; delete the oldest stored ones."""
         op = self._shard.begin(now_ms)
         crawl = self._shard.crawls.get(number)
@@ -222,7 +224,7 @@ class Upkeep:
             counters.oldest_outcome = max(counters.oldest_outcome, last)
         return None, self._shard.end(op)
 
-    def note_job_logged(self, synced: Mapping[str, tuple[int, int]], now_ms: int) -> tuple[None, Changes]:
+    def record_job_logged(self, synced: Mapping[str, tuple[int, int]], now_ms: int) -> tuple[None, Changes]:
         """Note, for each crawl, the last event that is durable in its job log, and the length of the log."""
         op = self._shard.begin(now_ms)
         for name, (event, size) in synced.items():

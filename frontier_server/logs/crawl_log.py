@@ -216,13 +216,13 @@ class CrawlLogs:
                 await self._note(number, outcome, size)
         synced = await asyncio.to_thread(self._job_logs.sync)
         if synced:
-            await self._runner.apply(lambda core, now_ms: core.upkeep.note_job_logged(synced, now_ms))
+            await self._runner.apply(lambda core, now_ms: core.upkeep.record_job_logged(synced, now_ms))
 
     async def _note(self, number: int, outcome: int, size: int) -> int:
         """Tell the store how much of a log is durable; the mark of that write."""
 
         def operation(core: Core, now_ms: int) -> tuple[None, Changes]:
-            return core.upkeep.note_logged(number, outcome, size, now_ms)
+            return core.upkeep.record_logged(number, outcome, size, now_ms)
 
         _, mark = await self._runner.apply(operation)
         return mark

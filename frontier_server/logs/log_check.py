@@ -46,7 +46,7 @@ def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: 
             _log.warning("log_ahead", crawl=crawl, problem="the log is newer than the store", cut_off=lines)
     told = {crawl: _told(more) for crawl, more in newer.items()}
     if told:
-        _, changes = core.upkeep.note_lost(told, now_ms)
+        _, changes = core.upkeep.record_lost(told, now_ms)
         write_patiently(store, changes)
         store.flush()
     for _, ahead in found:

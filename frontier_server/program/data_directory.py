@@ -126,6 +126,6 @@ def _check_clock(core: Core, store: RocksStore, clock: Clock) -> None:
         f"the frontier's time {ours} is {differs} the machine's {machine};"
         " if the machine's is right, start once with --set-clock"
     )
-    _, changes = core.upkeep.note_clock(detail, now_ms)
+    _, changes = core.upkeep.record_clock(detail, now_ms)
     write_patiently(store, changes)
     store.flush()

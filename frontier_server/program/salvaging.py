@@ -98,7 +98,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
             for found in rebuilding.crawls
         }
         if told:
-            _, changes = core.upkeep.note_lost(told, clock.now_ms(), SALVAGED)
+            _, changes = core.upkeep.record_lost(told, clock.now_ms(), SALVAGED)
             write_patiently(target, changes)
         target.flush()
     finally:

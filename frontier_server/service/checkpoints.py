@@ -25,7 +25,7 @@ class CheckpointRpcs(AdminRpcs):
             kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
         except OSError as problem:
             raise _refused("the checkpoint cannot be made", problem) from None
-        await self._runner.run(lambda core, now_ms: core.control.note_checkpoint(kept.name, now_ms))
+        await self._runner.run(lambda core, now_ms: core.control.record_checkpoint(kept.name, now_ms))
         return admin_pb2.CreateCheckpointResponse(checkpoint=_message(kept))
 
     @answered

@@ -64,10 +64,10 @@ class UriRpcs(AdminRpcs):
     ) -> admin_pb2.NoteUrisResponse:
         check_batch(len(request.uris), "uris")
         self._runner.admit()
-        note_seen: Callable[..., tuple[int, Changes]] = Administration.note_seen
+        record_seen: Callable[..., tuple[int, Changes]] = Administration.record_seen
         if request.replace:
-            note_seen = functools.partial(note_seen, replace=True)
-        noted = await self._in_slices(note_seen, request.crawl, request.uris, context, request.queue_keys)
+            record_seen = functools.partial(record_seen, replace=True)
+        noted = await self._in_slices(record_seen, request.crawl, request.uris, context, request.queue_keys)
         return admin_pb2.NoteUrisResponse(noted_count=noted)
 
     @answered

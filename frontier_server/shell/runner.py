@@ -402,7 +402,7 @@ class Runner:
         """Pause crawls while the disk is nearly full."""
         free = f"less than {self._disk_reserve_bytes >> 20} MiB is free on the frontier's disk"
         trouble = (DISK_RESERVE, f"{free}; make room, then resume") if low else None
-        await self.apply(lambda core, now_ms: core.upkeep.note_trouble(trouble, now_ms))
+        await self.apply(lambda core, now_ms: core.upkeep.record_trouble(trouble, now_ms))
 
     def _fail(self, why: str, problem: BaseException | None = None) -> None:
         self._closing = True

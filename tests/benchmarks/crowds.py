@@ -187,8 +187,8 @@ def _absence(core: Shell) -> Iterator[Step]:
 
 
 def _full_disk(_: Shell) -> Iterator[Step]:
-    yield lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now)
-    yield lambda core, now: core.upkeep.note_trouble(None, now)
+    yield lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now)
+    yield lambda core, now: core.upkeep.record_trouble(None, now)
 
 
 def _node_in_trouble(core: Shell) -> Iterator[Step]:

@@ -24,7 +24,7 @@ MUTATORS: dict[str, Callable[[Core, int], tuple[object, Changes]]] = {
     "Administration.change_queue": lambda f, now: f.administration.change_queue(
         NAME, "example,alpha,", QueueChange(paused=True), now, BY
     ),
-    "Administration.note_seen": lambda f, now: f.administration.note_seen(NAME, SEEDS, now, BY),
+    "Administration.record_seen": lambda f, now: f.administration.record_seen(NAME, SEEDS, now, BY),
     "Administration.forget_seen": lambda f, now: f.administration.forget_seen(NAME, SEEDS, now, BY),
     "Administration.start_job": lambda f, now: f.administration.start_job(
         NAME, JobKind.WAKE_QUEUES, {}, now, BY
@@ -63,4 +63,4 @@ def all_there_are() -> set[str]:
         and "name" in inspect.signature(method).parameters
         and get_args(inspect.signature(method).return_annotation)[1:] == (Changes,)
     }
-    return found - {"Control.note_checkpoint"}  # whose name is the checkpoint's
+    return found - {"Control.record_checkpoint"}  # whose name is the checkpoint's

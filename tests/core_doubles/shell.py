@@ -122,11 +122,11 @@ class Shell:
         for number, (_, logged, log_bytes) in self.core.upkeep.log_positions().items():
             last = self.core.upkeep.last_outcome(number)
             if last > logged:
-                self.note_logged(number, last, log_bytes + LINE_BYTES * (last - logged))
+                self.record_logged(number, last, log_bytes + LINE_BYTES * (last - logged))
 
-    def note_logged(self, number: int, outcome: int, log_bytes: int) -> None:
+    def record_logged(self, number: int, outcome: int, log_bytes: int) -> None:
         """Let a crawl's outcomes up to one be in its log, which is that long."""
-        self.do(lambda core, now: core.upkeep.note_logged(number, outcome, log_bytes, now))
+        self.do(lambda core, now: core.upkeep.record_logged(number, outcome, log_bytes, now))
 
     def tick(self) -> None:
         """Let happen what has fallen due."""

@@ -175,7 +175,7 @@ class Player:
 
     async def log(self, _: int) -> None:
         """All outcomes are in the crawl log: a hold waits for that."""
-        await self.runner.run(lambda f, now: f.upkeep.note_logged(1, f.upkeep.last_outcome(1), 0, now))
+        await self.runner.run(lambda f, now: f.upkeep.record_logged(1, f.upkeep.last_outcome(1), 0, now))
 
     async def ask(self, target: Input) -> None:
         self.heard(await self.runner.run(lambda f, now: f.control.request_state("t", target, now, OPERATOR)))

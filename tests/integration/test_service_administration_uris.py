@@ -207,13 +207,13 @@ def test_many_uris_are_noted_and_forgotten_in_slices_and_told_of_once(
 ) -> None:
     """Others go in between; one that is no URI keeps all from being noted."""
     sizes: list[int] = []
-    note = Administration.note_seen
+    note = Administration.record_seen
 
-    def note_seen(self: Administration, name: str, uris: Sequence[str], *more: Any) -> tuple[int, Changes]:
+    def record_seen(self: Administration, name: str, uris: Sequence[str], *more: Any) -> tuple[int, Changes]:
         sizes.append(len(uris))
         return note(self, name, uris, *more)
 
-    monkeypatch.setattr(Administration, "note_seen", note_seen)
+    monkeypatch.setattr(Administration, "record_seen", record_seen)
     with hosted(MemoryStore(), tmp_path) as host:
         host.stubs.launch("t", "http://t.example/")
         uris = [f"http://t.example/{number}" for number in range(250)]

@@ -104,9 +104,9 @@ class History:
         tokens = self.tokens[node]
         self.do(lambda f, now: f.frontier.heartbeat(node, "1", tokens, [], now, leaving))
 
-    def note_trouble(self, there_is: bool) -> None:
+    def record_trouble(self, there_is: bool) -> None:
         trouble = ("disk-reserve", "the disk is nearly full") if there_is else None
-        self.do(lambda f, now: f.upkeep.note_trouble(trouble, now))
+        self.do(lambda f, now: f.upkeep.record_trouble(trouble, now))
 
     def pass_time(self, length_ms: int) -> None:
         self.shell.now_ms += length_ms
@@ -224,7 +224,7 @@ sometimes = (
     action("work_all"),
     action("tick"),
     action("log"),
-    action("note_trouble", st.sampled_from((False, False, True))),
+    action("record_trouble", st.sampled_from((False, False, True))),
     action("restart"),
     action("crash"),
     action("tear_down", st.just(NAMES[1]), controllers),

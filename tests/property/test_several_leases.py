@@ -104,7 +104,7 @@ class History:
 
     def note(self) -> None:
         uri = self.made().uri
-        self.shell.do(lambda core, now: core.administration.note_seen(NAME, [uri], now, replace=True))
+        self.shell.do(lambda core, now: core.administration.record_seen(NAME, [uri], now, replace=True))
         self.taken_back(uri)
 
     def taken_back(self, uri: str) -> None:

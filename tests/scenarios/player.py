@@ -510,7 +510,7 @@ class Player:
     def do_note(self, rest: str, node: str) -> str:
         """Note URIs as seen."""
         uris = [full(uri) for uri in rest.split()]
-        new = self.run(lambda core, now: core.administration.note_seen(self.crawl, uris, now))
+        new = self.run(lambda core, now: core.administration.record_seen(self.crawl, uris, now))
         return f"{new} new"
 
     def do_forget(self, rest: str, node: str) -> str:

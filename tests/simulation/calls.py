@@ -125,7 +125,7 @@ OPERATIONS: dict[str, Callable[[Core, int, Call], tuple[Any, Changes]]] = {
         call.name, call.said[0], now, call.by
     ),
     "queue": _queue,
-    "note": lambda f, now, call: f.administration.note_seen(call.name, call.said[0], now, call.by),
+    "note": lambda f, now, call: f.administration.record_seen(call.name, call.said[0], now, call.by),
     "forget": lambda f, now, call: f.administration.forget_seen(call.name, call.said[0], now, call.by),
     "job": _job,
     "cancel-job": lambda f, now, call: f.administration.cancel_job(call.name, call.said[0], now, call.by),
@@ -137,9 +137,9 @@ OPERATIONS: dict[str, Callable[[Core, int, Call], tuple[Any, Changes]]] = {
     # the server itself
     "tick": lambda f, now, call: f.upkeep.tick(now),
     "work": lambda f, now, call: f.upkeep.work(now),
-    "logged": lambda f, now, call: f.upkeep.note_logged(call.said[0], call.said[1], call.said[2], now),
-    "trouble": lambda f, now, call: f.upkeep.note_trouble(call.said[0], now),
-    "lost": lambda f, now, call: f.upkeep.note_lost(dict(call.said[0]), now),
-    "checkpoint": lambda f, now, call: f.control.note_checkpoint(call.name, now),
+    "logged": lambda f, now, call: f.upkeep.record_logged(call.said[0], call.said[1], call.said[2], now),
+    "trouble": lambda f, now, call: f.upkeep.record_trouble(call.said[0], now),
+    "lost": lambda f, now, call: f.upkeep.record_lost(dict(call.said[0]), now),
+    "checkpoint": lambda f, now, call: f.control.record_checkpoint(call.name, now),
 }
 CODEC = PlainCodec()

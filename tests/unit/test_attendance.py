@@ -390,17 +390,17 @@ def test_what_an_operator_has_paused_does_not_go_on_by_itself() -> None:
     shell.request(NAME, Input.PAUSE)
     told_trouble(shell, "disk low")
     told_trouble(shell, "")
-    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
-    shell.do(lambda core, now: core.upkeep.note_trouble(None, now))
+    shell.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.upkeep.record_trouble(None, now))
     assert shell.state(NAME) is S.PAUSED
 
 
 def test_room_on_the_frontiers_disk_lets_those_go_on_that_want_to_also_after_a_restart() -> None:
     for restarts in (False, True):
         shell = launched(resume_after_trouble=True)
-        shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+        shell.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now))
         assert shell.state(NAME) is S.PAUSED
         if restarts:
             shell.restart()
-        shell.do(lambda core, now: core.upkeep.note_trouble(None, now))
+        shell.do(lambda core, now: core.upkeep.record_trouble(None, now))
         assert shell.state(NAME) is S.RUNNING

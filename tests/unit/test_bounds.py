@@ -304,7 +304,7 @@ def test_the_writer_of_the_crawl_log_reads_what_has_just_happened_from_memory() 
     store.forget()
     assert shell.core.upkeep.outcomes_after(1, 2, 3) == list(zip((3, 4, 5), told[2:5], strict=True))
     assert store.read(Family.OUTCOMES) == 0
-    shell.note_logged(1, 4, 400)
+    shell.record_logged(1, 4, 400)
     assert shell.outcomes("crawl") == told and store.read(Family.OUTCOMES) == 7
     assert len(shell.core.shard.crawls[1].unlogged) == 3
     shell.restart()

@@ -73,7 +73,7 @@ def test_a_crawl_that_is_held_and_one_that_will_be() -> None:
     assert explained(shell)[0] == Reason(Why.PAUSED, "the crawl will be held when its crawl log is written")
     number = shell.core.views.crawl("crawl").number
     last = shell.core.upkeep.last_outcome(number)
-    shell.do(lambda core, now: core.upkeep.note_logged(number, last, 100, now))
+    shell.do(lambda core, now: core.upkeep.record_logged(number, last, 100, now))
     assert explained(shell)[0] == Reason(
         Why.PAUSED, "the crawl is held; resume it, or pause it to allow changes"
     )
@@ -87,7 +87,7 @@ def test_a_crawl_that_may_have_no_more_toes() -> None:
 
 def test_a_crawl_that_a_problem_paused() -> None:
     shell = crawl("a/")
-    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now))
     assert explained(shell)[0] == Reason(Why.PAUSED, "the crawl is paused: no room")
     assert "no room" in shell.core.views.statistics("crawl", shell.now_ms).waiting_for
 
@@ -112,7 +112,7 @@ def test_a_crawl_that_a_full_disk_pauses_says_whether_its_pages_are_still_being_
 ) -> None:
     shell = crawl("a/", "b/")
     tokens = [grant.token for grant in shell.grants()]
-    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now))
     shell.do(lambda core, now: core.frontier.heartbeat("node", "1", tokens, list(steps.items()), now))
     assert explained(shell)[0].message == f"the crawl is pausing: no room; {told}"
 

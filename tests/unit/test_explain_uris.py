@@ -72,7 +72,7 @@ def test_a_uri_that_was_seen_already(later_ms: int, ago: str) -> None:
 
 def test_a_uri_that_somebody_noted_as_seen() -> None:
     shell = crawl("a/")
-    shell.do(lambda core, now: core.administration.note_seen("crawl", ["http://a/x"], now))
+    shell.do(lambda core, now: core.administration.record_seen("crawl", ["http://a/x"], now))
     assert explained(shell, "a/x") == [Reason(Why.SEEN_ALREADY, "it was noted as seen 0 s ago")]
 
 

@@ -92,10 +92,10 @@ def test_it_waits_until_all_outcomes_are_in_the_crawl_log() -> None:
     assert shell.request(NAME, Input.HOLD) is S.PAUSING
     awaited.append(shell.core.upkeep.awaits_log)
     last = shell.core.upkeep.last_outcome(1)
-    shell.note_logged(1, last - 1, 100)
+    shell.record_logged(1, last - 1, 100)
     awaited.append(shell.core.upkeep.awaits_log)
     assert shell.state(NAME) is S.PAUSING
-    shell.note_logged(1, last, 200)
+    shell.record_logged(1, last, 200)
     awaited.append(shell.core.upkeep.awaits_log)
     assert (shell.state(NAME), shell.core.views.crawl(NAME).held) == (S.PAUSED, True)
     assert awaited == [False, True, True, False], "the log is asked to hurry"
@@ -202,23 +202,23 @@ MEANWHILE: dict[str, Callable[[Shell, Grant], object]] = {
     "taking back": lambda shell, grant: shell.take_back([grant.token]),
     "work": lambda shell, grant: shell.do(lambda core, now: core.upkeep.work(now)),
     "trouble with the disk": lambda shell, grant: shell.do(
-        lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now)
+        lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now)
     ),
     "the end of trouble": lambda shell, grant: shell.do(
-        lambda core, now: core.upkeep.note_trouble(None, now)
+        lambda core, now: core.upkeep.record_trouble(None, now)
     ),
     "a loss of the store": lambda shell, grant: shell.do(
-        lambda core, now: core.upkeep.note_lost({NAME: "lost"}, now)
+        lambda core, now: core.upkeep.record_lost({NAME: "lost"}, now)
     ),
     "a synced job log": lambda shell, grant: shell.do(
-        lambda core, now: core.upkeep.note_job_logged({NAME: (1, 50)}, now)
+        lambda core, now: core.upkeep.record_job_logged({NAME: (1, 50)}, now)
     ),
     "the size of pools": lambda shell, grant: shell.do(
         lambda core, now: core.nodes.set_pool_size("node", 3, now, BY)
     ),
     "another crawl's life": another_life,
     "a checkpoint": lambda shell, grant: shell.do(
-        lambda core, now: core.control.note_checkpoint("cp00001", now)
+        lambda core, now: core.control.record_checkpoint("cp00001", now)
     ),
     "a second hold": lambda shell, grant: shell.do(
         lambda core, now: core.control.request_state(NAME, Input.HOLD, now, BY)
@@ -337,7 +337,7 @@ def test_a_launch_and_a_deletion_are_refused_as_they_are_of_any_crawl_that_is_pa
             shell.do(lambda core, now: core.control.delete_crawl(NAME, now))
 
 
-@pytest.mark.parametrize("mutator", ["Frontier.schedule", "Administration.note_seen"])
+@pytest.mark.parametrize("mutator", ["Frontier.schedule", "Administration.record_seen"])
 def test_on_the_way_to_a_hold_a_crawl_still_takes_in_what_comes(mutator: str) -> None:
     shell, (grant,) = fetching(most=1)
     shell.request(NAME, Input.HOLD)

@@ -109,7 +109,7 @@ def test_all_that_was_seen_is_listed_wherever_it_is() -> None:
     done = fetched(shell)
     (out,) = shell.grants("crawl", most=1)
     shell.schedule("crawl", candidate(f"{B}/later", not_before_ms=shell.now_ms + 60 * SECOND))
-    shell.do(lambda core, now: core.administration.note_seen("crawl", [f"{A}/noted"], now))
+    shell.do(lambda core, now: core.administration.record_seen("crawl", [f"{A}/noted"], now))
     stories = {story.uri: story for story in listed(shell)}
     assert {uri: story.state for uri, story in stories.items()} == {
         **{f"{A}/1": UriState.QUEUED, f"{A}/2": UriState.QUEUED, f"{B}/1": UriState.QUEUED},

@@ -153,32 +153,32 @@ def test_a_new_session_ends_the_leases_of_the_one_before() -> None:
     mine, others = [lease(2), lease(1)], lease(3, node="other")
     for out in (*mine, others):
         leases.add(out)
-    assert leases.note_seen("node", "2", 0) == [mine[1], mine[0]]
+    assert leases.record_seen("node", "2", 0) == [mine[1], mine[0]]
     for out in mine:
         leases.remove(out)
-    assert leases.note_seen("node", "2", 0) == []
+    assert leases.record_seen("node", "2", 0) == []
 
 
 def test_the_same_session_ends_nothing() -> None:
     leases = table()
     leases.add(lease(1))
-    assert leases.note_seen("node", "1", 5) == [] and leases.note_seen("node", "1", 6) == []
+    assert leases.record_seen("node", "1", 5) == [] and leases.record_seen("node", "1", 6) == []
 
 
 def test_a_node_is_known_from_its_leases_after_a_restart() -> None:
     """Another process of that name ends them, as if there had been no restart."""
     leases, out = table(), lease(1)
     leases.add(out)
-    assert leases.note_seen("node", "2", 0) == [out]
+    assert leases.record_seen("node", "2", 0) == [out]
 
 
 def test_nodes_are_listed_the_latest_first_with_what_they_do() -> None:
     leases = table()
-    leases.note_seen("one", "1", 10)
-    leases.note_seen("two", "1", 20)
+    leases.record_seen("one", "1", 10)
+    leases.record_seen("two", "1", 20)
     leases.add(lease(1, node="one"))
     leases.nodes.note("one", [("FETCHING", 3), ("WRITING", 1)])
-    leases.note_seen("one", "1", 30)
+    leases.record_seen("one", "1", 30)
     one, two = leases.nodes.views(30)
     assert (one.node, one.session, one.last_seen_ms, one.leased) == ("one", "1", 30, 1)
     assert one.toe_steps == (("FETCHING", 3), ("WRITING", 1))
@@ -187,16 +187,16 @@ def test_nodes_are_listed_the_latest_first_with_what_they_do() -> None:
 
 def test_a_new_session_begins_with_nothing_done() -> None:
     leases = table()
-    leases.note_seen("node", "1", 0)
+    leases.record_seen("node", "1", 0)
     leases.nodes.note("node", [("FETCHING", 3)])
-    leases.note_seen("node", "2", 0)
+    leases.record_seen("node", "2", 0)
     assert leases.nodes.views(0)[0].toe_steps == ()
 
 
 def test_what_is_kept_of_nodes_has_an_end() -> None:
     leases = table()
     for number in range(MAX_NODES + 500):
-        leases.note_seen(f"node-{number}", "1", number)
+        leases.record_seen(f"node-{number}", "1", number)
     assert len(leases.nodes.views(1_500)) == MAX_NODES
     leases.nodes.note("node-1400", [(f"STEP-{number}", 1) for number in range(1_000)])
     assert max(len(view.toe_steps) for view in leases.nodes.views(1_500)) == MAX_TOE_STEPS
@@ -206,8 +206,8 @@ def test_the_node_that_speaks_is_known_even_if_all_others_hold_leases() -> None:
     """One more than are kept must not end the server."""
     leases = table()
     for number in range(MAX_NODES):
-        leases.note_seen(f"node-{number}", "1", 0)
+        leases.record_seen(f"node-{number}", "1", 0)
         leases.add(lease(number, node=f"node-{number}"))
-    assert leases.note_seen("one-more", "1", 1) == []
+    assert leases.record_seen("one-more", "1", 1) == []
     leases.nodes.note("one-more", [("FETCHING", 1)])
     assert leases.nodes.views(1)[0].node == "one-more"

@@ -44,7 +44,7 @@ def test_statistics_of_a_crawl_that_was_never_launched_begin_with_its_creation()
     shell = Shell()
     shell.create("crawl", PLAIN)
     shell.now_ms += 7_000
-    shell.do(lambda core, now: core.administration.note_seen("crawl", [f"{HOST}/"], now))
+    shell.do(lambda core, now: core.administration.record_seen("crawl", [f"{HOST}/"], now))
     shell.request("crawl", Input.STOP)
     (statistics,) = [row for row in shell.events("crawl") if row.kind == "statistics"]
     assert (statistics.fields["discovered_count"], statistics.fields["interval_ms"]) == (1, 7_000)
@@ -116,7 +116,7 @@ def log_all(shell: Shell) -> None:
     """All outcomes get into the crawl log."""
     number = shell.core.views.crawl("crawl").number
     last = shell.core.upkeep.last_outcome(number)
-    shell.do(lambda core, now: core.upkeep.note_logged(number, last, 100 * last, now))
+    shell.do(lambda core, now: core.upkeep.record_logged(number, last, 100 * last, now))
 
 
 def test_a_node_that_went_while_a_crawl_was_held_has_left_when_that_is_torn_down() -> None:
@@ -133,7 +133,7 @@ def test_the_log_of_a_held_crawl_is_written_already() -> None:
     """Who says so again changes nothing."""
     shell = held()
     number = shell.core.views.crawl("crawl").number
-    _, changes = shell.core.upkeep.note_logged(number, 1, 100, shell.now_ms)
+    _, changes = shell.core.upkeep.record_logged(number, 1, 100, shell.now_ms)
     assert not changes
 
 

@@ -213,7 +213,7 @@ ACTS: list[tuple[CrawlState, Act, str, str]] = [
     ),
     (
         S.RUNNING,
-        lambda f, now: f.administration.note_seen(NAME, SEEDS, now, BY),
+        lambda f, now: f.administration.record_seen(NAME, SEEDS, now, BY),
         "note-uris",
         f"{len(SEEDS)} URIs",
     ),
@@ -328,7 +328,7 @@ def test_what_is_so_already_is_not_told_either(state: CrawlState, asked: Input) 
 def test_a_long_detail_is_cut() -> None:
     shell = launched()
     uri = SEEDS[0] + "x" * 2_000
-    shell.do(lambda f, now: f.administration.note_seen(NAME, [uri], now, BY))
+    shell.do(lambda f, now: f.administration.record_seen(NAME, [uri], now, BY))
     (act,) = of_kind(shell, "operator_acted")
     assert act.fields["detail"] == uri[:MAX_DETAIL] and MAX_DETAIL == 500
 
@@ -338,7 +338,7 @@ def test_a_long_detail_is_cut() -> None:
 
 def note(shell: Shell, trouble: tuple[str, str] | None) -> None:
     """The server sees a problem, or that there is none any more."""
-    shell.do(lambda core, now: core.upkeep.note_trouble(trouble, now))
+    shell.do(lambda core, now: core.upkeep.record_trouble(trouble, now))
 
 
 @pytest.mark.parametrize("state", [S.RUNNING, S.EMPTY])

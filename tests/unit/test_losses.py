@@ -13,7 +13,7 @@ WORDS = "the store has lost outcomes"
 
 def lose(shell: Shell, *crawls: str) -> None:
     """Logs of these crawls show a loss."""
-    shell.do(lambda core, now: core.upkeep.note_lost(dict.fromkeys(crawls, WORDS), now))
+    shell.do(lambda core, now: core.upkeep.record_lost(dict.fromkeys(crawls, WORDS), now))
 
 
 def problems(shell: Shell, crawl: str = NAME) -> list[tuple[object, object]]:
@@ -40,9 +40,9 @@ def test_all_crawls_that_run_are_paused_until_somebody_resumes_them() -> None:
 
 def test_a_crawl_that_would_go_on_by_itself_does_not() -> None:
     shell = launched(resume_after_trouble=True)
-    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now))
     lose(shell, NAME)
-    shell.do(lambda core, now: core.upkeep.note_trouble(None, now))
+    shell.do(lambda core, now: core.upkeep.record_trouble(None, now))
     assert (shell.state(NAME), reason(shell)) == (S.PAUSED, WORDS)
 
 

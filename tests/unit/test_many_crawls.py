@@ -157,7 +157,7 @@ def heartbeat(session: str = "1", **more: Any) -> Call:
 
 
 def trouble(told: tuple[str, str] | None) -> Call:
-    return lambda shell: shell.do(lambda core, now: core.upkeep.note_trouble(told, now))
+    return lambda shell: shell.do(lambda core, now: core.upkeep.record_trouble(told, now))
 
 
 def silence(shell: Shell) -> None:
@@ -189,7 +189,7 @@ WHAT_CONCERNS_MANY: dict[str, tuple[list[Call], list[str]]] = {
     "two processes of one name": ([superseded, heartbeat()], ["problem"]),
     "a new session": ([heartbeat("2")], ["node_left"]),
     "a checkpoint": (
-        [lambda shell: shell.do(lambda core, now: core.control.note_checkpoint("one", now))],
+        [lambda shell: shell.do(lambda core, now: core.control.record_checkpoint("one", now))],
         ["checkpointed"],
     ),
     "a node to drain": (
@@ -242,8 +242,8 @@ def paused(shell: Shell) -> int:
 def test_trouble_that_passes_before_all_crawls_are_paused_leaves_all_crawls_running() -> None:
     shell = resting(resume_after_trouble=True)
     for _ in range(2):
-        shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
-        shell.do(lambda core, now: core.upkeep.note_trouble(None, now))
+        shell.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now))
+        shell.do(lambda core, now: core.upkeep.record_trouble(None, now))
     while (due_ms := shell.core.upkeep.next_due_ms()) is not None and due_ms <= shell.now_ms:
         shell.do(lambda core, now: core.upkeep.tick(now))
     assert paused(shell) == 0

@@ -53,7 +53,7 @@ def anew(shell: Shell, *offered: Candidate | str) -> list[Verdict]:
 
 def note(shell: Shell, *uris: str, keys: tuple[str, ...] = (), replaces: bool = True) -> int:
     def noted(core: Core, now: int) -> tuple[int, Changes]:
-        return core.administration.note_seen("crawl", uris, now, replace=replaces, queue_keys=keys)
+        return core.administration.record_seen("crawl", uris, now, replace=replaces, queue_keys=keys)
 
     return shell.do(noted)
 

@@ -99,6 +99,6 @@ def test_a_crawl_has_run_as_long_as_it_has(by_ms: int) -> None:
 
 def test_a_clock_that_differs_is_told_to_each_crawl_that_lives() -> None:
     shell, _ = fetching(SEEDS[0])
-    shell.do(lambda core, now: core.upkeep.note_clock("a week ahead", now))
+    shell.do(lambda core, now: core.upkeep.record_clock("a week ahead", now))
     assert shell.events(NAME)[-1].fields == {"kind": "clock", "detail": "a week ahead"}
     assert shell.state(NAME) is CrawlState.RUNNING

@@ -278,7 +278,7 @@ def test_what_is_not_there_is_named(checkpoint: str, source: str, error: type[er
 def test_a_crawl_that_has_taken_something_in_begins_anew_only() -> None:
     shell = half_done()
     shell.create("second", PLAIN)
-    shell.do(lambda core, now: core.administration.note_seen("second", SEEDS, now))
+    shell.do(lambda core, now: core.administration.record_seen("second", SEEDS, now))
     with pytest.raises(errors.IllegalState, match="has taken in") as refused:
         shell.do(lambda core, now: core.control.launch("second", now, "", "cp", "first"))
     assert refused.value.metadata == {"crawl": "second", "state": "NASCENT"}
@@ -378,7 +378,7 @@ def test_crawls_that_live_hear_of_a_checkpoint_but_not_one_that_is_held() -> Non
     shell.launch("held", *SEEDS)
     assert shell.request("held", Input.HOLD) is CrawlState.PAUSED
     assert shell.core.views.crawl("held").held
-    shell.do(lambda core, now: core.control.note_checkpoint("cp00001-x", now))
+    shell.do(lambda core, now: core.control.record_checkpoint("cp00001-x", now))
     assert shell.events("first")[-1].fields == {"checkpoint": "cp00001-x"}
     assert shell.events("held")[-1].kind == "held"
 

@@ -133,9 +133,9 @@ def test_the_crawl_log_is_waited_for_and_told_to_hurry() -> None:
     asked.append(shell.core.upkeep.awaits_log)
     assert not is_gone(shell)
     number, last = shell.core.views.crawl(NAME).number, shell.core.upkeep.last_outcome(1)
-    shell.note_logged(number, last - 1, 100)
+    shell.record_logged(number, last - 1, 100)
     assert not is_gone(shell)
-    shell.note_logged(number, last, 200)
+    shell.record_logged(number, last, 200)
     assert is_gone(shell)
     asked.append(shell.core.upkeep.awaits_log)
     assert asked == [False, True, False]
@@ -251,7 +251,7 @@ def test_one_of_a_crawl_that_stops_already_counts_as_a_second_stop(first: str) -
 def test_it_is_told_once_also_while_the_frontier_has_a_problem() -> None:
     """Each operation looks twice at its crawls then."""
     shell = launched()
-    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now))
     tear_down(shell)
     let_end(shell)
     assert told(shell).count("torn_down") == 1
@@ -284,7 +284,7 @@ Step = Callable[[Core, int], tuple[object, Changes]]
 
 def noted(number: int, outcome: int, log_bytes: int) -> Step:
     """A crawl's log has its outcomes up to one."""
-    return lambda core, now: core.upkeep.note_logged(number, outcome, log_bytes, now)
+    return lambda core, now: core.upkeep.record_logged(number, outcome, log_bytes, now)
 
 
 def steps(shell: Shell) -> Iterator[Step]:

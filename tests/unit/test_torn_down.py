@@ -167,7 +167,7 @@ def test_nodes_are_told_that_there_is_nothing_more() -> None:
         shell.take_back([grant.token])
         answer = shell.do(lambda core, now: core.frontier.heartbeat("node", "1", [grant.token], [], now))
         assert answer.ended == [grant.token]
-        shell.note_logged(1, 99, 99)
+        shell.record_logged(1, 99, 99)
 
 
 def test_its_last_event_is_its_last_whatever_happens_then() -> None:
@@ -175,8 +175,8 @@ def test_its_last_event_is_its_last_whatever_happens_then() -> None:
     shell = gone()
     last = shell.core.views.crawl(NAME).last_event
     with still(shell, NAME):
-        shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
-        shell.do(lambda core, now: core.control.note_checkpoint("cp", now))
+        shell.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "no room"), now))
+        shell.do(lambda core, now: core.control.record_checkpoint("cp", now))
         shell.now_ms += 86_400_000
         shell.tick()
         shell.restart()

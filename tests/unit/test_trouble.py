@@ -17,7 +17,7 @@ def trouble(shell: Shell, kind: str, there_is: bool) -> None:
     """The frontier's disk is nearly full, or a node's; or neither any more."""
     if kind == "disk":
         noted = ("disk-reserve", "no room") if there_is else None
-        shell.do(lambda core, now: core.upkeep.note_trouble(noted, now))
+        shell.do(lambda core, now: core.upkeep.record_trouble(noted, now))
     else:
         words = "disk low" if there_is else ""
         tokens = [lease.token(SECRET) for lease in shell.core.shard.leases]

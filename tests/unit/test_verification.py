@@ -91,7 +91,7 @@ def _make_due(shell: Shell) -> None:
 def _swap_seen(shell: Shell) -> None:
     forgotten, noted = ["http://host5.example/later"], ["http://host0.example/x"]
     shell.do(lambda core, now: core.administration.forget_seen("crawl", forgotten, now))
-    shell.do(lambda core, now: core.administration.note_seen("crawl", noted, now))
+    shell.do(lambda core, now: core.administration.record_seen("crawl", noted, now))
 
 
 def _offer(shell: Shell) -> None:

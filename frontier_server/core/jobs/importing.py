@@ -84,7 +84,7 @@ def _note(op: Operation, crawl: Crawl, row: JobRow, codec: CandidateCodec, entry
     uri = parsed(candidate.uri)
     if uri is None:
         job.find(row, f"MALFORMED {candidate.uri[:200]}")
-    elif note_seen(op, crawl, uri, entry.fetch_status, entry.disposition):
+    elif record_seen(op, crawl, uri, entry.fetch_status, entry.disposition):
         row.changed += 1
 
 
@@ -123,7 +123,7 @@ def parsed(text: str) -> CanonicalUri | None:
         return None
 
 
-def note_seen(
+def record_seen(
     op: Operation,
     crawl: Crawl,
     uri: CanonicalUri,

@@ -69,7 +69,7 @@ def apply(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, 
         row.total_budget = None if change.total_budget == -2 else change.total_budget
     if change.precedence is not None:
         row.fixed_precedence = None if change.precedence < 0 else change.precedence
-        op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
+        op.reprioritise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
     if change.paused is not None:
         set_paused(op, codec, crawl, queue, change.paused)
     if change.retired:
@@ -122,7 +122,7 @@ def unretire(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueu
     if not queue.row.count:
         op.move(crawl, queue, QueueEvent.DRAINED)
     else:
-        op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
+        op.reprioritise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
 
 
 def force_wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
@@ -153,7 +153,7 @@ def set_paused(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQu
         op.admit(crawl, queue)
     row.paused = paused
     if not paused:
-        op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
+        op.reprioritise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
     elif not queue.leases_out and queue.state in (_S.INACTIVE, _S.READY, _S.SNOOZED):
         op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
 
@@ -227,4 +227,4 @@ def _change(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue
         case JobKind.WAKE_QUEUES:
             force_wake(op, crawl, queue)
         case _:
-            op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
+            op.reprioritise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)

@@ -109,7 +109,7 @@ class Verification:
         current = self._known(cursor[:16])
         if current is not None and len(cursor) == 16:  # count its URIs again
             counts["counted"] = 0
-            self._note_queue(current)
+            self._record_queue(current)
         for key, value in read:
             queue_id, position = key[4:20], key[20:]
             if current is None or current.queue != queue_id:
@@ -120,7 +120,7 @@ class Verification:
                     self._wrong(f"queue {queue_id.hex()} has URIs, but its own row is missing")
                     return queue_id + keys.LAST_POSITION
                 counts["counted"], counts["recounts"] = 0, counts.get("recounts", 0)
-                self._note_queue(current)
+                self._record_queue(current)
             self._uri(current, position, value)
             counts["counted"] += 1
             self.row.done += 1
@@ -133,7 +133,7 @@ class Verification:
     def _known(self, queue_id: bytes) -> WorkQueue | None:
         return self.op.queue(self.crawl, queue_id) if queue_id else None
 
-    def _note_queue(self, queue: WorkQueue) -> None:
+    def _record_queue(self, queue: WorkQueue) -> None:
         counts = self.row.counts
         counts["enqueued_then"], counts["count_then"] = queue.row.enqueued, queue.row.count
 

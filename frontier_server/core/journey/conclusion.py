@@ -79,7 +79,7 @@ def conclude(
         case _:
             pass  # disregarded URIs are free
     if settings.queues.queue_precedence != UNCHANGING:
-        op.appraise(crawl, queue, settings.queues)
+        op.reprioritise(crawl, queue, settings.queues)
     record(op, crawl, queue.partition, pending, final, settings)
 
 

@@ -214,7 +214,7 @@ class Dispatcher:
         found = first(HOST_RULES, turn)
         if found is None:
             if not busy:
-                op.appraise(crawl, queue, head.settings.queues)
+                op.reprioritise(crawl, queue, head.settings.queues)
             found = first(QUEUE_RULES, turn)
         return found
 

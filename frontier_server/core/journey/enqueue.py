@@ -121,7 +121,7 @@ def put_in(
     if filled:
         op.move(crawl, queue, QueueEvent.FILLED)
     if filled or settings.queues.queue_precedence != UNCHANGING or len(crawl.overrides):
-        op.appraise(crawl, queue, settings.queues)
+        op.reprioritise(crawl, queue, settings.queues)
     if row.stands_back and min(arrival.directive for arrival in arriving) <= Directive.HIGH:
         op.step_forward(crawl, queue)
     if queue.state is QueueState.BUSY:

@@ -7,7 +7,7 @@ from ..rows import keys
 from ..rows.records import LeaseRow, SeenRow, decode
 from ..rows.store import Family
 from ..rules.politeness import rest_after
-from ..state.attendance import note_bound
+from ..state.attendance import record_bound
 from ..state.model import Grant
 from ..state.queue import QueueEvent, QueueState
 from .turn import Turn
@@ -67,7 +67,7 @@ class Granting:
     def _grant(self, turn: Turn, row: LeaseRow, address: str, visit: SeenRow) -> Grant:
         op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
         if row.bound:
-            note_bound(op, crawl)
+            record_bound(op, crawl)
         lease = self._shard.ledger.begin(op, crawl, queue, head, turn.host, turn.groups, row)
         if head.settings.politeness.max_parallel > 1:
             self._rest_between_starts(turn)

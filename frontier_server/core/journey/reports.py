@@ -26,7 +26,7 @@ from ..rules.disposition import (
     decide,
 )
 from ..rules.outcome_words import retry_words
-from ..state.attendance import note_bound
+from ..state.attendance import record_bound
 from ..state.crawl import Crawl
 from ..state.leases import Lease
 from ..state.life import pause_for
@@ -79,7 +79,7 @@ class Reports:
         crawl = self._shard.crawls[lease.crawl]
         if bound and not lease.row.bound:  # its node's lease was another caller's
             lease.row.bound = True
-            note_bound(op, crawl)
+            record_bound(op, crawl)
         problem = "" if report.released else report.problem or problem_of(report, lease.robots)
         if problem:
             return ReportResult(Disposition.INVALID_REPORT, problem=problem)

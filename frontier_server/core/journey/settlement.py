@@ -131,7 +131,7 @@ class Settling:
         if queue.leases_out:  # the last one decides where the queue goes
             crawl.queues.ready.offer(queue, settings, first)
             return
-        op.appraise(crawl, queue, settings.queues)
+        op.reprioritise(crawl, queue, settings.queues)
         self._go_on(ended)
         if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
             crawl.queues.ready.leave(queue)

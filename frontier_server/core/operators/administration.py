@@ -125,7 +125,7 @@ class Administration:
         return self._explanations.story(op, self._shard.registry.named(name), _parsed(uri))
 
     def check_uris(self, name: str, uris: Sequence[str], queue_keys: Sequence[str] = ()) -> None:
-        """Raise as `note_seen` and `forget_seen` would for these URIs, before they get them in slices."""
+        """Raise as `record_seen` and `forget_seen` would for these URIs, before they get them in slices."""
         self._shard.registry.unfinished(name)
         _batch(uris)
         if queue_keys and len(queue_keys) != len(uris):
@@ -136,7 +136,7 @@ class Administration:
                 message = f"each of queue_keys must have {QUEUE_KEY_FORM}, got {key[:80]!r}"
                 raise errors.InvalidRequest(message, field="queue_keys")
 
-    def note_seen(
+    def record_seen(
         self,
         name: str,
         uris: Sequence[str],
@@ -156,7 +156,7 @@ class Administration:
         op.acted(crawl, by, "note-uris", told or some_uris(uris))
         withdraw = self._withdrawal.withdraw if replace else None
         noted = [
-            importing.note_seen(op, crawl, uri, queue_key=queue_key, withdraw=withdraw)
+            importing.record_seen(op, crawl, uri, queue_key=queue_key, withdraw=withdraw)
             for uri, queue_key in zip(parsed, queue_keys or [""] * len(parsed), strict=True)
         ]
         return sum(noted), self._shard.end(op)
@@ -166,7 +166,7 @@ class Administration:
     ) -> tuple[int, Changes]:
         """Forget that URIs were seen, except for those that wait in queues. Returns how many were forgotten.
 
-        `told` is as in `note_seen`.
+        `told` is as in `record_seen`.
         """
         crawl, parsed = self._shard.registry.unfinished(name), _batch(uris)
         op = self._shard.begin(now_ms)

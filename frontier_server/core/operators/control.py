@@ -115,7 +115,7 @@ class Control:
             job.start(op, crawl, job.JobKind.SEED)
         return views.crawl_view(crawl), self._shard.end(op)
 
-    def note_checkpoint(self, name: str, now_ms: int) -> tuple[None, Changes]:
+    def record_checkpoint(self, name: str, now_ms: int) -> tuple[None, Changes]:
         """Record a checkpoint in the crawls that it has, except for held and finished ones."""
         op = self._shard.begin(now_ms)
         unfinished = [

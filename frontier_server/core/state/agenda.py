@@ -139,7 +139,7 @@ class Agenda:
         """Look at a crawl that may have changed."""
         number, runs = crawl.number, crawl.running
         self._due.put(number, crawl.next_due_ms() if crawl.state_row.running_since_ms else None)
-        of_kind = self._note_kind(crawl)
+        of_kind = self._record_kind(crawl)
         if not runs:
             of_kind.due.pop(number, None)
         due = number in of_kind.due  # its chance is not noted again until it was served
@@ -164,9 +164,9 @@ class Agenda:
         else:
             of_kind.turns.discard(number)
         if crawl.state_row.trouble or number in self._trouble_of:
-            self._note_trouble(number, crawl.goes_on_after, crawl)
+            self._record_trouble(number, crawl.goes_on_after, crawl)
 
-    def _note_trouble(self, number: int, trouble: str, crawl: Crawl | None = None) -> None:
+    def _record_trouble(self, number: int, trouble: str, crawl: Crawl | None = None) -> None:
         before = self._trouble_of.pop(number, "")
         if before and before != trouble:
             troubled = self.troubled[before]
@@ -177,7 +177,7 @@ class Agenda:
             self._trouble_of[number] = trouble
             self.troubled.setdefault(trouble, {})[number] = crawl
 
-    def _note_kind(self, crawl: Crawl) -> OfKind:
+    def _record_kind(self, crawl: Crawl) -> OfKind:
         """The notes on crawls of a crawl's kind. It leaves those of its former kind."""
         number, kind, reason = crawl.number, crawl.kind, empty_reason(crawl)
         before = self._noted.get(number)
@@ -212,7 +212,7 @@ class Agenda:
         """Forget a crawl that has left memory."""
         self._due.put(number, None)
         self._forget_kind(number)
-        self._note_trouble(number, "")
+        self._record_trouble(number, "")
         for crawls in (self.running, self.leasable, self.working, self.unlogged):
             crawls.pop(number, None)
 

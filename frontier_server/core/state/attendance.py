@@ -23,7 +23,7 @@ def join(op: Operation, crawl: Crawl, node: str, session: str) -> None:
     op.event(crawl, "node_joined", node=node, session=session)
 
 
-def note_bound(op: Operation, crawl: Crawl) -> None:
+def record_bound(op: Operation, crawl: Crawl) -> None:
     """Note that a caller who may act on some crawls only fetches for a crawl."""
     if not crawl.state_row.bound:
         crawl.state_row.bound = True

@@ -70,7 +70,7 @@ class Hosts:
         """A host or a group that memory has."""
         return self._hosts.get(name)
 
-    def note_end(self, host: Host) -> None:
+    def record_end(self, host: Host) -> None:
         """Note that a request of a host or a group has ended: queues that wait for it may go on."""
         self._ends += 1
         host.ended = self._ends

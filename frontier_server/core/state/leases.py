@@ -126,7 +126,7 @@ class LeaseTable:
         """Whether an authority's robots.txt is leased."""
         return (crawl, scheme, authority) in self._robots
 
-    def note_seen(self, node: str, session: str, now_ms: int) -> list[Lease]:
+    def record_seen(self, node: str, session: str, now_ms: int) -> list[Lease]:
         """Note a request of a node's accepted session. Returns an earlier session's leases, which end."""
         known = self.nodes.get(node)
         ended: list[Lease] = []

@@ -82,7 +82,7 @@ class Ledger:
 
     def _open_lines(self, op: Operation, host: Host) -> None:
         """Let the queues in line for a host or a group have their turns. This writes no rows."""
-        self._hosts.note_end(host)
+        self._hosts.record_end(host)
         for number in host.lines:
             crawl = self._crawls.get(number)
             if crawl is not None:  # else the crawl and its queues are gone

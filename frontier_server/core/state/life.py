@@ -80,7 +80,7 @@ def apply(op: Operation, crawl: Crawl, given: Input, reason: str = "", trouble: 
     if before[0] != row.state:
         crawl.excused_ms = 0
     if before != (row.state, row.exit_status):
-        _note_times(row, CrawlState(before[0]), crawl.state, op.now_ms)
+        _record_times(row, CrawlState(before[0]), crawl.state, op.now_ms)
         told = {"state": row.state, "exit_status": row.exit_status, "reason": row.reason}
         op.event(crawl, "status_changed", **told, tearing_down=int(row.tearing_down))
     op.counters(crawl)
@@ -158,7 +158,7 @@ def tell_statistics(op: Operation, crawl: Crawl) -> None:
         counters.told = statistics
 
 
-def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: int) -> None:
+def _record_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: int) -> None:
     if before is not state:
         row.reach_ms = now_ms
     if state is CrawlState.PREPARING:

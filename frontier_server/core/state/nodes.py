@@ -1,6 +1,6 @@
 """The nodes that call, their sessions, and whether they are there.
 
-A node has one session; a new session ends the leases of the earlier one (`LeaseTable.note_seen`).
+A node has one session; a new session ends the leases of the earlier one (`LeaseTable.record_seen`).
 """
 
 from collections import Counter, OrderedDict
@@ -133,7 +133,7 @@ class NodeTable:
         node.toe_steps = tuple(toe_steps)[:MAX_TOE_STEPS]
         node.pool, node.service_address = pool, service_address[:MAX_ADDRESS_CHARACTERS]
 
-    def note_trouble(self, name: str, troubled: bool) -> bool:
+    def record_trouble(self, name: str, troubled: bool) -> bool:
         """Note whether a node has trouble. Returns whether the trouble has just begun."""
         node = self._nodes[name]
         begins, node.troubled = troubled and not node.troubled, troubled
@@ -151,7 +151,7 @@ class NodeTable:
             return "silent"
         return node.gone if node.session == session else "replaced"
 
-    def note_rival(self, name: str, session: str, now_ms: int) -> None:
+    def record_rival(self, name: str, session: str, now_ms: int) -> None:
         """Note that a superseded session has called in a node's name."""
         node = self._nodes.get(name)
         if node is not None:

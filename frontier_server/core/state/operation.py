@@ -233,7 +233,7 @@ class Operation:
         self.sums(crawl).queued += uris
         self._count_apart(crawl, queue, uris)
 
-    def appraise(self, crawl: Crawl, queue: WorkQueue, settings: QueueSettings) -> None:
+    def reprioritise(self, crawl: Crawl, queue: WorkQueue, settings: QueueSettings) -> None:
         """Update a queue's precedence and, if it is inactive or ineligible, its state.
 
         Active queues follow at their next turn. An inactive queue has one entry, at its precedence.
@@ -322,7 +322,7 @@ class Operation:
         """Write each row that was touched, once."""
         for queue in self._queues.values():
             crawl = self._crawls[queue.crawl]
-            crawl.queues.note_size(queue)
+            crawl.queues.record_size(queue)
             if not queue.in_memory:
                 crawl.queues.remember(queue, still=crawl.state is not CrawlState.FINISHED)
             queue.row.state = queue.state.value

@@ -70,7 +70,7 @@ class QueueSet:
         self.largest_stored.forget(queue)
         self.longest.forget(queue)
 
-    def note_size(self, queue: WorkQueue) -> None:
+    def record_size(self, queue: WorkQueue) -> None:
         """Update the lists of the largest queues, and of those that need longest."""
         self.largest.note(queue)
         self.longest.note(queue)

@@ -68,7 +68,7 @@ class Sessions:
         self._put(tx, name)
         self._forget(tx, now_ms)
 
-    def note_left(self, tx: Transaction, name: str, now_ms: int) -> None:
+    def record_left(self, tx: Transaction, name: str, now_ms: int) -> None:
         """Note that the session of a name has said goodbye."""
         row = self._rows[name]
         row.left, row.last_seen_ms = True, now_ms

@@ -76,7 +76,7 @@ class Lives(Nodes):
 
     def log(self, crawl: Crawl, upto: int) -> None:
         """Outcomes up to one are in the crawl log for good, and forgotten here."""
-        self.run(lambda core, now: core.upkeep.note_logged(crawl.number, upto, 100 * upto, now))
+        self.run(lambda core, now: core.upkeep.record_logged(crawl.number, upto, 100 * upto, now))
         crawl.logged = upto
         self.check()
 
@@ -200,7 +200,7 @@ class Lives(Nodes):
 
     @precondition(Base.has_crawl)
     @step(pick=picks, back=st.integers(0, 3))
-    def note_logged(self, pick: int, back: int) -> None:
+    def record_logged(self, pick: int, back: int) -> None:
         """Outcomes are in the crawl log for good, and forgotten here."""
         crawl = self.some_crawl(pick)
         upto = max(crawl.stored - back, crawl.logged)
@@ -266,13 +266,13 @@ class Lives(Nodes):
     # Of all crawls and nodes.
 
     @step(trouble=st.sampled_from(TROUBLES))
-    def note_trouble(self, trouble: tuple[str, str] | None) -> None:
+    def record_trouble(self, trouble: tuple[str, str] | None) -> None:
         """Something keeps every crawl from running, or does not any more."""
         self.trouble(trouble)
 
     def trouble(self, trouble: tuple[str, str] | None) -> None:
         """Note what keeps crawls from running."""
-        self.run(lambda core, now: core.upkeep.note_trouble(trouble, now))
+        self.run(lambda core, now: core.upkeep.record_trouble(trouble, now))
         over, self.model.trouble = self.model.trouble, trouble
         if trouble is None:
             for crawl in self.model.crawls.values():
@@ -297,9 +297,9 @@ class Lives(Nodes):
         self.check()
 
     @step()
-    def note_checkpoint(self) -> None:
+    def record_checkpoint(self) -> None:
         """A checkpoint was made; crawls that live hear of it, but those that are held."""
-        self.run(lambda core, now: core.control.note_checkpoint("monday", now))
+        self.run(lambda core, now: core.control.record_checkpoint("monday", now))
         for crawl in self.model.crawls.values():
             if not crawl.held and crawl.state is not S.FINISHED:
                 crawl.events.append(("checkpointed", "monday"))

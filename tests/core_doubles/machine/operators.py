@@ -132,7 +132,7 @@ class Operators(Base):
 
         def operation(core: Core, now_ms: int) -> tuple[int, Changes]:
             administration = core.administration
-            asked = administration.forget_seen if forgets else administration.note_seen
+            asked = administration.forget_seen if forgets else administration.record_seen
             return asked(crawl.name, texts, now_ms, by)
 
         if not self.takes_in(crawl, operation):

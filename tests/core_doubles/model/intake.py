@@ -130,7 +130,7 @@ def enqueue(model: Model, crawl: Crawl, uri: Uri) -> None:
     settings = places.settings_of_uri(crawl, uri)
     looked_at = crawl.overrides or settings.queues.queue_precedence != "base"
     if queue.state is QueueState.EXHAUSTED or looked_at:
-        prices.appraise(crawl, queue, settings)
+        prices.reprioritise(crawl, queue, settings)
     else:
         prices.perhaps_appraise(crawl, queue, settings)
 

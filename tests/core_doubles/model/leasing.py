@@ -173,7 +173,7 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     assert not intake.excluded(crawl, uri), f"{grant.uri} was leased, out of scope"
     assert not must_retire(crawl, queue, uri), f"{queue.key} was leased from, beyond its budget or a quota"
     assert not over_quota(crawl, uri, settings), f"{grant.uri} was leased beyond a quota"
-    prices.appraise(crawl, queue, settings)
+    prices.reprioritise(crawl, queue, settings)
     assert not queue.appraisals[0].ineligible, f"{queue.key} was leased from at the precedence floor"
     _check_what_is_asked(model, crawl, grant, uri, settings)
     assert not (grant.robots and _robots_out(model, crawl, uri.site)), f"{grant.uri} is out already"

@@ -31,7 +31,7 @@ def conclude(
         queue.expenditure += uri.cost
     queue.starts.add(queue.expenditure)
     if settings.queues.queue_precedence != "base":
-        prices.appraise(crawl, queue, settings)
+        prices.reprioritise(crawl, queue, settings)
     record(model, crawl, uri, status, disposition, report, stored)
 
 

@@ -45,7 +45,7 @@ def thresholds_passed(thresholds: tuple[int, ...], successes: int) -> int:
     return passed
 
 
-def appraise(crawl: Crawl, queue: Queue, settings: CrawlSettings) -> None:
+def reprioritise(crawl: Crawl, queue: Queue, settings: CrawlSettings) -> None:
     """A queue has certainly been looked at with these settings, and not since."""
     queue.appraisals.clear()
     perhaps_appraise(crawl, queue, settings)

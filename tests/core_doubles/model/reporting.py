@@ -260,7 +260,7 @@ def _end(model: Model, crawl: Crawl, lease: Lease) -> None:
     uri, queue = crawl.uris[lease.identity], crawl.queues[lease.queue]
     queue.starts.add(queue.expenditure)
     uri.touched = model.step
-    prices.appraise(crawl, queue, places.settings_of_uri(crawl, uri))
+    prices.reprioritise(crawl, queue, places.settings_of_uri(crawl, uri))
     if queue.retiring:
         retire(queue)
 

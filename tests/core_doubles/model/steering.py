@@ -27,13 +27,13 @@ def changed(model: Model, crawl: Crawl, queue: Queue, change: QueueChange) -> No
         queue.total_budget = None if change.total_budget == -2 else change.total_budget
     if change.precedence is not None:
         queue.fixed_precedence = None if change.precedence == -1 else change.precedence
-        prices.appraise(crawl, queue, settings_of_queue(crawl, queue))
+        prices.reprioritise(crawl, queue, settings_of_queue(crawl, queue))
     if change.paused is not None and change.paused is not queue.paused:
         queue.paused = change.paused
         if queue.paused:
             prices.perhaps_appraise(crawl, queue, settings_of_queue(crawl, queue))
         else:
-            prices.appraise(crawl, queue, settings_of_queue(crawl, queue))
+            prices.reprioritise(crawl, queue, settings_of_queue(crawl, queue))
     if change.retired:
         retire(model, crawl, queue)
     elif change.retired is not None:
@@ -60,7 +60,7 @@ def retire(model: Model, crawl: Crawl, queue: Queue) -> None:
 def unretire(crawl: Crawl, queue: Queue) -> None:
     """A queue has another chance (T15)."""
     if queue.retired and crawl.in_order(queue):
-        prices.appraise(crawl, queue, settings_of_queue(crawl, queue))
+        prices.reprioritise(crawl, queue, settings_of_queue(crawl, queue))
     queue.retired = queue.retiring = False
 
 
@@ -165,4 +165,4 @@ def _change(model: Model, crawl: Crawl, job: Job, queue: Queue) -> None:
         case JobKind.WAKE_QUEUES:
             _wake(model, queue)
         case _:
-            prices.appraise(crawl, queue, settings_of_queue(crawl, queue))
+            prices.reprioritise(crawl, queue, settings_of_queue(crawl, queue))
