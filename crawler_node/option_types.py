@@ -48,7 +48,6 @@ class Number(click.ParamType[float]):
         self.min, self.max, self._kind, self._above = least, most, kind, above
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number."""
         number = self._kind.convert(value, param, ctx)
         is_high_enough = number > self.min if self._above else number >= self.min
         if not is_high_enough or (self.max is not None and number > self.max):

@@ -93,8 +93,6 @@ def head(*headers: str, status: str = "200 OK", length: int | None = None, media
 
 
 def text(body: str, *headers: str, status: str = "200 OK", media_type: str = HTML) -> Answer:
-    """An answer with this body."""
-
     def answer(visit: Visit) -> None:
         content = visit.fill(body).encode()
         filled = [visit.fill(header) for header in headers]
@@ -120,7 +118,6 @@ def robots(*lines: str, headers: tuple[str, ...] = ()) -> Answer:
 
 
 def redirect(location: str, status: str = "302 Found") -> Answer:
-    """A redirect."""
     return text("", f"Location: {location}", status=status)
 
 

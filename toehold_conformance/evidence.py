@@ -90,7 +90,6 @@ class Evidence:
         return self.origins[f"{self.hosts}/{host}" if host else self.hosts] + path
 
     def asked(self, path: str = "/", host: str = "") -> list[Request]:
-        """The requests for a path."""
         key = f"{self.hosts}/{host}" if host else self.hosts
         return [request for request in self.requests if (request.site, request.path) == (key, path)]
 
@@ -113,7 +112,6 @@ class Evidence:
     # the frontier
 
     def called(self, method: str) -> list[Call]:
-        """The calls of a method."""
         return [call for call in self.calls if call.method == method]
 
     @property

@@ -242,7 +242,6 @@ class Stage:
             client.schedule(self.crawl, candidates)
 
     def uri(self, host: str, path: str = "/") -> str:
-        """The URI of a path of a host."""
         return self._sites[host].origin + path
 
     def has(self, host: str) -> bool:

@@ -55,7 +55,6 @@ def plain_case(case: Case) -> Mapping[str, Any]:
 
 
 def markdown_cases() -> str:
-    """All cases, in Markdown."""
     parts = []
     for group in GROUPS:
         body = [(f"`{case.name}`", case.level.value, case.right, case.contract) for case in group]

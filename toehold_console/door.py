@@ -101,7 +101,6 @@ class Doors:
 
     @asynccontextmanager
     async def to_node(self, address: str, token: str) -> AsyncIterator[Door]:
-        """A node."""
         async with self._opened(NodeDoor, address, token) as door:
             yield door
 

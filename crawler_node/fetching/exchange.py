@@ -89,7 +89,6 @@ def ask(connection: SiteConnection, method: bytes, target: bytes, headers: Seque
 
 
 def head(first_line: bytes, headers: Sequence[Header]) -> bytes:
-    """The bytes of a head."""
     return b"\r\n".join([first_line, *(b"%s: %s" % each for each in headers), b"", b""])
 
 

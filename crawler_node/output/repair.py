@@ -52,8 +52,6 @@ class State(Enum):
 
 
 class FilePart(NamedTuple):
-    """A part of a file."""
-
     begin: int
     end: int
     state: State

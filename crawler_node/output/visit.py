@@ -50,7 +50,6 @@ class PageVisit:
 
     @cached_property
     def content(self) -> Content:
-        """The content of the page."""
         return Content(self.fetch)
 
 

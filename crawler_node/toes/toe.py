@@ -82,7 +82,6 @@ class ToeThread:
 
     @property
     def step(self) -> Step:
-        """The step that it is at."""
         return self._step
 
     @property

@@ -53,7 +53,6 @@ Values = Counter[tuple[Metric, str]]
 
 
 def values_of(crawl: CrawlMeasures) -> Values:
-    """The values of a crawl."""
     values: Values = Counter()
     for state in CrawlState:
         values[CRAWL_STATE, state.value] = int(state is crawl.state)

@@ -13,8 +13,6 @@ _LISTING = "checkpoints"
 
 
 class CheckpointRpcs(AdminRpcs):
-    """RPCs on checkpoints."""
-
     @answered
     async def CreateCheckpoint(
         self, request: admin_pb2.CreateCheckpointRequest, context: Context

@@ -12,8 +12,6 @@ _LISTING = "jobs"
 
 
 class JobRpcs(AdminRpcs):
-    """RPCs on jobs."""
-
     @answered
     async def StartJob(
         self, request: admin_pb2.StartJobRequest, context: Context

@@ -30,8 +30,6 @@ _EXPORT = "export"
 
 
 class UriRpcs(AdminRpcs):
-    """RPCs on URIs."""
-
     @answered
     async def ListUris(
         self, request: admin_pb2.ListUrisRequest, context: Context

@@ -57,7 +57,6 @@ class ContractCodec:
         return candidate(message, record)
 
     def seed(self, uri: str) -> Candidate:
-        """The candidate of a seed."""
         return candidate(frontier_pb2.Candidate(uri=uri, seed=True, directive=frontier_pb2.DIRECTIVE_MEDIUM))
 
     def refetched(self, candidate: Candidate, before_ms: int) -> Candidate:
@@ -119,7 +118,6 @@ def verdicts(candidates: Sequence[Candidate], found: Sequence[Verdict]) -> front
 
 
 def report(message: frontier_pb2.Report) -> Report:
-    """A report."""
     problem = ""
     outcome, truncation = message.outcome, message.truncation
     if outcome not in _OUTCOMES:
@@ -235,7 +233,6 @@ def _expiry(expire_ms: int) -> Timestamp:
 
 
 def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
-    """A fetch policy."""
     fetch, credential = policy.fetch, policy.credential
     return crawl_pb2.FetchPolicy(
         fetch_policy_id=policy.policy_id,

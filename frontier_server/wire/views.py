@@ -113,7 +113,6 @@ def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
 
 
 def queue(view: QueueView) -> admin_pb2.WorkQueue:
-    """A work queue."""
     return message_of(
         admin_pb2.WorkQueue,
         view,
@@ -124,7 +123,6 @@ def queue(view: QueueView) -> admin_pb2.WorkQueue:
 
 
 def node(view: NodeView) -> admin_pb2.Node:
-    """A node."""
     steps = [frontier_pb2.ToeStepCount(step=step, count=count) for step, count in view.toe_steps]
     pool = None if view.pool is None else message_of(frontier_pb2.PoolStatistics, view.pool)
     return message_of(admin_pb2.Node, view, toe_steps=steps, pool=pool, rival_session=view.rival)

@@ -46,8 +46,6 @@ class TokenRow(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=
 
 
 class CallerRow(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """A caller."""
-
     roles: list[str]
     crawls: list[str] | None = None  # that it may act on; None: all
     nodes: list[str] | None = None  # that it may speak for; None: the one with its own name

@@ -54,17 +54,14 @@ class Section:
 
 
 def counter(name: str, meaning: str, *labels: str) -> Metric:
-    """A counter."""
     return Metric(name, MetricType.COUNTER, meaning, labels)
 
 
 def gauge(name: str, meaning: str, *labels: str, across: Across = Across.SUM) -> Metric:
-    """A gauge."""
     return Metric(name, MetricType.GAUGE, meaning, labels, across=across)
 
 
 def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...]) -> Metric:
-    """A histogram."""
     return Metric(name, MetricType.HISTOGRAM, meaning, labels, buckets)
 
 

@@ -42,7 +42,6 @@ class Wanted(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def uri(self) -> CanonicalUri:
-        """Its canonical URI."""
         return self.origin.uri(self.text)
 
 

@@ -114,7 +114,6 @@ class CrawlRows:
 
 
 def crawl_rows(store: Store, next_crawl: int) -> list[CrawlRows]:
-    """The rows of all crawls."""
     found = []
     for key, _ in store.scan(Family.CRAWLS, keys.crawl_prefix(1), b""):
         number, row = int.from_bytes(key[:4], "big"), key[4]
@@ -126,7 +125,6 @@ def crawl_rows(store: Store, next_crawl: int) -> list[CrawlRows]:
 
 
 def rows_of(store: Store, number: int) -> CrawlRows:
-    """The rows of one crawl."""
     wanted = (keys.CrawlRow.SPEC, keys.CrawlRow.STATE, keys.CrawlRow.COUNTERS)
     spec, state, counters = (store.get(Family.CRAWLS, keys.crawl_key(number, row)) for row in wanted)
     if spec is None or state is None or counters is None:

@@ -80,7 +80,6 @@ class Measures:
         return self._shard.hosts.known()
 
     def resting(self, hosts: Sequence[Host], now_ms: int) -> int:
-        """How many of these hosts rest."""
         return sum([host.row.next_allowed_ms > now_ms for host in hosts])
 
 

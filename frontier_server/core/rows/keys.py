@@ -95,12 +95,10 @@ def before(position: bytes) -> bytes:
 
 
 def level_of(position: bytes) -> int:
-    """The level of a position."""
     return int.from_bytes(position[:2], "big")
 
 
 def ordinal_of(position: bytes) -> int:
-    """The ordinal of a position."""
     return int.from_bytes(position[2:], "big")
 
 

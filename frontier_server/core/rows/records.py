@@ -383,7 +383,6 @@ _decoders: dict[type[Record], msgspec.msgpack.Decoder[Any]] = {}
 
 
 def encode(record: Record) -> bytes:
-    """A record in bytes."""
     return _VERSION + _encoder.encode(record)
 
 

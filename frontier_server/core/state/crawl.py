@@ -111,7 +111,6 @@ class Crawl:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self.spec.name
 
     def statistics_key(self, kind: FetchStatisticsOf, name: str) -> bytes:
@@ -121,7 +120,6 @@ class Crawl:
 
     @property
     def state(self) -> CrawlState:
-        """Its state."""
         return CrawlState(self.state_row.state)
 
     @property

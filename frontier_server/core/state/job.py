@@ -20,8 +20,6 @@ MAX_FINDINGS = 100
 
 
 class JobKind(Enum):
-    """The kind of a job."""
-
     SEED = "seed"
     RESEED = "reseed"
     DELETE_URIS = "delete-uris"
@@ -36,8 +34,6 @@ class JobKind(Enum):
 
 
 class JobState(Enum):
-    """The state of a job."""
-
     RECEIVING = "RECEIVING"
     RUNNING = "RUNNING"
     CANCELLING = "CANCELLING"

@@ -40,7 +40,6 @@ class Largest:
 
 
 def uris_of(queue: WorkQueue) -> int:
-    """How many URIs a queue has."""
     return queue.row.count
 
 

@@ -87,8 +87,6 @@ class QueueState(Enum):
 
 
 class QueueEvent(Enum):
-    """An event of a queue."""
-
     FILLED = "a URI was put into it"
     ACTIVATED = "a node asked for leases, and no queue was ready"
     LEASED = "its head was leased"
@@ -405,7 +403,6 @@ class WorkQueue:
 
     @property
     def partition(self) -> bytes:
-        """Its partition."""
         return self.queue[:8]
 
     @property

@@ -151,7 +151,6 @@ class ScopeRules:
         return self.standing_of(uri.scheme, surt_of(uri))
 
     def standing_of(self, scheme: str, surt: str) -> ScopeStanding:
-        """The standing of a scheme and a SURT."""
         if scheme not in self._schemes:
             return _NO_SCHEME
         found = self._prefixes.longest(surt)

@@ -39,7 +39,6 @@ T = TypeVar("T")
 
 
 def surt_of(uri: CanonicalUri) -> str:
-    """The SURT of a URI."""
     host = uri.host
     return f"http://({turned(host)}{uri.authority[len(host) :]}){uri.target}".lower()
 
