@@ -31,9 +31,15 @@ def check(op: Operation, crawls: dict[int, Crawl], dearly: bool) -> None:
 
 def _check_crawl(crawl: Crawl) -> None:
     counters, queues = crawl.counters, crawl.queues
-    least, what = _least(counters)
-    if least < 0:
-        raise InvariantBroken(f"crawl {crawl.name}: {what} must be at least 0, got {least}")
+    if (
+        counters.queued < 0
+        or counters.future < 0
+        or counters.retired_uris < 0
+        or counters.ineligible_uris < 0
+        or counters.to_revisit < 0
+        or counters.kept_room < 0
+    ):
+        raise InvariantBroken(f"crawl {crawl.name}: {_below_nothing(counters)}")
     if not 0 <= crawl.known_out <= crawl.pages_out <= crawl.leases_out:
         raise InvariantBroken(
             f"crawl {crawl.name}: of {crawl.leases_out} leases out, {crawl.pages_out} are pages, and "
@@ -46,16 +52,10 @@ def _check_crawl(crawl: Crawl) -> None:
         )
 
 
-def _least(counters: CountersRow) -> tuple[int, str]:
-    """The smallest of the counts that go down, too, and its name."""
-    return min(
-        (counters.queued, "queued"),
-        (counters.future, "future"),
-        (counters.retired_uris, "retired_uris"),
-        (counters.ineligible_uris, "ineligible_uris"),
-        (counters.to_revisit, "to_revisit"),
-        (counters.kept_room, "kept_room"),
-    )
+def _below_nothing(counters: CountersRow) -> str:
+    names = ("queued", "future", "retired_uris", "ineligible_uris", "to_revisit", "kept_room")
+    counts = [(name, getattr(counters, name)) for name in names]
+    return ", ".join(f"{name} must be at least 0, got {count}" for name, count in counts if count < 0)
 
 
 def _check_queue(crawl: Crawl, queue: WorkQueue) -> None:
