@@ -57,6 +57,7 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     console_hosts: str = ""
     data: str = ""
     read_only: bool = False
+    check_operations: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class Config:
     until_stdin_ends: bool = field(default=False)
     set_clock: bool = False  # set the frontier's time to the machine's
     read_only: bool = False  # answer questions; change nothing in the data directory
+    check_operations: bool = False  # recount the queues that each operation changed
     tls_cert: Path | None = None  # of the server, and its key
     tls_key: Path | None = None
     tls_ca: Path | None = None  # of the authority of clients' certificates, which are required then
@@ -169,6 +171,7 @@ def usable(
         until_stdin_ends=until_stdin_ends,
         set_clock=set_clock,
         read_only=settings.read_only,
+        check_operations=settings.check_operations,
         tls_cert=_path(settings.tls_cert),
         tls_key=_path(settings.tls_key),
         tls_ca=_path(settings.tls_ca),

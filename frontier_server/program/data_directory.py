@@ -97,6 +97,7 @@ def recover(
         checkpoint_of=checkpoints.open,
         heartbeat_ms=config.heartbeat_ms,
         read_only=config.read_only,
+        check_dearly=config.check_operations,
     )
     core = Core(shard)
     feed = JobFeed(JobLogs(config.data), core)
