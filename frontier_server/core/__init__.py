@@ -38,7 +38,8 @@ What always holds
     crawls and nodes. Requests in flight are counted from leases, so a restart cannot forget one.
 *   A report counts once. Its token names its lease; a second one gets the first one's answer again.
 *   Counts change with the rows that they count, in the same write. What is counted twice is recounted by
-    `verify`, and by the property tests after each step.
+    `verify`, and by the property tests after each step. `invariants` looks at the end of each operation
+    at what it changed, and raises before anything wrong is stored.
 *   The keys of URIs, queues, hosts and leases have their partition. What one decision needs together has one
     partition, so that a part of a store can be moved or served by itself.
 

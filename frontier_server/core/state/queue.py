@@ -8,8 +8,9 @@ Where a queue waits
 -------------------
 EXHAUSTED   It has no URI. Only its row is left; the next URI makes it INACTIVE.
 INACTIVE    It waits on disk for its first turn, or for one more session, in the order of its rank: the
-            queue's precedence, and within it first come, first served. However many there are, they cost no
-            memory. One is activated when a node asks and no queue is ready.
+            queue's precedence, and within it first come, first served (`keys.inactive_key` is this order).
+            However many there are, they cost no memory. One is activated when a node asks and no queue is
+            ready.
 READY       It has a URI, and its turn may come: it is in `ready.ReadyQueues`, first come, first served, or in
             the line of a host (below).
 BUSY        URIs of it are out at nodes. If it may have more than one out, it stays among the ready queues, or
