@@ -161,8 +161,8 @@ _log = structlog.get_logger()
     "--check-operations",
     is_flag=True,
     default=None,
-    help="Recount the queues that each operation changed, and stop before a contradiction is stored. Slow with "
-    "long queues; for the search for a fault.",
+    help="Recount the queues that each operation changed, and stop before a contradiction is stored. Slow "
+    "with long queues; for the search for a fault.",
 )
 @click.version_option(
     version(), prog_name="toehold-frontier", message=f"%(prog)s, version %(version)s ({core_kind()} core)"

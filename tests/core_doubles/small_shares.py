@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
-from frontier_server.core.state import crawl, ledger, operation, origin, queue
+from frontier_server.core.state import crawl, ledger, operation, origin, read_ahead
 
 SHARES = (
     (seeding, "SEEDS_PER_SLICE", 3),
@@ -18,7 +18,7 @@ SHARES = (
     (verification, "QUEUES_PER_SLICE", 2),
     (operation, "MAX_SNOOZED_IN_MEMORY", 2),
     (work, "QUEUES_PER_SLICE", 2),
-    (queue, "READ_AHEAD", 2),
+    (read_ahead, "READ_AHEAD", 2),
     (ledger, "MAX_KEPT_BYTES", 80),
     (crawl, "MAX_STATISTICS", 2),
     (crawl, "MAX_UNLOGGED", 3),

@@ -342,14 +342,14 @@ MUTATIONS = (
     ),
     Mutation(
         "The read-ahead part of a queue includes URIs that arrive in it",
-        "state/queue",
+        "state/read_ahead",
         "        if not rows or position > rows[-1][0]:\n",
         "        if True:\n",
         ("heads of",),
     ),
     Mutation(
         "The read-ahead part of a queue loses URIs that leave it",
-        "state/queue",
+        "state/read_ahead",
         "            del rows[at]\n",
         "            pass\n",
         ("heads of", "was leased without waiting"),

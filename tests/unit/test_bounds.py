@@ -18,7 +18,8 @@ from frontier_server.core.rows.errors import BatchEmpty, BatchTooLarge, InvalidR
 from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
 from frontier_server.core.state.model import MAX_BATCH, Report, Verdict
-from frontier_server.core.state.queue import READ_AHEAD, READ_AHEAD_BYTES, QueueState
+from frontier_server.core.state.queue import QueueState
+from frontier_server.core.state.read_ahead import READ_AHEAD, READ_AHEAD_BYTES
 from frontier_server.core.upkeep import LAPSES_PER_TICK
 
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

@@ -19,7 +19,7 @@ from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
 from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Directive, Report
-from frontier_server.core.state.queue import READ_AHEAD, READ_AHEAD_BYTES, Ahead
+from frontier_server.core.state.read_ahead import READ_AHEAD, READ_AHEAD_BYTES, Ahead
 
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK)

@@ -15,7 +15,8 @@ from ..state.crawl import Crawl
 from ..state.head import Head
 from ..state.line import Awaited
 from ..state.operation import Operation
-from ..state.queue import HeldLane, Passing, WorkQueue
+from ..state.passing import HeldLane, Passing
+from ..state.queue import WorkQueue
 
 MAX_HELD = 10_000  # waiting authorities; with so many, the whole queue waits
 
