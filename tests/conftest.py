@@ -62,6 +62,15 @@ if os.environ.get("TOEHOLD_CORE") == "compiled" and core_kind() != "compiled":
 
 
 @pytest.fixture(autouse=True)
+def signals_as_they_were() -> Iterator[None]:
+    """A program that runs within a test blocks signals; later tests start processes, which inherit that."""
+    mask, hangup = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGHUP)
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    signal.signal(signal.SIGHUP, hangup)
+
+
+@pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """A program that runs within a test configures its log; the next test's log goes where it went before."""
     hooks = sys.excepthook, threading.excepthook
