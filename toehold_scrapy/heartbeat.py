@@ -10,7 +10,7 @@ from toehold_client import FrontierClient, ToeholdError
 from toehold_client.errors import SessionSuperseded
 from toehold_client.worker.contact import Contact
 from toehold_client.worker.orders import Obedience, Orders
-from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
+from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, CallPace
 from toehold_client.worker.threads import keep_calling
 
 from .book import Book, SpiderLease
@@ -57,7 +57,7 @@ class Heartbeat(Orders):
     def run(self) -> None:
         """Sends heartbeats."""
         try:
-            keep_calling(self._beat, Pace(self._note_refusal, LONGEST_HEARTBEAT_REST_S), self._stop)
+            keep_calling(self._beat, CallPace(self._note_refusal, LONGEST_HEARTBEAT_REST_S), self._stop)
         except SessionSuperseded as error:  # the poller hears it too, and ends this process
             self._note_refusal(error)
 

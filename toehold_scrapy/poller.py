@@ -19,7 +19,7 @@ from toehold.frontier.v1.frontier_pb2 import (
 from toehold_client import FrontierClient, ToeholdError
 from toehold_client.errors import InvalidArgument, SessionSuperseded, UnknownCrawl
 from toehold_client.worker.contact import Contact
-from toehold_client.worker.rests import Pace, poll_rest_s
+from toehold_client.worker.rests import CallPace, poll_rest_s
 from toehold_client.worker.threads import keep_calling
 
 from .book import Book, SpiderLease
@@ -93,7 +93,7 @@ class Poller:
     def run(self) -> None:
         """Fills the book."""
         try:
-            keep_calling(self._fill, Pace(self._tell), self._stop)
+            keep_calling(self._fill, CallPace(self._tell), self._stop)
         except SessionSuperseded as error:
             self._listener.must_end("toehold_superseded", str(error))
 

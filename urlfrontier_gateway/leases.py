@@ -34,7 +34,7 @@ from toehold_client.rpc.batches import MAX_ITEMS
 from toehold_client.rpc.contract import Stubs
 from toehold_client.worker.contact import Contact
 from toehold_client.worker.orders import Obedience, Orders
-from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
+from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, CallPace
 from toehold_client.worker.tasks import keep_calling
 
 from .crawl_ids import crawl_name
@@ -191,7 +191,7 @@ class Leases:
         SessionSuperseded."""
         handing_back = asyncio.create_task(self._hand_back_in_time())
         try:
-            await keep_calling(self._beat, Pace(_note_refusal, LONGEST_HEARTBEAT_REST_S))
+            await keep_calling(self._beat, CallPace(_note_refusal, LONGEST_HEARTBEAT_REST_S))
         except _Drained:
             return "an operator has asked this gateway to stop"
         finally:
@@ -199,7 +199,7 @@ class Leases:
 
     async def _hand_back_in_time(self) -> None:
         with suppress(SessionSuperseded):  # the next heartbeat ends the gateway
-            await keep_calling(self._hand_back_due, Pace(_note_refusal))
+            await keep_calling(self._hand_back_due, CallPace(_note_refusal))
 
     async def _hand_back_due(self) -> float:
         await self.hand_back_expired()

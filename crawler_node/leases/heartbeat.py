@@ -11,7 +11,7 @@ import structlog
 from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 from toehold_client.errors import ToeholdError
 from toehold_client.worker.orders import Obedience, Orders
-from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, Pace
+from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, CallPace
 from toehold_client.worker.threads import keep_calling
 
 from .book import HeldLease, LeaseBook
@@ -86,7 +86,7 @@ class Heartbeat(Orders):
 
     def run(self) -> None:
         """Sends heartbeats. Raises SessionSuperseded."""
-        keep_calling(self._beat, Pace(self._note_refusal, LONGEST_HEARTBEAT_REST_S), self._stop)
+        keep_calling(self._beat, CallPace(self._note_refusal, LONGEST_HEARTBEAT_REST_S), self._stop)
         if self._leaving:
             self._say_goodbye()
 

@@ -10,7 +10,7 @@ from cachetools import LRUCache
 from toehold.frontier.v1 import crawl_pb2
 from toehold.frontier.v1.frontier_pb2 import EMPTY_REASON_OTHER_FETCHER
 from toehold_client.errors import ToeholdError
-from toehold_client.worker.rests import Pace, poll_rest_s
+from toehold_client.worker.rests import CallPace, poll_rest_s
 from toehold_client.worker.threads import keep_calling
 
 from ..fetching.addresses import AddressRule
@@ -73,7 +73,7 @@ class Poller:
 
     def run(self) -> None:
         """Fills the book until `stop`. Raises SessionSuperseded."""
-        keep_calling(self._fill, Pace(self._tell), self._stop)
+        keep_calling(self._fill, CallPace(self._tell), self._stop)
 
     def _fill(self) -> float:
         """Waits for room in the book, and asks for as many leases. Returns how long to wait before asking

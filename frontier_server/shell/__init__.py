@@ -1,1 +1,1 @@
-"""What drives the core: one operation at a time, write, flush, then answer; who waits; time."""
+"""The shell drives the core: it runs one operation at a time, writes, flushes, then answers."""

@@ -57,7 +57,7 @@ LIMITS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_exceeds_a_candidates_limits_is_a_verdict_in_its_place(stubs: Stubs, crawl: str) -> None:
+def test_a_candidate_beyond_a_limit_gets_a_verdict_in_its_place(stubs: Stubs, crawl: str) -> None:
     offered = [
         frontier_pb2.Candidate(uri=f"{seed_of(crawl)}{number}", **more)
         for number, (more, _) in enumerate(LIMITS)

@@ -94,7 +94,7 @@ def torn(at: Hosted) -> Hosted:
     return at
 
 
-def test_what_would_change_it_is_refused(torn: Hosted, store: HeldStore) -> None:
+def test_a_torn_down_crawl_refuses_each_change(torn: Hosted, store: HeldStore) -> None:
     with still(torn, store):
         for rpc in CHANGING:
             call = partial(ask, torn.stubs, rpc, "t")
@@ -102,7 +102,7 @@ def test_what_would_change_it_is_refused(torn: Hosted, store: HeldStore) -> None
             assert problem.metadata == {"crawl": "t", "state": "FINISHED"}, rpc
 
 
-def test_what_looks_at_it_is_answered_and_writes_nothing(torn: Hosted, store: HeldStore) -> None:
+def test_a_torn_down_crawl_answers_questions_and_writes_nothing(torn: Hosted, store: HeldStore) -> None:
     with still(torn, store):
         for rpc in READING:
             ask(torn.stubs, rpc, "t")

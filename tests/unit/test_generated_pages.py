@@ -185,7 +185,7 @@ def test_the_manual_has_every_command_and_every_option() -> None:
 # The table of fetchers.
 
 
-def test_what_fetchers_have_shown_stays_on_the_page() -> None:
+def test_the_table_of_fetchers_keeps_earlier_results() -> None:
     first, second, *_ = conformance.NAMES
     shown = {"go": {first: True, second: False}, "rust": dict.fromkeys(conformance.NAMES, True), "java": {}}
     rows = [conformance.row(name, held) for name, held in shown.items()]

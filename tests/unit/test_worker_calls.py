@@ -30,7 +30,7 @@ from toehold_client.rpc.request_ids import request_id_in, with_request_id
 from toehold_client.worker import tasks
 from toehold_client.worker.contact import Contact, ContactLog
 from toehold_client.worker.meaning import Meaning, meaning_of
-from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, MAX_FAILURES, Abandoned, Pace, Rests
+from toehold_client.worker.rests import LONGEST_HEARTBEAT_REST_S, MAX_FAILURES, Abandoned, CallPace, Rests
 from toehold_client.worker.threads import keep_calling, persist
 
 AWAY, SUPERSEDED = FrontierUnavailable("away"), SessionSuperseded("somebody else")
@@ -183,7 +183,7 @@ def test_calls_go_on_whatever_is_answered_and_come_soon_once_the_frontier_is_bac
     errors = (Overloaded("much to do", retry_after_s=4), InvalidArgument("no"), UnexpectedAnswer("INTERNAL"))
     outcomes: list[ToeholdError | float] = [*[AWAY] * 7, 5.0, *errors, 5.0]
     waits = Waits(over_after=len(outcomes))
-    keep_calling(answering(*outcomes), Pace(lambda error: refusals.append(str(error))), waits)
+    keep_calling(answering(*outcomes), CallPace(lambda error: refusals.append(str(error))), waits)
     assert waits.waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 5.0, 4.0, 2.0, 2.0, 5.0]
     assert refusals == ["no", "INTERNAL"]
 
@@ -191,18 +191,18 @@ def test_calls_go_on_whatever_is_answered_and_come_soon_once_the_frontier_is_bac
 def test_a_heartbeat_rests_five_seconds_at_most_as_leases_are_short_after_a_restart() -> None:
     waits = Waits(over_after=2)
     errors = [Overloaded("much to do", retry_after_s=60), DENIED]
-    keep_calling(answering(*errors), Pace(unexpected, LONGEST_HEARTBEAT_REST_S), waits)
+    keep_calling(answering(*errors), CallPace(unexpected, LONGEST_HEARTBEAT_REST_S), waits)
     assert waits.waits == [5.0, 5.0]
 
 
 def test_a_superseded_session_ends_calls_that_go_on() -> None:
     with pytest.raises(SessionSuperseded):
-        keep_calling(answering(1.0, SUPERSEDED), Pace(unexpected), Waits())
+        keep_calling(answering(1.0, SUPERSEDED), CallPace(unexpected), Waits())
 
 
 def test_closing_the_client_ends_calls_that_go_on() -> None:
     waits = Waits()
-    keep_calling(answering(1.0, ClientClosed("closed")), Pace(unexpected), waits)
+    keep_calling(answering(1.0, ClientClosed("closed")), CallPace(unexpected), waits)
     assert waits.waits == [1.0]
 
 
@@ -219,7 +219,7 @@ async def test_tasks_rest_as_threads_do(monkeypatch: pytest.MonkeyPatch) -> None
         return call()
 
     with pytest.raises(SessionSuperseded):
-        await tasks.keep_calling(act, Pace(unexpected))
+        await tasks.keep_calling(act, CallPace(unexpected))
     assert waits == [0.1, 0.2, 3.0, 0.1, 5.0]
 
 

@@ -38,7 +38,7 @@ class Rests:
     FIRST_S = FIRST_REST_S
     LONGEST_S = LONGEST_REST_S
     LONGEST_ASKED_S = 60.0
-    """The longest rest that a frontier that refuses for now may ask for."""
+    """The longest rest that a busy frontier may ask for."""
 
     def __init__(self) -> None:
         self._next_s = self.FIRST_S
@@ -87,7 +87,7 @@ class Tries:
         return self._rests.after_s(error)
 
 
-class Pace:
+class CallPace:
     """The pace of calls that go on whatever the frontier answers: polls and heartbeats.
 
     `refused` hears of refusals, after which the next call is made all the same.

@@ -8,10 +8,10 @@ from typing import NoReturn
 
 from toehold_client.errors import ToeholdError
 
-from .rests import Pace
+from .rests import CallPace
 
 
-async def keep_calling(act: Callable[[], Awaitable[float]], pace: Pace) -> NoReturn:
+async def keep_calling(act: Callable[[], Awaitable[float]], pace: CallPace) -> NoReturn:
     """Acts until it is cancelled. An act is a call and what follows from its answer, and returns how long to
     rest. Raises SessionSuperseded, and Abandoned if the client is closed."""
     while True:

@@ -11,7 +11,7 @@ from toehold_client.errors import ToeholdError
 from toehold_client.rpc.request_ids import request_id
 
 from .contact import ContactLog
-from .rests import Abandoned, Pace, Tries
+from .rests import Abandoned, CallPace, Tries
 
 _T = TypeVar("_T")
 
@@ -30,7 +30,7 @@ def persist(call: Callable[[], _T], log: ContactLog, given_up: threading.Event) 
     raise Abandoned
 
 
-def keep_calling(act: Callable[[], float], pace: Pace, stop: threading.Event) -> None:
+def keep_calling(act: Callable[[], float], pace: CallPace, stop: threading.Event) -> None:
     """Acts until `stop` is set or the client is closed. An act is a call and what follows from its answer; it
     returns how long to rest. Raises SessionSuperseded."""
     with suppress(Abandoned):

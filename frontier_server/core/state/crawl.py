@@ -17,7 +17,7 @@ from .meaning import groups_of, scope_rules
 from .model import Candidate, Directive
 from .origin import Origins
 from .overrides import Overrides
-from .pace import Pace
+from .pace import RecentPace
 from .queue import QueueState, WorkQueue
 from .queue_set import QueueSet
 
@@ -71,7 +71,7 @@ class Crawl:
         self.statistics: dict[tuple[FetchStatisticsOf, str], FetchStatisticsRow] = {}
         # The latest outcomes that the crawl log lacks, without gaps: its writer need not read the store.
         self.unlogged: deque[tuple[int, OutcomeRow]] = deque(maxlen=MAX_UNLOGGED)
-        self.pace = Pace()
+        self.pace = RecentPace()
         self.excused_ms = 0  # how long the frontier was away, so that nobody could report, since this state
         self.asked = Askers()  # for leases of this crawl
         self.asked_of_any = Askers()  # for leases of any crawl; all crawls share this

@@ -6,7 +6,7 @@ SAMPLE_EVERY_MS = 2_000
 SAMPLES = 11  # about twenty seconds, like Heritrix's snapshots
 
 
-class Pace:
+class RecentPace:
     """Samples of successes and bytes."""
 
     def __init__(self) -> None:

@@ -383,7 +383,7 @@ PIECE = 64 * 1024
         (b"x" * (PIECE - 1) + b"\n{}\n", [FilePart(0, PIECE + 3, W)]),
     ],
 )
-def test_of_lines_the_whole_ones_are_kept(content: bytes, parts: list[FilePart]) -> None:
+def test_a_file_of_lines_keeps_its_whole_lines(content: bytes, parts: list[FilePart]) -> None:
     assert list(parts_of_lines(BytesIO(content))) == parts
 
 
