@@ -48,7 +48,7 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Environments:
     for file, old, new in (
         ("pyproject.toml", r'^version = ".*"', f'version = "{LATER}"'),
         (rows, r"^FORMAT = .*", f"FORMAT = {FORMAT + 1}"),
-        (rows, r"^(    authorities_rest:.*)", r"\1\n    more: int = 7"),
+        (rows, r"^(    stands_back:.*)", r"\1\n    more: int = 7"),
     ):
         text, changes = re.subn(old, new, (there / file).read_text(), count=1, flags=re.M)
         assert changes == 1, file
