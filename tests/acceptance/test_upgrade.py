@@ -22,7 +22,7 @@ from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.soaking import Soak
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from frontier_server.core.rows.records import FORMAT
+from frontier_server.core.rows.records import FORMAT, OLDEST_FORMAT
 from tools.release import build
 
 LATER = "987.6.5"
@@ -122,7 +122,8 @@ def test_a_running_installation_is_upgraded_and_goes_back(
 
         refused = run_to_end("--data", str(data), "--listen", port.address)
         assert refused.returncode == DATA
-        assert f"must have format {FORMAT} for this version of Toehold, got {FORMAT + 1}" in refused.stderr
+        known = f"{OLDEST_FORMAT} to {FORMAT}"
+        assert f"must have format {known} for this version of Toehold, got {FORMAT + 1}" in refused.stderr
         assert f"which version {LATER} wrote. Use that version or a later one" in refused.stderr
 
         for command in put_back:
