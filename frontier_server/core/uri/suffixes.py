@@ -6,7 +6,7 @@ store keeps the list that it was made with, packed, and never uses another.
 
 import re
 import zlib
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from publicsuffixlist import PublicSuffixList
 
@@ -26,6 +26,12 @@ def without_www(host: str) -> str:
     """A host without `www.`, `www2.` and the like in front."""
     found = _WWW.match(host)
     return host if found is None else host[found.end() :]
+
+
+@lru_cache(maxsize=4)
+def _read(packed_list: bytes, only_icann: bool) -> PublicSuffixList:
+    """Takes some 30 ms, so it waits until somebody asks, and frontiers in one process share what is read."""
+    return PublicSuffixList(zlib.decompress(packed_list) if packed_list else None, only_icann=only_icann)
 
 
 class Suffixes:
@@ -58,13 +64,8 @@ class Suffixes:
 
     @cached_property
     def _icann(self) -> PublicSuffixList:
-        return self._read(only_icann=True)
+        return _read(self.packed, True)
 
     @cached_property
     def _all(self) -> PublicSuffixList:
-        return self._read(only_icann=False)
-
-    def _read(self, only_icann: bool) -> PublicSuffixList:
-        """Takes some 40 ms, so it waits until somebody asks."""
-        source = zlib.decompress(self.packed) if self.packed else None
-        return PublicSuffixList(source, only_icann=only_icann)
+        return _read(self.packed, False)
