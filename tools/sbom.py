@@ -18,7 +18,6 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -43,6 +42,8 @@ def sbom(project: dict[str, Any], pins: str, epoch_s: int) -> str:
     bom.register_dependency(top, _needed(wanted, packages))
     for name, package in packages.items():
         bom.register_dependency(package, _needed(metadata.requires(name) or (), packages))
+    from cyclonedx.validation.json import JsonStrictValidator  # takes a second to import
+
     text: str = JsonV1Dot6(bom).output_as_string(indent=_INDENT)
     if problem := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         raise ValueError(f"the SBOM breaks CycloneDX's schema: {problem}")

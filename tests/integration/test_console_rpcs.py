@@ -19,7 +19,6 @@ from frontier_harness.process import ServerProcess
 from google.protobuf import json_format
 from google.protobuf.message_factory import GetMessageClass
 from grpc_status import rpc_status
-from openapi_spec_validator import validate
 
 from toehold.frontier.v1.admin_pb2 import AddSeedBatchResponse, GetCallerResponse, GetFrontierResponse, Node
 from toehold_console import openapi
@@ -356,6 +355,8 @@ def test_every_rpc_is_asked() -> None:
 
 
 def test_the_openapi_document_is_valid_and_has_every_rpc(served: Served) -> None:
+    from openapi_spec_validator import validate  # slow to import
+
     response = served.http.get("/v1/openapi.json")
     document = response.json()
     validate(document)
