@@ -5,35 +5,7 @@ from enum import IntEnum
 from typing import ClassVar
 
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, ExitStatus
-from toehold_client.errors import (
-    CheckpointInUse,
-    CrawlActive,
-    CrawlExists,
-    CrawlFinished,
-    CrawlHeld,
-    DeadlineExceeded,
-    DiskReserve,
-    FrontierUnavailable,
-    IllegalState,
-    InvalidArgument,
-    NodeDraining,
-    NodePresent,
-    NodeUnavailable,
-    NoSeeds,
-    PermissionDenied,
-    ReadOnly,
-    ToeholdError,
-    Unauthenticated,
-    UnknownCheckpoint,
-    UnknownCrawl,
-    UnknownJob,
-    UnknownNode,
-    UnknownOverride,
-    UnknownQueue,
-    UnknownToe,
-    UrisNotKept,
-    WaitTimedOut,
-)
+from toehold_client import errors
 
 
 class ExitCode(IntEnum):
@@ -71,37 +43,37 @@ MEANINGS: dict[ExitCode, str] = {
 }
 
 # A child stands before its parent: the first that fits counts.
-_BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
-    (WaitTimedOut, ExitCode.TIMED_OUT),
-    (DeadlineExceeded, ExitCode.NO_FRONTIER),
-    (FrontierUnavailable, ExitCode.NO_FRONTIER),
-    (NodeUnavailable, ExitCode.NO_FRONTIER),
-    (Unauthenticated, ExitCode.DENIED),
-    (PermissionDenied, ExitCode.DENIED),
-    (UnknownCrawl, ExitCode.UNKNOWN),
-    (UnknownQueue, ExitCode.UNKNOWN),
-    (UnknownNode, ExitCode.UNKNOWN),
-    (UnknownToe, ExitCode.UNKNOWN),
-    (UnknownJob, ExitCode.UNKNOWN),
-    (UnknownOverride, ExitCode.UNKNOWN),
-    (UnknownCheckpoint, ExitCode.UNKNOWN),
-    (CheckpointInUse, ExitCode.REFUSED),
-    (InvalidArgument, ExitCode.BAD_INPUT),
-    (CrawlExists, ExitCode.REFUSED),
-    (CrawlFinished, ExitCode.REFUSED),
-    (CrawlHeld, ExitCode.REFUSED),
-    (IllegalState, ExitCode.REFUSED),
-    (UrisNotKept, ExitCode.REFUSED),
-    (NodePresent, ExitCode.REFUSED),
-    (ReadOnly, ExitCode.REFUSED),
-    (CrawlActive, ExitCode.REFUSED),
-    (NoSeeds, ExitCode.REFUSED),
-    (NodeDraining, ExitCode.REFUSED),
-    (DiskReserve, ExitCode.REFUSED),
+_BY_ERROR: tuple[tuple[type[errors.ToeholdError], ExitCode], ...] = (
+    (errors.WaitTimedOut, ExitCode.TIMED_OUT),
+    (errors.DeadlineExceeded, ExitCode.NO_FRONTIER),
+    (errors.FrontierUnavailable, ExitCode.NO_FRONTIER),
+    (errors.NodeUnavailable, ExitCode.NO_FRONTIER),
+    (errors.Unauthenticated, ExitCode.DENIED),
+    (errors.PermissionDenied, ExitCode.DENIED),
+    (errors.UnknownCrawl, ExitCode.UNKNOWN),
+    (errors.UnknownQueue, ExitCode.UNKNOWN),
+    (errors.UnknownNode, ExitCode.UNKNOWN),
+    (errors.UnknownToe, ExitCode.UNKNOWN),
+    (errors.UnknownJob, ExitCode.UNKNOWN),
+    (errors.UnknownOverride, ExitCode.UNKNOWN),
+    (errors.UnknownCheckpoint, ExitCode.UNKNOWN),
+    (errors.CheckpointInUse, ExitCode.REFUSED),
+    (errors.InvalidArgument, ExitCode.BAD_INPUT),
+    (errors.CrawlExists, ExitCode.REFUSED),
+    (errors.CrawlFinished, ExitCode.REFUSED),
+    (errors.CrawlHeld, ExitCode.REFUSED),
+    (errors.IllegalState, ExitCode.REFUSED),
+    (errors.UrisNotKept, ExitCode.REFUSED),
+    (errors.NodePresent, ExitCode.REFUSED),
+    (errors.ReadOnly, ExitCode.REFUSED),
+    (errors.CrawlActive, ExitCode.REFUSED),
+    (errors.NoSeeds, ExitCode.REFUSED),
+    (errors.NodeDraining, ExitCode.REFUSED),
+    (errors.DiskReserve, ExitCode.REFUSED),
 )
 
 
-class CommandFailed(ToeholdError):
+class CommandFailed(errors.ToeholdError):
     """A command cannot begin, or cannot go on. Its message may have several lines."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAILED
@@ -144,7 +116,7 @@ class Interrupted(CommandFailed):
         super().__init__("interrupted before the crawl began")
 
 
-def exit_code_of(error: ToeholdError) -> ExitCode:
+def exit_code_of(error: errors.ToeholdError) -> ExitCode:
     """The exit code for a command that ended with this error."""
     if isinstance(error, CommandFailed):
         return error.exit_code

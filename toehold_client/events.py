@@ -8,24 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1 import crawl_pb2
-from toehold.frontier.v1.crawl_pb2 import (
-    Checkpointed,
-    CrawlStatus,
-    FlightsCancelled,
-    Held,
-    IntervalStatistics,
-    JobEnded,
-    LimitReached,
-    NodeJoined,
-    NodeLeft,
-    OperatorActed,
-    Problem,
-    Released,
-    RoundBegun,
-    SeedsConcluded,
-    TornDown,
-    UrisLeft,
-)
 
 from .shown import shown_status
 from .spec.plain import seconds_of
@@ -65,22 +47,22 @@ class Event:
     sequence: int
     cursor: str
     event_time: Timestamp
-    status_changed: CrawlStatus
-    seeds_concluded: SeedsConcluded
-    limit_reached: LimitReached
-    round_begun: RoundBegun
-    uris_left: UrisLeft
-    job_ended: JobEnded
-    statistics: IntervalStatistics
-    node_joined: NodeJoined
-    node_left: NodeLeft
-    operator_acted: OperatorActed
-    problem: Problem
-    held: Held
-    released: Released
-    checkpointed: Checkpointed
-    flights_cancelled: FlightsCancelled
-    torn_down: TornDown
+    status_changed: crawl_pb2.CrawlStatus
+    seeds_concluded: crawl_pb2.SeedsConcluded
+    limit_reached: crawl_pb2.LimitReached
+    round_begun: crawl_pb2.RoundBegun
+    uris_left: crawl_pb2.UrisLeft
+    job_ended: crawl_pb2.JobEnded
+    statistics: crawl_pb2.IntervalStatistics
+    node_joined: crawl_pb2.NodeJoined
+    node_left: crawl_pb2.NodeLeft
+    operator_acted: crawl_pb2.OperatorActed
+    problem: crawl_pb2.Problem
+    held: crawl_pb2.Held
+    released: crawl_pb2.Released
+    checkpointed: crawl_pb2.Checkpointed
+    flights_cancelled: crawl_pb2.FlightsCancelled
+    torn_down: crawl_pb2.TornDown
 
     def __init__(self, message: crawl_pb2.Event) -> None:
         self.message = message
@@ -176,7 +158,7 @@ def _sentence(event: Event) -> str:
             return "an event that this version does not know"
 
 
-def _limit(limit: LimitReached) -> str:
+def _limit(limit: crawl_pb2.LimitReached) -> str:
     value, reached = count_text(limit.value), count_text(limit.reached)
     if limit.limit == "max_elapsed":
         value, reached = duration_text(limit.value / 1000), f"run for {duration_text(limit.reached / 1000)}"
@@ -184,7 +166,7 @@ def _limit(limit: LimitReached) -> str:
     return f"limit reached: {limit.limit} = {value}; the crawl has {reached}{out}"
 
 
-def _statistics(statistics: IntervalStatistics) -> Iterator[str]:
+def _statistics(statistics: crawl_pb2.IntervalStatistics) -> Iterator[str]:
     yield f"{count_text(statistics.succeeded_count)} succeeded"
     yield bytes_text(statistics.bytes_count)
     for count, word in (

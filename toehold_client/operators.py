@@ -7,52 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
 
-from toehold.frontier.v1.admin_pb2 import (
-    CancelJobRequest,
-    CountSeenUrisRequest,
-    CountSeenUrisResponse,
-    DeleteOverrideRequest,
-    DeleteUrisJob,
-    ExplainRequest,
-    ExportUrisRequest,
-    FetchStatistics,
-    ForgetUrisJob,
-    ForgetUrisRequest,
-    GetJobRequest,
-    GetQueueRequest,
-    GetUriRequest,
-    ImportEntry,
-    Job,
-    ListHostsRequest,
-    ListJobsRequest,
-    ListLargestQueuesRequest,
-    ListOverridesRequest,
-    ListQueuesRequest,
-    ListRefusalsRequest,
-    ListSeedsRequest,
-    ListSeenUrisRequest,
-    ListSlowestQueuesRequest,
-    ListSourcesRequest,
-    ListUrisRequest,
-    NoteUrisRequest,
-    PutOverrideRequest,
-    QueueChange,
-    Reason,
-    RefusalRule,
-    RetireQueuesJob,
-    Seed,
-    SeenFilter,
-    StartJobRequest,
-    StreamOutcomesRequest,
-    UnretireQueuesJob,
-    UpdateQueueRequest,
-    UriStory,
-    VerifyJob,
-    WaitingUri,
-    WakeQueuesJob,
-    WorkQueue,
-)
-from toehold.frontier.v1.crawl_pb2 import Override, QueueState
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_client.errors import sendable
 from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import split_texts
@@ -63,7 +18,12 @@ from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
 from toehold_client.spec.given import GivenOverride, override_settings_of
 
 JobAsked: TypeAlias = (
-    DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob | ForgetUrisJob
+    admin_pb2.DeleteUrisJob
+    | admin_pb2.RetireQueuesJob
+    | admin_pb2.UnretireQueuesJob
+    | admin_pb2.WakeQueuesJob
+    | admin_pb2.VerifyJob
+    | admin_pb2.ForgetUrisJob
 )
 """The kinds of work that a job can do."""
 
@@ -76,47 +36,52 @@ class Operators(Calls):
     # queues
 
     def list_queues(
-        self, crawl: str, state: QueueState.ValueType = QueueState.QUEUE_STATE_UNSPECIFIED
-    ) -> Iterator[WorkQueue]:
+        self, crawl: str, state: crawl_pb2.QueueState.ValueType = crawl_pb2.QueueState.QUEUE_STATE_UNSPECIFIED
+    ) -> Iterator[admin_pb2.WorkQueue]:
         """A crawl's work queues, all or those in one state. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListQueues,
-            lambda: ListQueuesRequest(crawl=crawl, state=state),
+            lambda: admin_pb2.ListQueuesRequest(crawl=crawl, state=state),
         ):
             yield from page.queues
 
-    def get_queue(self, crawl: str, queue_key: str) -> list[WorkQueue]:
+    def get_queue(self, crawl: str, queue_key: str) -> list[admin_pb2.WorkQueue]:
         """The queues of a key: several, if they are in different partitions. UnknownQueue."""
         answer = self._call(
-            lambda stubs: stubs.admin.GetQueue, lambda: GetQueueRequest(crawl=crawl, queue_key=queue_key)
+            lambda stubs: stubs.admin.GetQueue,
+            lambda: admin_pb2.GetQueueRequest(crawl=crawl, queue_key=queue_key),
         )
         return list(answer.queues)
 
-    def update_queue(self, crawl: str, queue_key: str, change: QueueChange) -> list[WorkQueue]:
+    def update_queue(
+        self, crawl: str, queue_key: str, change: admin_pb2.QueueChange
+    ) -> list[admin_pb2.WorkQueue]:
         """Changes the queues of a key; their new description. UnknownQueue."""
         answer = self._call(
             lambda stubs: stubs.admin.UpdateQueue,
-            lambda: UpdateQueueRequest(crawl=crawl, queue_key=queue_key, change=change),
+            lambda: admin_pb2.UpdateQueueRequest(crawl=crawl, queue_key=queue_key, change=change),
         )
         return list(answer.queues)
 
-    def largest_queues(self, crawl: str) -> list[WorkQueue]:
+    def largest_queues(self, crawl: str) -> list[admin_pb2.WorkQueue]:
         """The queues with most URIs, the largest first, among those touched since the server started."""
         answer = self._call(
-            lambda stubs: stubs.admin.ListLargestQueues, lambda: ListLargestQueuesRequest(crawl=crawl)
+            lambda stubs: stubs.admin.ListLargestQueues,
+            lambda: admin_pb2.ListLargestQueuesRequest(crawl=crawl),
         )
         return list(answer.queues)
 
-    def slowest_queues(self, crawl: str) -> list[WorkQueue]:
+    def slowest_queues(self, crawl: str) -> list[admin_pb2.WorkQueue]:
         """The queues that rest longest, the last to wake first, among those in the frontier's memory."""
         answer = self._call(
-            lambda stubs: stubs.admin.ListSlowestQueues, lambda: ListSlowestQueuesRequest(crawl=crawl)
+            lambda stubs: stubs.admin.ListSlowestQueues,
+            lambda: admin_pb2.ListSlowestQueuesRequest(crawl=crawl),
         )
         return list(answer.queues)
 
     # URIs
 
-    def list_uris(self, crawl: str, queue_key: str = "") -> Iterator[WaitingUri]:
+    def list_uris(self, crawl: str, queue_key: str = "") -> Iterator[admin_pb2.WaitingUri]:
         """The URIs that wait, of one queue or of all, then those that are due later. Asks for further pages
         as it is read.
 
@@ -124,13 +89,15 @@ class Operators(Calls):
         """
         for page in self._pages(
             lambda stubs: stubs.admin.ListUris,
-            lambda: ListUrisRequest(crawl=crawl, queue_key=queue_key),
+            lambda: admin_pb2.ListUrisRequest(crawl=crawl, queue_key=queue_key),
         ):
             yield from page.uris
 
-    def get_uri(self, crawl: str, uri: str) -> UriStory:
+    def get_uri(self, crawl: str, uri: str) -> admin_pb2.UriStory:
         """Everything that a crawl knows about a URI, seen or not."""
-        answer = self._call(lambda stubs: stubs.admin.GetUri, lambda: GetUriRequest(crawl=crawl, uri=uri))
+        answer = self._call(
+            lambda stubs: stubs.admin.GetUri, lambda: admin_pb2.GetUriRequest(crawl=crawl, uri=uri)
+        )
         return answer.story
 
     def note_uris(self, crawl: str, uris: Iterable[str], *, replace: bool = False) -> int:
@@ -142,8 +109,8 @@ class Operators(Calls):
         several(uris, "uris", "URIs")
         noted = 0
         with sendable():
-            for batch in split_texts(uris, envelope=NoteUrisRequest(crawl=crawl, replace=replace)):
-                request = partial(NoteUrisRequest, crawl=crawl, uris=batch, replace=replace)
+            for batch in split_texts(uris, envelope=admin_pb2.NoteUrisRequest(crawl=crawl, replace=replace)):
+                request = partial(admin_pb2.NoteUrisRequest, crawl=crawl, uris=batch, replace=replace)
                 answer = self._call(lambda stubs: stubs.admin.NoteUris, request)
                 noted += answer.noted_count
         return noted
@@ -156,37 +123,42 @@ class Operators(Calls):
         several(uris, "uris", "URIs")
         forgotten = 0
         with sendable():
-            for batch in split_texts(uris, envelope=ForgetUrisRequest(crawl=crawl)):
-                request = partial(ForgetUrisRequest, crawl=crawl, uris=batch)
+            for batch in split_texts(uris, envelope=admin_pb2.ForgetUrisRequest(crawl=crawl)):
+                request = partial(admin_pb2.ForgetUrisRequest, crawl=crawl, uris=batch)
                 answer = self._call(lambda stubs: stubs.admin.ForgetUris, request)
                 forgotten += answer.forgotten_count
         return forgotten
 
-    def list_seen_uris(self, crawl: str, wanted: SeenFilter | None = None) -> Iterator[UriStory]:
+    def list_seen_uris(
+        self, crawl: str, wanted: admin_pb2.SeenFilter | None = None
+    ) -> Iterator[admin_pb2.UriStory]:
         """The seen URIs that a filter chooses, or all, each with its story. UrisNotKept.
 
         Asks for further pages as it is read.
         """
         for page in self._pages(
             lambda stubs: stubs.admin.ListSeenUris,
-            lambda: ListSeenUrisRequest(crawl=crawl, filter=wanted),
+            lambda: admin_pb2.ListSeenUrisRequest(crawl=crawl, filter=wanted),
         ):
             yield from page.uris
 
-    def count_seen_uris(self, crawl: str, wanted: SeenFilter | None = None) -> CountSeenUrisResponse:
+    def count_seen_uris(
+        self, crawl: str, wanted: admin_pb2.SeenFilter | None = None
+    ) -> admin_pb2.CountSeenUrisResponse:
         """How many seen URIs a filter chooses, by their state. UrisNotKept."""
         return self._call(
-            lambda stubs: stubs.admin.CountSeenUris, lambda: CountSeenUrisRequest(crawl=crawl, filter=wanted)
+            lambda stubs: stubs.admin.CountSeenUris,
+            lambda: admin_pb2.CountSeenUrisRequest(crawl=crawl, filter=wanted),
         )
 
     def import_uris(
         self,
         crawl: str,
-        entries: Iterable[ImportEntry],
+        entries: Iterable[admin_pb2.ImportEntry],
         *,
         force: bool = False,
         timeout_s: float = IMPORT_TIMEOUT_S,
-    ) -> Job:
+    ) -> admin_pb2.Job:
         """Imports any number of URIs, and reads them as it sends them; the job that does it, just begun.
 
         The job notes `seen` URIs first, in whatever order they come; `force` schedules candidates even if
@@ -206,7 +178,7 @@ class Operators(Calls):
         It reconnects by itself if the frontier is away no longer than `reconnect_s`. It may miss or repeat
         URIs that move meanwhile, so pause the crawl for an exact copy.
         """
-        request = ExportUrisRequest(crawl=crawl, cursor=cursor)
+        request = admin_pb2.ExportUrisRequest(crawl=crawl, cursor=cursor)
         return self._stream(
             lambda stubs: stubs.admin.ExportUris,
             request,
@@ -217,53 +189,55 @@ class Operators(Calls):
 
     # jobs
 
-    def start_job(self, crawl: str, asked: JobAsked) -> Job:
+    def start_job(self, crawl: str, asked: JobAsked) -> admin_pb2.Job:
         """Starts work on many URIs or queues; the job, just begun. The class of `asked` is the kind of work.
 
         InvalidArgument for a bad pattern, or if too many jobs wait. A broken connection ends it, because a
         repeat might start another job.
         """
         with sendable():
-            request = StartJobRequest(crawl=crawl)
+            request = admin_pb2.StartJobRequest(crawl=crawl)
         match asked:
-            case DeleteUrisJob():
+            case admin_pb2.DeleteUrisJob():
                 request.delete_uris.CopyFrom(asked)
-            case RetireQueuesJob():
+            case admin_pb2.RetireQueuesJob():
                 request.retire_queues.CopyFrom(asked)
-            case UnretireQueuesJob():
+            case admin_pb2.UnretireQueuesJob():
                 request.unretire_queues.CopyFrom(asked)
-            case WakeQueuesJob():
+            case admin_pb2.WakeQueuesJob():
                 request.wake_queues.CopyFrom(asked)
-            case VerifyJob():
+            case admin_pb2.VerifyJob():
                 request.verify.CopyFrom(asked)
-            case ForgetUrisJob():
+            case admin_pb2.ForgetUrisJob():
                 request.forget_uris.CopyFrom(asked)
         answer = self._call(lambda stubs: stubs.admin.StartJob, lambda: request, safe_to_repeat=False)
         return answer.job
 
-    def list_jobs(self, crawl: str) -> Iterator[Job]:
+    def list_jobs(self, crawl: str) -> Iterator[admin_pb2.Job]:
         """The jobs that wait or run, and those that ended last, by number."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListJobs,
-            lambda: ListJobsRequest(crawl=crawl),
+            lambda: admin_pb2.ListJobsRequest(crawl=crawl),
         ):
             yield from page.jobs
 
-    def get_job(self, crawl: str, job: int) -> Job:
+    def get_job(self, crawl: str, job: int) -> admin_pb2.Job:
         """A job. UnknownJob."""
-        answer = self._call(lambda stubs: stubs.admin.GetJob, lambda: GetJobRequest(crawl=crawl, job=job))
+        answer = self._call(
+            lambda stubs: stubs.admin.GetJob, lambda: admin_pb2.GetJobRequest(crawl=crawl, job=job)
+        )
         return answer.job
 
-    def cancel_job(self, crawl: str, job: int) -> Job:
+    def cancel_job(self, crawl: str, job: int) -> admin_pb2.Job:
         """Cancels a job; its changes so far stay. UnknownJob; InvalidArgument."""
         answer = self._call(
-            lambda stubs: stubs.admin.CancelJob, lambda: CancelJobRequest(crawl=crawl, job=job)
+            lambda stubs: stubs.admin.CancelJob, lambda: admin_pb2.CancelJobRequest(crawl=crawl, job=job)
         )
         return answer.job
 
     # overrides
 
-    def put_override(self, crawl: str, surt_prefix: str, settings: GivenOverride) -> Override:
+    def put_override(self, crawl: str, surt_prefix: str, settings: GivenOverride) -> crawl_pb2.Override:
         """Sets the override of a SURT prefix (or host, or URL); its stored form. The settings may be a dict
         with the names of a spec file.
 
@@ -271,9 +245,9 @@ class Operators(Calls):
         """
         answer = self._call(
             lambda stubs: stubs.admin.PutOverride,
-            lambda: PutOverrideRequest(
+            lambda: admin_pb2.PutOverrideRequest(
                 crawl=crawl,
-                override=Override(surt_prefix=surt_prefix, settings=override_settings_of(settings)),
+                override=crawl_pb2.Override(surt_prefix=surt_prefix, settings=override_settings_of(settings)),
             ),
         )
         return answer.override
@@ -285,59 +259,62 @@ class Operators(Calls):
         """
         self._call(
             lambda stubs: stubs.admin.DeleteOverride,
-            lambda: DeleteOverrideRequest(crawl=crawl, surt_prefix=surt_prefix),
+            lambda: admin_pb2.DeleteOverrideRequest(crawl=crawl, surt_prefix=surt_prefix),
         )
 
-    def list_overrides(self, crawl: str) -> Iterator[Override]:
+    def list_overrides(self, crawl: str) -> Iterator[crawl_pb2.Override]:
         """A crawl's overrides, by SURT prefix. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListOverrides,
-            lambda: ListOverridesRequest(crawl=crawl),
+            lambda: admin_pb2.ListOverridesRequest(crawl=crawl),
         ):
             yield from page.overrides
 
     # statistics and reasons
 
-    def list_hosts(self, crawl: str) -> Iterator[FetchStatistics]:
+    def list_hosts(self, crawl: str) -> Iterator[admin_pb2.FetchStatistics]:
         """The statistics of each host. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListHosts,
-            lambda: ListHostsRequest(crawl=crawl),
+            lambda: admin_pb2.ListHostsRequest(crawl=crawl),
         ):
             yield from page.hosts
 
-    def list_sources(self, crawl: str) -> Iterator[FetchStatistics]:
+    def list_sources(self, crawl: str) -> Iterator[admin_pb2.FetchStatistics]:
         """The statistics of the URIs that descend from each seed. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListSources,
-            lambda: ListSourcesRequest(crawl=crawl),
+            lambda: admin_pb2.ListSourcesRequest(crawl=crawl),
         ):
             yield from page.sources
 
-    def list_seeds(self, crawl: str) -> Iterator[Seed]:
+    def list_seeds(self, crawl: str) -> Iterator[admin_pb2.Seed]:
         """The seeds and their results, as they were added. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListSeeds,
-            lambda: ListSeedsRequest(crawl=crawl),
+            lambda: admin_pb2.ListSeedsRequest(crawl=crawl),
         ):
             yield from page.seeds
 
-    def list_refusals(self, crawl: str, rule: str = "") -> list[RefusalRule]:
+    def list_refusals(self, crawl: str, rule: str = "") -> list[admin_pb2.RefusalRule]:
         """The rules that refused URIs, the one that refused most first, with the latest three examples of
         each; with `rule`, that rule alone with up to 100 examples.
         """
         answer = self._call(
-            lambda stubs: stubs.admin.ListRefusals, lambda: ListRefusalsRequest(crawl=crawl, rule=rule)
+            lambda stubs: stubs.admin.ListRefusals,
+            lambda: admin_pb2.ListRefusalsRequest(crawl=crawl, rule=rule),
         )
         return list(answer.rules)
 
-    def explain(self, crawl: str, *, queue_key: str | None = None, uri: str | None = None) -> list[Reason]:
+    def explain(
+        self, crawl: str, *, queue_key: str | None = None, uri: str | None = None
+    ) -> list[admin_pb2.Reason]:
         """Why a crawl, one of its queues or a URI is not being fetched now, and when it will be.
 
         UnknownQueue; InvalidArgument unless it is an http(s) URI.
         """
         with sendable():
-            request = ExplainRequest(crawl=crawl)
+            request = admin_pb2.ExplainRequest(crawl=crawl)
             if queue_key is not None:
                 request.queue_key = queue_key
             if uri is not None:
@@ -361,7 +338,7 @@ class Operators(Calls):
         else after the last one so far. It reconnects by itself, like `state_events`. It raises CursorTooOld,
         after the first message, if the outcomes after `cursor` are no longer kept.
         """
-        request = StreamOutcomesRequest(crawl=crawl, cursor=cursor, follow=follow)
+        request = admin_pb2.StreamOutcomesRequest(crawl=crawl, cursor=cursor, follow=follow)
         return self._stream(
             lambda stubs: stubs.admin.StreamOutcomes,
             request,

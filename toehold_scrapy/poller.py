@@ -6,16 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from toehold.frontier.v1.crawl_pb2 import FetchPolicy
-from toehold.frontier.v1.frontier_pb2 import (
-    EMPTY_REASON_FINISHED,
-    EMPTY_REASON_LIMIT_REACHED,
-    EMPTY_REASON_NOT_RUNNING,
-    EMPTY_REASON_OTHER_FETCHER,
-    EMPTY_REASON_PAUSED,
-    EmptyReason,
-    NextResponse,
-)
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client import FrontierClient, ToeholdError
 from toehold_client.errors import InvalidArgument, SessionSuperseded, UnknownCrawl
 from toehold_client.worker.contact import Contact
@@ -34,10 +25,12 @@ ROOM_CHECK_S = 5.0
 MAX_LEASES = 100
 
 _SAID = {
-    EMPTY_REASON_NOT_RUNNING: "The crawl is not launched yet; waiting",
-    EMPTY_REASON_PAUSED: "The crawl is paused; waiting",
-    EMPTY_REASON_OTHER_FETCHER: "The crawl is for fetchers of another kind now; waiting",
-    EMPTY_REASON_LIMIT_REACHED: "The crawl has reached its limit of documents; waiting for its end",
+    frontier_pb2.EMPTY_REASON_NOT_RUNNING: "The crawl is not launched yet; waiting",
+    frontier_pb2.EMPTY_REASON_PAUSED: "The crawl is paused; waiting",
+    frontier_pb2.EMPTY_REASON_OTHER_FETCHER: "The crawl is for fetchers of another kind now; waiting",
+    frontier_pb2.EMPTY_REASON_LIMIT_REACHED: (
+        "The crawl has reached its limit of documents; waiting for its end"
+    ),
 }
 
 _UNHEEDED = (
@@ -81,8 +74,8 @@ class Poller:
         self._book = book
         self._contact = contact
         self._listener = listener
-        self._policies: dict[str, FetchPolicy] = {}
-        self._said: EmptyReason.ValueType | None = None
+        self._policies: dict[str, crawl_pb2.FetchPolicy] = {}
+        self._said: frontier_pb2.EmptyReason.ValueType | None = None
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -111,7 +104,7 @@ class Poller:
         except InvalidArgument as error:  # TOEHOLD_NODE is too long
             self._end(MISCONFIGURED, str(error))
         else:
-            if answer.empty_reason != EMPTY_REASON_FINISHED:
+            if answer.empty_reason != frontier_pb2.EMPTY_REASON_FINISHED:
                 return self._take_in(answer)
             self._stop.set()
             self._listener.crawl_over()
@@ -124,7 +117,7 @@ class Poller:
     def _tell(self, refusal: ToeholdError) -> None:
         logger.error("The frontier gives no leases: %s", refusal)
 
-    def _ask(self, room: int) -> NextResponse:
+    def _ask(self, room: int) -> frontier_pb2.NextResponse:
         return self._client.next(
             crawl=self._configuration.crawl,
             node=self._configuration.node,
@@ -135,7 +128,7 @@ class Poller:
             fetcher_kinds=(FETCHER,),
         )
 
-    def _take_in(self, answer: NextResponse) -> float:
+    def _take_in(self, answer: frontier_pb2.NextResponse) -> float:
         """Puts the leases of an answer into the book. Returns how long to wait before asking again."""
         for policy in answer.fetch_policies:
             self._policies[policy.fetch_policy_id] = policy

@@ -23,14 +23,7 @@ from scrapy.utils.reactor import is_reactor_installed
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
-from toehold.frontier.v1.crawl_pb2 import (
-    VERDICT_ALREADY_QUEUED,
-    VERDICT_ALREADY_SEEN,
-    VERDICT_MALFORMED,
-    VERDICT_QUEUED,
-    VERDICT_TOO_LONG,
-    Verdict,
-)
+from toehold.frontier.v1 import crawl_pb2
 
 from .book import SpiderLease
 from .candidates import LEASED_META, MARK, candidate_of
@@ -237,15 +230,15 @@ class Scheduler(BaseScheduler):
         if self._closed:
             return
         for request, verdict in judged:
-            known = verdict in Verdict.values()  # a later frontier may have others
-            name = Verdict.Name(verdict).removeprefix("VERDICT_") if known else str(verdict)
+            known = verdict in crawl_pb2.Verdict.values()  # a later frontier may have others
+            name = crawl_pb2.Verdict.Name(verdict).removeprefix("VERDICT_") if known else str(verdict)
             self._count(f"toehold/verdict/{name}")
-            if verdict == VERDICT_QUEUED:
+            if verdict == crawl_pb2.VERDICT_QUEUED:
                 self._count("scheduler/enqueued")
-            elif verdict in (VERDICT_MALFORMED, VERDICT_TOO_LONG):
+            elif verdict in (crawl_pb2.VERDICT_MALFORMED, crawl_pb2.VERDICT_TOO_LONG):
                 self._keep(request, "the frontier refuses it")
             else:
-                if verdict in (VERDICT_ALREADY_SEEN, VERDICT_ALREADY_QUEUED):
+                if verdict in (crawl_pb2.VERDICT_ALREADY_SEEN, crawl_pb2.VERDICT_ALREADY_QUEUED):
                     self._count("dupefilter/filtered")
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=request, spider=self._crawler.spider

@@ -8,16 +8,7 @@ from typing import ParamSpec
 
 from grpc import StatusCode
 
-from toehold_client.errors import (
-    CrawlFinished,
-    DeadlineExceeded,
-    FrontierUnavailable,
-    IllegalState,
-    InvalidArgument,
-    RefusedForNow,
-    SessionSuperseded,
-    ToeholdError,
-)
+from toehold_client import errors
 
 from .calls import Aborted
 
@@ -31,14 +22,14 @@ class RefusedRequest(Aborted):
         super().__init__(message, code)
 
 
-_CODES: tuple[tuple[type[ToeholdError], StatusCode], ...] = (
-    (RefusedForNow, StatusCode.RESOURCE_EXHAUSTED),
-    (FrontierUnavailable, StatusCode.UNAVAILABLE),
-    (SessionSuperseded, StatusCode.UNAVAILABLE),
-    (DeadlineExceeded, StatusCode.DEADLINE_EXCEEDED),
-    (InvalidArgument, StatusCode.INVALID_ARGUMENT),
-    (CrawlFinished, StatusCode.FAILED_PRECONDITION),
-    (IllegalState, StatusCode.FAILED_PRECONDITION),
+_CODES: tuple[tuple[type[errors.ToeholdError], StatusCode], ...] = (
+    (errors.RefusedForNow, StatusCode.RESOURCE_EXHAUSTED),
+    (errors.FrontierUnavailable, StatusCode.UNAVAILABLE),
+    (errors.SessionSuperseded, StatusCode.UNAVAILABLE),
+    (errors.DeadlineExceeded, StatusCode.DEADLINE_EXCEEDED),
+    (errors.InvalidArgument, StatusCode.INVALID_ARGUMENT),
+    (errors.CrawlFinished, StatusCode.FAILED_PRECONDITION),
+    (errors.IllegalState, StatusCode.FAILED_PRECONDITION),
 )
 
 
@@ -49,7 +40,7 @@ def refusing(serve: Callable[_P, Awaitable[None]]) -> Callable[_P, Awaitable[Non
     async def served(*args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
             await serve(*args, **kwargs)
-        except ToeholdError as error:
+        except errors.ToeholdError as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), StatusCode.UNKNOWN)
             raise Aborted(str(error), code) from error
 

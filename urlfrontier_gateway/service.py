@@ -13,30 +13,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from urlfrontier.urlfrontier_pb2 import (
-    DESCRIPTOR,
-    Active,
-    BlockQueueParams,
-    Boolean,
-    CountUrlParams,
-    CrawlLimitParams,
-    DeleteCrawlMessage,
-    Empty,
-    GetParams,
-    ListUrlParams,
-    Local,
-    LogLevelParams,
-    Long,
-    Pagination,
-    PurgeUrlParams,
-    QueueDelayParams,
-    QueueList,
-    QueueWithinCrawlParams,
-    Stats,
-    StringList,
-    URLItem,
-    URLStatusRequest,
-)
+from urlfrontier import urlfrontier_pb2
 
 from .calls import ServedCall, ServedCalls, ServeOne, decoded
 from .changes import Changes
@@ -51,7 +28,7 @@ from .refusals import refusing
 from .streams import put_discovered, put_urls
 from .views import UrlViews, seen_filter
 
-SERVICE = DESCRIPTOR.services_by_name["URLFrontier"]
+SERVICE = urlfrontier_pb2.DESCRIPTOR.services_by_name["URLFrontier"]
 
 _M = TypeVar("_M", bound=Message)
 
@@ -79,82 +56,82 @@ class URLFrontier:
 
     async def get_urls(self, call: ServedCall, request: bytes) -> None:
         """Sends URLs that are due."""
-        await self._dispenser.get(decoded(GetParams.FromString, request), call.write)
+        await self._dispenser.get(decoded(urlfrontier_pb2.GetParams.FromString, request), call.write)
 
     async def list_urls(self, call: ServedCall, request: bytes) -> None:
         """Sends the URLs of a crawl or a queue."""
-        async for item in self._views.urls(decoded(ListUrlParams.FromString, request)):
+        async for item in self._views.urls(decoded(urlfrontier_pb2.ListUrlParams.FromString, request)):
             await call.write(item.SerializeToString())
 
     # one answer each
 
-    async def ListNodes(self, _: Empty) -> StringList:
+    async def ListNodes(self, _: urlfrontier_pb2.Empty) -> urlfrontier_pb2.StringList:
         """This gateway's address. Clients find the others by their own configuration."""
-        return StringList(values=[self._address()])
+        return urlfrontier_pb2.StringList(values=[self._address()])
 
-    async def ListCrawls(self, _: Local) -> StringList:
+    async def ListCrawls(self, _: urlfrontier_pb2.Local) -> urlfrontier_pb2.StringList:
         """The ids of all crawls."""
-        return StringList(values=await self._crawls.ids())
+        return urlfrontier_pb2.StringList(values=await self._crawls.ids())
 
-    async def DeleteCrawl(self, request: DeleteCrawlMessage) -> Long:
+    async def DeleteCrawl(self, request: urlfrontier_pb2.DeleteCrawlMessage) -> urlfrontier_pb2.Long:
         """Deletes a crawl; how many URLs it had."""
-        return Long(value=await self._changes.delete_crawl(normalised(request.value)))
+        return urlfrontier_pb2.Long(value=await self._changes.delete_crawl(normalised(request.value)))
 
-    async def ListQueues(self, request: Pagination) -> QueueList:
+    async def ListQueues(self, request: urlfrontier_pb2.Pagination) -> urlfrontier_pb2.QueueList:
         """The keys of a crawl's queues."""
         return await self._views.queues(request)
 
-    async def GetStats(self, request: QueueWithinCrawlParams) -> Stats:
+    async def GetStats(self, request: urlfrontier_pb2.QueueWithinCrawlParams) -> urlfrontier_pb2.Stats:
         """Counts of a crawl or a queue."""
         await self._leases.hand_back_expired()
         return await self._views.stats(normalised(request.crawlID), request.key)
 
-    async def DeleteQueue(self, request: QueueWithinCrawlParams) -> Long:
+    async def DeleteQueue(self, request: urlfrontier_pb2.QueueWithinCrawlParams) -> urlfrontier_pb2.Long:
         """Deletes a queue; how many URLs it had."""
-        return Long(value=await self._changes.delete_queue(request))
+        return urlfrontier_pb2.Long(value=await self._changes.delete_queue(request))
 
-    async def BlockQueueUntil(self, request: BlockQueueParams) -> Empty:
+    async def BlockQueueUntil(self, request: urlfrontier_pb2.BlockQueueParams) -> urlfrontier_pb2.Empty:
         """Lets a queue give no URLs before a time."""
         await self._changes.block(request)
-        return Empty()
+        return urlfrontier_pb2.Empty()
 
-    async def SetActive(self, request: Active) -> Empty:
+    async def SetActive(self, request: urlfrontier_pb2.Active) -> urlfrontier_pb2.Empty:
         """Resumes or pauses GetURLs, at all gateways."""
         await self._crawls.set_active(request.state)
-        return Empty()
+        return urlfrontier_pb2.Empty()
 
-    async def GetActive(self, _: Local) -> Boolean:
+    async def GetActive(self, _: urlfrontier_pb2.Local) -> urlfrontier_pb2.Boolean:
         """Whether GetURLs gives URLs."""
         _delay_s, active = await self._crawls.settings()
-        return Boolean(state=active)
+        return urlfrontier_pb2.Boolean(state=active)
 
-    async def SetDelay(self, request: QueueDelayParams) -> Empty:
+    async def SetDelay(self, request: urlfrontier_pb2.QueueDelayParams) -> urlfrontier_pb2.Empty:
         """Sets how long a queue rests after it has given URLs."""
         await self._changes.set_delay(request)
-        return Empty()
+        return urlfrontier_pb2.Empty()
 
-    async def SetLogLevel(self, request: LogLevelParams) -> Empty:
+    async def SetLogLevel(self, request: urlfrontier_pb2.LogLevelParams) -> urlfrontier_pb2.Empty:
         """Sets the log level of this gateway, whatever the package."""
-        set_level(LogLevelParams.Level.Name(request.level))
-        return Empty()
+        set_level(urlfrontier_pb2.LogLevelParams.Level.Name(request.level))
+        return urlfrontier_pb2.Empty()
 
-    async def SetCrawlLimit(self, request: CrawlLimitParams) -> Empty:
+    async def SetCrawlLimit(self, request: urlfrontier_pb2.CrawlLimitParams) -> urlfrontier_pb2.Empty:
         """Sets how many URLs of a queue are completed."""
         await self._changes.set_limit(request)
-        return Empty()
+        return urlfrontier_pb2.Empty()
 
-    async def GetURLStatus(self, request: URLStatusRequest) -> URLItem:
+    async def GetURLStatus(self, request: urlfrontier_pb2.URLStatusRequest) -> urlfrontier_pb2.URLItem:
         """All that is known of a URL."""
         return await self._views.status(request)
 
-    async def CountURLs(self, request: CountUrlParams) -> Long:
+    async def CountURLs(self, request: urlfrontier_pb2.CountUrlParams) -> urlfrontier_pb2.Long:
         """How many URLs a crawl or a queue has."""
         which = seen_filter(request.key, request.filter, request.ignoreCase)
-        return Long(value=await self._views.total(normalised(request.crawlID), which))
+        return urlfrontier_pb2.Long(value=await self._views.total(normalised(request.crawlID), which))
 
-    async def PurgeURLs(self, request: PurgeUrlParams) -> Long:
+    async def PurgeURLs(self, request: urlfrontier_pb2.PurgeUrlParams) -> urlfrontier_pb2.Long:
         """Deletes old URLs; how many."""
-        return Long(value=await self._changes.purge(request))
+        return urlfrontier_pb2.Long(value=await self._changes.purge(request))
 
 
 def register(server: grpc.aio.Server, service: URLFrontier) -> None:

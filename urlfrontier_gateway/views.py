@@ -8,27 +8,9 @@ from collections.abc import AsyncIterator
 import re2
 from grpc import StatusCode
 
-from toehold.frontier.v1.admin_pb2 import (
-    CountSeenUrisRequest,
-    CountSeenUrisResponse,
-    GetQueueRequest,
-    GetStatisticsRequest,
-    GetUriRequest,
-    ListQueuesRequest,
-    ListSeenUrisRequest,
-    SeenFilter,
-    UriState,
-    WorkQueue,
-)
+from toehold.frontier.v1 import admin_pb2
 from toehold_client.errors import InvalidArgument, UnknownCrawl, UnknownQueue
-from urlfrontier.urlfrontier_pb2 import (
-    ListUrlParams,
-    Pagination,
-    QueueList,
-    Stats,
-    URLItem,
-    URLStatusRequest,
-)
+from urlfrontier import urlfrontier_pb2
 
 from . import queue_keys
 from .crawl_ids import crawl_name, normalised
@@ -50,7 +32,7 @@ class UrlViews:
 
     # queues
 
-    async def queues(self, params: Pagination) -> QueueList:
+    async def queues(self, params: urlfrontier_pb2.Pagination) -> urlfrontier_pb2.QueueList:
         """The keys of a crawl's queues, from `start` on."""
         crawl_id = normalised(params.crawlID)
         size = params.size or DEFAULT_SIZE
@@ -64,23 +46,25 @@ class UrlViews:
         except UnknownCrawl:
             pass
         values = list(keys)[params.start :]
-        return QueueList(values=values, start=params.start, size=len(values), crawlID=crawl_id)
+        return urlfrontier_pb2.QueueList(
+            values=values, start=params.start, size=len(values), crawlID=crawl_id
+        )
 
-    async def _queues(self, crawl_id: str) -> AsyncIterator[WorkQueue]:
-        request = ListQueuesRequest(crawl=crawl_name(crawl_id))
+    async def _queues(self, crawl_id: str) -> AsyncIterator[admin_pb2.WorkQueue]:
+        request = admin_pb2.ListQueuesRequest(crawl=crawl_name(crawl_id))
         async for page in self._frontier.pages(lambda stubs: stubs.admin.ListQueues, request):
             for queue in page.queues:
                 yield queue
 
-    async def _is_active(self, crawl_id: str, queue: WorkQueue) -> bool:
+    async def _is_active(self, crawl_id: str, queue: admin_pb2.WorkQueue) -> bool:
         """Whether a queue has URLs, due or not, and no block. A rest beyond its own delay is a block."""
         if not queue.queued_count:
-            counts = await self.count(crawl_id, SeenFilter(queue_key=queue.queue_key))
+            counts = await self.count(crawl_id, admin_pb2.SeenFilter(queue_key=queue.queue_key))
             return counts.future_count > 0
         rest_s = queue.wake_time.seconds - time.time()
         return rest_s <= queue.min_gap.seconds + 1
 
-    async def stats(self, crawl_id: str, key: str) -> Stats:
+    async def stats(self, crawl_id: str, key: str) -> urlfrontier_pb2.Stats:
         """The statistics of a crawl or, with a key, of one of its queues."""
         try:
             if key:
@@ -89,12 +73,12 @@ class UrlViews:
         except (UnknownCrawl, UnknownQueue):
             return _stats(crawl_id)
 
-    async def _queue_stats(self, crawl_id: str, queue_key: str) -> Stats:
+    async def _queue_stats(self, crawl_id: str, queue_key: str) -> urlfrontier_pb2.Stats:
         crawl = crawl_name(crawl_id)
         await self._frontier.ask(
-            lambda stubs: stubs.admin.GetQueue, GetQueueRequest(crawl=crawl, queue_key=queue_key)
+            lambda stubs: stubs.admin.GetQueue, admin_pb2.GetQueueRequest(crawl=crawl, queue_key=queue_key)
         )
-        counts = await self.count(crawl_id, SeenFilter(queue_key=queue_key))
+        counts = await self.count(crawl_id, admin_pb2.SeenFilter(queue_key=queue_key))
         size = counts.queued_count + counts.leased_count + counts.future_count
         return _stats(
             crawl_id,
@@ -105,9 +89,10 @@ class UrlViews:
             active_queues=int(size > 0),
         )
 
-    async def _crawl_stats(self, crawl_id: str) -> Stats:
+    async def _crawl_stats(self, crawl_id: str) -> urlfrontier_pb2.Stats:
         answer = await self._frontier.ask(
-            lambda stubs: stubs.admin.GetStatistics, GetStatisticsRequest(crawl=crawl_name(crawl_id))
+            lambda stubs: stubs.admin.GetStatistics,
+            admin_pb2.GetStatisticsRequest(crawl=crawl_name(crawl_id)),
         )
         counts = answer.statistics
         states = counts.queue_state_counts
@@ -130,26 +115,26 @@ class UrlViews:
 
     # URLs
 
-    async def status(self, request: URLStatusRequest) -> URLItem:
+    async def status(self, request: urlfrontier_pb2.URLStatusRequest) -> urlfrontier_pb2.URLItem:
         """All that is known of a URL."""
         crawl_id = normalised(request.crawlID)
         key = queue_key(request.key or queue_keys.default_key(request.url))
         try:
             answer = await self._frontier.ask(
                 lambda stubs: stubs.admin.GetUri,
-                GetUriRequest(crawl=crawl_name(crawl_id), uri=request.url),
+                admin_pb2.GetUriRequest(crawl=crawl_name(crawl_id), uri=request.url),
             )
         except (UnknownCrawl, InvalidArgument):
             raise _unknown_url(request.url) from None
         story = answer.story
-        if story.state == UriState.URI_STATE_NEVER_SEEN or story.queue_key != key:
+        if story.state == admin_pb2.UriState.URI_STATE_NEVER_SEEN or story.queue_key != key:
             raise _unknown_url(request.url)
         return url_item(story, crawl_id)
 
-    async def urls(self, params: ListUrlParams) -> AsyncIterator[URLItem]:
+    async def urls(self, params: urlfrontier_pb2.ListUrlParams) -> AsyncIterator[urlfrontier_pb2.URLItem]:
         """The URLs of a crawl or a queue, from `start` on."""
         crawl_id = normalised(params.crawlID)
-        request = ListSeenUrisRequest(
+        request = admin_pb2.ListSeenUrisRequest(
             crawl=crawl_name(crawl_id), filter=seen_filter(params.key, params.filter, params.ignoreCase)
         )
         skip, left = params.start, params.size or DEFAULT_SIZE
@@ -164,15 +149,15 @@ class UrlViews:
         except UnknownCrawl:
             return
 
-    async def count(self, crawl_id: str, which: SeenFilter) -> CountSeenUrisResponse:
+    async def count(self, crawl_id: str, which: admin_pb2.SeenFilter) -> admin_pb2.CountSeenUrisResponse:
         """How many URLs there are, by state. UnknownCrawl."""
         return await self._frontier.ask(
             lambda stubs: stubs.admin.CountSeenUris,
-            CountSeenUrisRequest(crawl=crawl_name(crawl_id), filter=which),
+            admin_pb2.CountSeenUrisRequest(crawl=crawl_name(crawl_id), filter=which),
             more_s=LONG_TIMEOUT_S,
         )
 
-    async def total(self, crawl_id: str, which: SeenFilter) -> int:
+    async def total(self, crawl_id: str, which: admin_pb2.SeenFilter) -> int:
         """How many URLs there are; 0 without the crawl."""
         try:
             counts = await self.count(crawl_id, which)
@@ -194,9 +179,9 @@ def queue_key(key: str) -> str:
     return encoded
 
 
-def seen_filter(key: str, text: str = "", ignore_case: bool = False) -> SeenFilter:
+def seen_filter(key: str, text: str = "", ignore_case: bool = False) -> admin_pb2.SeenFilter:
     """Chooses URLs by their queue and by a part of them, both if both are given."""
-    which = SeenFilter(queue_key=queue_key(key)) if key else SeenFilter()
+    which = admin_pb2.SeenFilter(queue_key=queue_key(key)) if key else admin_pb2.SeenFilter()
     if text.strip():
         flags = "(?is)" if ignore_case else "(?s)"
         pattern = f"{flags}.*{re2.escape(text)}.*"
@@ -218,8 +203,8 @@ def _stats(
     completed: int = 0,
     queues: int = 0,
     active_queues: int = 0,
-) -> Stats:
-    return Stats(
+) -> urlfrontier_pb2.Stats:
+    return urlfrontier_pb2.Stats(
         size=size,
         inProcess=leased,
         counts={"completed": completed, "active_queues": active_queues},

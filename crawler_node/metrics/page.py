@@ -13,27 +13,7 @@ from ..node import Node
 from ..output.archive import Archive
 from ..output.warc import WarcWriter
 from ..toes.chain import Step
-from .definitions import (
-    BUILD_INFO,
-    DISK_FREE,
-    DISK_RESERVE,
-    DRAINING,
-    LEASES,
-    OUTPUT_FAILING,
-    POOL_SIZE,
-    READ,
-    RESTARTS,
-    SILENT,
-    TOES,
-    TOES_DIED,
-    TOES_KILLED,
-    TOES_LEFT,
-    UNREPORTED,
-    WARC_BYTES,
-    WARC_FILES,
-    WARC_RECORDS,
-    WORKERS,
-)
+from . import definitions
 from .prometheus_meter import PrometheusMeter
 
 
@@ -67,31 +47,31 @@ class _Reader:
 
 
 def _read(node: Node, archive: Archive, directories: Sequence[Path], reserve_bytes: int) -> Iterable[Family]:
-    families = Families(READ)
+    families = Families(definitions.READ)
     pool, steps = node.pool.statistics(), node.pool.steps()
     for step in Step:
-        families.add(TOES, steps[step], step)
-    families.add(POOL_SIZE, pool.size)
-    families.add(TOES_DIED, pool.died_count)
-    families.add(TOES_KILLED, pool.killed_count)
-    families.add(TOES_LEFT, pool.abandoned_count)
+        families.add(definitions.TOES, steps[step], step)
+    families.add(definitions.POOL_SIZE, pool.size)
+    families.add(definitions.TOES_DIED, pool.died_count)
+    families.add(definitions.TOES_KILLED, pool.killed_count)
+    families.add(definitions.TOES_LEFT, pool.abandoned_count)
     for stage, count in node.held_counts().items():
-        families.add(LEASES, count, stage.value)
-    families.add(UNREPORTED, node.unreported_count())
-    families.add(DRAINING, node.draining)
-    families.add(SILENT, node.frontier_silent_s)
+        families.add(definitions.LEASES, count, stage.value)
+    families.add(definitions.UNREPORTED, node.unreported_count())
+    families.add(definitions.DRAINING, node.draining)
+    families.add(definitions.SILENT, node.frontier_silent_s)
     written = [writer.written for writer in archive.writers if isinstance(writer, WarcWriter)]
-    families.add(WARC_FILES, sum(each.files for each in written))
-    families.add(WARC_RECORDS, sum(each.records for each in written))
-    families.add(WARC_BYTES, sum(each.bytes for each in written))
-    families.add(OUTPUT_FAILING, archive.failing)
-    families.add(DISK_RESERVE, reserve_bytes)
+    families.add(definitions.WARC_FILES, sum(each.files for each in written))
+    families.add(definitions.WARC_RECORDS, sum(each.records for each in written))
+    families.add(definitions.WARC_BYTES, sum(each.bytes for each in written))
+    families.add(definitions.OUTPUT_FAILING, archive.failing)
+    families.add(definitions.DISK_RESERVE, reserve_bytes)
     for directory in dict.fromkeys(directories):
         with suppress(OSError):  # then it has no value
             space = os.statvfs(directory)
-            families.add(DISK_FREE, space.f_bavail * space.f_frsize, str(directory))
-    families.add(WORKERS, 1, "answering")
-    families.add(WORKERS, 0, "silent")
-    families.add(RESTARTS, 0)
-    families.add(BUILD_INFO, 1, version("toehold-crawler"))
+            families.add(definitions.DISK_FREE, space.f_bavail * space.f_frsize, str(directory))
+    families.add(definitions.WORKERS, 1, "answering")
+    families.add(definitions.WORKERS, 0, "silent")
+    families.add(definitions.RESTARTS, 0)
+    families.add(definitions.BUILD_INFO, 1, version("toehold-crawler"))
     return families

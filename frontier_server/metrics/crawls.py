@@ -8,44 +8,25 @@ from toehold_base.observability.metrics_page import Families
 
 from ..core.machines.lifecycle import CrawlState
 from ..core.operators.measures import CrawlMeasures
-from .definitions import (
-    BYTES,
-    CRAWL_PROBLEM,
-    CRAWL_STATE,
-    DEEPEST,
-    DISCOVERED,
-    DISPOSITIONS,
-    EVENTS,
-    LAPSES,
-    LEASES,
-    NOTED,
-    NOVEL_BYTES,
-    OTHERS,
-    QUEUES,
-    RELOCATED,
-    ROBOTS_FETCHES,
-    STATUSES,
-    URIS,
-    VERDICTS,
-)
+from . import definitions
 
 _COUNTS: tuple[tuple[Metric, str, str], ...] = (  # metric, label, count of the core
-    (DISCOVERED, "", "discovered_count"),
-    (DISPOSITIONS, "succeeded", "succeeded_count"),
-    (DISPOSITIONS, "failed", "failed_count"),
-    (DISPOSITIONS, "disregarded", "disregarded_count"),
-    (DISPOSITIONS, "deferred", "deferred_count"),
-    (ROBOTS_FETCHES, "", "robots_fetch_count"),
-    (BYTES, "", "bytes_count"),
-    (NOVEL_BYTES, "", "novel_bytes_count"),
-    (RELOCATED, "", "relocated_count"),
-    (NOTED, "", "noted_count"),
-    (LAPSES, "", "lapsed_count"),
-    (LEASES, "", "leased_count"),
-    (URIS, "queued", "queued_count"),
-    (URIS, "future", "future_count"),
-    (URIS, "retired", "retired_uri_count"),
-    (URIS, "ineligible", "ineligible_uri_count"),
+    (definitions.DISCOVERED, "", "discovered_count"),
+    (definitions.DISPOSITIONS, "succeeded", "succeeded_count"),
+    (definitions.DISPOSITIONS, "failed", "failed_count"),
+    (definitions.DISPOSITIONS, "disregarded", "disregarded_count"),
+    (definitions.DISPOSITIONS, "deferred", "deferred_count"),
+    (definitions.ROBOTS_FETCHES, "", "robots_fetch_count"),
+    (definitions.BYTES, "", "bytes_count"),
+    (definitions.NOVEL_BYTES, "", "novel_bytes_count"),
+    (definitions.RELOCATED, "", "relocated_count"),
+    (definitions.NOTED, "", "noted_count"),
+    (definitions.LAPSES, "", "lapsed_count"),
+    (definitions.LEASES, "", "leased_count"),
+    (definitions.URIS, "queued", "queued_count"),
+    (definitions.URIS, "future", "future_count"),
+    (definitions.URIS, "retired", "retired_uri_count"),
+    (definitions.URIS, "ineligible", "ineligible_uri_count"),
 )
 
 Values = Counter[tuple[Metric, str]]
@@ -55,18 +36,18 @@ Values = Counter[tuple[Metric, str]]
 def values_of(crawl: CrawlMeasures) -> Values:
     values: Values = Counter()
     for state in CrawlState:
-        values[CRAWL_STATE, state.value] = int(state is crawl.state)
-    values[CRAWL_PROBLEM, ""] = int(crawl.has_problem)
+        values[definitions.CRAWL_STATE, state.value] = int(state is crawl.state)
+    values[definitions.CRAWL_PROBLEM, ""] = int(crawl.has_problem)
     for metric, label, name in _COUNTS:
         values[metric, label] = crawl.counts[name]
     for verdict, count in crawl.verdicts.items():
-        values[VERDICTS, verdict] = count
+        values[definitions.VERDICTS, verdict] = count
     for status, count in crawl.fetch_statuses.items():
-        values[STATUSES, status_label(status)] += count
+        values[definitions.STATUSES, status_label(status)] += count
     for queue_state, count in crawl.queues.items():
-        values[QUEUES, queue_state.value] = count
-    values[DEEPEST, ""] = crawl.deepest_queue
-    values[EVENTS, ""] = crawl.events
+        values[definitions.QUEUES, queue_state.value] = count
+    values[definitions.DEEPEST, ""] = crawl.deepest_queue
+    values[definitions.EVENTS, ""] = crawl.events
     return values
 
 
@@ -76,11 +57,11 @@ def add_crawls(families: Families, named: Iterable[CrawlMeasures], others: Itera
         _add(families, crawl.name, values_of(crawl))
     sums: Values = Counter()
     for crawl in others:
-        deepest = max(sums[DEEPEST, ""], crawl.deepest_queue)
+        deepest = max(sums[definitions.DEEPEST, ""], crawl.deepest_queue)
         sums.update(values_of(crawl))
-        sums[DEEPEST, ""] = deepest
+        sums[definitions.DEEPEST, ""] = deepest
     if sums:
-        _add(families, OTHERS, sums)
+        _add(families, definitions.OTHERS, sums)
 
 
 def _add(families: Families, crawl: str, values: Values) -> None:

@@ -30,27 +30,8 @@ from ..core.state.model import Presence
 from ..service.arrivals import refused_early
 from ..shell.runner import Runner
 from ..stores.rocks import RocksStore, StoreStatistics
+from . import definitions
 from .crawls import add_crawls
-from .definitions import (
-    AWAITING_FLUSH,
-    BUILD_INFO,
-    COMMIT,
-    CRAWLS_TORN_DOWN,
-    DISK_FREE,
-    DISK_RESERVE,
-    FLUSH,
-    HOSTS,
-    HOSTS_RESTING,
-    LEASES_OUT,
-    LOOP_LAG,
-    MAX_CRAWLS,
-    NODES,
-    OF_ALL,
-    OF_CRAWLS,
-    OF_STORE,
-    REFUSED,
-    WAITING_NEXT,
-)
 from .rpcs import Measured, Rpcs
 from .store import add_store
 
@@ -90,8 +71,10 @@ class FrontierMetrics:
         self._loop = asyncio.get_running_loop()
         registry = new_registry()
         self._rpcs = Rpcs(registry)
-        self._lag = Histogram(LOOP_LAG, registry).labels()
-        flush, commit = (Histogram(metric, registry).labels() for metric in (FLUSH, COMMIT))
+        self._lag = Histogram(definitions.LOOP_LAG, registry).labels()
+        flush, commit = (
+            Histogram(metric, registry).labels() for metric in (definitions.FLUSH, definitions.COMMIT)
+        )
         registry.register(self)
         self._page = MetricsPage(config.metrics, registry)
         runner.measure(flush.observe, commit.observe)
@@ -123,24 +106,24 @@ class FrontierMetrics:
     def collect(self) -> Iterable[Family]:
         """The metrics that are read at a scrape. Raises Unavailable if the event loop does not answer."""
         reading = self._read()
-        server = Families((AWAITING_FLUSH, DISK_FREE, DISK_RESERVE, BUILD_INFO, REFUSED))
-        server.add(AWAITING_FLUSH, reading.awaiting_flush)
-        server.add(DISK_RESERVE, self._config.disk_reserve_bytes)
-        server.add(BUILD_INFO, 1, *self._build)
+        server = Families(definitions.READ)
+        server.add(definitions.AWAITING_FLUSH, reading.awaiting_flush)
+        server.add(definitions.DISK_RESERVE, self._config.disk_reserve_bytes)
+        server.add(definitions.BUILD_INFO, 1, *self._build)
         for reason, count in reading.refused_early.items():
-            server.add(REFUSED, count, reason)
+            server.add(definitions.REFUSED, count, reason)
         with suppress(OSError):  # then the metric has no value
             space = os.statvfs(self._config.data)
-            server.add(DISK_FREE, space.f_bavail * space.f_frsize)
-        whole = Families(OF_ALL)
-        whole.add(CRAWLS_TORN_DOWN, reading.torn_down)
-        whole.add(LEASES_OUT, reading.leases)
-        whole.add(HOSTS, reading.hosts)
-        whole.add(HOSTS_RESTING, reading.resting)
-        whole.add(WAITING_NEXT, reading.waiting_next)
+            server.add(definitions.DISK_FREE, space.f_bavail * space.f_frsize)
+        whole = Families(definitions.OF_ALL)
+        whole.add(definitions.CRAWLS_TORN_DOWN, reading.torn_down)
+        whole.add(definitions.LEASES_OUT, reading.leases)
+        whole.add(definitions.HOSTS, reading.hosts)
+        whole.add(definitions.HOSTS_RESTING, reading.resting)
+        whole.add(definitions.WAITING_NEXT, reading.waiting_next)
         for presence in Presence:
-            whole.add(NODES, reading.nodes.get(presence, 0), presence.value)
-        crawls, store = Families(OF_CRAWLS), Families(OF_STORE)
+            whole.add(definitions.NODES, reading.nodes.get(presence, 0), presence.value)
+        crawls, store = Families(definitions.OF_CRAWLS), Families(definitions.OF_STORE)
         add_crawls(crawls, reading.named, reading.others)
         add_store(store, reading.store)
         return chain(crawls, whole, server, store)
@@ -157,7 +140,7 @@ class FrontierMetrics:
 
     async def _reading(self) -> _Reading:
         runner, measures = self._runner, self._runner.core.measures
-        named, others = measures.crawls(MAX_CRAWLS)
+        named, others = measures.crawls(definitions.MAX_CRAWLS)
         named_measures = await self._crawls(named)
         other_measures = await self._crawls(others)
         hosts = measures.hosts()

@@ -23,22 +23,6 @@ from .statistics import StatisticsRpcs
 from .traces import LeaseTraces
 from .uris import UriRpcs
 
-__all__ = [
-    "MAX_CALLS",
-    "MAX_RECEIVED_BYTES",
-    "Arrivals",
-    "FrontierAdminService",
-    "FrontierService",
-    "Gate",
-    "LeaseTraces",
-    "core_kind",
-    "refuse_openly",
-    "register",
-    "service_names",
-    "version",
-]
-
-
 _FILES = (frontier_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
 
 

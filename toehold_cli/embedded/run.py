@@ -16,16 +16,9 @@ from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlState
 from toehold_cli.exits import BadPlan, ChildFailed, Interrupted
 from toehold_cli.live.displays import Display
+from toehold_client import errors
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
-from toehold_client.errors import (
-    DeadlineExceeded,
-    FrontierUnavailable,
-    InvalidArgument,
-    InvalidSpec,
-    ToeholdError,
-    UnknownCrawl,
-)
 from toehold_client.spec.file import located
 from toehold_client.text import counted
 from toehold_client.watching.interruptions import Interruptions
@@ -112,7 +105,7 @@ class EmbeddedCrawl:
             ending = self._crawl(self._client, address)
             self._stop(self._node, _DRAIN_S, hurry=ending is Ending.STOPPED)
             report = self._write_report(self._client)
-        except (FrontierUnavailable, DeadlineExceeded) as problem:
+        except (errors.FrontierUnavailable, errors.DeadlineExceeded) as problem:
             raise self._explained(problem) from problem
         self._stop(self._frontier, _DRAIN_S)
         return ending, report
@@ -132,7 +125,7 @@ class EmbeddedCrawl:
         controller = CrawlController(client, self._plan.crawl)
         try:
             state = controller.describe().status.state
-        except UnknownCrawl:
+        except errors.UnknownCrawl:
             state = self._create(client).status.state
         going_on = GoingOn(controller, self._plan, self._directory, self._display.say, self._interruptions)
         crawl = going_on.take_up()
@@ -160,11 +153,11 @@ class EmbeddedCrawl:
     def _create(self, client: FrontierClient) -> Crawl:
         try:
             return client.create_crawl(self._plan.crawl, self._plan.spec)
-        except InvalidSpec as problem:
+        except errors.InvalidSpec as problem:
             problems = located(problem, self._plan.places).problems
             listed = "".join(f"\n  {place}: {what}" for place, what in problems.items())
             raise BadPlan(f"the spec is refused:{listed or f' {problem}'}") from problem
-        except InvalidArgument as problem:
+        except errors.InvalidArgument as problem:
             raise BadPlan(str(problem)) from problem
 
     def _start_node(self, address: str) -> None:
@@ -224,7 +217,7 @@ class EmbeddedCrawl:
                 "The next run repeats its unfinished work."
             )
 
-    def _explained(self, problem: ToeholdError) -> ToeholdError:
+    def _explained(self, problem: errors.ToeholdError) -> errors.ToeholdError:
         """How the frontier ended, if it did; else the problem itself."""
         assert self._frontier is not None
         if not self._frontier.ends_within(_LAST_WORDS_S):

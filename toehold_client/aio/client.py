@@ -13,48 +13,7 @@ from functools import partial
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from toehold.frontier.v1.admin_pb2 import (
-    AddSeedsResponse,
-    Checkpoint,
-    Crawl,
-    CreateCheckpointRequest,
-    CreateCrawlRequest,
-    DeleteCheckpointRequest,
-    DeleteCrawlRequest,
-    DrainNodeRequest,
-    ForgetNodeRequest,
-    GetCallerRequest,
-    GetCallerResponse,
-    GetCrawlRequest,
-    GetFrontierRequest,
-    GetFrontierResponse,
-    GetStatisticsRequest,
-    GetStatisticsResponse,
-    LaunchCrawlRequest,
-    ListCheckpointsRequest,
-    ListCrawlsRequest,
-    ReopenCrawlRequest,
-    SetPoolSizeRequest,
-    TearDownCrawlRequest,
-    TearDownCrawlResponse,
-    UpdateCrawlRequest,
-)
-from toehold.frontier.v1.crawl_pb2 import CrawlStatus, TargetState, Verdict
-from toehold.frontier.v1.frontier_pb2 import (
-    Candidate,
-    FinishedRequest,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    NextRequest,
-    NextResponse,
-    PoolStatistics,
-    Report,
-    ReportResult,
-    RequestStateRequest,
-    ScheduleRequest,
-    StateEventsRequest,
-    ToeStepCount,
-)
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_client.errors import sendable
 from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import split_messages
@@ -90,8 +49,8 @@ class AsyncFrontierClient(AsyncOperators):
     # for nodes and feeders
 
     async def schedule(
-        self, crawl: str, candidates: Iterable[Candidate], *, replace: bool = False
-    ) -> list[Verdict.ValueType]:
+        self, crawl: str, candidates: Iterable[frontier_pb2.Candidate], *, replace: bool = False
+    ) -> list[crawl_pb2.Verdict.ValueType]:
         """Offers any number of candidates; a verdict for each, in order. Harmless to repeat.
 
         With `replace` they replace what the crawl has of their URIs (see ScheduleRequest). Sends them in
@@ -99,11 +58,15 @@ class AsyncFrontierClient(AsyncOperators):
         UnknownCrawl, CrawlFinished; BatchTooLarge, before anything is sent, if one candidate exceeds a
         message.
         """
-        verdicts: list[Verdict.ValueType] = []
+        verdicts: list[crawl_pb2.Verdict.ValueType] = []
         several(candidates, "candidates", "Candidates")
         with sendable():
-            for batch in split_messages(candidates, envelope=ScheduleRequest(crawl=crawl, replace=replace)):
-                request = partial(ScheduleRequest, crawl=crawl, candidates=batch, replace=replace)
+            for batch in split_messages(
+                candidates, envelope=frontier_pb2.ScheduleRequest(crawl=crawl, replace=replace)
+            ):
+                request = partial(
+                    frontier_pb2.ScheduleRequest, crawl=crawl, candidates=batch, replace=replace
+                )
                 answer = await self._call(lambda stubs: stubs.frontier.Schedule, request)
                 verdicts += one_for_each(batch, answer.verdicts)
         return verdicts
@@ -121,7 +84,7 @@ class AsyncFrontierClient(AsyncOperators):
         max_leases_per_queue: int = 0,
         max_queues: int = 0,
         fetcher_kinds: Collection[str] = (),
-    ) -> NextResponse:
+    ) -> frontier_pb2.NextResponse:
         """Asks for up to `max_leases` leases, and waits up to `wait_s` (at most 60 s) while there is none.
 
         Without `crawl`, of any crawl that the frontier runs. `queues` (keys or hosts), `max_leases_per_queue`
@@ -134,7 +97,7 @@ class AsyncFrontierClient(AsyncOperators):
         several(fetcher_kinds, "fetcher_kinds", "kinds")
         return await self._call(
             lambda stubs: stubs.frontier.Next,
-            lambda: NextRequest(
+            lambda: frontier_pb2.NextRequest(
                 crawl=crawl,
                 node=node,
                 session=session,
@@ -149,16 +112,20 @@ class AsyncFrontierClient(AsyncOperators):
             wait_s=wait_s,
         )
 
-    async def finished(self, reports: Iterable[Report], *, node: str, session: str) -> list[ReportResult]:
+    async def finished(
+        self, reports: Iterable[frontier_pb2.Report], *, node: str, session: str
+    ) -> list[frontier_pb2.ReportResult]:
         """Returns any number of leases with their reports; a result for each, in order. Harmless to repeat.
 
         Sends them in batches, like `schedule`. SessionSuperseded; BatchTooLarge.
         """
-        results: list[ReportResult] = []
+        results: list[frontier_pb2.ReportResult] = []
         several(reports, "reports", "Reports")
         with sendable():
-            for batch in split_messages(reports, envelope=FinishedRequest(node=node, session=session)):
-                request = partial(FinishedRequest, reports=batch, node=node, session=session)
+            for batch in split_messages(
+                reports, envelope=frontier_pb2.FinishedRequest(node=node, session=session)
+            ):
+                request = partial(frontier_pb2.FinishedRequest, reports=batch, node=node, session=session)
                 answer = await self._call(lambda stubs: stubs.frontier.Finished, request)
                 results += one_for_each(batch, answer.results)
         return results
@@ -171,11 +138,11 @@ class AsyncFrontierClient(AsyncOperators):
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int] | None = None,
         leaving: bool = False,
-        pool: PoolStatistics | None = None,
+        pool: frontier_pb2.PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
         idle_crawls: Collection[str] = (),
-    ) -> HeartbeatResponse:
+    ) -> frontier_pb2.HeartbeatResponse:
         """Names the leases that the node holds, started or not, and how many toe threads are at each step.
 
         `leaving` says that the node ends: leases that are not named go back unstarted. `pool` tells about
@@ -188,11 +155,14 @@ class AsyncFrontierClient(AsyncOperators):
         several(idle_crawls, "idle_crawls", "names")
         return await self._call(
             lambda stubs: stubs.frontier.Heartbeat,
-            lambda: HeartbeatRequest(
+            lambda: frontier_pb2.HeartbeatRequest(
                 node=node,
                 session=session,
                 tokens=tokens,
-                toe_steps=[ToeStepCount(step=step, count=count) for step, count in (toe_steps or {}).items()],
+                toe_steps=[
+                    frontier_pb2.ToeStepCount(step=step, count=count)
+                    for step, count in (toe_steps or {}).items()
+                ],
                 leaving=leaving,
                 pool=pool,
                 service_address=service_address,
@@ -201,15 +171,17 @@ class AsyncFrontierClient(AsyncOperators):
             ),
         )
 
-    async def request_state(self, crawl: str, target: TargetState.ValueType) -> CrawlStatus:
+    async def request_state(
+        self, crawl: str, target: crawl_pb2.TargetState.ValueType
+    ) -> crawl_pb2.CrawlStatus:
         """Asks a crawl to reach a state; returns at once with its present state.
 
         A second FINISH interrupts the fetches of a STOPPING crawl. So FINISH is not repeated if its answer is
         lost and the crawl is STOPPING or FINISHED: that is the answer then. UnknownCrawl, IllegalState,
         CrawlFinished; DiskReserve, for RUN.
         """
-        request = partial(RequestStateRequest, crawl=crawl, target_state=target)
-        if target == TargetState.TARGET_STATE_FINISH:
+        request = partial(frontier_pb2.RequestStateRequest, crawl=crawl, target_state=target)
+        if target == crawl_pb2.TargetState.TARGET_STATE_FINISH:
             answer = await self._call_unless_done(
                 lambda stubs: stubs.frontier.RequestState, request, stopping, crawl
             )
@@ -237,7 +209,7 @@ class AsyncFrontierClient(AsyncOperators):
         """
         return self._stream(
             lambda stubs: stubs.frontier.StateEvents,
-            StateEventsRequest(crawl=crawl, cursor=cursor),
+            frontier_pb2.StateEventsRequest(crawl=crawl, cursor=cursor),
             what="events",
             head="present",
             timeout_s=timeout_s,
@@ -246,14 +218,14 @@ class AsyncFrontierClient(AsyncOperators):
 
     # crawls as a whole
 
-    async def create_crawl(self, crawl: str, spec: GivenSpec) -> Crawl:
+    async def create_crawl(self, crawl: str, spec: GivenSpec) -> admin_pb2.Crawl:
         """Creates a NASCENT crawl. The spec may be a dict with the names of a spec file.
 
         CrawlExists, InvalidName; InvalidSpec tells all problems of the spec at once.
         """
         answer = await self._call(
             lambda stubs: stubs.admin.CreateCrawl,
-            lambda: CreateCrawlRequest(crawl=crawl, spec=spec_of(spec)),
+            lambda: admin_pb2.CreateCrawlRequest(crawl=crawl, spec=spec_of(spec)),
             safe_to_repeat=False,
         )
         return answer.crawl
@@ -265,7 +237,7 @@ class AsyncFrontierClient(AsyncOperators):
         *,
         on_refused: OnRefused = "raise",
         timeout_s: float = SEEDS_TIMEOUT_S,
-    ) -> AddSeedsResponse:
+    ) -> admin_pb2.AddSeedsResponse:
         """Adds any number of seeds, and reads them as it sends them. UnknownCrawl, CrawlFinished.
 
         If the frontier refuses some, it stores the others, and SeedsRefused says which and why. With
@@ -280,11 +252,13 @@ class AsyncFrontierClient(AsyncOperators):
         await self._released(crawl)
         seeds = SeedBatches(crawl, uris)
         if not seeds.has_any():
-            return AddSeedsResponse()
+            return admin_pb2.AddSeedsResponse()
         answer = await self._upload(lambda stubs: stubs.admin.AddSeeds, seeds, timeout_s)
         return accepted(answer, on_refused)
 
-    async def launch_crawl(self, crawl: str, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
+    async def launch_crawl(
+        self, crawl: str, checkpoint: str = "", checkpoint_crawl: str = ""
+    ) -> crawl_pb2.CrawlStatus:
         """Starts a NASCENT crawl. UnknownCrawl, NoSeeds, IllegalState, DiskReserve.
 
         After a repeated try, IllegalState may mean that an earlier try succeeded; `launch` of the controller
@@ -292,28 +266,32 @@ class AsyncFrontierClient(AsyncOperators):
         """
         answer = await self._call(
             lambda stubs: stubs.admin.LaunchCrawl,
-            lambda: LaunchCrawlRequest(crawl=crawl, checkpoint=checkpoint, checkpoint_crawl=checkpoint_crawl),
+            lambda: admin_pb2.LaunchCrawlRequest(
+                crawl=crawl, checkpoint=checkpoint, checkpoint_crawl=checkpoint_crawl
+            ),
         )
         return answer.status
 
-    async def get_crawl(self, crawl: str) -> Crawl:
+    async def get_crawl(self, crawl: str) -> admin_pb2.Crawl:
         """Describes a crawl: its spec with all defaults, its status, and how many seeds it has.
 
         UnknownCrawl.
         """
-        answer = await self._call(lambda stubs: stubs.admin.GetCrawl, lambda: GetCrawlRequest(crawl=crawl))
+        answer = await self._call(
+            lambda stubs: stubs.admin.GetCrawl, lambda: admin_pb2.GetCrawlRequest(crawl=crawl)
+        )
         return answer.crawl
 
-    async def list_crawls(self) -> AsyncIterator[Crawl]:
+    async def list_crawls(self) -> AsyncIterator[admin_pb2.Crawl]:
         """All crawls, by name. Asks for further pages as it is read."""
         async for page in self._pages(
             lambda stubs: stubs.admin.ListCrawls,
-            ListCrawlsRequest,
+            admin_pb2.ListCrawlsRequest,
         ):
             for each in page.crawls:
                 yield each
 
-    async def update_crawl(self, crawl: str, spec: GivenSpec, paths: Collection[str] = ()) -> Crawl:
+    async def update_crawl(self, crawl: str, spec: GivenSpec, paths: Collection[str] = ()) -> admin_pb2.Crawl:
         """Changes settings of a crawl that has not finished; its new description.
 
         `paths` names the settings to change, such as `limits.max_documents` or `politeness`: each gets its
@@ -326,7 +304,9 @@ class AsyncFrontierClient(AsyncOperators):
         settings, changing = change_of(spec, paths)
         answer = await self._call(
             lambda stubs: stubs.admin.UpdateCrawl,
-            lambda: UpdateCrawlRequest(crawl=crawl, spec=settings, update_mask=FieldMask(paths=changing)),
+            lambda: admin_pb2.UpdateCrawlRequest(
+                crawl=crawl, spec=settings, update_mask=FieldMask(paths=changing)
+            ),
         )
         return answer.crawl
 
@@ -338,7 +318,7 @@ class AsyncFrontierClient(AsyncOperators):
         *,
         pause: bool = False,
         recrawl_before: Timestamp | None = None,
-    ) -> Crawl:
+    ) -> admin_pb2.Crawl:
         """Lets a crawl that has FINISHED run again, with what it left in its queues; its new description.
 
         First it changes settings, as `update_crawl` does: usually a limit that the crawl has reached. With
@@ -351,7 +331,7 @@ class AsyncFrontierClient(AsyncOperators):
         settings, changing = (None, paths) if spec is None else change_of(spec, paths)
         answer = await self._call(
             lambda stubs: stubs.admin.ReopenCrawl,
-            lambda: ReopenCrawlRequest(
+            lambda: admin_pb2.ReopenCrawlRequest(
                 crawl=crawl,
                 spec=settings,
                 update_mask=FieldMask(paths=changing),
@@ -361,7 +341,7 @@ class AsyncFrontierClient(AsyncOperators):
         )
         return answer.crawl
 
-    async def tear_down_crawl(self, crawl: str) -> TearDownCrawlResponse:
+    async def tear_down_crawl(self, crawl: str) -> admin_pb2.TearDownCrawlResponse:
         """Ends a crawl, if necessary, and removes it from the frontier's memory. Returns at once.
 
         The stored data stay until the crawl is deleted. The frontier does it once, however many ask; `begun`
@@ -370,7 +350,7 @@ class AsyncFrontierClient(AsyncOperators):
         """
         return await self._call_unless_done(
             lambda stubs: stubs.admin.TearDownCrawl,
-            lambda: TearDownCrawlRequest(crawl=crawl),
+            lambda: admin_pb2.TearDownCrawlRequest(crawl=crawl),
             tearing_down,
             crawl,
         )
@@ -381,35 +361,38 @@ class AsyncFrontierClient(AsyncOperators):
         UnknownCrawl, CrawlActive.
         """
         await self._call(
-            lambda stubs: stubs.admin.DeleteCrawl, lambda: DeleteCrawlRequest(crawl=crawl, force=force)
+            lambda stubs: stubs.admin.DeleteCrawl,
+            lambda: admin_pb2.DeleteCrawlRequest(crawl=crawl, force=force),
         )
 
-    async def get_statistics(self, crawl: str) -> GetStatisticsResponse:
+    async def get_statistics(self, crawl: str) -> admin_pb2.GetStatisticsResponse:
         """A crawl's statistics, and its status at the same moment. UnknownCrawl."""
         return await self._call(
-            lambda stubs: stubs.admin.GetStatistics, lambda: GetStatisticsRequest(crawl=crawl)
+            lambda stubs: stubs.admin.GetStatistics, lambda: admin_pb2.GetStatisticsRequest(crawl=crawl)
         )
 
-    async def get_frontier(self) -> GetFrontierResponse:
+    async def get_frontier(self) -> admin_pb2.GetFrontierResponse:
         """Describes the server: its version, its limits, the nodes that it has seen."""
-        return await self._call(lambda stubs: stubs.admin.GetFrontier, GetFrontierRequest)
+        return await self._call(lambda stubs: stubs.admin.GetFrontier, admin_pb2.GetFrontierRequest)
 
-    async def get_caller(self) -> GetCallerResponse:
+    async def get_caller(self) -> admin_pb2.GetCallerResponse:
         """Tells who the client is to the frontier: name, roles, crawls, and the RPCs that it may call."""
-        return await self._call(lambda stubs: stubs.admin.GetCaller, GetCallerRequest)
+        return await self._call(lambda stubs: stubs.admin.GetCaller, admin_pb2.GetCallerRequest)
 
-    async def create_checkpoint(self) -> Checkpoint:
+    async def create_checkpoint(self) -> admin_pb2.Checkpoint:
         """Saves the present state of all crawls. Overloaded, DiskReserve."""
         answer = await self._call(
-            lambda stubs: stubs.admin.CreateCheckpoint, CreateCheckpointRequest, safe_to_repeat=False
+            lambda stubs: stubs.admin.CreateCheckpoint,
+            admin_pb2.CreateCheckpointRequest,
+            safe_to_repeat=False,
         )
         return answer.checkpoint
 
-    async def list_checkpoints(self) -> AsyncIterator[Checkpoint]:
+    async def list_checkpoints(self) -> AsyncIterator[admin_pb2.Checkpoint]:
         """All checkpoints, the oldest first."""
         async for page in self._pages(
             lambda stubs: stubs.admin.ListCheckpoints,
-            ListCheckpointsRequest,
+            admin_pb2.ListCheckpointsRequest,
         ):
             for each in page.checkpoints:
                 yield each
@@ -417,7 +400,8 @@ class AsyncFrontierClient(AsyncOperators):
     async def delete_checkpoint(self, checkpoint: str) -> None:
         """Deletes a checkpoint. UnknownCheckpoint; CheckpointInUse."""
         await self._call(
-            lambda stubs: stubs.admin.DeleteCheckpoint, lambda: DeleteCheckpointRequest(checkpoint=checkpoint)
+            lambda stubs: stubs.admin.DeleteCheckpoint,
+            lambda: admin_pb2.DeleteCheckpointRequest(checkpoint=checkpoint),
         )
 
     async def set_pool_size(self, size: int | None, node: str = "") -> None:
@@ -427,7 +411,7 @@ class AsyncFrontierClient(AsyncOperators):
         heartbeat, new ones with their first.
         """
         await self._call(
-            lambda stubs: stubs.admin.SetPoolSize, lambda: SetPoolSizeRequest(node=node, size=size)
+            lambda stubs: stubs.admin.SetPoolSize, lambda: admin_pb2.SetPoolSizeRequest(node=node, size=size)
         )
 
     async def drain_node(self, node: str) -> None:
@@ -435,10 +419,10 @@ class AsyncFrontierClient(AsyncOperators):
         what it has started, and returns the rest. This counts for its present process; a repeat has no
         effect. UnknownNode.
         """
-        await self._call(lambda stubs: stubs.admin.DrainNode, lambda: DrainNodeRequest(node=node))
+        await self._call(lambda stubs: stubs.admin.DrainNode, lambda: admin_pb2.DrainNodeRequest(node=node))
 
     async def forget_node(self, node: str) -> None:
         """Forgets a node that is LOST or has LEFT, so that listings no longer have it. If it calls again, it
         is known again. UnknownNode; NodePresent while it is PRESENT or SILENT.
         """
-        await self._call(lambda stubs: stubs.admin.ForgetNode, lambda: ForgetNodeRequest(node=node))
+        await self._call(lambda stubs: stubs.admin.ForgetNode, lambda: admin_pb2.ForgetNodeRequest(node=node))

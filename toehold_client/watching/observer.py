@@ -16,15 +16,8 @@ from typing import Protocol, Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl, GetFrontierResponse, SeedResult
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
+from toehold_client import errors
 from toehold_client.controller import CrawlController
-from toehold_client.errors import (
-    ClientClosed,
-    CursorTooOld,
-    DeadlineExceeded,
-    FrontierUnavailable,
-    PermissionDenied,
-    ToeholdError,
-)
 from toehold_client.events import Event
 from toehold_client.listener import Listener
 from toehold_client.spec.plain import seconds_of
@@ -47,7 +40,7 @@ FEW_SEEDS = 50
 
 _MOST_PAGES = 12
 _AWAY_LOOK_S = 1.0
-AWAY = (FrontierUnavailable, DeadlineExceeded)
+AWAY = (errors.FrontierUnavailable, errors.DeadlineExceeded)
 """The errors of a frontier that does not answer."""
 
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
@@ -129,7 +122,7 @@ class Observer:
     def close(self) -> None:
         """Stops listening to events."""
         if self._listener is not None:
-            with contextlib.suppress(ToeholdError):  # missed events don't matter any more
+            with contextlib.suppress(errors.ToeholdError):  # missed events don't matter any more
                 self._listener.close()
 
     def end(self) -> None:
@@ -195,7 +188,7 @@ class Observer:
         if self._sees_nodes:
             try:
                 return self._controller.frontier.get_frontier()
-            except PermissionDenied:
+            except errors.PermissionDenied:
                 self._sees_nodes = False
         return GetFrontierResponse()
 
@@ -247,7 +240,7 @@ class Observer:
             try:
                 if not self._listener.join(0):
                     return
-            except CursorTooOld:
+            except errors.CursorTooOld:
                 cursor = "start"
             except AWAY:
                 pass  # it is back
@@ -350,7 +343,7 @@ class Looks:
                 last = away, look.status
                 # Its return is seen soon, however long the interval is.
                 self._news.wait(min(self._beat.left_s, _AWAY_LOOK_S) if away else self._beat.left_s)
-        except ClientClosed:
+        except errors.ClientClosed:
             return  # the context has ended
         except BaseException as error:  # whatever it is, `take` raises it
             with self._lock:

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from toehold_client.errors import (
-    ClientClosed,
-    CrawlFinished,
-    DeadlineExceeded,
-    FrontierUnavailable,
-    PermissionDenied,
-    RefusedForNow,
-    SessionSuperseded,
-    ToeholdError,
-    Unauthenticated,
-    UnexpectedAnswer,
-    UnknownCrawl,
-)
+from toehold_client import errors
 
 _OF_THE_NODE = ("ROLE_MISSING", "NODE_NOT_ALLOWED")
 
@@ -48,24 +36,24 @@ class Meaning(Enum):
         return self in (Meaning.SILENT, Meaning.BUSY, Meaning.DENIED)
 
 
-def meaning_of(error: ToeholdError) -> Meaning:
+def meaning_of(error: errors.ToeholdError) -> Meaning:
     """The meaning of an error that any call of a worker may end with."""
     match error:
-        case FrontierUnavailable() | DeadlineExceeded():
+        case errors.FrontierUnavailable() | errors.DeadlineExceeded():
             return Meaning.SILENT
-        case RefusedForNow():
+        case errors.RefusedForNow():
             return Meaning.BUSY
         # Not CRAWL_NOT_ALLOWED: work of one crawl must not hold up that of others.
-        case Unauthenticated():
+        case errors.Unauthenticated():
             return Meaning.DENIED
-        case PermissionDenied(reason=reason) if reason in _OF_THE_NODE:
+        case errors.PermissionDenied(reason=reason) if reason in _OF_THE_NODE:
             return Meaning.DENIED
-        case SessionSuperseded():
+        case errors.SessionSuperseded():
             return Meaning.SUPERSEDED
-        case CrawlFinished() | UnknownCrawl():
+        case errors.CrawlFinished() | errors.UnknownCrawl():
             return Meaning.CRAWL_OVER
-        case UnexpectedAnswer():
+        case errors.UnexpectedAnswer():
             return Meaning.FAILED
-        case ClientClosed():
+        case errors.ClientClosed():
             return Meaning.CLOSED
     return Meaning.REFUSED

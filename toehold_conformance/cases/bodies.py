@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from toehold.frontier.v1.crawl_pb2 import FetchSpec, OverrideSettings
-from toehold.frontier.v1.frontier_pb2 import (
-    TRUNCATION_DISCONNECT,
-    TRUNCATION_FILTER,
-    TRUNCATION_LENGTH,
-    TRUNCATION_TIME,
-    TRUNCATION_UNSPECIFIED,
-    Report,
-)
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client.rpc.contract import duration
 from toehold_conformance.answers import LEAF, chunked, drip, flood, head, page, says, stalls, zipped
 from toehold_conformance.case import Cases, Level
@@ -27,8 +19,8 @@ _TIMEOUT_S, _READ_TIMEOUT_S = 2.0, 1.0
 _CUT = b'<!DOCTYPE html><a href="/leaf">on</a><p>And then'
 _KEPT_OPEN = b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "x"\r\nConnection: keep-alive\r\n\r\n'
 _SILENT = ("/no-length", "/length", "/chunks", "/nothing")
-_ENDS_SILENCE = OverrideSettings(
-    fetch=FetchSpec(read_timeout=duration(_READ_TIMEOUT_S), timeout=duration(10))
+_ENDS_SILENCE = crawl_pb2.OverrideSettings(
+    fetch=crawl_pb2.FetchSpec(read_timeout=duration(_READ_TIMEOUT_S), timeout=duration(10))
 )
 
 
@@ -38,7 +30,7 @@ _ENDS_SILENCE = OverrideSettings(
     hosts={"": {"/": chunked("<!DOCTYPE html><p>One", '<a href="/le', 'af">on</a>'), "/leaf": LEAF}},
 )
 def chunks(seen: Evidence) -> None:
-    seen.must_be_cut(TRUNCATION_UNSPECIFIED)
+    seen.must_be_cut(frontier_pb2.TRUNCATION_UNSPECIFIED)
     seen.must_ask("/leaf")
 
 
@@ -48,7 +40,7 @@ def chunks(seen: Evidence) -> None:
     hosts={"": {"/": zipped('<!DOCTYPE html><a href="/leaf">on</a>'), "/leaf": LEAF}},
 )
 def gzip_page(seen: Evidence) -> None:
-    seen.must_be_cut(TRUNCATION_UNSPECIFIED)
+    seen.must_be_cut(frontier_pb2.TRUNCATION_UNSPECIFIED)
     seen.must_ask("/leaf")
 
 
@@ -58,7 +50,7 @@ def gzip_page(seen: Evidence) -> None:
     hosts={"": {"/": says(head('ETag: "x"', length=len(_CUT) + 100), _CUT), "/leaf": LEAF}},
 )
 def body_too_short(seen: Evidence) -> None:
-    _must_have_no_validators(seen, seen.must_be_cut(TRUNCATION_DISCONNECT))
+    _must_have_no_validators(seen, seen.must_be_cut(frontier_pb2.TRUNCATION_DISCONNECT))
 
 
 @CASES.add(
@@ -77,7 +69,7 @@ def links_of_a_cut_body(seen: Evidence) -> None:
     hosts={"": {"/": chunked("<!DOCTYPE html><p>One", last=False)}},
 )
 def chunks_cut(seen: Evidence) -> None:
-    seen.must_be_cut(TRUNCATION_DISCONNECT)
+    seen.must_be_cut(frontier_pb2.TRUNCATION_DISCONNECT)
 
 
 @CASES.add(
@@ -86,7 +78,7 @@ def chunks_cut(seen: Evidence) -> None:
     hosts={"": {"/": says(head(length=20), b"<!DOCTYPE html><p>On" + b"x" * 100)}},
 )
 def body_too_long(seen: Evidence) -> None:
-    report = seen.must_be_cut(TRUNCATION_UNSPECIFIED)
+    report = seen.must_be_cut(frontier_pb2.TRUNCATION_UNSPECIFIED)
     if report.body_bytes != 20:
         raise Fails(f"The fetcher reported {report.body_bytes} bytes for {seen.uri()}; 20 is right.")
 
@@ -95,10 +87,10 @@ def body_too_long(seen: Evidence) -> None:
     "Read at most max_bytes of a body, and report TRUNCATION_LENGTH.",
     "FetchPolicy.max_bytes, TRUNCATION_LENGTH",
     hosts={"": {"/": flood(head(), _FLOOD_BYTES)}},
-    settings=OverrideSettings(fetch=FetchSpec(max_bytes=_MAX_BYTES)),
+    settings=crawl_pb2.OverrideSettings(fetch=crawl_pb2.FetchSpec(max_bytes=_MAX_BYTES)),
 )
 def max_bytes(seen: Evidence) -> None:
-    report = seen.must_be_cut(TRUNCATION_LENGTH)
+    report = seen.must_be_cut(frontier_pb2.TRUNCATION_LENGTH)
     if report.body_bytes != _MAX_BYTES:
         raise Fails(
             f"The fetcher reported {report.body_bytes} bytes for {seen.uri()}; {_MAX_BYTES} is right."
@@ -110,11 +102,11 @@ def max_bytes(seen: Evidence) -> None:
     "Leave the body of an unwanted media type unread, and report TRUNCATION_FILTER.",
     "FetchPolicy.reject_media_types, TRUNCATION_FILTER",
     hosts={"": {"/": page("/archive"), "/archive": flood(head(media_type="application/zip"), _FLOOD_BYTES)}},
-    settings=OverrideSettings(fetch=FetchSpec(reject_media_types=["application/*"])),
+    settings=crawl_pb2.OverrideSettings(fetch=crawl_pb2.FetchSpec(reject_media_types=["application/*"])),
 )
 def media_type_filter(seen: Evidence) -> None:
-    seen.must_be_cut(TRUNCATION_UNSPECIFIED)
-    seen.must_be_cut(TRUNCATION_FILTER, "/archive")
+    seen.must_be_cut(frontier_pb2.TRUNCATION_UNSPECIFIED)
+    seen.must_be_cut(frontier_pb2.TRUNCATION_FILTER, "/archive")
     _must_hang_up(seen, "/archive")
 
 
@@ -122,10 +114,10 @@ def media_type_filter(seen: Evidence) -> None:
     "Leave a body unread that is announced as longer than max_content_length.",
     "FetchPolicy.max_content_length, TRUNCATION_FILTER",
     hosts={"": {"/": flood(head(length=_FLOOD_BYTES), _FLOOD_BYTES)}},
-    settings=OverrideSettings(fetch=FetchSpec(max_content_length=1000)),
+    settings=crawl_pb2.OverrideSettings(fetch=crawl_pb2.FetchSpec(max_content_length=1000)),
 )
 def length_filter(seen: Evidence) -> None:
-    seen.must_be_cut(TRUNCATION_FILTER)
+    seen.must_be_cut(frontier_pb2.TRUNCATION_FILTER)
     _must_hang_up(seen, "/")
 
 
@@ -133,10 +125,10 @@ def length_filter(seen: Evidence) -> None:
     "End a fetch at its deadline, also while bytes keep coming, and report TRUNCATION_TIME.",
     "FetchPolicy.timeout, TRUNCATION_TIME",
     hosts={"": {"/": drip(head(), seconds=30)}},
-    settings=OverrideSettings(fetch=FetchSpec(timeout=duration(_TIMEOUT_S))),
+    settings=crawl_pb2.OverrideSettings(fetch=crawl_pb2.FetchSpec(timeout=duration(_TIMEOUT_S))),
 )
 def slow_body(seen: Evidence) -> None:
-    seen.must_be_cut(TRUNCATION_TIME)
+    seen.must_be_cut(frontier_pb2.TRUNCATION_TIME)
     seen.must_end(_TIMEOUT_S)
 
 
@@ -157,7 +149,7 @@ def slow_body(seen: Evidence) -> None:
 )
 def silent_body(seen: Evidence) -> None:
     for path in _SILENT:
-        _must_have_no_validators(seen, seen.must_be_cut(TRUNCATION_TIME, path), path)
+        _must_have_no_validators(seen, seen.must_be_cut(frontier_pb2.TRUNCATION_TIME, path), path)
         seen.must_end(_READ_TIMEOUT_S, path)
 
 
@@ -172,7 +164,7 @@ def links_of_a_silent_body(seen: Evidence) -> None:
     seen.must_ask("/leaf")
 
 
-def _must_have_no_validators(seen: Evidence, report: Report, path: str = "/") -> None:
+def _must_have_no_validators(seen: Evidence, report: frontier_pb2.Report, path: str = "/") -> None:
     if report.etag or report.last_modified:
         raise Fails(
             f"The fetcher reported the ETag of {seen.uri(path)}, whose body broke off; none is right."
