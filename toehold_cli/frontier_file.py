@@ -1,7 +1,5 @@
 """Finds the frontier of a running `toehold crawl`, by the frontier.json in its directory."""
 
-from __future__ import annotations
-
 import os
 import socket
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How groups of commands show their commands: each with a whole sentence, and by what one wants to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A file is read as its URIs are sent, so it may have any size. Malformed lines are counted and skipped.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """`toehold`: launches, steers, watches and inspects crawls from a shell."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """Numbers on the command line, with their bounds in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

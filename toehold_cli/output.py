@@ -1,7 +1,5 @@
 """How commands print: tables for people, JSON for programs."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Changes of a crawl's settings, and how people read them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

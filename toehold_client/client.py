@@ -6,8 +6,6 @@ call says, how it is cut into parts, and when it is tried again. `operators` has
 crawl's inside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 

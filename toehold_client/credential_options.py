@@ -1,7 +1,5 @@
 """The options --tls-ca, --tls-cert, --tls-key and --token-file of programs. Needs click."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Credentials: how a client checks who answers (TLS), and shows who it is (a certificate, or a token)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,7 +53,7 @@ class Credentials:
             raise InvalidArgument("token must be one word of printable ASCII characters")
 
     @classmethod
-    def from_environment(cls) -> Credentials:
+    def from_environment(cls) -> "Credentials":
         """Those that the variables TOEHOLD_TLS_CA, TOEHOLD_TLS_CERT, TOEHOLD_TLS_KEY and TOEHOLD_TOKEN_FILE
         name; unset or empty ones count as not given."""
         return cls(**{name: os.environ.get(variable) or None for name, variable in VARIABLES.items()})

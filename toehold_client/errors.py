@@ -4,8 +4,6 @@ The `ErrorInfo.reason` that the server sends selects the class, or else the gRPC
 server's own sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -252,7 +250,7 @@ def from_rpc_error(
 
 
 def _made(
-    told: _Told, code: grpc.StatusCode, failure: _Failure, diagnose: Callable[[str], str]
+    told: "_Told", code: grpc.StatusCode, failure: "_Failure", diagnose: Callable[[str], str]
 ) -> ToeholdError:
     make = _by_code(code, failure.server)
     if told.info is not None:

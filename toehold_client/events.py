@@ -1,7 +1,5 @@
 """A crawl's events. `print(event)` prints a sentence: `node fetcher-1 joined`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """A listener: called for each event of a crawl as it happens, in a thread of its own."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import TypeAlias

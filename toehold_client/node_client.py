@@ -5,8 +5,6 @@ It shows the node's toe threads, and can kill one. For nodes known to a frontier
 FrontierClient has `set_pool_size` and `drain_node`.
 """
 
-from __future__ import annotations
-
 from toehold.node.v1.node_pb2 import (
     DrainRequest,
     GetPoolRequest,

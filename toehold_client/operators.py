@@ -1,8 +1,6 @@
 # Made from aio/operators.py by `make generate`: edit that one.
 """FrontierClient's methods for a crawl's inside: queues, URIs, jobs, overrides, statistics, outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Seeds that a frontier refused: which, why, and how they were probably meant."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias

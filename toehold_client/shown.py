@@ -6,8 +6,6 @@
 Each is read like its message; its `message` is the message itself.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, ClassVar, cast
 

@@ -1,7 +1,5 @@
 """Numbers, times and a crawl's status as text for people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus, FetchStatus, Statistics

@@ -4,8 +4,6 @@ Texts may have placeholders: `{own}` is the origin of the host itself (`http://1
 other host of the case has its name. `{closed}`, `{nowhere}` and the decoys are those of `web`.
 """
 
-from __future__ import annotations
-
 import gzip
 import socket
 import struct

@@ -12,8 +12,6 @@ decorate it:
         seen.must_report(418)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,7 +1,5 @@
 """Runs the plays, one after the other, and judges the cases of each."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

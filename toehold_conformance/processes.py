@@ -1,7 +1,5 @@
 """The two programs that the kit runs: a frontier of its own, and the fetcher that is judged."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

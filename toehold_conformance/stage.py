@@ -1,7 +1,5 @@
 """The stage of a play: a crawl of its own on the kit's frontier and web, and runs of the fetcher."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """How results are shown: to people, to programs, and in the manual."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

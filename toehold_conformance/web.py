@@ -4,8 +4,6 @@ Each host has an address of its own in 127.44.0.0/16, the only network that the 
 decoys are elsewhere: nobody may connect to them, and each connection is recorded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import selectors

@@ -1,8 +1,6 @@
 """The console's routes, and what every answer has in common: the guard before it, and headers that keep a
 page from doing anything that ours does not do."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable

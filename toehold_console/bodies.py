@@ -1,7 +1,5 @@
 """Bodies of requests: JSON of a bounded size, which arrives in time."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

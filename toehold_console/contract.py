@@ -4,8 +4,6 @@
 status of its gRPC code, and a body as AIP-193 has it, with all details that gRPC carries.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

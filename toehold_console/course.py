@@ -4,8 +4,6 @@ The crawl's statistics events tell it; looks tell what happens between them. Nei
 are too many, so that a crawl of a month has as many points as one of an hour.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence

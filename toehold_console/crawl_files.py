@@ -3,8 +3,6 @@
 Only files that a listing names can be read, so no name leads anywhere else.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

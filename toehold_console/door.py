@@ -3,8 +3,6 @@
 A connection has one token, so there is one door for each. Doors that nobody uses any more are closed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator

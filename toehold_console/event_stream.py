@@ -1,7 +1,5 @@
 """Server-sent events: how one is written, and answers that consist of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator

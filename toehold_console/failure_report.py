@@ -1,7 +1,5 @@
 """The failures of a crawl, read from the outcomes that the frontier keeps, and read on at each question."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

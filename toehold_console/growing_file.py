@@ -1,7 +1,5 @@
 """Files that grow while they are sent, as those of a running crawl do."""
 
-from __future__ import annotations
-
 from starlette.datastructures import Headers
 from starlette.responses import FileResponse
 from starlette.types import Message, Receive, Scope, Send

@@ -10,8 +10,6 @@ A browser sends what other sites' pages tell it to send. So a request counts onl
 A token in the header Authorization, which scripts send, goes before the cookie.
 """
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import re

@@ -1,7 +1,5 @@
 """Heads of requests: they arrive in time, or give way, so that half of one keeps nobody out."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -17,7 +15,7 @@ MOST_WAITING = 400
 class PromptProtocol(H11Protocol):
     """A connection that is closed unless the head of each request is there in time."""
 
-    waiting: dict[PromptProtocol, None] = {}  # noqa: RUF012  # of the process, the longest first
+    waiting: "dict[PromptProtocol, None]" = {}  # noqa: RUF012  # of the process, the longest first
 
     _timer: asyncio.TimerHandle | None = None
 

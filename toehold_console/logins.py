@@ -1,7 +1,5 @@
 """The routes of logins: who a user is, a session's beginning and its end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import grpc

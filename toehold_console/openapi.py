@@ -1,7 +1,5 @@
 """The contract as an OpenAPI document, made of its descriptors and of the comments in its .proto files."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

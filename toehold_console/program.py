@@ -1,7 +1,5 @@
 """Serves the console, from its settings until it is asked to stop."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

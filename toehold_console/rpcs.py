@@ -1,7 +1,5 @@
 """The routes of the contract: one call, or a stream of answers as server-sent events."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager

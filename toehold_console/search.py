@@ -3,8 +3,6 @@
 It works in every state of a crawl, also after its end, and for URLs that the crawl has refused.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The console keeps nothing: the cookie holds the token, and only the console has 
 the console if the key is in a file. It ends with its time, with a logout, and with the token's own end.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

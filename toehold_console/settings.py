@@ -1,7 +1,5 @@
 """The settings of a console, from its start to its end."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The settings of a crawl for a page: values, defaults and meanings, and who changed what when."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache

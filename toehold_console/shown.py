@@ -1,7 +1,5 @@
 """A crawl as a page shows it, in JSON: looks, nodes, queues, events. Sentences are made here."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The verdict on a crawl: one sentence that says how it is, and the setting that limits it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The routes of the page: live looks, and what it asks for when somebody opens a part of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

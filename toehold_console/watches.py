@@ -4,8 +4,6 @@ A thread looks, as often as `toehold watch` does, and hears the crawl's events. 
 watch ends some seconds after the last browser has left.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

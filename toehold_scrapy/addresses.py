@@ -1,7 +1,5 @@
 """The addresses that a crawl may connect to, and a resolver that leaves out all others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, TypeAlias

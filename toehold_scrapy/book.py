@@ -1,7 +1,5 @@
 """The leases that this process holds. Thread-safe: its threads take in, extend and end them."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Collection, Iterable

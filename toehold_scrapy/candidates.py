@@ -1,7 +1,5 @@
 """The candidate that the frontier is offered for a request."""
 
-from __future__ import annotations
-
 from scrapy import Request, Spider
 from scrapy.utils.httpobj import urlparse_cached
 

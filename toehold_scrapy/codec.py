@@ -4,8 +4,6 @@ Never pickle: whoever may offer URIs to the frontier could run code in every cra
 items are looked up only in modules that the crawler has already imported.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import json

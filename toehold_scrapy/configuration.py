@@ -1,7 +1,5 @@
 """The settings of a spider that name its frontier and its crawl."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -52,7 +50,7 @@ class Configuration:
     session: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @classmethod
-    def of(cls, settings: BaseSettings) -> Configuration:
+    def of(cls, settings: BaseSettings) -> "Configuration":
         """Reads a spider's settings. Raises Misconfigured."""
         spec = settings.get("TOEHOLD_SPEC") or None
         if isinstance(spec, BaseSettings):  # what Scrapy makes of a dict

@@ -1,7 +1,5 @@
 """A spider joins its crawl, and creates it first if need be. These calls block."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from toehold.frontier.v1.admin_pb2 import Crawl

@@ -4,8 +4,6 @@ Threads, because a callback may keep the reactor busy for longer than a lease li
 Scrapy comes to it in the reactor's own thread.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 

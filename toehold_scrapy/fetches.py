@@ -1,7 +1,5 @@
 """How a fetch ended, and the report of it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Tells the frontier every few seconds which leases this process holds, and obeys its answer."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Collection, Sequence
 

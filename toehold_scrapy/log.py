@@ -1,7 +1,5 @@
 """What a spider's log says of its frontier."""
 
-from __future__ import annotations
-
 import logging
 
 from toehold_client import ToeholdError

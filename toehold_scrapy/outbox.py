@@ -4,8 +4,6 @@ The candidates of a page enter before its report, and a batch sends candidates f
 only after the frontier has stored all that was found on it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Everything here runs in the reactor's thread.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -42,7 +40,7 @@ class WrongSpider(Exception):
 class Pages:
     """The pages in Scrapy's hands. It hooks itself into Scrapy's engine and Twisted's resolver."""
 
-    def __init__(self, crawler: Crawler, exchange: LeaseExchange, joined: Joined) -> None:
+    def __init__(self, crawler: "Crawler", exchange: LeaseExchange, joined: Joined) -> None:
         from twisted.internet import reactor
 
         self._crawler = crawler
@@ -288,5 +286,5 @@ class Pages:
             yield each
 
     @property
-    def _engine(self) -> ExecutionEngine:
+    def _engine(self) -> "ExecutionEngine":
         return self._crawler.engine

@@ -1,7 +1,5 @@
 """Asks the frontier for as many leases as can be fetched soon."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Fetches a robots.txt for the frontier, which reads and obeys it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from urllib.parse import urljoin
 

@@ -8,8 +8,6 @@
 Everything here runs in the reactor's thread, except the methods of `_FromThreads`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -54,7 +52,7 @@ class Scheduler(BaseScheduler):
     JOBDIR.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler: "Crawler") -> None:
         self._crawler = crawler
         self._local = LocalScheduler.from_crawler(crawler)
         self._exchange: LeaseExchange | None = None  # set once the crawl is joined, as are its pages
@@ -68,7 +66,7 @@ class Scheduler(BaseScheduler):
         self._warned = False
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Scheduler:
+    def from_crawler(cls, crawler: "Crawler") -> "Scheduler":
         """The scheduler of a crawler. Its settings are looked at when the spider is opened."""
         return cls(crawler)
 
@@ -175,7 +173,7 @@ class Scheduler(BaseScheduler):
             *(configuration.crawl, configuration.frontier, configuration.node),
         )
 
-    def _cannot_join(self, failure: Failure) -> None:
+    def _cannot_join(self, failure: "Failure") -> None:
         error = failure.value
         if isinstance(error, CannotJoin):
             self._fail(CANNOT_JOIN, str(error))
@@ -269,7 +267,7 @@ class Scheduler(BaseScheduler):
             slot.nextcall.schedule()
 
     @property
-    def _engine(self) -> ExecutionEngine:
+    def _engine(self) -> "ExecutionEngine":
         return self._crawler.engine
 
     def _count(self, name: str) -> None:

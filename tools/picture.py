@@ -8,8 +8,6 @@ and the console in a browser, on the same crawl: docs/console.png, docs/console-
 docs/console-phone.png. Without Chromium (`make chromium`) these stay as they are.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 import time

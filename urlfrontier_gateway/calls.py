@@ -4,8 +4,6 @@ A call reads and writes bytes. It reads all messages that have arrived at once, 
 event loop for each message.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Changes that clients make to queues and crawls."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

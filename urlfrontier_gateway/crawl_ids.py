@@ -1,7 +1,5 @@
 """URLFrontier's crawl ids, which may be any text, and the names of Toehold's crawls for them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from functools import lru_cache

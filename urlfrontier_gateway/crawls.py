@@ -4,8 +4,6 @@ The settings crawl is never launched. Its spec says how long queues rest and whe
 so that every gateway of the frontier finds the same, and finds it after a restart, too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence

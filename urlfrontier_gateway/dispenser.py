@@ -1,7 +1,5 @@
 """GetURLs: URLs that are due, of one crawl or of all, from so many queues and so many of each."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias

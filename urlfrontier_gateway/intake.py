@@ -3,8 +3,6 @@
 A status of OK or SKIPPED is given only after the frontier's answer, which is durable.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import TypeAlias

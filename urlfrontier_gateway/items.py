@@ -1,7 +1,5 @@
 """URLs as URLFrontier's messages and as Toehold's."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The gateway's log: its level, in URLFrontier's names, and what it says of the frontier."""
 
-from __future__ import annotations
-
 import structlog
 
 from toehold_base.observability import logs

@@ -1,7 +1,5 @@
 """The gateway from its flags to its exit code: flags, wiring, and serving until asked to stop."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

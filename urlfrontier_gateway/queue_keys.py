@@ -1,7 +1,5 @@
 """URLFrontier's queue keys, which may be any text, and the keys of Toehold's queues for them."""
 
-from __future__ import annotations
-
 import re
 from urllib.parse import quote, unquote
 

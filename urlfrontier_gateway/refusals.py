@@ -1,7 +1,5 @@
 """Why a call of URLFrontier's API fails, as gRPC's codes and sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import ParamSpec

@@ -4,8 +4,6 @@
 themselves, so it makes no difference here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The spec of the gateway's crawls: Toehold keeps and orders the URLs, and the clients do all else."""
 
-from __future__ import annotations
-
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1 import crawl_pb2

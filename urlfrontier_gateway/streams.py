@@ -3,8 +3,6 @@
 While the frontier works on one batch, more URLs arrive. So a batch is as large as the client is fast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 

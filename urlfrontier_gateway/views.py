@@ -1,7 +1,5 @@
 """Answers to the questions of clients about queues and URLs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 

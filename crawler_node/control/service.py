@@ -1,8 +1,6 @@
 """NodeService over gRPC, with health and reflection: decodes, asks the control handler,
 encodes. It decides nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading
@@ -168,7 +166,7 @@ class NodeServer:
         self._thread.join()
         self._loop.close()
 
-    def _add(self, service: _Service) -> None:
+    def _add(self, service: "_Service") -> None:
         """Lets the server serve NodeService."""
         places = Places(MAX_RECEIVING, HURRIED_S)
         handlers: dict[str, Any] = {

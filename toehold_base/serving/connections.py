@@ -6,8 +6,6 @@ those that the program needs for its own files. A connection beyond the most is 
 nothing leaves soon, so that others find room.
 """
 
-from __future__ import annotations
-
 import resource
 import socket
 

@@ -5,8 +5,6 @@ gRPC's own health service is replaced: each of its watchers takes 22 KiB, withou
 nothing would hold up every change of the health, and with it the server's end.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping

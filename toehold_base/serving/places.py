@@ -1,8 +1,6 @@
 """Places for messages that are being received, a few at a time: each takes memory before it is whole, and its
 sender may never finish it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable

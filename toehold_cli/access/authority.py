@@ -1,7 +1,5 @@
 """A certificate authority in a directory, for the frontier, the nodes and the people of one installation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

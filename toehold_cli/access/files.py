@@ -1,7 +1,5 @@
 """Files of secrets and of trust: written whole or not at all."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The file of a server's callers, as commands change it. The comments that people write into it stay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """`toehold callers`: who may call a frontier or node, and what they may do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -145,7 +143,7 @@ def revoke_caller(name: str, callers_file: Path, as_json: bool) -> None:
     output.result({"caller": name, "revoked": True}, f"{name}: revoked", as_json=as_json)
 
 
-def registry(path: Path) -> Registry:
+def registry(path: Path) -> "Registry":
     """The callers in a file."""
     from toehold_cli.access.registry import Registry  # the other commands need no TOML writer
 

@@ -1,7 +1,5 @@
 """`toehold certs`: certificates for a small installation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,19 +120,19 @@ def revoke_cert(cert: Path, callers_file: Path, as_json: bool) -> None:
     )
 
 
-def _authority(directory: Path) -> Authority:
+def _authority(directory: Path) -> "Authority":
     from toehold_cli.access.authority import Authority  # the other commands need no cryptography
 
     return Authority(directory)
 
 
-def _state(issued: Issued, revoked: set[str]) -> str:
+def _state(issued: "Issued", revoked: set[str]) -> str:
     if issued.serial in revoked:
         return "revoked"
     return "expired" if issued.is_expired else "valid"
 
 
-def _record(issued: Issued) -> dict[str, object]:
+def _record(issued: "Issued") -> dict[str, object]:
     return {
         "name": issued.name,
         "serial": issued.serial,

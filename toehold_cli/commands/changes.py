@@ -1,7 +1,5 @@
 """`toehold report changes`: what had changed when pages were fetched again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """`toehold checkpoints`: copies of all crawls of a frontier."""
 
-from __future__ import annotations
-
 import click
 
 from toehold.frontier.v1.admin_pb2 import Checkpoint

@@ -1,7 +1,5 @@
 """`toehold completion`: lets a shell complete commands, options and names that the frontier has."""
 
-from __future__ import annotations
-
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 

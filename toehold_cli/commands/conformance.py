@@ -1,7 +1,5 @@
 """`toehold conformance`: judges a fetcher, in any language, by the contract."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from importlib.util import find_spec
@@ -98,7 +96,7 @@ def conformance(
     return ExitCode.DONE if kit.conforms(results) else ExitCode.FAILED
 
 
-def _chosen(names: tuple[str, ...]) -> tuple[Case, ...]:
+def _chosen(names: tuple[str, ...]) -> "tuple[Case, ...]":
     from toehold_conformance.cases import ALL
 
     known = {case.name for case in ALL}
@@ -108,7 +106,7 @@ def _chosen(names: tuple[str, ...]) -> tuple[Case, ...]:
     return tuple(case for case in ALL if not names or case.name in names)
 
 
-def _tell_cases(cases: tuple[Case, ...], *, as_markdown: bool, as_json: bool) -> None:
+def _tell_cases(cases: "tuple[Case, ...]", *, as_markdown: bool, as_json: bool) -> None:
     from toehold_conformance import table
 
     if as_json:

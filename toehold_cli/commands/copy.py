@@ -1,7 +1,5 @@
 """`toehold copy`: a new crawl with the settings of another."""
 
-from __future__ import annotations
-
 import click
 
 from toehold_cli import output

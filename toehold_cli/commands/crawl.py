@@ -1,7 +1,5 @@
 """`toehold crawl`: a whole crawl in one command, with a frontier server and a crawler node of its own."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The options of a crawl's spec, for `toehold crawl` and `toehold init`."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import fields

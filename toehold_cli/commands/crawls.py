@@ -1,7 +1,5 @@
 """`toehold crawls` and `toehold delete`: the crawls of a frontier, and the end of one."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -1,7 +1,5 @@
 """`toehold events`: the events of a crawl, past and future."""
 
-from __future__ import annotations
-
 import click
 
 from toehold_cli import output

@@ -1,7 +1,5 @@
 """`toehold explain`: why a crawl, a queue or a URI is not being fetched now."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

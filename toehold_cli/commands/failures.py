@@ -1,7 +1,5 @@
 """`toehold report failures`: which URIs failed and why, by host."""
 
-from __future__ import annotations
-
 from toehold_cli import output
 from toehold_client.controller import CrawlController
 from toehold_client.text import count_text, counted

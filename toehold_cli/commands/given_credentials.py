@@ -1,7 +1,5 @@
 """The credentials of a command: whom to trust, and who the caller is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

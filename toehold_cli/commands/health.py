@@ -1,7 +1,5 @@
 """`toehold health`: whether a frontier or a node serves, as its health service tells everybody."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

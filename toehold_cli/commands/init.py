@@ -1,7 +1,5 @@
 """`toehold init`: writes a commented spec file to start from."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

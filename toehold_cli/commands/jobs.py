@@ -1,7 +1,5 @@
 """`toehold jobs`: work on many URIs or queues; also how all commands that start a job report it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import click

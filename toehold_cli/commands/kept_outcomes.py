@@ -1,7 +1,5 @@
 """The outcomes that a frontier keeps, for reports that are made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from toehold.frontier.v1.admin_pb2 import UriOutcome

@@ -1,7 +1,5 @@
 """`toehold launch` and `toehold create`: a crawl from a spec file, with its seeds."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import click

@@ -1,7 +1,5 @@
 """`toehold nodes`: the crawler nodes of a frontier, and their toe threads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import click

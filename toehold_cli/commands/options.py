@@ -1,7 +1,5 @@
 """Options that several commands have: which frontier, which crawl, how to print."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence

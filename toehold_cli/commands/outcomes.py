@@ -1,7 +1,5 @@
 """`toehold outcomes`: the final dispositions of a crawl's URIs, past and future."""
 
-from __future__ import annotations
-
 import click
 
 from toehold.frontier.v1.admin_pb2 import UriOutcome

@@ -1,7 +1,5 @@
 """`toehold overrides`: settings for some of a crawl's URIs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

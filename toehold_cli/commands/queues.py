@@ -1,7 +1,5 @@
 """`toehold queues`: the work queues of a crawl."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Sequence

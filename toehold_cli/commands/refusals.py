@@ -1,7 +1,5 @@
 """`toehold refusals`: the rules that refused URIs."""
 
-from __future__ import annotations
-
 import click
 
 from toehold.frontier.v1.admin_pb2 import RefusalRule

@@ -1,7 +1,5 @@
 """`toehold reopen`: lets a finished crawl run again."""
 
-from __future__ import annotations
-
 import click
 
 from toehold_cli import output

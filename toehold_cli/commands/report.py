@@ -1,7 +1,5 @@
 """`toehold report`: the reports that Heritrix's operators know (2.15)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any

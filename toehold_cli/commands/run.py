@@ -1,7 +1,5 @@
 """`toehold run`: a crawl from its launch to its end, in one command."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Help of a command with many options, in sections; and lengths of time as options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """`toehold seeds`: further seeds; also how all commands report refused seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

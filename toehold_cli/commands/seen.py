@@ -1,7 +1,5 @@
 """`toehold seen`: shows the seen-set, and changes it by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`toehold set` and `toehold update`: change the settings of a crawl."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """`toehold stats`: all statistics of a crawl."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import click

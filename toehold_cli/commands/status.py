@@ -1,7 +1,5 @@
 """`toehold status`: the state of a crawl, and its main statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 

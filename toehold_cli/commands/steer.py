@@ -1,7 +1,5 @@
 """`toehold pause`, `resume`, `hold`, `stop` and `teardown`: bring a crawl into another state."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import click

@@ -3,8 +3,6 @@
 A shell waits for them. So the frontier has half a second to answer, and a failure means that there are none.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """`toehold tokens`: secrets by which callers show who they are."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`toehold uris`: the URIs of a crawl."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

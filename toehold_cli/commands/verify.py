@@ -1,7 +1,5 @@
 """`toehold verify`: checks the stored data of a crawl."""
 
-from __future__ import annotations
-
 import click
 
 from toehold.frontier.v1.admin_pb2 import VerifyJob

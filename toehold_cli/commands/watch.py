@@ -1,7 +1,5 @@
 """`toehold watch`: a live view of a crawl, on any frontier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

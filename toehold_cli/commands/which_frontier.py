@@ -1,7 +1,5 @@
 """The frontier and the crawl that a command names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The node that a command names: by its name in a frontier, or by its address."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

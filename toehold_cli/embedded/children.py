@@ -1,7 +1,5 @@
 """Child processes of `toehold crawl`: starts them, waits for them, stops them, and leaves none behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """crawl.json: what the crawl in a directory was asked to be."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ frontier.json   the address of the frontier while it runs
 report.json     the state of the crawl when `toehold crawl` last ended
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

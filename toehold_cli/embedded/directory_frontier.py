@@ -2,8 +2,6 @@
 questions, as long as the command takes.
 """
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Iterator

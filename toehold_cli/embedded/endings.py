@@ -1,7 +1,5 @@
 """How a crawl ended, in words, and what one can do then."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The frontier server of `toehold crawl`, as a program to start."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

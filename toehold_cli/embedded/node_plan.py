@@ -3,8 +3,6 @@
 The frontier does not know any of this, so it may change from run to run of a crawl.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 `toehold crawl`.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -3,8 +3,6 @@
 It checks only rules that count before a frontier runs. The frontier checks all others.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Names of durations end in `_seconds`, names of moments in `_time` (RFC 3339, UTC).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

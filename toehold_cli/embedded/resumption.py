@@ -3,8 +3,6 @@
 Each step may be repeated: a run that is killed in between is completed by the next one.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

@@ -4,8 +4,6 @@ watches it, and stops them in the right order.
 The frontier decides about the crawl and holds all its state.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from contextlib import suppress

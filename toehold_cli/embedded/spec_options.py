@@ -1,7 +1,5 @@
 """The command line's options for a crawl's spec, as `toehold crawl` and `toehold init` have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, MutableSequence
 from dataclasses import dataclass
 from ipaddress import ip_address

@@ -4,8 +4,6 @@ People write them as they write URLs: with `bücher.example`, a default port, `~
 compares canonical URIs, so hosts take their canonical form here, and other characters match raw and escaped.
 """
 
-from __future__ import annotations
-
 import re
 
 import can_ada

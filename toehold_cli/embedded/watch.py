@@ -1,7 +1,5 @@
 """Watches a running crawl: shows it, and pauses it when a signal comes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

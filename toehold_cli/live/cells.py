@@ -1,7 +1,5 @@
 """Text in the cells of a terminal: labels, rows beside them, and text that is wrapped instead of cut."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, chop_cells, set_cell_size

@@ -1,7 +1,5 @@
 """Displays for looks at a crawl: the whole screen, a panel below messages, lines, JSON."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 It only turns a look and a size into lines of text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 

@@ -3,8 +3,6 @@
 There may be thousands: rows are made as they are read.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

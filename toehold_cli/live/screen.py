@@ -1,7 +1,5 @@
 """The whole screen of a terminal, for a while."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -5,8 +5,6 @@ call says, how it is cut into parts, and when it is tried again. `operators` has
 crawl's inside.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from functools import partial
 

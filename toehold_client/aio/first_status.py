@@ -4,8 +4,6 @@ If a server refuses a stream while a message is being sent, gRPC may replace the
 received already, by its own INTERNAL (grpc/grpc issue 36066). So this keeps the first one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol, TypeVar, cast
 

@@ -1,7 +1,5 @@
 """A listener: called for each event of a crawl as it happens, in a task of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable

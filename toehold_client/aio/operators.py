@@ -1,7 +1,5 @@
 """AsyncFrontierClient's methods for a crawl's inside: queues, URIs, jobs, overrides, statistics, outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Streams from a frontier for asyncio; see `rpc.streams`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from types import TracebackType

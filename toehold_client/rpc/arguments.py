@@ -1,7 +1,5 @@
 """Checks of arguments that are easily given in a wrong form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Splits items into messages within the contract's limits, in order: by count and by bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 

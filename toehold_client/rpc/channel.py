@@ -1,7 +1,5 @@
 """How the client connects: addresses, gRPC's settings, and the caller's name."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import re

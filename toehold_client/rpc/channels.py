@@ -1,7 +1,5 @@
 """The channels of a client whose credentials change: calls end on the channel that they began on."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any, Generic, TypeVar
 

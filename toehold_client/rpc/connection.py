@@ -1,7 +1,5 @@
 """The server of a client, and the errors of its calls; for blocking and asyncio clients."""
 
-from __future__ import annotations
-
 import grpc
 
 from toehold_client.credentials import Credentials

@@ -1,7 +1,5 @@
 """The contract as both clients see it: its services, pages and durations, and what its answers tell."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar

@@ -1,7 +1,5 @@
 """Why TLS with a server fails. gRPC says little more than that a connection ended; another one finds out."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """Parts that listeners with threads and with tasks share."""
 
-from __future__ import annotations
-
 import threading
 from typing import Generic, Protocol, TypeVar
 

@@ -1,7 +1,5 @@
 """The request ids that calls carry: one of the caller's own, or a new one for each call."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

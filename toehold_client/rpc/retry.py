@@ -1,7 +1,5 @@
 """When to repeat a failed call: after growing, partly random rests, for a limited time."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

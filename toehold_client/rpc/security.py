@@ -1,7 +1,5 @@
 """A connection's credentials at work: TLS for its channel, and a token for its calls."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import grpc

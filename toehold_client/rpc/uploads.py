@@ -3,8 +3,6 @@
 gRPC would lose an exception of the items' iterator. So the stream ends there, and `raise_failure` raises it.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import chain

@@ -3,8 +3,6 @@
 `make generate` writes this module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 

@@ -4,8 +4,6 @@
 (`plain.key_of`). The bounds are those of protobuf's types; the frontier checks all others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 

@@ -5,8 +5,6 @@ files with further seeds and SURT prefixes. Omitted settings take the frontier's
 the values when the crawl is created.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

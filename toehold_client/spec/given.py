@@ -3,8 +3,6 @@
 {"contact": "me@example.org", "politeness": {"min_delay_seconds": 3}}
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import TypeAlias, Unpack
 

@@ -1,7 +1,5 @@
 """Files with one seed, URI or SURT prefix a line; and seeds as people type them."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ and its name gets the unit (`min_delay` → `min_delay_seconds`). A time is RFC 
 short name (`RUNNING`), and bytes are base64.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """What is wrong with a table of settings, in words: msgspec's errors, for people who don't know its types."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

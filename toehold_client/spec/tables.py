@@ -1,7 +1,5 @@
 """Tables of settings, from a file or from a program, and the contract's messages that they describe."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Fills values into a spec file's template, beside the comments of the settings that they replace."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

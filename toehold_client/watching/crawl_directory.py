@@ -1,7 +1,5 @@
 """Files in the directory of a `toehold crawl` that other commands read, too."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which URIs failed and why, by host."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple

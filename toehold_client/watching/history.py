@@ -1,7 +1,5 @@
 """How fast a crawl went over the last minutes: pages per second, and a sparkline of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

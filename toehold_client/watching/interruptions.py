@@ -3,8 +3,6 @@
 Signals raise no exception. The waiting loop decides what the first and the second signal mean.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

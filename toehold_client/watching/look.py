@@ -1,7 +1,5 @@
 """One look at a crawl: all that a display shows, as it was at one moment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Looks at a crawl: the observer that takes them, and the thread that takes one after another."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import threading

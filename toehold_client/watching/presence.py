@@ -1,7 +1,5 @@
 """Whether the nodes of a frontier are there, in words."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Sequence

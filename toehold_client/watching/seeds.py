@@ -1,7 +1,5 @@
 """How the seeds of a crawl fare: how many were fetched, and which ones have trouble."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +30,7 @@ class Seeds:
     again."""
 
     @classmethod
-    def of(cls, seeds: Iterable[Seed]) -> Seeds:
+    def of(cls, seeds: Iterable[Seed]) -> "Seeds":
         """Sorts seeds by their results."""
         known = list(seeds)
         return cls(

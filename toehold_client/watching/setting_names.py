@@ -1,7 +1,5 @@
 """Settings on the command line: `NAME=VALUE`, named as in a spec file."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Whatever is wrong with a crawl now, in sentences, and which problems that events told of still are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

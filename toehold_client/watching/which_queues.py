@@ -5,8 +5,6 @@ other ports and parallel queues. A host with a port leaves out other ports. A UR
 The frontier makes the keys, as the crawl's settings say; only the marks at their ends are known here.
 """
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Whether the frontier answers, as all calls of a worker see it together."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

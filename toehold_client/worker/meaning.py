@@ -1,7 +1,5 @@
 """What an error of the frontier means for a worker, whose leases live on while it decides what to do."""
 
-from __future__ import annotations
-
 from enum import Enum, auto
 
 from toehold_client import errors

@@ -1,7 +1,5 @@
 """What the frontier asks of a worker by its answers to heartbeats."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse

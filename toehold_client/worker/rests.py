@@ -1,7 +1,5 @@
 """How long a worker rests between its calls: tries of one that must be answered, polls, and heartbeats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from toehold.frontier.v1.frontier_pb2 import NextResponse

@@ -1,7 +1,5 @@
 """Calls of a worker's tasks in asyncio, made again and again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """Calls of a worker's threads, made again and again."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Addresses that the crawl does not allow. The kit listens there and records every connection."""
 
-from __future__ import annotations
-
 from toehold_conformance.answers import LEAF, page, redirect
 from toehold_conformance.case import Cases
 from toehold_conformance.evidence import ROBOTS, Evidence, Fails

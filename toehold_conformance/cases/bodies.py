@@ -1,7 +1,5 @@
 """Bodies: how they are framed, and where they are cut."""
 
-from __future__ import annotations
-
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client.rpc.contract import duration
 from toehold_conformance.answers import LEAF, chunked, drip, flood, head, page, says, stalls, zipped

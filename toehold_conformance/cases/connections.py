@@ -1,7 +1,5 @@
 """Fetches that bring no answer, and their fetch statuses."""
 
-from __future__ import annotations
-
 from toehold.frontier.v1.crawl_pb2 import FetchSpec, OverrideSettings
 from toehold_client.rpc.contract import duration
 from toehold_conformance.answers import drip, head, later, nothing, page, says, silence, stalls

@@ -1,7 +1,5 @@
 """Leases that end early: lapsed, cancelled, or taken over."""
 
-from __future__ import annotations
-
 import signal
 import time
 

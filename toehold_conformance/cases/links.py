@@ -1,7 +1,5 @@
 """Links: which are offered to Schedule, and what is said about them."""
 
-from __future__ import annotations
-
 from toehold.frontier.v1.crawl_pb2 import ExtractSpec, OverrideSettings
 from toehold_conformance.answers import LEAF, page, text
 from toehold_conformance.case import Cases, Level

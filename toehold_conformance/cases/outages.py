@@ -1,7 +1,5 @@
 """Failures around the fetcher: kills of either side, a busy frontier, a bad network, a held crawl."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The exchange with the frontier and the manners on the web, judged over a whole crawl."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Redirects of pages."""
 
-from __future__ import annotations
-
 from toehold_conformance.answers import LEAF, page, redirect, text
 from toehold_conformance.case import Cases, Level
 from toehold_conformance.evidence import Evidence, Fails

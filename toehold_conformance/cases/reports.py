@@ -1,7 +1,5 @@
 """Reports of answers."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import time

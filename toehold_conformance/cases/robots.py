@@ -1,7 +1,5 @@
 """robots.txt: its redirects, and its failures."""
 
-from __future__ import annotations
-
 from toehold.frontier.v1.crawl_pb2 import FetchSpec, OverrideSettings
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE
 from toehold_client.rpc.contract import duration

@@ -2,8 +2,6 @@
 page a second time.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

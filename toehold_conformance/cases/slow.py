@@ -1,7 +1,5 @@
 """Hosts with slow pages, which are under way when something happens, and what is judged of such a crawl."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Requests of operators while the fetcher works: pause, stop, drain; and the fetcher's own end."""
 
-from __future__ import annotations
-
 import signal
 import time
 

@@ -77,8 +77,6 @@ FIELDS_HEAD = '''\
 (`plain.key_of`). The bounds are those of protobuf's types; the frontier checks all others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -145,8 +143,6 @@ DICTS_HEAD = '''\
 
 `make generate` writes this module.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal, TypedDict
