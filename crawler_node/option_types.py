@@ -19,7 +19,6 @@ class GroupedCommand(Program):
         self._headings = headings
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options."""
         groups: dict[str, list[tuple[str, str]]] = {}
         heading = "Options"
         for option in self.get_params(ctx):

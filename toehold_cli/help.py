@@ -12,7 +12,6 @@ class Group(click.Group):
     """Commands whose sentences are wrapped, not cut, if the terminal is narrow."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the list of commands."""
         _write(formatter, "Commands", self.commands.values())
 
 
@@ -31,7 +30,6 @@ class Sections(Group):
                 self.add_command(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the commands of each section."""
         width = max(map(len, self.commands))
         for heading, commands in self.sections.items():
             _write(formatter, heading, commands, width)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -78,9 +77,7 @@ class CrawlController:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with ExitStack() as leaving:  # closes each, even if others raise errors
             for listener in self._listeners.take():
                 leaving.callback(listener.close)

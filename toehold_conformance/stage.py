@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, OverrideSettings, TargetState
@@ -98,9 +97,7 @@ class Stage:
             client.launch_crawl(self.crawl)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for fetcher in self._fetchers:
             fetcher.kill()
         self.tap.fault = lambda call: None

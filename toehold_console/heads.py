@@ -20,7 +20,6 @@ class PromptProtocol(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """The connection is there."""
         super().connection_made(transport)
         self._await_head()
 
@@ -33,7 +32,6 @@ class PromptProtocol(H11Protocol):
             self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
         self._forget()
         super().connection_lost(exc)
 

@@ -78,7 +78,6 @@ def text() -> str:
 
 
 def document() -> Json:
-    """The whole document."""
     schemas: Json = {"Error": ERROR}
     paths: Json = {}
     tags: list[Json] = []
@@ -228,7 +227,6 @@ def schema(message: Descriptor, comments: Comments) -> Json:
 
 
 def value_of(field: FieldDescriptor) -> Json:
-    """One value of a field."""
     kind = field.message_type or field.enum_type
     if kind is None:
         return dict(SCALARS[field.type])

@@ -83,7 +83,6 @@ class LeaseExchange:
         }
 
     def start(self) -> None:
-        """Starts the threads."""
         for thread in self._threads.values():
             thread.start()
 

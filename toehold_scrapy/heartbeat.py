@@ -53,7 +53,6 @@ class Heartbeat(Orders):
         self._stop.set()
 
     def run(self) -> None:
-        """Sends heartbeats."""
         try:
             keep_calling(self._beat, CallPace(self._note_refusal, LONGEST_HEARTBEAT_REST_S), self._stop)
         except SessionSuperseded as error:  # the poller hears it too, and ends this process

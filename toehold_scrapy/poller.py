@@ -43,15 +43,12 @@ class LeaseListener(Protocol):
 
     def arrived(self, robots: Sequence[SpiderLease]) -> None:
         """There are leases; these are for robots.txt files."""
-        ...
 
     def crawl_over(self) -> None:
         """The crawl gives no leases any more."""
-        ...
 
     def must_end(self, reason: str, message: str) -> None:
         """This process may do nothing more for the crawl."""
-        ...
 
 
 class Poller:

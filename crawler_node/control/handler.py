@@ -42,23 +42,18 @@ class ControlHandler(Protocol):
 
     def get_pool(self) -> node_pb2.GetPoolResponse:
         """The node and its toe pool."""
-        ...
 
     def set_pool_size(self, size: int) -> None:
         """Sets the number of toe threads."""
-        ...
 
     def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
         """The toe threads."""
-        ...
 
     def kill_toe(self, worker: int, serial: int, replace: bool) -> None:
         """Kills a toe thread."""
-        ...
 
     def drain(self) -> None:
         """Lets the node end in order."""
-        ...
 
 
 def check_size(size: int) -> None:

@@ -27,7 +27,6 @@ class MultiProcessControl:
         self._calls = ThreadPoolExecutor(len(supervisor.workers), thread_name_prefix="team")
 
     def get_pool(self) -> node_pb2.GetPoolResponse:
-        """See NodeService.GetPool."""
         request = node_pb2.GetPoolRequest()
         answers = self._of_each(lambda worker, stub: stub.GetPool(request, timeout=CALL_S))
         pools = [answer for _, answer in answers if answer is not None]
@@ -41,7 +40,6 @@ class MultiProcessControl:
         )
 
     def set_pool_size(self, size: int) -> None:
-        """See NodeService.SetPoolSize."""
         check_size(size)
         if self._supervisor.draining:
             raise Draining("the node drains, so its pool has no size any more")
@@ -56,7 +54,6 @@ class MultiProcessControl:
             raise SilentWorker(f"processes {silent} do not answer; their replacements will get their share")
 
     def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
-        """See NodeService.ListToes."""
         request = node_pb2.ListToesRequest(stacks=stacks)
         toes = []
         for worker, answer in self._of_each(lambda worker, stub: stub.ListToes(request, timeout=CALL_S)):
@@ -66,7 +63,6 @@ class MultiProcessControl:
         return toes
 
     def kill_toe(self, worker: int, serial: int, replace: bool) -> None:
-        """See NodeService.KillToe."""
         workers = self._supervisor.workers
         if not worker and len(workers) > 1:
             raise BadValue(f"worker must be between 1 and {len(workers)}, got 0")
@@ -79,7 +75,6 @@ class MultiProcessControl:
             raise NoSuchToe(f"process {max(worker, 1)} has no toe thread {serial}") from error
 
     def drain(self) -> None:
-        """See NodeService.Drain."""
         if not self._supervisor.draining:
             self._supervisor.drain()
 

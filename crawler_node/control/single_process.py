@@ -26,7 +26,6 @@ class SingleProcessControl:
         self._started.GetCurrentTime()
 
     def get_pool(self) -> node_pb2.GetPoolResponse:
-        """See NodeService.GetPool."""
         pool = self._node.pool
         statistics = pool.statistics()
         steps = pool.steps()
@@ -49,7 +48,6 @@ class SingleProcessControl:
         )
 
     def set_pool_size(self, size: int) -> None:
-        """See NodeService.SetPoolSize."""
         check_size(size)
         if self._node.draining:
             raise Draining("the node drains, so its pool has no size any more")
@@ -60,12 +58,10 @@ class SingleProcessControl:
             raise BadValue(f"{size} toe threads cannot be started now: {refusal}") from error
 
     def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
-        """See NodeService.ListToes."""
         now_s = time.monotonic()
         return [_toe(report, stack, now_s) for report, stack in self._node.pool.reports(stacks)]
 
     def kill_toe(self, worker: int, serial: int, replace: bool) -> None:
-        """See NodeService.KillToe."""
         if worker not in (0, 1):
             raise NoSuchToe(f"worker must be 0 or 1, as the node has one process, got {worker}")
         try:
@@ -74,7 +70,6 @@ class SingleProcessControl:
             raise NoSuchToe(str(error)) from error
 
     def drain(self) -> None:
-        """See NodeService.Drain."""
         if not self._node.draining:
             self._node.drain()
 

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
-from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -73,9 +72,7 @@ class Document:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._turn.close()
 
     @property

@@ -81,12 +81,10 @@ class Cookies(Protocol):
 
     def header(self, crawl: str, host: str, path: str, *, https: bool) -> CookieHeader:
         """The Cookie header for a request."""
-        ...
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
         """Takes in the Set-Cookie headers of an answer, without those that break a rule. The next `header`
         has them, in whichever process of the node."""
-        ...
 
 
 class CookieJars:
@@ -101,7 +99,6 @@ class CookieJars:
         self._key = secrets.token_bytes(16)
 
     def header(self, crawl: str, host: str, path: str, *, https: bool) -> CookieHeader:
-        """See Cookies."""
         if not self._hosts:
             return NO_COOKIES
         host, path, now_s = _canonical(host), path.partition("?")[0], self._clock()
@@ -130,7 +127,6 @@ class CookieJars:
         return CookieHeader(_joined([each for each in fitting if https or not each.secure]), mark)
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
-        """See Cookies."""
         self.keep(crawl, cookies_in(lines, host, path, self._clock(), https=https), https=https)
 
     def keep(self, crawl: str, cookies: Iterable[tuple[str, Cookie]], *, https: bool) -> None:

@@ -218,12 +218,10 @@ class Fetcher(Protocol):
     ) -> FetchResult:
         """Fetches a page; with validators only if it has changed. A redirect is an answer like any other, and
         so is a 304. A body that the policy does not want is left unread (Truncation.FILTER)."""
-        ...
 
     def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
         """The mark of the Cookie header that a fetch would send now; empty without one. Raises
         CookiesUnavailable."""
-        ...
 
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
@@ -235,7 +233,6 @@ class Fetcher(Protocol):
         redirect whose target makes no sense is returned as it is. The file is read whatever its media type
         and length. Only its own origin gets credentials.
         """
-        ...
 
 
 def _is_of(media_type: str, pattern: str) -> bool:

@@ -32,11 +32,9 @@ class Body(Protocol):
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The parts of the body in the data; no data means that the connection has ended. Raises
         ProtocolError where the data makes no sense."""
-        ...
 
     def may_end(self) -> bool:
         """Whether the body is whole if the connection ends here."""
-        ...
 
 
 class Counted:
@@ -51,7 +49,6 @@ class Counted:
         self.complete = not self._left
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """See Body."""
         piece = data[: self._left]
         self._count += len(piece)
         self._left -= len(piece)
@@ -59,7 +56,6 @@ class Counted:
         yield piece
 
     def may_end(self) -> bool:
-        """See Body."""
         return self._count in self._lengths
 
 
@@ -69,11 +65,9 @@ class UntilClose:
     complete = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """See Body."""
         yield data
 
     def may_end(self) -> bool:
-        """See Body."""
         return True
 
 
@@ -91,7 +85,6 @@ class Chunked:
         self.complete = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """See Body."""
         pieces: list[bytes] = []
         try:
             self._take(data, pieces)
@@ -137,7 +130,6 @@ class Chunked:
             at = begin + size + 2
 
     def may_end(self) -> bool:
-        """See Body."""
         return self.complete
 
     def _line_end(self, line: bytes) -> int:
@@ -164,7 +156,6 @@ class ChunkedOrPlain:
         self._line = b""  # the part of its first line that has come
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """See Body."""
         if self._body is None:
             data = self._line + data
             may_go_on = len(data) > len(self._line) and len(data) <= MAX_LINE_BYTES
@@ -179,7 +170,6 @@ class ChunkedOrPlain:
         self.complete = self._body.complete
 
     def may_end(self) -> bool:
-        """See Body."""
         return self._body is None or self._body.may_end()
 
 

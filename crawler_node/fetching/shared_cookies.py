@@ -73,12 +73,10 @@ class SharedCookies:
         self._answers = True
 
     def header(self, crawl: str, host: str, path: str, *, https: bool) -> CookieHeader:
-        """See Cookies."""
         answer = self._ask(_Question(0, 0.0, crawl, https, host, path.partition("?")[0]))
         return CookieHeader(answer[MARK_BYTES:], answer[:MARK_BYTES]) if answer else NO_COOKIES
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
-        """See Cookies."""
         cookies = cookies_in(lines, host, path, time.time(), https=https)
         for part in _parts(cookies):
             self._ask(_Question(0, 0.0, crawl, https, found=part))

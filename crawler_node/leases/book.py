@@ -214,7 +214,6 @@ class LeaseBook:
     # the side of those who watch
 
     def counts(self) -> dict[LeaseStage, int]:
-        """How many leases are at each stage."""
         with self._lock:
             queued, started = len(self._queue), self._started_count
             return {

@@ -76,7 +76,6 @@ class FrontierConnection:
 
     @property
     def node(self) -> str:
-        """The node's name."""
         return self._node
 
     @classmethod

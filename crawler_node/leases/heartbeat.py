@@ -25,15 +25,12 @@ class Pool(Protocol):
 
     def set_size(self, size: int) -> None:
         """Changes the number of threads. Raises RuntimeError if the system has no more of them now."""
-        ...
 
     def steps(self) -> Counter[str]:
         """How many threads are at each step."""
-        ...
 
     def statistics(self) -> PoolStatistics:
         """How many threads live, died, were killed and were left behind."""
-        ...
 
 
 class Heartbeat(Orders):

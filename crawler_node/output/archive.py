@@ -37,40 +37,31 @@ class Writer(Protocol):
     @property
     def directory(self) -> Path:
         """The directory of its files."""
-        ...
 
     @property
     def archives(self) -> bool:
         """Whether it keeps each visit for good, so that later ones can refer to it."""
-        ...
 
     def append(self, visit: PageVisit) -> bool:
         """Stores a visit, whole or not at all. Returns whether there is something to store."""
-        ...
 
     def sync(self) -> None:
         """Makes all appended visits durable. If it fails, none since the last success counts."""
-        ...
 
     def roll_if_old(self) -> None:
         """Closes files that are old enough."""
-        ...
 
     def idle_crawls(self) -> list[str]:
         """The crawls of which it keeps files open and has stored nothing lately."""
-        ...
 
     def finish_crawls(self, crawls: Collection[str]) -> None:
         """Closes the files of crawls that have ended."""
-        ...
 
     def repair(self) -> None:
         """Repairs the files that dead processes left. Never raises."""
-        ...
 
     def close(self) -> None:
         """Ends the writing."""
-        ...
 
 
 class Archive:

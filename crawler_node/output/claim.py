@@ -26,7 +26,6 @@ class Claim:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def close(self) -> None:
-        """Ends the claim."""
         with suppress(OSError):
             if is_at(self._path, self._descriptor):
                 self._path.unlink(missing_ok=True)

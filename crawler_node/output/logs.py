@@ -78,7 +78,6 @@ class NodeLogs:
             self._runtime_errors.write(f"{_now()} {toe} {''.join(uri.split())}{block}")
 
     def close(self) -> None:
-        """Closes the files."""
         for each in (self._uri_errors, self._runtime_errors):
             if each is not None:
                 each.close()

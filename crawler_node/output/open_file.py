@@ -103,7 +103,6 @@ class OpenFile:
         self.close()
 
     def remove(self) -> None:
-        """Removes the file."""
         self._path.unlink(missing_ok=True)
         self.close()
 

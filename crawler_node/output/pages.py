@@ -67,19 +67,15 @@ class PagesWriter:
         return visit.is_page
 
     def sync(self) -> None:
-        """See RollingFiles.sync."""
         self._files.sync()
 
     def roll_if_old(self) -> None:
-        """See RollingFiles.roll_if_old."""
         self._files.roll_if_old()
 
     def idle_crawls(self) -> list[str]:
-        """See RollingFiles.idle_crawls."""
         return self._files.idle_crawls()
 
     def finish_crawls(self, crawls: Collection[str]) -> None:
-        """See RollingFiles.finish_crawls."""
         self._files.finish_crawls(crawls)
 
     def repair(self) -> None:
@@ -87,7 +83,6 @@ class PagesWriter:
         repair(self.directory, SUFFIX, parts_of_lines)
 
     def close(self) -> None:
-        """See RollingFiles.close."""
         self._files.close()
 
 

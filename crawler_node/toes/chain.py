@@ -57,11 +57,9 @@ class Toe(Protocol):
     @property
     def serial(self) -> int:
         """Its number, for the crawl log."""
-        ...
 
     def enter(self, step: Step) -> None:
         """Notes what it is doing now. Raises Killed if it was killed."""
-        ...
 
 
 class PageStore(Protocol):
@@ -70,11 +68,9 @@ class PageStore(Protocol):
     @property
     def archives(self) -> bool:
         """See Archive.archives."""
-        ...
 
     def append(self, visit: PageVisit) -> Stored:
         """Stores a fetch, whatever its outcome; see Archive.append. Raises OSError if it cannot be stored."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

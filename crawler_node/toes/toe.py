@@ -36,7 +36,6 @@ class Handover(Protocol):
 
     def put(self, page: FinishedPage) -> None:
         """Takes a page; waits while there are too many."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,6 @@ class ToeThread:
 
     @property
     def killed(self) -> bool:
-        """Whether it was killed."""
         return self._killed
 
     def start(self) -> None:
@@ -137,7 +135,6 @@ class ToeThread:
         return held
 
     def is_alive(self) -> bool:
-        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def join(self, timeout_s: float | None = None) -> None:

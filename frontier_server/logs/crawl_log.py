@@ -63,7 +63,6 @@ class _CrawlLog:
 
     @property
     def crawl(self) -> str:
-        """The crawl's name."""
         return self._path.parent.name
 
     def append(self, lines: bytes, outcome: int) -> None:
@@ -87,7 +86,6 @@ class _CrawlLog:
             self._is_named = True
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -102,7 +100,6 @@ class CrawlLogs:
         self._retry_at: dict[int, float] = {}  # logs that cannot be written
 
     def path(self, crawl: str) -> Path:
-        """The path of a crawl's log."""
         return self._data / "crawls" / crawl / "crawl.log"
 
     async def run(self) -> None:

@@ -106,7 +106,6 @@ class JobLogs:
         self._behind: dict[str, int] = {}  # the last event that was fed, but not written
 
     def path(self, crawl: str) -> Path:
-        """The path of a crawl's log."""
         return self._data / "crawls" / crawl / "job.log"
 
     def append(self, crawl: str, launch_id: str, rows: Sequence[tuple[int, EventRow]]) -> None:

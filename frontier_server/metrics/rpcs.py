@@ -90,7 +90,6 @@ class _CountingContext:
         self._messages = messages
 
     async def write(self, message: Any) -> None:
-        """Send a message."""
         await self._context.write(message)
         self._messages.inc()
 

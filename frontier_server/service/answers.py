@@ -81,7 +81,6 @@ def core_kind() -> str:
 
 
 def limits() -> frontier_pb2.Limits:
-    """The server's limits."""
     return frontier_pb2.Limits(
         max_candidates=MAX_BATCH,
         max_reports=MAX_BATCH,

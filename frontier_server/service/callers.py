@@ -8,8 +8,6 @@ from .gate import present_call
 
 
 class CallerRpcs(AdminRpcs):
-    """The RPC about the caller."""
-
     @answered
     async def GetCaller(
         self, request: admin_pb2.GetCallerRequest, context: Context

@@ -32,8 +32,6 @@ CRAWLS_AT_ONCE = 20  # of a page
 
 
 class CrawlRpcs(AdminRpcs):
-    """RPCs on crawls as a whole."""
-
     def _name(self, crawl: str) -> asyncio.Lock:
         """The lock of a crawl's name, needed to create or delete a crawl and its logs."""
         return self._names.setdefault(crawl, asyncio.Lock())

@@ -17,8 +17,6 @@ MAX_OVERRIDE_BYTES = 64 * 1024  # all overrides are in memory
 
 
 class OverrideRpcs(AdminRpcs):
-    """RPCs on overrides."""
-
     @answered
     async def PutOverride(
         self, request: admin_pb2.PutOverrideRequest, context: Context

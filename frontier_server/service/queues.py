@@ -9,8 +9,6 @@ from .answers import AdminRpcs, Context, answered, fitting, operator_of, page_si
 
 
 class QueueRpcs(AdminRpcs):
-    """RPCs on work queues."""
-
     @answered
     async def ListQueues(
         self, request: admin_pb2.ListQueuesRequest, context: Context

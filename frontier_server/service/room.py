@@ -26,7 +26,6 @@ class Room:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Room for a call."""
         if self.calls >= MAX_CALLS:
             raise TryLater(
                 "OVERLOADED",

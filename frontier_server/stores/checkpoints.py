@@ -30,8 +30,6 @@ _log = structlog.get_logger()
 
 
 class Kept(NamedTuple):
-    """A checkpoint."""
-
     name: str
     create_ms: int
     path: Path

@@ -12,7 +12,6 @@ from .uris import disposition
 
 
 def queue_change(message: admin_pb2.QueueChange) -> QueueChange:
-    """The changes to a queue."""
     return QueueChange(
         precedence=message.precedence if message.HasField("precedence") else None,
         session_budget=message.session_budget if message.HasField("session_budget") else None,

@@ -34,5 +34,4 @@ def job_asked(request: admin_pb2.StartJobRequest) -> tuple[JobKind, dict[str, st
 
 
 def job(view: JobView) -> admin_pb2.Job:
-    """A job's description."""
     return message_of(admin_pb2.Job, view, job=view.number)

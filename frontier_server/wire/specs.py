@@ -290,6 +290,5 @@ def override_problems(override: crawl_pb2.OverrideSettings) -> dict[str, str]:
 
 
 def sets_something(override: crawl_pb2.OverrideSettings) -> bool:
-    """Whether an override sets anything."""
     said = (value for field, value in override.ListFields() if field.name != _EMPTY)
     return bool(override.empty_lists) or any(part.ListFields() for part in said)

@@ -16,7 +16,6 @@ def timestamp(moment_ms: int) -> Timestamp | None:
 
 
 def duration(length_ms: int) -> Duration:
-    """A duration."""
     message = Duration()
     message.FromMilliseconds(length_ms)
     return message

@@ -23,7 +23,6 @@ TARGETS = {
 
 
 def crawl(view: CrawlView) -> admin_pb2.Crawl:
-    """A crawl's description."""
     return message_of(
         admin_pb2.Crawl,
         view,
@@ -36,7 +35,6 @@ def crawl(view: CrawlView) -> admin_pb2.Crawl:
 
 
 def crawl_status(view: CrawlView) -> crawl_pb2.CrawlStatus:
-    """A crawl's status."""
     return message_of(crawl_pb2.CrawlStatus, view)
 
 
@@ -78,7 +76,6 @@ def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
 
 
 def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
-    """A crawl's statistics."""
     counts, queues, needs = view.counts, view.queue_states, view.remaining
     elapsed_s = view.elapsed_ms / 1000
     waiting = sum(queues.get(state, 0) for state in (QueueState.INACTIVE, *ACTIVE))

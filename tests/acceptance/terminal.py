@@ -7,7 +7,6 @@ import os
 import pty
 import termios
 import threading
-from types import TracebackType
 from typing import Self
 
 from acceptance.programs import Program, Programs, script
@@ -31,9 +30,7 @@ class Terminal:
         self._reader.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._programs.clear_away()  # what still runs keeps the terminal open
         os.close(self._slave)
         self._reader.join()

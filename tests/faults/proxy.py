@@ -6,7 +6,6 @@ import asyncio
 import threading
 from contextlib import suppress
 from enum import Enum, auto
-from types import TracebackType
 from typing import Self
 from weakref import WeakSet
 
@@ -53,9 +52,7 @@ class Proxy:
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from types import TracebackType
 from typing import Any, Self
 
 import grpc
@@ -72,9 +71,7 @@ class Relay(grpc.GenericRpcHandler):
         self._server.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.stop(grace=None).wait()
         self._channel.close()
         self._others.shutdown()

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import grpc
@@ -117,9 +116,7 @@ class GatewayProcess:
         self.child.kill()
         self.child.wait(PATIENCE_S)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.client.close()
         if self.child.poll() is None:
             self.kill()

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import socket
 import weakref
-from types import TracebackType
 from typing import Self
 
 TRIES = 1_000
@@ -38,9 +37,7 @@ class KeptPort:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import grpc
@@ -134,9 +133,7 @@ class ServerProcess:
         """Its exit code, once it has ended by itself."""
         return self.child.wait(PATIENCE_S)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.child.poll() is None:
             self.kill()
         self.let_go()

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from frontier_harness.waiting import PATIENCE_S
@@ -77,9 +76,7 @@ class PracticeWeb:
         self.web = Web(self._pages, ports, by_address() if self._by_address else ORIGINS)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._child is not None
         with contextlib.suppress(ProcessLookupError):
             self._child.send_signal(signal.SIGTERM)

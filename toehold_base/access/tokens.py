@@ -26,7 +26,6 @@ class NewToken(NamedTuple):
 
 
 def new_token() -> NewToken:
-    """Make a token."""
     identity = secrets.token_hex(_ID_BYTES)
     text = f"{_PREFIX}_{identity}_{secrets.token_urlsafe(_SECRET_BYTES)}"
     return NewToken(identity, text, digest_of(text))

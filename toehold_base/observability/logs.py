@@ -173,7 +173,6 @@ class _Output:
         self._file = file
 
     def msg(self, line: str) -> None:
-        """Write a line."""
         with _output_lock, suppress(OSError, ValueError):
             self._file.write(f"{line}\n")
             self._file.flush()

@@ -97,7 +97,6 @@ class Counter(Collector):
             return self._children.setdefault(labels, Count())
 
     def collect(self) -> Iterable[Family]:
-        """Its values."""
         family = _family(self._metric)
         with self._lock:
             children = list(self._children.items())
@@ -121,7 +120,6 @@ class Histogram(Collector):
             return self._children.setdefault(labels, Buckets(self._metric.buckets))
 
     def collect(self) -> Iterable[HistogramMetricFamily]:
-        """Its values."""
         metric = self._metric
         family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
         with self._lock:

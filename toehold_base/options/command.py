@@ -19,12 +19,10 @@ class Program(click.Command):
         give_variables(self, variables)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See click."""
         with naming_sources():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """See click."""
         with naming_sources():
             return super().invoke(ctx)
 

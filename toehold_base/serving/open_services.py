@@ -178,8 +178,6 @@ class _Doors:
     # within its time.
 
     def add_health(self, told: Health) -> None:
-        """Add the health service."""
-
         async def check(_: AsyncIterator[bytes], context: Context) -> bytes:
             return await self._served(self._checked(told, context), context)
 

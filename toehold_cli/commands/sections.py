@@ -16,7 +16,6 @@ class SectionedCommand(click.Command):
     """A command whose help lists its options by section, in the order in which sections first occur."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """See click."""
         sections: dict[str, list[tuple[str, str]]] = {}
         options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
         for option in sorted(options, key=lambda option: not isinstance(option, _SectionOption)):
@@ -46,7 +45,6 @@ class Time(click.ParamType[float]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """See click."""
         if isinstance(value, float):
             return value
         text = str(value).strip().lower()

@@ -58,7 +58,6 @@ class Locks:
     """
 
     def release(self) -> None:
-        """Releases both."""
         os.close(self.own)
         os.close(self.programs)
 
@@ -108,12 +107,10 @@ class CrawlDirectory:
 
     @property
     def frontier_log(self) -> Path:
-        """The frontier server's log."""
         return self.logs / "frontier.log"
 
     @property
     def node_log(self) -> Path:
-        """The node's log."""
         return self.logs / "node.log"
 
     @property

@@ -7,7 +7,6 @@ The frontier decides about the crawl and holds all its state.
 import re
 import sys
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl
@@ -73,9 +72,7 @@ class EmbeddedCrawl:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # After an orderly end both have stopped already.
         self._stop(self._node, _HURRY_S, hurry=True)
         if self._client is not None:

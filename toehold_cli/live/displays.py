@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -32,9 +31,7 @@ class Display:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
     def show(self, look: Look) -> None:
@@ -63,20 +60,16 @@ class FullScreen(Display):
         self._screen.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._screen.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._screen.__exit__(*error)
         if self._last is not None and self._last.ended:
             show_once(self._last, self._console)
 
     def show(self, look: Look) -> None:
-        """See Display."""
         self._last = look
         self.refresh()
 
     def refresh(self) -> None:
-        """See Display."""
         if self._last is not None:
             size = fit(self._console)
             self._screen.draw(picture(self._last, *size, ascii_only=_is_ascii(self._console.encoding)))
@@ -96,13 +89,10 @@ class Panel(Display):
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def show(self, look: Look) -> None:
-        """See Display."""
         width, height = self._console.size
         # Never more than the screen has: lines that scroll away could not be drawn over.
         most = max(min(height - 2, self._most_lines), 1)
@@ -110,7 +100,6 @@ class Panel(Display):
         self._live.update(Text("\n").join([Text(), *lines]), refresh=True)
 
     def say(self, message: str) -> None:
-        """See Display."""
         # Wrapped by the terminal alone: a command in it can be copied as a whole.
         for each in message.split("\n"):
             self._console.print(Text(output.harmless(each)), soft_wrap=True)
@@ -130,7 +119,6 @@ class LineDisplay(Display):
         self._wrong: frozenset[str] = frozenset()  # the subjects of present trouble
 
     def show(self, look: Look) -> None:
-        """See Display."""
         shown = (output.status_text(look.status), look.waiting_in, bool(look.away))
         if self._events:
             self._tell_problems(look)
@@ -140,7 +128,6 @@ class LineDisplay(Display):
         self._tell_trouble(look)
 
     def say(self, message: str) -> None:
-        """See Display."""
         for each in message.split("\n"):
             output.line(each)
 
@@ -166,7 +153,6 @@ class Objects(Display):
     """For programs: a JSON object for each look."""
 
     def show(self, look: Look) -> None:
-        """See Display."""
         output.record(to_record(look))
 
 
@@ -186,20 +172,16 @@ class WhileSeen(Display):
             self._display.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._watched():
-            self._display.__exit__(kind, error, trace)
+            self._display.__exit__(*error)
 
     def show(self, look: Look) -> None:
-        """See Display."""
         if self.seen:
             with self._watched():
                 self._display.show(look)
 
     def say(self, message: str) -> None:
-        """See Display."""
         if self.seen:
             with self._watched():
                 self._display.say(message)

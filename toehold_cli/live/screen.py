@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Sequence
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from rich.console import Console, ConsoleDimensions
@@ -46,9 +46,7 @@ class TakenScreen:
         self._take()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):  # the terminal is gone
             self._give_back()
         for number, handler in self._before.items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -77,9 +76,7 @@ class AsyncCrawlController:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         async with AsyncExitStack() as leaving:  # closes each, even if others raise errors
             for listener in self._listeners.take():
                 leaving.push_async_callback(listener.close)

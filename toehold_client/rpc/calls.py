@@ -86,7 +86,6 @@ class Calls(Driver):
     def _pages(
         self, pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_L, _P]], request: Callable[[], _L]
     ) -> Iterator[_P]:
-        """The pages of a listing."""
         with sendable():
             message = request()
         message.page_size = PAGE_SIZE

@@ -21,11 +21,9 @@ class UsedChannel(Generic[C]):
         self._streams: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def begin(self) -> None:
-        """A call begins; `end` follows."""
         self._call_count += 1
 
     def end(self) -> None:
-        """A call has ended."""
         self._call_count -= 1
 
     def keep(self, stream: Any) -> None:
@@ -59,7 +57,6 @@ class Channels(Generic[C]):
         return [used.channel for used in found]
 
     def all(self) -> list[C]:
-        """All channels."""
         found = [used.channel for used in self._former]
         found.append(self.present.channel)
         return found

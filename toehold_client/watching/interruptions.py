@@ -6,7 +6,7 @@ Signals raise no exception. The waiting loop decides what the first and the seco
 import os
 import select
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -26,9 +26,7 @@ class Bell:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._read_end)
         os.close(self._write_end)
 
@@ -37,7 +35,6 @@ class Bell:
         return self._read_end
 
     def ring(self) -> None:
-        """Rings it."""
         try:
             os.write(self._write_end, b"\0")
         except BlockingIOError:
@@ -68,12 +65,10 @@ class Interruptions:
                 signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        self._bell.__exit__(kind, error, trace)
+        self._bell.__exit__(*error)
 
     def wait(self, seconds: float, readable: int | None = None) -> bool:
         """Waits for a further signal, for `readable` (a file descriptor), or until the time is over.

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl, GetFrontierResponse, SeedResult
@@ -301,9 +300,7 @@ class Looks:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._taken.set()
         self._news.set()

@@ -44,7 +44,6 @@ def options() -> str:
 
 
 def exit_codes() -> str:
-    """The meaning of exit codes."""
     return table(("code", "meaning"), [(str(code.value), meaning) for code, meaning in MEANINGS.items()])
 
 

@@ -23,7 +23,6 @@ def files() -> dict[Path, str]:
 
 
 def tables(sections: Sequence[Section]) -> str:
-    """A table for each section."""
     return "\n".join(
         HEAD.format(section.heading) + "".join(map(row, section.metrics)) for section in sections
     )

@@ -22,7 +22,6 @@ def page(path: Path, parts: Mapping[str, Callable[[], str]]) -> dict[Path, str]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
     cells = [tuple(cell.replace("|", "\\|") for cell in row) for row in rows]
     lines = [f"| {' | '.join(line)} |" for line in (head, *cells)]
     return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:], ""])

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from frontier_harness.waiting import PATIENCE_S
@@ -73,9 +72,7 @@ class HostileWeb:
         self._log_file = Path(ready["log"])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._child is not None
         try:
             self._child.communicate(timeout=PATIENCE_S)
