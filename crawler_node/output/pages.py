@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
@@ -25,7 +25,7 @@ class TextForm(StrEnum):
     """No text, and no title."""
 
 
-class PagesWriter:
+class PagesWriter(RollingFiles):
     """Appends pages to the JSON Lines files of one process, a series for each crawl. Thread-safe.
 
     The members of an object: `url`, `crawl`, `status`, `time` (when its fetch began), `media_type`, `bytes`
@@ -50,11 +50,8 @@ class PagesWriter:
         process_id: int | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self.directory = directory
+        super().__init__(directory, node, SUFFIX, rotation=rotation, process_id=process_id, clock_ms=clock_ms)
         self._text = text
-        self._files = RollingFiles(
-            directory, node, SUFFIX, rotation=rotation, process_id=process_id, clock_ms=clock_ms
-        )
 
     def append(self, visit: PageVisit) -> bool:
         """Writes the line of a visit, whole or not at all. Returns whether there is one: only pages that were
@@ -63,27 +60,12 @@ class PagesWriter:
         if visit.is_page:
             line = _line(visit, self._text)
             series = Series(visit.lease.crawl, visit.provenance)
-            self._files.append(series, lambda file_id: Piece(BytesIO(line), len(line)))
+            self.add(series, lambda file_id: Piece(BytesIO(line), len(line)))
         return visit.is_page
-
-    def sync(self) -> None:
-        self._files.sync()
-
-    def roll_if_old(self) -> None:
-        self._files.roll_if_old()
-
-    def idle_crawls(self) -> list[str]:
-        return self._files.idle_crawls()
-
-    def finish_crawls(self, crawls: Collection[str]) -> None:
-        self._files.finish_crawls(crawls)
 
     def repair(self) -> None:
         """Repairs the files that dead processes left in the directory; see repair."""
         repair(self.directory, SUFFIX, parts_of_lines)
-
-    def close(self) -> None:
-        self._files.close()
 
 
 def _line(visit: PageVisit, text: TextForm) -> bytes:

@@ -103,8 +103,8 @@ class Written(NamedTuple):
 
 
 class RollingFiles:
-    """The files of one process in one directory. The first append of a series begins its first file.
-    Thread-safe.
+    """The files of one process in one directory. The first piece of a series begins its first file.
+    Thread-safe. Writers of one format each are made of it.
 
     File names end in `suffix`, such as `.warc.gz`. Raises OutputError when the directory can be neither
     created nor written to.
@@ -147,7 +147,7 @@ class RollingFiles:
         if not directory_is_writable:
             raise OutputError(f"directory {str(directory)!r} is not writable")
 
-    def append(self, series: Series, make: Callable[[str], Piece]) -> None:
+    def add(self, series: Series, make: Callable[[str], Piece]) -> None:
         """Appends what `make` returns for the id of a file to that file. If the file is full, it is called
         again for the next one.
 
@@ -164,7 +164,7 @@ class RollingFiles:
 
     @property
     def written(self) -> Written:
-        """Its output so far."""
+        """Its output so far, without what is at the beginning of each file."""
         with self._lock:
             return Written(self._serial, self._records, self._bytes)
 

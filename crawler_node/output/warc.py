@@ -7,7 +7,7 @@ import re
 import socket
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..fetching.fetch import NOT_MODIFIED, FetchResult
 from ..fetching.outcome import Truncation
 from .open_file import OutputError
 from .repair import parts_of_records, repair
-from .rotation import DEFAULT_ROTATION, Piece, RollingFiles, Rotation, Series, Written, utc_text
+from .rotation import DEFAULT_ROTATION, Piece, RollingFiles, Rotation, Series, utc_text
 from .visit import PageVisit
 
 SUFFIX = ".warc.gz"
@@ -66,7 +66,7 @@ class Metadata(StrEnum):
     """Also its links, as `outlink: URI HOP CONTEXT`."""
 
 
-class WarcWriter:
+class WarcWriter(RollingFiles):
     """Appends visits to the WARC files of one process, a series for each crawl. Thread-safe.
 
     `software` and `node` go into each file's warcinfo record, with the name of this host, the crawl and its
@@ -91,7 +91,6 @@ class WarcWriter:
     ) -> None:
         if not 1 <= gzip_level <= 9:
             raise ValueError(f"gzip_level must be between 1 and 9, got {gzip_level}")
-        self.directory = directory
         self._metadata = metadata
         self._gzip_level = gzip_level
         info = {
@@ -101,7 +100,7 @@ class WarcWriter:
             "hostname": socket.gethostname(),
             "node": _one_line(node),
         }
-        self._files = RollingFiles(
+        super().__init__(
             directory,
             node,
             SUFFIX,
@@ -138,7 +137,7 @@ class WarcWriter:
                     ) from problem
                 return Piece(records, length, count)
 
-            self._files.append(Series(visit.lease.crawl, visit.provenance), make)
+            self.add(Series(visit.lease.crawl, visit.provenance), make)
             return True
 
     def _write(self, out: IO[bytes], visit: PageVisit, warcinfo_id: str) -> int:
@@ -152,29 +151,9 @@ class WarcWriter:
             count += _write_exchange(out, visit, warcinfo_id, self._metadata, self._gzip_level)
         return count
 
-    @property
-    def written(self) -> Written:
-        """Its output so far, without the warcinfo records."""
-        return self._files.written
-
-    def sync(self) -> None:
-        self._files.sync()
-
-    def roll_if_old(self) -> None:
-        self._files.roll_if_old()
-
-    def idle_crawls(self) -> list[str]:
-        return self._files.idle_crawls()
-
-    def finish_crawls(self, crawls: Collection[str]) -> None:
-        self._files.finish_crawls(crawls)
-
     def repair(self) -> None:
         """Repairs the files that dead processes left in the directory; see repair."""
         repair(self.directory, SUFFIX, parts_of_records)
-
-    def close(self) -> None:
-        self._files.close()
 
 
 class _MemberWriter:
