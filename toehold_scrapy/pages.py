@@ -17,7 +17,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 
 from . import codec, fetches
-from .addresses import AddressRule, VettingResolver
+from .addresses import VettingResolver
 from .book import SpiderLease
 from .candidates import LINK, MARK, REDIRECT, without_fragment
 from .enrolment import Joined
@@ -52,7 +52,7 @@ class Pages:
         self._parents: WeakKeyDictionary[Request, SpiderLease] = WeakKeyDictionary()
         self._slots = itertools.count()
         self._policy_id = ""
-        self._resolver = VettingResolver(reactor.nameResolver, AddressRule(joined.allowed_addresses))
+        self._resolver = VettingResolver(reactor.nameResolver, joined.allowed_addresses)
         reactor.installNameResolver(self._resolver)
         crawler.signals.connect(self._reached_downloader, signals.request_reached_downloader)
         crawler.signals.connect(self._downloaded, signals.response_downloaded)
@@ -191,7 +191,7 @@ class Pages:
         meta["download_maxsize"] = min(own_maxsize, policy.max_bytes)
         if policy.fetch_policy_id != self._policy_id:
             self._policy_id = policy.fetch_policy_id
-            self._resolver.rule = AddressRule(policy.allowed_addresses)
+            self._resolver.allow(policy.allowed_addresses)
         return request
 
     async def _fetch_robots(self, held: SpiderLease) -> None:

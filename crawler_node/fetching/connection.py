@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, zip_longest
 
+from toehold_client.worker.addresses import Address, AddressRule
+
 from ..meter import PageStage
-from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable, literal
+from .addresses import AddressRefused, Resolver, Unresolvable, literal
 from .cancellation import Cancellation, Cancelled, shut
 from .failure import FetchFailure, of_system, of_tls
 from .race import AttemptFailed, first_to_answer

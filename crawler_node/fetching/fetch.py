@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import BinaryIO, Protocol
 
+from toehold_client.worker.addresses import AddressRule
+
 from ..meter import PageStage
-from .addresses import AddressRule
 from .cancellation import Cancellation
 from .outcome import Status, Truncation
 from .proxy import Proxy

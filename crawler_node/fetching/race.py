@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from .addresses import Address
+from toehold_client.worker.addresses import Address
+
 from .cancellation import Cancellation, shut
 
 ATTEMPT_DELAY_S = 0.25

@@ -10,10 +10,10 @@ from cachetools import LRUCache
 from toehold.frontier.v1 import crawl_pb2
 from toehold.frontier.v1.frontier_pb2 import EMPTY_REASON_OTHER_FETCHER
 from toehold_client.errors import ToeholdError
+from toehold_client.worker.addresses import AddressRule
 from toehold_client.worker.rests import CallPace, poll_rest_s
 from toehold_client.worker.threads import keep_calling
 
-from ..fetching.addresses import AddressRule
 from ..fetching.fetch import ExtractSettings, FetchPolicy, Provenance
 from ..output.archive import Archive
 from .book import HeldLease, LeaseBook

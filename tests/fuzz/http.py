@@ -18,7 +18,7 @@ import trustme
 from frontier_harness.waiting import PATIENCE_S
 
 from crawler_node.extraction.extract import outlinks
-from crawler_node.fetching.addresses import AddressRule, AddressSet, Resolver
+from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.answer_head import ProtocolError, parse_head
 from crawler_node.fetching.authentication import authorization
 from crawler_node.fetching.cancellation import Cancellation
@@ -31,6 +31,7 @@ from crawler_node.fetching.http_fetch import HttpFetcher
 from crawler_node.fetching.outcome import Status, retry_after_ms
 from crawler_node.fetching.proxy import Proxy
 from crawler_node.fetching.trust import Trust
+from toehold_client.worker.addresses import AddressRule, AddressSet
 
 from .target import Said, Target
 

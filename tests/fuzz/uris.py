@@ -8,7 +8,7 @@ import httpx
 from core_doubles.placing import PLACES
 
 from crawler_node.extraction.encoders import encoder_of
-from crawler_node.fetching.addresses import AddressRule, parse_resolve
+from crawler_node.fetching.addresses import parse_resolve
 from crawler_node.fetching.proxy import Proxy
 from crawler_node.fetching.references import MAX_URI_BYTES, Base
 from crawler_node.fetching.transport import FetchTarget as FetchTarget
@@ -31,6 +31,7 @@ from frontier_server.core.uri.patterns import (
     compile_rewrites,
     full_match,
 )
+from toehold_client.worker.addresses import AddressRule
 
 from .target import Said, Target, encodable, text_of
 

@@ -2,10 +2,10 @@
 
 import threading
 
-from crawler_node.fetching.addresses import AddressRule
 from crawler_node.fetching.fetch import FetchPolicy
 from crawler_node.leases.book import HeldLease, LeaseBook
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE, Lease, Purpose
+from toehold_client.worker.addresses import AddressRule
 
 POLICY = FetchPolicy("policy", "toehold (+test)", 10_000, 1_000_000, AddressRule.parse(["loopback"]))
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from frontier_harness.waiting import eventually
 
-from crawler_node.fetching.addresses import AddressRule, Resolver
+from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.fetch import NO_VALIDATORS, FetchPolicy, FetchResult, Validators
 from crawler_node.fetching.http_fetch import HttpFetcher
+from toehold_client.worker.addresses import AddressRule
 
 LOOPBACK = AddressRule.parse(["loopback"])
 AGENT = "toehold-test/1 (+https://contact.example/)"

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.fetching.addresses import Address, AddressRule, parse_resolve
+from crawler_node.fetching.addresses import parse_resolve
+from toehold_client.worker.addresses import Address, AddressRule
 
 PUBLIC = AddressRule.parse(["public"])
 LOOPBACK = AddressRule.parse(["loopback"])

@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from crawler_node.fetching.addresses import AddressRule, Unresolvable, system_lookup
+from crawler_node.fetching.addresses import Unresolvable, system_lookup
 from crawler_node.fetching.answer_head import ProtocolError, check_beginning, parse_head
 from crawler_node.fetching.failure import FetchFailure, of_system, of_tls, shown
 from crawler_node.fetching.framing import Chunked, framing
 from crawler_node.fetching.outcome import reason_of
+from toehold_client.worker.addresses import AddressRule
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from crawler_node.fetching import connection
-from crawler_node.fetching.addresses import AddressRule, Resolver
+from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.connection import DeadlinePassed, HostLink
+from toehold_client.worker.addresses import AddressRule
 
 DEADLINE_S = 100.0
 

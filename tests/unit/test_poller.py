@@ -9,13 +9,13 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from node_doubles.leases import lease
 
-from crawler_node.fetching.addresses import AddressRule
 from crawler_node.fetching.fetch import ExtractSettings, FetchPolicy, Provenance
 from crawler_node.leases import poller
 from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.poller import usable_policy
 from toehold.frontier.v1 import crawl_pb2
 from toehold.frontier.v1.frontier_pb2 import NextResponse
+from toehold_client.worker.addresses import AddressRule
 
 TOLD = crawl_pb2.FetchPolicy(
     fetch_policy_id="id",

@@ -7,8 +7,9 @@ for heartbeats are here, once:
     rests       how long to rest before the next try
     contact     whether the frontier answers, and what the log says of it
     orders      what a heartbeat's answer asks for
+    addresses   which addresses a crawl may be fetched from
     threads     calls again and again, in threads
     tasks       the same in asyncio
 
-`meaning`, `rests` and `orders` are pure: they neither call nor wait.
+`meaning`, `rests`, `orders` and `addresses` are pure: they neither call nor wait.
 """

@@ -9,8 +9,9 @@ from node_doubles.loopback import (
     policy,
 )
 
-from crawler_node.fetching.addresses import Address, AddressRule, Resolver
+from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.outcome import Status
+from toehold_client.worker.addresses import Address, AddressRule
 
 
 def test_no_connection_is_opened_to_an_address_that_is_not_allowed(site: Site, fetcher: Fetching) -> None:

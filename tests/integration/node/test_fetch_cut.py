@@ -15,9 +15,10 @@ from node_doubles.loopback import (
     wait_for_hang_up,
 )
 
-from crawler_node.fetching.addresses import Address, Resolver
+from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.outcome import Status
+from toehold_client.worker.addresses import Address
 
 
 def cancel_when(started: threading.Event, cancellation: Cancellation) -> threading.Thread:

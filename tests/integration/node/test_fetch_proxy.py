@@ -27,11 +27,12 @@ from node_doubles.loopback import (
     wait_for_hang_up,
 )
 
-from crawler_node.fetching.addresses import Address, AddressRule, Resolver, Unresolvable
+from crawler_node.fetching.addresses import Resolver, Unresolvable
 from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.fetch import FetchPolicy
 from crawler_node.fetching.outcome import Status
 from crawler_node.fetching.proxy import Proxy
+from toehold_client.worker.addresses import Address, AddressRule
 
 Answer = bytes | Callable[[socket.socket], None]
 

@@ -15,7 +15,8 @@ import trustme
 from frontier_harness.ports import KeptPort
 from node_doubles.loopback import Fetching, Site, policy, wait_for_hang_up
 
-from crawler_node.fetching.addresses import Address, AddressRule, Resolver, Unresolvable
+from crawler_node.fetching.addresses import Resolver, Unresolvable
+from toehold_client.worker.addresses import Address, AddressRule
 
 BRIEF_MS = 300
 

@@ -16,10 +16,11 @@ import pytest
 from frontier_harness.ports import bound_at_one_port
 from node_doubles.loopback import LONG_MS, SHORT_MS, Fetching, ok, policy
 
-from crawler_node.fetching.addresses import Address, AddressRule, Resolver
+from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.outcome import Status
 from crawler_node.fetching.race import first_to_answer
+from toehold_client.worker.addresses import Address, AddressRule
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs more than one loopback address")
 

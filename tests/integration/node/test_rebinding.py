@@ -15,10 +15,11 @@ from itertools import cycle
 import pytest
 from frontier_harness.ports import listeners_at_one_port
 
-from crawler_node.fetching.addresses import Address, AddressRule, Resolver
+from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.fetch import FetchPolicy, FetchResult
 from crawler_node.fetching.http_fetch import HttpFetcher
 from crawler_node.fetching.outcome import Status
+from toehold_client.worker.addresses import Address, AddressRule
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs more than one loopback address")
 

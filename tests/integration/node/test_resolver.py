@@ -8,7 +8,8 @@ from ipaddress import ip_address
 import pytest
 from frontier_harness.waiting import PATIENCE_S
 
-from crawler_node.fetching.addresses import Address, Resolver, Unresolvable, parse_resolve
+from crawler_node.fetching.addresses import Resolver, Unresolvable, parse_resolve
+from toehold_client.worker.addresses import Address
 
 ONE = ip_address("192.0.2.1")
 
