@@ -1,7 +1,5 @@
 """What a terminal of 80x24 shows: pictures that were drawn over each other, and lines that stay."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The cookbook as a program reads it: its tasks, their commands, and what it says that one sees."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

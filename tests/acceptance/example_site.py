@@ -4,8 +4,6 @@ A crawl reaches them under their own names, on the usual port, by `proxy` in its
 machine.
 """
 
-from __future__ import annotations
-
 import ssl
 import threading
 from collections.abc import Iterator

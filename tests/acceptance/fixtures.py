@@ -1,7 +1,5 @@
 """Fixtures: the practice web, and programs that are cleared away."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Functions for `--hook`, as a user would write them."""
 
-from __future__ import annotations
-
 import hashlib
 
 from crawler_node.output.hook import HookPage

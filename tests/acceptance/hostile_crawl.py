@@ -1,7 +1,5 @@
 """One crawl of the hostile web by real processes, and what is known of it afterwards."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Releases of a folder's sources, installed into clean environments as a user's pip does it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import venv

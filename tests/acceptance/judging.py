@@ -1,7 +1,5 @@
 """Crawls of the practice web, and all judges over one of them at once."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 

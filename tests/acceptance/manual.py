@@ -1,7 +1,5 @@
 """An operator who types commands as the manuals have them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

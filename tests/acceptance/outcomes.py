@@ -1,7 +1,5 @@
 """Reads what a crawl leaves behind, crawl.log and WARC files, with other readers than those that wrote it."""
 
-from __future__ import annotations
-
 import subprocess
 import zlib
 from collections.abc import Iterable

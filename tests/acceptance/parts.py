@@ -1,7 +1,5 @@
 """A frontier, nodes and a crawl, each started by hand as the README says, on one practice web."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence

@@ -3,8 +3,6 @@
 Nothing here knows what they are for; a test that ends leaves none of them behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -130,7 +128,7 @@ class Programs:
         self._started.append(program)
         return program
 
-    def frontier(self, data: Path, *options: str, listen: str = "127.0.0.1:0") -> Frontier:
+    def frontier(self, data: Path, *options: str, listen: str = "127.0.0.1:0") -> "Frontier":
         """A frontier server that serves."""
         command = (script("toehold-frontier"), "--data", str(data), "--listen", listen, *options)
         return Frontier(self.start("frontier", *command))

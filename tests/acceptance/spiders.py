@@ -1,7 +1,5 @@
 """Spiders of Scrapy as processes, on a frontier and the practice web."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable

@@ -1,7 +1,5 @@
 """A terminal with somebody at it: a pty whose foreground process group gets what is typed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty

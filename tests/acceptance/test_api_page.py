@@ -1,7 +1,5 @@
 """The examples of docs/api.md, run in their order against a frontier and a node on the practice web."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The three programs started by hand, nodes and frontiers killed, and a crawl that comes through it all."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

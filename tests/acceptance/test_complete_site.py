@@ -1,7 +1,5 @@
 """A crawl of a site that nobody here wrote: the HTML documentation inside an installed package."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterator

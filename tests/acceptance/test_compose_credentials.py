@@ -1,7 +1,5 @@
 """The credentials of compose.yaml: made once, handed out, and enough for its programs to trust each other."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """The whole conformance kit: with our own node, and with every fault of the scripted fetcher."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

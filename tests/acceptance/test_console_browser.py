@@ -1,7 +1,5 @@
 """The console in a real browser: by clicks, by keyboard, on a phone, in both themes, through restarts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The steps of the image's build, run without a container engine, and a crawl by what they install."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

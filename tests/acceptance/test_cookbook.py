@@ -1,7 +1,5 @@
 """docs/cookbook.md, task by task: the very commands, run against sites on loopback."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

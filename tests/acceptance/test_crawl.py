@@ -2,8 +2,6 @@
 the crawl left behind, and by the one against the other.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The example of a spec that uses most settings, run on a site that shows what each of them does."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

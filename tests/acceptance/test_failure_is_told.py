@@ -1,7 +1,5 @@
 """A crawl that fails, or in which something fails, says so: at a terminal of 80x24, in a pipe, and later."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A crawl goes on: with other settings, a raised limit, once more, and when it has ended it can be asked."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

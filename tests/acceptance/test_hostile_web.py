@@ -1,7 +1,5 @@
 """The hostile web: one crawl of all its nastinesses by real processes, and a test for each of them."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """A release: built twice with the same bytes, installed with each extra as a user's pip does it, and used."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -2,8 +2,6 @@
 run leaves to the next.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The commands of docs/network.md make the Secrets of the manifests, and the programs start with them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping

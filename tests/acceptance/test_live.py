@@ -1,7 +1,5 @@
 """The live display of crawl, run and watch, at a terminal of 80x24 and in a pipe, on real programs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

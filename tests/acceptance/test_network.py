@@ -1,7 +1,5 @@
 """docs/network.md, as it is written: a frontier, a node and a person, each in its place with its files."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

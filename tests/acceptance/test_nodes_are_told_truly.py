@@ -1,7 +1,5 @@
 """Nodes, time and speed are told as they are, also of nodes that die or share a name, and after a restart."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

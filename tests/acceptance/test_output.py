@@ -1,7 +1,5 @@
 """What a node writes, all of it at once, through a `kill -9`: archives, data, a user's function, and logs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import signal

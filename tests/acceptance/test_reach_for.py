@@ -1,7 +1,5 @@
 """What people reach for: the options of `toehold crawl`, each in effect, and commands as one types them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

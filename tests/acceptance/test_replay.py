@@ -1,7 +1,5 @@
 """A crawl and its recrawl as an archive's users see them: replayed in pywb, byte for byte."""
 
-from __future__ import annotations
-
 import gzip
 import subprocess
 import zlib

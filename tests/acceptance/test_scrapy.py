@@ -1,7 +1,5 @@
 """Scrapy's own program on a frontier and the practice web: complete, polite, each page once."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Spiders do on a frontier what they do without one."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -3,8 +3,6 @@
 The later version is this one with another version, another format of stores, and one more field in a row.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal

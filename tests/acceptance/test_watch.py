@@ -1,7 +1,5 @@
 """`toehold watch` at a terminal and in a pipe, on a real frontier: it fits, lasts, leaves no trace."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterator

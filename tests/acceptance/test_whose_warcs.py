@@ -1,7 +1,5 @@
 """Several crawls on one node of two processes: whose record is in which file, and when files are finished."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 rules for relative URLs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser

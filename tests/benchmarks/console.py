@@ -3,8 +3,6 @@
 The page is a real one, in Chromium. Without it this part fails: `make chromium` unpacks it.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 import time

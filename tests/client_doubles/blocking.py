@@ -3,8 +3,6 @@
 So one test promises the same of both.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator

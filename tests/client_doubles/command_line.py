@@ -1,7 +1,5 @@
 """`toehold` run in this process: what tests of its commands have in common."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TypeAlias

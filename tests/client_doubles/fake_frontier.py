@@ -2,8 +2,6 @@
 of the test.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import random

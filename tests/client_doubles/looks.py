@@ -1,7 +1,5 @@
 """Looks at crawls, for tests of what shows them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

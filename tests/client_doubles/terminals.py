@@ -1,7 +1,5 @@
 """A terminal as a test sees it: what programs have written to it."""
 
-from __future__ import annotations
-
 import os
 import time
 

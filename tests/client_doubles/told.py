@@ -1,7 +1,5 @@
 """Answers of a frontier about the crawl `c`, for tests of the client."""
 
-from __future__ import annotations
-
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1.admin_pb2 import Crawl, GetCrawlResponse

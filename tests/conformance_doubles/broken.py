@@ -1,7 +1,5 @@
 """The faults of the scripted fetcher, one at a time, and the cases of the kit that must then fail."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 

@@ -3,8 +3,6 @@
 fetcher.py --frontier HOST:PORT --crawl NAME --name NODE [--broken FAULT]
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import contextlib

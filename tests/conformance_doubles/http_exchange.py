@@ -1,7 +1,5 @@
 """One HTTP exchange over a socket: with deadlines, an address check and cancellation."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import socket

@@ -3,8 +3,6 @@
 Each folder's Makefile has the target `build`, which puts a program `fetcher` into build/examples/LANGUAGE.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 together while some are killed. Prints a table. Exit codes: 0 all is well, 1 a fault, 2 wrong usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -3,8 +3,6 @@
 The web's hosts have addresses for names, as these fetchers have no table of names.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import time

@@ -7,8 +7,6 @@ done `CRAWL BEGUN DONE`: whether it began the crawl's teardown, and what it retu
 process of its own, whose id is said when it starts, and nothing else.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A reader of events that does not read: HTTP/2 by hand, as gRPC's own clients read on their own account."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from fcntl import ioctl

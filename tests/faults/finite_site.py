@@ -1,7 +1,5 @@
 """A site of some hosts on loopback with so many pages each, and what it was asked for."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A frontier, a node of many toes and a slow site: a crawl under load, and what there is to say about it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ The disk has so many MiB, of which the files below FOLDER take their sizes, a sp
 programs write to this machine's disk, or delete from it, changes nothing for a test.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """A network between a node and its frontier that can be slow, late, silent or cut."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A disk that fills up and gets room again: a large file stands in for what fills it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A web site of many hosts on loopback whose pages take as long as a test wants, and its access log."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """A crawl of a FiniteSite by a node that can be asked: what tests of toe threads under strain work with."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

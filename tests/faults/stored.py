@@ -1,7 +1,5 @@
 """What a frontier that runs has on its disk of a crawl, read beside it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rocksdict import AccessType, Options, Rdict

@@ -1,7 +1,5 @@
 """Nodes that come and go, and toe pools that grow and shrink, with real nodes."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages at which a hook or an extractor of a real node raises: each is stored, reported and counted."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

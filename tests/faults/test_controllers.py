@@ -1,7 +1,5 @@
 """Controllers that die in the middle of what they do, and controllers that do the same thing at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Nodes that hang, that are cut off or told to end: what they held others fetch, and nothing counts twice."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A frontier's disk that fills up, and gets room again: a large file stands in for what fills it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Disks that take no more data: a limit on the size of files stands in for them (EFBIG instead of ENOSPC)."""
 
-from __future__ import annotations
-
 import resource
 import signal
 

@@ -1,7 +1,5 @@
 """Programs killed at moments that nobody chose."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """A node's disk that fills up, and gets room again: a large file stands in for what fills it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

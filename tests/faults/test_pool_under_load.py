@@ -2,8 +2,6 @@
 URI is lost or reported twice, and reports show the truth meanwhile.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Two real nodes under one name: both are told, and the later one keeps the name, also when the frontier has
 been killed and started again."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Strangers attack a frontier that has 700 descriptors while a node works: figures of docs/reliability.md."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -42,7 +40,7 @@ class Attacked:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
-    def __enter__(self) -> Attacked:
+    def __enter__(self) -> "Attacked":
         self.server.stubs.launch("c", "http://c.example/", of=spec(run_while_empty=True))
         self._thread.start()
         return self

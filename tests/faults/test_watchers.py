@@ -1,7 +1,5 @@
 """Many watch a crawl while its frontier is killed again and again, and some of them do not even read."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,8 +1,6 @@
 """A node of several processes at pages that threads and processes do not survive: nothing is lost, nothing is
 reported twice, and the node comes back to its size."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

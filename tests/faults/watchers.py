@@ -1,7 +1,5 @@
 """Readers of a crawl's events, each of a kind of its own, and what each of them has read."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """An installation whose frontier knows its callers: their file, their tokens, and certificates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

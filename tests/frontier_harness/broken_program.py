@@ -1,7 +1,5 @@
 """The program, with a part that breaks once a file is there: `broken_program.py PART FILE [flags …]`."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable

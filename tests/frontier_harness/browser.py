@@ -1,7 +1,5 @@
 """A real browser: Debian's Chromium, installed or unpacked by `make chromium`, driven by Playwright."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

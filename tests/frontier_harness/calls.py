@@ -3,8 +3,6 @@
 Decides nothing and checks nothing: a test says what it expects.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -94,7 +92,7 @@ class Refusal:
     retry_s: float | None
 
     @staticmethod
-    def of(problem: grpc.RpcError | grpc.aio.AioRpcError) -> Refusal:
+    def of(problem: grpc.RpcError | grpc.aio.AioRpcError) -> "Refusal":
         """The refusal that an error carries. One without details has no reason."""
         code: grpc.StatusCode = problem.code()
         message: str = problem.details() or ""

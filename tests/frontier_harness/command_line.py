@@ -1,7 +1,5 @@
 """`toehold` run in this process on a real frontier: what is printed, and how it ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """The command `toehold console`, run by tests as an operator would run it, and a script that asks it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Reads a Containerfile strictly: what it does not know is an error, so that a test overlooks nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The programs that deploy/ starts, in their own terms: options for variables, commands for words."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Decides nothing and checks nothing; `test_service_bad_requests` sees that no RPC is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages of which every field is set, each to another value."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any, TypeVar

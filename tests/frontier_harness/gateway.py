@@ -1,7 +1,5 @@
 """The program `python -m urlfrontier_gateway`, and a client of URLFrontier's API, as tests use them."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import selectors

@@ -1,7 +1,5 @@
 """A program's page of metrics, and the Prometheus that scrapes it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

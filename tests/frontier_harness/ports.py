@@ -3,8 +3,6 @@
 Where nobody need know a port beforehand, whoever listens takes port 0 and tells what it was given.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import socket

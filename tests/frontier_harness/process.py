@@ -1,7 +1,5 @@
 """The program `python -m frontier_server`, run by tests as a stranger would run it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import selectors

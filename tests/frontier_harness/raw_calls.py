@@ -1,7 +1,5 @@
 """gRPC calls made of HTTP/2's frames, valid or not, with metadata that no gRPC library would send."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

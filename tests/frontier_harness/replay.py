@@ -1,7 +1,5 @@
 """pywb, which replays WARC files as an archive's users would see them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A small site on this machine under as many names as wanted, whose answers a test chooses as it goes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

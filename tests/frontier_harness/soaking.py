@@ -1,7 +1,5 @@
 """Parts of `make soak`, what a user asks of them, and the table of what they found."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import platform
@@ -62,7 +60,7 @@ class Row:
     doubled: int = 0
     violated: int = 0
 
-    def add(self, other: Row) -> None:
+    def add(self, other: "Row") -> None:
         """Add up."""
         for field in dataclasses.fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))

@@ -1,7 +1,5 @@
 """Strangers: they reach a program's port, have no credentials, and mean no good."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

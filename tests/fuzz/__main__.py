@@ -3,8 +3,6 @@
 `--seconds` are those of a processor for each group. `--keep` adds what is found to the corpus.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ A parser in C may crash, or never come back: the process writes down each input 
 whoever started it watches.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import mmap

@@ -3,8 +3,6 @@
 `python -m tests.fuzz --keep` adds those of a campaign that go ways which the others do not.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Sequence

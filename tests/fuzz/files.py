@@ -1,7 +1,5 @@
 """Files that people hand in: specs, overrides, settings, lists, imports; and files that were damaged."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import gzip

@@ -1,7 +1,5 @@
 """The targets, by group."""
 
-from __future__ import annotations
-
 from . import files, http, markup, robots, tokens, uris
 from .target import Target
 

@@ -1,7 +1,5 @@
 """How the time of a parser grows with its input: by doubling what an input is made of, again and again."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from random import Random

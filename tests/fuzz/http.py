@@ -1,7 +1,5 @@
 """What servers send to nodes: heads, bodies, codings, cookies, challenges, certificates; whole answers."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import socket

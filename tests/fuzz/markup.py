@@ -1,7 +1,5 @@
 """Documents in which links are looked for, of all kinds, and their text."""
 
-from __future__ import annotations
-
 import gzip
 
 from node_doubles.extracting import fetch

@@ -1,7 +1,5 @@
 """Inputs made of other inputs: flipped, cut, doubled, spliced, with words and numbers that matter."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from random import Random

@@ -4,8 +4,6 @@ Python's own tracing, so that it works on every version and machine. What librar
 what a parser says of an input stands for it (`target.Said`).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType

@@ -1,7 +1,5 @@
 """robots.txt, sitemaps that it names, and what pages and answers say to robots."""
 
-from __future__ import annotations
-
 from node_doubles.extracting import fetch
 
 from crawler_node.extraction.robots_meta import header_forbids, meta_forbids

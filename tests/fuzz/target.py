@@ -1,7 +1,5 @@
 """Target: a parser of foreign text, as it is fuzzed: what is given to it, and what it may say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The inputs that fuzzing has found, given to their parsers again; and that fuzzing finds what is wrong."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Parsers of foreign text, fuzzed by the group: no crash, hang or growth, no error but those documented."""
 
-from __future__ import annotations
-
 import pytest
 from frontier_harness.soaking import Soak
 from fuzz.campaign import run

@@ -3,8 +3,6 @@
 A page token is not secret, so that anybody can make one with any place in it: listings are asked for any.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """URIs and what is said of them: canonical forms, SURTs, places, rules of scope, references, patterns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import httpx

@@ -1,7 +1,5 @@
 """Commands with --dir, of a crawl that is not running: they ask about everything, and change nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

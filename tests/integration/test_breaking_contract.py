@@ -1,7 +1,5 @@
 """`make check` refuses a contract that breaks the one of the last release."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

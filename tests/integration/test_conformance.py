@@ -1,8 +1,6 @@
 """`toehold conformance` with quick cases: our own node keeps the contract, and a fetcher that breaks one rule
 fails at that rule. `make soak PART=conformance` plays everything."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Access to the console: logins, roles, and requests that other sites' pages cause."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Iterator

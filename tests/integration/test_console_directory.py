@@ -1,7 +1,5 @@
 """A console for the directory of a `toehold crawl`, which runs, pauses, goes on and ends."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

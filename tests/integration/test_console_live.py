@@ -1,7 +1,5 @@
 """The console while things happen: looks, events, restarts of the frontier; the console beside a frontier."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

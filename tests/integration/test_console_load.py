@@ -1,7 +1,5 @@
 """The console under load, at its end, and with data that changes under it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The contract as JSON over HTTP equals the contract over gRPC: requests, answers, refusals, streams."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The fetchers in examples/, each on one host of the practice web; `make examples` runs them on more."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

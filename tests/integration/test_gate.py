@@ -1,7 +1,5 @@
 """A frontier with callers: who may call what, on which crawls, for which nodes, and how much."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping

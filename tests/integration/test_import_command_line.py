@@ -1,7 +1,5 @@
 """`toehold uris import` on a real frontier: journals, logs, exports and lists, whole, cut and damaged."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

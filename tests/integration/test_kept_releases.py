@@ -1,7 +1,5 @@
 """Stores of earlier releases open with this version, answer as they did, and are crawled to the end."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

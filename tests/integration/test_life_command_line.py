@@ -1,7 +1,5 @@
 """`toehold` takes crawls of a real frontier through their lives: what is printed and done, how it ends."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

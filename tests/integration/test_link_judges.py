@@ -1,7 +1,5 @@
 """Links and references against parsers that others have written: html5lib, tinycss2 and Upa."""
 
-from __future__ import annotations
-
 import re
 from random import Random
 

@@ -1,7 +1,5 @@
 """Metrics of real programs during a real crawl: as documented, and as GetStatistics tells."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`toehold nodes` on a real frontier and the real `toehold-node`: what its toe threads do, kill, drain."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

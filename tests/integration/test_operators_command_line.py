@@ -1,7 +1,5 @@
 """`toehold` in the hands of an operator, on a real frontier: what is printed, what is done, how it ends."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

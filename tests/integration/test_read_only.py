@@ -1,7 +1,5 @@
 """`toehold-frontier --read-only`: it answers all questions, changes nothing, and stands in nobody's way."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from functools import partial

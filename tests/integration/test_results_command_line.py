@@ -1,7 +1,5 @@
 """`toehold` tells what came of a crawl on a real frontier, and why nothing more does."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """A spider's settings, and how it finds or creates its crawl."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

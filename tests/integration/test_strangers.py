@@ -1,7 +1,5 @@
 """Strangers at the ports of frontier, node and gateway: without credentials they stop nothing."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A store keeps the list of public suffixes that it was made with: another one moves no URI."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """TLS between client and frontier: nobody reads along, and each fault of a credential has its sentence."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

@@ -1,7 +1,5 @@
 """Fields, RPCs and events of a later version of the contract, as docs/operating.md says."""
 
-from __future__ import annotations
-
 import grpc
 import pytest
 from frontier_harness.calls import TIMEOUT_S, fresh_name, seed_of, spec

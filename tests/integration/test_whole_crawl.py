@@ -1,7 +1,5 @@
 """A whole crawl through gRPC with fetchers that fetch nothing: at its end every count is exact."""
 
-from __future__ import annotations
-
 import itertools
 import zlib
 from collections import Counter

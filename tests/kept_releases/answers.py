@@ -1,7 +1,5 @@
 """What a frontier answers about its crawls, in values that a later version must answer, too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

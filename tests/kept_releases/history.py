@@ -1,7 +1,5 @@
 """A history of crawls that leaves rows of every kind in a store, through the contract alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path

@@ -4,8 +4,6 @@
 later versions open the store, and `make check` compares their contract with that of the last release.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 tinycss2 (styles) and Upa (URLs). Shares no code with the node.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 """Compares the links that the node finds in a page with those that a browser sees, and judges the
 differences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

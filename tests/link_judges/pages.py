@@ -1,7 +1,5 @@
 """Pages of documentation that others have written or rendered, with the URIs that they would have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.metadata import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """References and pages as people and their programs write them, wrong ones included, from a seed."""
 
-from __future__ import annotations
-
 from random import Random
 
 BASES = (

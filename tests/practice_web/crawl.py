@@ -5,8 +5,6 @@ anew. Further arguments are handed to `toehold crawl`. Its exit code is this one
 be served.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ It is the judge's reader, so it must not be the crawler's. Pages that need a who
 links in `traps`.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

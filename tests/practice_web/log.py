@@ -2,8 +2,6 @@
 judge a crawl by.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The practice web for tests and scripts: runs `serve.py` as a child process and says where it is."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -9,8 +9,6 @@ web's own hosts, except to names that cannot exist. Exit codes: 0 done, 2 wrong 
 pages.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """One answer of the practice web as a value: what is said, and the manner in which its bytes leave."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 HTML = "text/html; charset=utf-8"

@@ -2,8 +2,6 @@
 tested.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ so that a crawl can be resumed after a restart. It serves until SIGTERM, SIGINT 
 standard input. Exit codes: 0 ended as asked, 2 wrong usage or no pages, 3 a port is taken.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -5,8 +5,6 @@ row. Links are authored without ports. No page elsewhere links here, so that eve
 seed is known.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable

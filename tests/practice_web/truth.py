@@ -4,8 +4,6 @@ Every judge takes requests by their start (as `log.read` gives them) and returns
 none is good. None of them reads anything that the crawler says of itself, nor shares code with it.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ find. Links are authored without ports (`http://docs.beta.example/json/`); the p
 sockets are bound, are added on the way out.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mimetypes
 import re

@@ -1,7 +1,5 @@
 """A spider that uses what spiders use: whatever it is called back with becomes an item."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A spider that fetches all that the judge of the practice web finds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A resolver for Scrapy that knows the practice web: names from the setting PRACTICE_HOSTS, and no others."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 from scrapy.crawler import Crawler

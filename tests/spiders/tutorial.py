@@ -1,7 +1,5 @@
 """A spider as Scrapy's tutorial has it. It knows nothing of a frontier."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

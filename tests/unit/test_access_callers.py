@@ -1,7 +1,5 @@
 """Callers: who is who by which credentials, what each may act on, and files that say so."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`toehold callers`, `tokens` and `certs`: files that servers can use, and errors that say what is right."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A byte order mark before a file that people write: editors put it there, and nobody sees it."""
 
-from __future__ import annotations
-
 import gzip
 from codecs import BOM_UTF8
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which archived record the next lease of a page names, so that a revisit record can refer to it."""
 
-from __future__ import annotations
-
 import pytest
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell

@@ -1,7 +1,5 @@
 """The waits of controllers, with a clock that is a variable."""
 
-from __future__ import annotations
-
 import pytest
 
 from toehold.frontier.v1.admin_pb2 import Job, JobState

@@ -1,7 +1,5 @@
 """Which exception a failed call becomes, and which exit code that is."""
 
-from __future__ import annotations
-
 import grpc
 import pytest
 from client_doubles.fake_frontier import Refusal

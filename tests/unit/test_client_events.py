@@ -1,7 +1,5 @@
 """Events as a program gets them: the contract's messages, with a sentence each."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any, get_args, get_type_hints

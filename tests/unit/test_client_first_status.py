@@ -1,7 +1,5 @@
 """A server's refusal of a stream is told, also where gRPC for asyncio replaces it by an error of its own."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Generator
 

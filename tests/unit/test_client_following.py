@@ -1,7 +1,5 @@
 """How long a reader of events stays at it, judged with a clock that is a variable."""
 
-from __future__ import annotations
-
 import grpc
 import pytest
 from client_doubles.fake_frontier import UNAVAILABLE, Refusal

@@ -1,7 +1,5 @@
 """Specs and overrides that a program gives as dicts."""
 
-from __future__ import annotations
-
 from typing import Any, get_type_hints
 
 import msgspec

@@ -1,7 +1,5 @@
 """The default name of a client's operator."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import socket

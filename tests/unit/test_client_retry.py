@@ -1,7 +1,5 @@
 """When the client tries again: with a clock that is a variable, and answers in place of a frontier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -51,7 +49,7 @@ class Play(FrontierClient):
         self._answer_s = answer_s
         self._answers: list[Any] = []
 
-    def run(self, ask: Callable[[Play], T], *answers: object) -> T:
+    def run(self, ask: "Callable[[Play], T]", *answers: object) -> T:
         """The result of a method, or its error. Fails if answers are left over."""
         self._answers = list(answers)
         try:

@@ -1,7 +1,5 @@
 """Seeds that a frontier refused, as the client tells them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """States of a crawl, as a program may name them."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of the commands on a terminal of 80 columns: nothing is cut, and headings stay whole."""
 
-from __future__ import annotations
-
 import re
 import sys
 

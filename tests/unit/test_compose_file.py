@@ -1,7 +1,5 @@
 """deploy/containers/compose.yaml: what it says exists, fits together, and is safe."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The cases of the conformance kit: each can fail, each names a place that the contract has, and results are
 told in full."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

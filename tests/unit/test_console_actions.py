@@ -1,7 +1,5 @@
 """The acts that the console offers on a crawl: those that its state allows, and that change something."""
 
-from __future__ import annotations
-
 import pytest
 
 from frontier_server.core.machines.lifecycle import TABLE, CrawlState, Input, Move

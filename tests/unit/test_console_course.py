@@ -1,7 +1,5 @@
 """The course of a crawl: counts over time, from events and from looks, with a bounded number of points."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

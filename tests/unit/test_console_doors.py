@@ -1,7 +1,5 @@
 """The console's doors to a frontier: one for each token, and few of them stay open."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 

@@ -1,7 +1,5 @@
 """A console whose frontier moves: what becomes of the connections that come just then."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """The OpenAPI document's comments are those that the protobuf compiler reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The verdict on a crawl: one sentence for each state, and the setting that limits it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

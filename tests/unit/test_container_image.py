@@ -1,7 +1,5 @@
 """deploy/containers/Containerfile: pinned packages, all of our programs, and no rights."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

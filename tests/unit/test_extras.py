@@ -1,7 +1,5 @@
 """Each extra brings what its program imports, and a program that lacks packages says so in a sentence."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files of URIs to import: what each line means, and lines that mean nothing. Never a traceback."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

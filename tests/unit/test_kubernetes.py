@@ -1,7 +1,5 @@
 """deploy/kubernetes: the manifests are valid, fit together, are safe, and fit the programs' own times."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

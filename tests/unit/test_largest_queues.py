@@ -1,7 +1,5 @@
 """The largest queues of a crawl, also of one that ended, or waits, in an earlier run of the server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A crawl shown live: a picture that fits every screen, with the most important first."""
 
-from __future__ import annotations
-
 import pytest
 from client_doubles.looks import (
     AWKWARD,

@@ -1,7 +1,5 @@
 """The history of a crawl's rate: pages per second in equal spans, and the sparkline that shows them."""
 
-from __future__ import annotations
-
 import pytest
 
 from toehold_client.watching.history import MOST_SPANS, SPAN_S, History, sparkline

@@ -1,7 +1,5 @@
 """A crawl shown live where nothing fills the screen: lines, objects, a panel below messages."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from io import StringIO

@@ -1,7 +1,5 @@
 """The observer of a crawl: how often it asks for seeds, and events that come twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -29,7 +27,7 @@ class Frontier:
         self.now_s = 0.0
 
     @property
-    def frontier(self) -> Frontier:
+    def frontier(self) -> "Frontier":
         return self
 
     def describe(self) -> Crawl:

@@ -1,7 +1,5 @@
 """Trouble of a crawl that is shown live: what is wrong now, and which events are problems."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

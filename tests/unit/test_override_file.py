@@ -1,7 +1,5 @@
 """Files of overrides: only what they say is overridden, and all of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

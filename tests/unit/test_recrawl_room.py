@@ -1,7 +1,5 @@
 """A recrawl within a document limit fetches known pages of any host before new ones of any host."""
 
-from __future__ import annotations
-
 import pytest
 from core_doubles.codec import candidate
 from core_doubles.recount import Recount

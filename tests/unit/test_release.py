@@ -1,7 +1,5 @@
 """A release: its version has one place, and its SBOM has every package that an installation needs."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

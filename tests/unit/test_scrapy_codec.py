@@ -1,7 +1,5 @@
 """Requests become annotations, and requests again."""
 
-from __future__ import annotations
-
 import enum
 import json
 import sys

@@ -1,7 +1,5 @@
 """A spider's heartbeats, and how it obeys the answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """A spider asks for leases until its crawl, or its part in it, is over."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

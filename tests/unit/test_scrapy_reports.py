@@ -1,7 +1,5 @@
 """The reports of a spider's fetches, and the order in which the frontier gets them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Spec files: what they say, what is refused in them, and when two specs mean the same."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

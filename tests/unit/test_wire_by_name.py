@@ -1,7 +1,5 @@
 """Views become messages by the names of their fields: each field of a view changes its message."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum

@@ -1,7 +1,5 @@
 """What failed calls mean for a worker, how often and when it makes them again, and what its log is told."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

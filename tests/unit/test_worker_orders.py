@@ -1,7 +1,5 @@
 """How a worker obeys the answers to its heartbeats, whatever its book is like."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from google.protobuf.duration_pb2 import Duration

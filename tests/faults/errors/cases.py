@@ -3,8 +3,6 @@
 A line of trouble is one of `power/trouble.c`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 STORE = "RocksDB cannot read, write or sync a file"

@@ -1,7 +1,5 @@
 """Files of a data directory that are damaged: flipped, cut, or missing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

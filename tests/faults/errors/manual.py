@@ -1,7 +1,5 @@
 """The table of docs/operating.md that says, for each trouble, what an operator sees and does."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

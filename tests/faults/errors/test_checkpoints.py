@@ -1,7 +1,5 @@
 """Checkpoints that cannot be made of a server at work: who wants one is told, and nothing else happens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import grpc

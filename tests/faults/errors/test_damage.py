@@ -2,8 +2,6 @@
 can be read is saved.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`toehold crawl` whose frontier meets trouble: it ends as the manual says, and the same command goes on."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

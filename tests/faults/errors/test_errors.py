@@ -2,8 +2,6 @@
 says, and what was acknowledged is there.
 """
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable
 from pathlib import Path

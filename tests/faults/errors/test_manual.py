@@ -1,7 +1,5 @@
 """The manual's table of troubles: each row is tried, and each trouble that is tried has a row."""
 
-from __future__ import annotations
-
 from faults.errors import cases, damage, manual
 
 TABLES = (cases.UNDER_LOAD, cases.AT_CHECKPOINTS, cases.AT_START, cases.AT_NODES)

@@ -1,7 +1,5 @@
 """Nodes whose disks fail, and files that dead nodes have left damaged: what the manual says follows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import grpc

@@ -1,7 +1,5 @@
 """Directories on mounts that are read-only: no program takes one for its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A frontier server in trouble, used by everybody at once; what it says, and what it has in the end."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

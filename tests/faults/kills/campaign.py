@@ -1,7 +1,5 @@
 """A frontier that is killed again and again under a crowd, and what is left of its data each time."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A frontier that stands still, and whose wall clock is set while it serves and while it is down."""
 
-from __future__ import annotations
-
 import signal
 import struct
 import time

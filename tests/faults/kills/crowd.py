@@ -5,8 +5,6 @@ outcomes; operators who steer, change, import, delete by pattern, verify, make a
 make crawls that come and go. None of them knows when the frontier is away: who gets no answer asks again.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Many lives of a frontier, one after the other, and what is said when one is found wanting."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from faults.kills.campaign import KILLS_OF_A_LIFE, Life, Tally

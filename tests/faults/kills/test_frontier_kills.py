@@ -1,7 +1,5 @@
 """A frontier that is killed again and again while everybody uses it, and starts again on what it has left."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

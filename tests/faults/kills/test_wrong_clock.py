@@ -1,7 +1,5 @@
 """Clocks that are set, by seconds and by weeks, and programs that stand still for longer than leases live."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

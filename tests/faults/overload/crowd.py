@@ -5,8 +5,6 @@ prints what became of it. What feeders were told was taken in is written to FOLD
 line.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

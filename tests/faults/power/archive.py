@@ -1,7 +1,5 @@
 """A node under the journal: what it has told the frontier of is in its archive after any power cut."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

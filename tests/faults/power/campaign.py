@@ -1,7 +1,5 @@
 """A run of the server under the journal, and the power cuts that are made of it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -113,7 +111,7 @@ class Tally:
     seconds: float = 0.0
     findings: list[str] = field(default_factory=list)
 
-    def __iadd__(self, other: Tally) -> Tally:
+    def __iadd__(self, other: "Tally") -> "Tally":
         for name in ("cuts", "items", "lost", "doubled", "violated", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.findings += other.findings

@@ -3,8 +3,6 @@
 The frontier's clock stands at the moment of the cut: rests and leases are as they were.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ marked when it has come. So what was acknowledged before a cut is what the marks
 that was asked and not answered may have been done, or not.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 import threading
@@ -153,7 +151,7 @@ class Ledger:
     deleting: set[str] = field(default_factory=set)  # crawls that somebody wants to be gone
     deleted: set[str] = field(default_factory=set)  # crawls that are gone
 
-    def copy(self) -> Ledger:
+    def copy(self) -> "Ledger":
         """One that goes its own way."""
         return copy.deepcopy(self)
 

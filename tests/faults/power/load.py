@@ -3,8 +3,6 @@
 They write down what they ask and what they are told (`ledger`).
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import zlib

@@ -2,8 +2,6 @@
 broken if it is told so: `program.py MUTANT [flags …]`, where `none` breaks nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import sys

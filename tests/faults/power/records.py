@@ -3,8 +3,6 @@
 `journal.c` writes them. A record's position is its number in the journal.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -11,8 +11,6 @@ its directory has been synced after the change; any of the others may be there, 
 beside it. A rename is one change in both: no file system that Toehold is run on tears one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -117,8 +115,8 @@ class File:
 class Directory:
     """A directory's names: as programs see them, and as they are durable in either kind."""
 
-    live: dict[str, Node] = field(default_factory=dict)
-    durable: dict[Names, dict[str, Node]] = field(default_factory=lambda: {kind: {} for kind in Names})
+    live: "dict[str, Node]" = field(default_factory=dict)
+    durable: "dict[Names, dict[str, Node]]" = field(default_factory=lambda: {kind: {} for kind in Names})
 
 
 Node: TypeAlias = File | Directory
@@ -143,7 +141,7 @@ class Disk:
         self._syncs: dict[tuple[int, int], tuple[Node, int]] = {}  # that are under way
 
     @staticmethod
-    def of(root: Path) -> Disk:
+    def of(root: Path) -> "Disk":
         """What is there before a program starts; all of it is durable."""
         disk = Disk(root.stat().st_ino)
         for path in sorted(root.rglob("*")):

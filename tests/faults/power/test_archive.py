@@ -1,7 +1,5 @@
 """Power cuts of a node: pages that were reported are in its archive, which can be read to its end."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Power cuts: a server under load is journaled, cut at many moments, recovered, and held against a ledger."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

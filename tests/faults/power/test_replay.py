@@ -1,7 +1,5 @@
 """What a power cut leaves, of journals made by hand."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

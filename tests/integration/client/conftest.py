@@ -2,8 +2,6 @@
 commands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """The clients against a frontier that is scripted to answer, to fail and to be gone."""
 
-from __future__ import annotations
-
 import getpass
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Streams of events from both clients: what they tell, and how they outlive connections and servers."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The operators' methods of both clients, with a frontier that answers and fails by a script."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterator

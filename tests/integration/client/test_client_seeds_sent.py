@@ -1,7 +1,5 @@
 """Both clients as they add seeds: in one stream, once, and as long as the frontier takes them."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterator

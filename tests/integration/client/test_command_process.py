@@ -1,7 +1,5 @@
 """`toehold` as a process: interrupted, piped away, and run as a module."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

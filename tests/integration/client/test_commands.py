@@ -1,7 +1,5 @@
 """The commands of `toehold`: which crawl they mean, what they print, and how they end."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Shell completion: names that the frontier has, the names of settings, and the shells' scripts."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """CrawlController: a crawl's life as a program steers it, whatever gets lost on the way."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import ExitStack
 

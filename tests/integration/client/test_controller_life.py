@@ -1,7 +1,5 @@
 """CrawlController: teardown, copies, settings, pools and statistics, by both kinds."""
 
-from __future__ import annotations
-
 import inspect
 import threading
 import time

@@ -1,7 +1,5 @@
 """`toehold events`: a sentence for each event, or an object, and how it is followed."""
 
-from __future__ import annotations
-
 from client_doubles.command_line import (
     RUNNING,
     STOPPED,

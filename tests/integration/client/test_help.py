@@ -1,7 +1,5 @@
 """`--help` of every command on a terminal of 80 columns, and numbers that are out of bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`toehold init`, `create`, `launch` and `run`: a spec file, its seeds, and the launch of its crawl."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import grpc

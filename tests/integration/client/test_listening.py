@@ -1,7 +1,5 @@
 """Listeners, in a thread and in a task: what they hear, how they end, and who is told."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import subprocess

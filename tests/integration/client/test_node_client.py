@@ -1,7 +1,5 @@
 """AsyncNodeClient; and NodeClient, which is made from it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any

@@ -1,7 +1,5 @@
 """`toehold nodes`: which node is meant, what is asked of it, what is printed, and how it ends."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

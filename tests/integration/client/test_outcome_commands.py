@@ -1,7 +1,5 @@
 """Outcomes and reasons: `toehold report`, `refusals`, `outcomes`, `uris show` and `reopen`."""
 
-from __future__ import annotations
-
 import re
 
 import grpc

@@ -1,7 +1,5 @@
 """`toehold run`: launches a crawl, tells what happens to it, and ends as it does."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

@@ -1,7 +1,5 @@
 """`toehold watch` on a frontier that does as it is told: what it prints into a pipe, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`toehold watch --dir` while the frontier of the directory comes, goes, and comes back elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """The queues that a command names by a key, a host or a URL, and `toehold explain SUBJECT`."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import grpc

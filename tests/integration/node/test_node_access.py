@@ -1,7 +1,5 @@
 """NodeService for callers with roles, over TLS; and a worker process that answers its supervisor alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

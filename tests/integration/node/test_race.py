@@ -2,8 +2,6 @@
 tried, and in what order, is by the interpreter's own account of attempts.
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

@@ -2,8 +2,6 @@
 connection is attempted, to listeners that would notice, and by the interpreter's own account of attempts.
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Bodies of lengths, chunks and codings that are not what was said."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Callable

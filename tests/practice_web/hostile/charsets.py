@@ -1,7 +1,5 @@
 """Pages in other charsets than they say, or in none."""
 
-from __future__ import annotations
-
 from practice_web.hostile.nastiness import LEAF, Nastiness, answers
 
 _PAGE = '<!DOCTYPE html><p>caf\u00e9 <a href="/behind?\u00e9">on</a>'

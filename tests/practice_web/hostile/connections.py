@@ -1,7 +1,5 @@
 """Servers without TCP's and TLS's manners."""
 
-from __future__ import annotations
-
 import asyncio
 
 from practice_web.hostile.nastiness import LEAF, Nastiness, Visit, head, link, page, says, says_and_waits

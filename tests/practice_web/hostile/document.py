@@ -3,8 +3,6 @@
 python tests/practice_web/hostile/document.py
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

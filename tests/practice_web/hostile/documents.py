@@ -1,7 +1,5 @@
 """Sitemaps, feeds and style sheets that bite."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 

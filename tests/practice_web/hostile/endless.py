@@ -1,7 +1,5 @@
 """Sites without end: each page leads to further ones that are the same."""
 
-from __future__ import annotations
-
 import itertools
 
 from practice_web.hostile.nastiness import Nastiness, Visit, link, page

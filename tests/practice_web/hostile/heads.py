@@ -1,7 +1,5 @@
 """Answers whose heads are no heads."""
 
-from __future__ import annotations
-
 from practice_web.hostile.connections import PROTOCOL_ERROR, TIMEOUT
 from practice_web.hostile.nastiness import (
     LEAF,

@@ -1,7 +1,5 @@
 """The hostile web for tests: runs `serve.py` as a child process and says where it is."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

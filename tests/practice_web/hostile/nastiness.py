@@ -4,8 +4,6 @@ Handlers are small functions on the bytes of one connection. They are made by th
 do something ordinary, and written out where they do not.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """Pages that are hard to read: large, deep, broken, or full of links."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Redirects to where nobody should go. The addresses of the decoys are listened at: a connection is noted."""
 
-from __future__ import annotations
-
 from itertools import count
 
 from practice_web.hostile.nastiness import LEAF, Handler, Nastiness, Visit, answers, head, redirect, says

@@ -1,7 +1,5 @@
 """A robots.txt that is none, has no end, or is there to make its reader work."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 

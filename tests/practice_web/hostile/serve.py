@@ -9,8 +9,6 @@ every connection, written when it is over: `name` (empty for a decoy's), `path`,
 (seconds on this machine's monotonic clock), `head_bytes` of the request.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -1,7 +1,5 @@
 """Statuses that nobody asked for, or that go on for ever."""
 
-from __future__ import annotations
-
 from practice_web.hostile.nastiness import Nastiness, answers, says
 
 _SORRY = b"<p>Sorry."

@@ -1,7 +1,5 @@
 """All that the hostile web has, in one table: the server, the tests and docs/reliability.md read it."""
 
-from __future__ import annotations
-
 from practice_web.hostile.bodies import BODIES
 from practice_web.hostile.charsets import CHARSETS
 from practice_web.hostile.connections import CONNECTIONS

@@ -5,8 +5,6 @@
 FILE gets one line for every attempt, before it is made. The node itself is the program as it is.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
