@@ -6,7 +6,7 @@ store keeps the list that it was made with, packed, and never uses another.
 
 import re
 import zlib
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from publicsuffixlist import PublicSuffixList
 
@@ -43,7 +43,8 @@ class Suffixes:
     def check(self) -> None:
         """Read the list. Raises ValueError if that cannot be done."""
         try:
-            _ = self._icann, self._all
+            for only_icann in (True, False):
+                _read(self.packed, only_icann)
         except (zlib.error, UnicodeDecodeError) as problem:
             raise ValueError(f"the list of public suffixes cannot be read: {problem}") from problem
 
@@ -52,7 +53,7 @@ class Suffixes:
 
         Addresses, single labels and public suffixes stay as they are.
         """
-        return host if is_address(host) else self._icann.privatesuffix(host) or host
+        return host if is_address(host) else _read(self.packed, True).privatesuffix(host) or host
 
     def site(self, host: str) -> str:
         """The registered domain by the whole list: `a.github.io` and `b.github.io` are two sites.
@@ -60,12 +61,4 @@ class Suffixes:
         `www.github.io` is of the site `github.io`: rules of identity may remove the `www.` in front.
         """
         host = without_www(host)
-        return host if is_address(host) else self._all.privatesuffix(host) or host
-
-    @cached_property
-    def _icann(self) -> PublicSuffixList:
-        return _read(self.packed, True)
-
-    @cached_property
-    def _all(self) -> PublicSuffixList:
-        return _read(self.packed, False)
+        return host if is_address(host) else _read(self.packed, False).privatesuffix(host) or host
