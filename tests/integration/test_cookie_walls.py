@@ -1,8 +1,9 @@
 """`toehold crawl` of pages that are shown only to those who send back the cookie that they set."""
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from frontier_harness.waiting import eventually
 
 WWW, LOGIN = "www.site.test", "login.site.test"
 OTHER = "consent.test"
+HOSTS = (WWW, LOGIN, OTHER)
 
 Wall = Callable[[Request, Callable[..., str]], bool]
 """Answers a request; the function makes URLs of the site."""
@@ -180,69 +182,105 @@ CLOSED: dict[str, tuple[Wall, dict[str, int]]] = {
 
 @contextmanager
 def crawling(
-    directory: Path, wall: Wall, cookies: bool, *further: str, more: str = ""
+    directory: Path, wall: Wall, cookies: bool, *further: str, more: str = "", hosts: Sequence[str] = HOSTS
 ) -> Iterator[tuple[Run, SessionSite]]:
-    """A crawl of a site with a wall, with `more` in its spec."""
+    """A crawl of a site with a wall, from the first page of each host that begins like WWW; `more` is in its
+    spec."""
+    domains = sorted({f"+{host.removeprefix('www.').removeprefix('login.')}" for host in hosts})
     (directory / "spec.toml").write_text(
-        'allowed_addresses = ["loopback"]\n[scope]\nsurt_prefixes = ["+consent.test", "+site.test"]\n'
+        f'allowed_addresses = ["loopback"]\n[scope]\nsurt_prefixes = {json.dumps(domains)}\n'
         f"[fetch]\ncookies = {str(cookies).lower()}\n{more}"
     )
     with SessionSite(lambda request: wall(request, site.at), 0) as site, serving(site):
-        hosts = (WWW, LOGIN, OTHER)
         where = [f"--resolve={host}:{site.server_port}:127.0.0.1" for host in hosts]
         site.page = b'<a href="/wall">wall</a> <a href="/page">page</a>'
+        seeds = [site.at(host) for host in hosts if host.startswith("www.")]
         contact = ("--contact", "me@site.test")
-        run = Run(
-            site.at(WWW),
-            "--dir",
-            "it",
-            *BRISK,
-            "--spec",
-            "spec.toml",
-            *where,
-            *contact,
-            *further,
-            cwd=directory,
-        )
+        spec = ("--spec", "spec.toml")
+        run = Run(*seeds, "--dir", "it", *BRISK, *spec, *where, *contact, *further, cwd=directory)
         try:
             yield run, site
         finally:
             run.close()
 
 
-def annotations(directory: Path, path: str) -> list[str]:
-    """Those of the lines of a path in crawl.log."""
-    lines = (directory / "it" / "frontier" / "crawls" / "crawl" / "crawl.log").read_text().splitlines()
-    return [line.split()[-1] for line in lines if re.sub("http://[^/]*", "", line.split()[3]) == path]
+class Walls:
+    """A crawl of many walls, each of which has hosts of its own: with a number in the names that it knows."""
+
+    def __init__(
+        self, walls: Mapping[str, tuple[Wall, dict[str, int]]], cookies: bool, directory: Path
+    ) -> None:
+        self._walls = [wall for wall, _ in walls.values()]
+        self._numbers = {name: number for number, name in enumerate(walls)}
+        self._asked = [Counter[str]() for _ in walls]
+        hosts = [_numbered(number, host) for number in range(len(walls)) for host in HOSTS]
+        with crawling(directory, self._answer, cookies, hosts=hosts) as (run, _):
+            code, _, stderr = run.end()
+        assert (code, stderr) == (0, "")
+        self._log = (
+            (directory / "it" / "frontier" / "crawls" / "crawl" / "crawl.log").read_text().splitlines()
+        )
+
+    def _answer(self, request: Request, url: Callable[..., str]) -> bool:
+        found = re.search("[0-9]+", request.host)
+        assert found is not None
+        number = int(found[0])
+        self._asked[number][request.path] += 1
+        request.host = request.host.replace(found[0], "")
+        shown = self._walls[number](request, lambda host, path: url(_numbered(number, host), path))
+        request.sets = [_numbered(number, line) for line in request.sets]
+        return shown
+
+    def asked(self, name: str) -> Counter[str]:
+        """How often each path was asked for."""
+        return self._asked[self._numbers[name]]
+
+    def annotations(self, name: str, path: str) -> list[str]:
+        """Those of the lines of a path in crawl.log."""
+        url = re.compile(rf"http://[a-z.]+{self._numbers[name]}\.test:[0-9]+{re.escape(path)}")
+        return [line.split()[-1] for line in self._log if url.fullmatch(line.split()[3])]
 
 
-@pytest.mark.parametrize(("wall", "asked"), OPENING.values(), ids=OPENING)
-def test_a_page_behind_a_cookie_wall_is_fetched(tmp_path: Path, wall: Wall, asked: dict[str, int]) -> None:
-    with crawling(tmp_path, wall, True) as (run, site):
-        code, _, stderr = run.end()
-    assert (code, stderr, site.asked) == (0, "", Counter({"/": 1, "/page": 1, **asked}))
-    assert "redirectLoop" not in str(annotations(tmp_path, "/wall"))
+def _numbered(number: int, text: str) -> str:
+    return text.replace("site.test", f"site{number}.test").replace("consent.test", f"consent{number}.test")
 
 
-@pytest.mark.parametrize(("wall", "asked"), CLOSED.values(), ids=CLOSED)
-def test_a_wall_that_does_not_open_is_left_and_says_so(
-    tmp_path: Path, wall: Wall, asked: dict[str, int]
-) -> None:
-    """A page whose cookies have not changed since its last visit is not asked for again."""
-    with crawling(tmp_path, wall, True) as (run, site):
-        code, _, stderr = run.end()
-    assert (code, stderr, site.asked) == (0, "", Counter({"/": 1, "/page": 1, **asked}))
-    assert sum("redirectLoop" in line for path in asked for line in annotations(tmp_path, path)) == 1
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Walls:
+    """All walls, with cookies."""
+    return Walls(OPENING | CLOSED, True, tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture(scope="module")
+def ignored(tmp_path_factory: pytest.TempPathFactory) -> Walls:
+    """The walls that cookies open, without any."""
+    return Walls(OPENING, False, tmp_path_factory.mktemp("ignored"))
 
 
 @pytest.mark.parametrize("name", OPENING)
-def test_a_crawl_that_keeps_no_cookies_says_what_it_ignored(tmp_path: Path, name: str) -> None:
-    wall, asked = OPENING[name]
-    with crawling(tmp_path, wall, False) as (run, site):
-        code, _, stderr = run.end()
-    assert (code, stderr, site.asked) == (0, "", Counter({"/": 1, "/page": 1, **dict.fromkeys(asked, 1)}))
+def test_a_page_behind_a_cookie_wall_is_fetched(kept: Walls, name: str) -> None:
+    _, asked = OPENING[name]
+    assert kept.asked(name) == Counter({"/": 1, "/page": 1, **asked})
+    lines = kept.annotations(name, "/wall")
+    assert lines and "redirectLoop" not in str(lines)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_wall_that_does_not_open_is_left_and_says_so(kept: Walls, name: str) -> None:
+    """A page whose cookies have not changed since its last visit is not asked for again."""
+    _, asked = CLOSED[name]
+    assert kept.asked(name) == Counter({"/": 1, "/page": 1, **asked})
+    assert sum("redirectLoop" in line for path in asked for line in kept.annotations(name, path)) == 1
+
+
+@pytest.mark.parametrize("name", OPENING)
+def test_a_crawl_that_keeps_no_cookies_says_what_it_ignored(ignored: Walls, name: str) -> None:
+    _, asked = OPENING[name]
+    assert ignored.asked(name) == Counter({"/": 1, "/page": 1, **dict.fromkeys(asked, 1)})
     if "meta" not in name:  # a page, not a redirect
-        assert sum("cookiesIgnored" in line for path in asked for line in annotations(tmp_path, path)) >= 1
+        assert (
+            sum("cookiesIgnored" in line for path in asked for line in ignored.annotations(name, path)) >= 1
+        )
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
