@@ -139,10 +139,10 @@ def test_kill_9_leaves_no_child_behind_and_the_same_command_goes_on_later_or_at_
 
 
 def test_another_crawl_is_refused_with_the_seeds_that_are_missing(
-    web: PracticeWeb, programs: Programs, directory: Path
+    web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
-    crawl = programs.toehold(*crawl_arguments(web, directory))
-    eventually(lambda: len(web.log()) >= 20, "pages requested")
+    crawl = programs.toehold(*crawl_arguments(web, directory, *slow(tmp_path)))
+    eventually(lambda: len(web.log()) >= 6, "pages requested")
     crawl.signal(signal.SIGTERM)
     assert crawl.wait(SOON_S) == INTERRUPTED
     asked = len(web.log())
