@@ -24,13 +24,7 @@ from toehold.frontier.v1.admin_pb2 import (
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, TargetState
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
-from toehold_client.errors import (
-    CrawlExists,
-    DeadlineExceeded,
-    FrontierUnavailable,
-    IllegalState,
-    RefusedForNow,
-)
+from toehold_client import errors
 from toehold_client.events import Event
 from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import MAX_ITEMS
@@ -102,7 +96,7 @@ class CrawlController:
         wanted = spec_of(spec)
         try:
             self.frontier.create_crawl(self.crawl, wanted)
-        except CrawlExists:
+        except errors.CrawlExists:
             if not is_as_asked(self.describe(), wanted):
                 raise
         return self.add_seeds(seeds, on_refused=on_refused)
@@ -150,7 +144,7 @@ class CrawlController:
         status = self.status()
         try:
             return shown_status(self.frontier.launch_crawl(self.crawl, checkpoint, checkpoint_crawl))
-        except IllegalState:
+        except errors.IllegalState:
             if status.state != NASCENT:
                 raise
             now = self.status()
@@ -214,7 +208,7 @@ class CrawlController:
                         return True
             status = self.status()
             return status.torn_down
-        except (DeadlineExceeded, FrontierUnavailable, RefusedForNow):
+        except (errors.DeadlineExceeded, errors.FrontierUnavailable, errors.RefusedForNow):
             return False
 
     def delete(self, *, force: bool = False) -> None:
@@ -260,7 +254,7 @@ class CrawlController:
             now = self.frontier.reopen_crawl(
                 self.crawl, spec, paths, pause=pause, recrawl_before=recrawl_before
             )
-        except IllegalState:
+        except errors.IllegalState:
             now = self.frontier.get_crawl(self.crawl)
             if before.status.state != FINISHED or now.status.state == FINISHED:
                 raise
@@ -293,7 +287,7 @@ class CrawlController:
                     status = awaited.reached(message)
                     if status is not None:
                         return shown_status(status)
-        except DeadlineExceeded as error:
+        except errors.DeadlineExceeded as error:
             raise awaited.late(timeout_s, error) from None
         self.status()  # ClientClosed, if it is that which has ended the stream
         raise awaited.broken_off()

@@ -5,15 +5,7 @@ It shows the node's toe threads, and can kill one. For nodes known to a frontier
 FrontierClient has `set_pool_size` and `drain_node`.
 """
 
-from toehold.node.v1.node_pb2 import (
-    DrainRequest,
-    GetPoolRequest,
-    GetPoolResponse,
-    KillToeRequest,
-    ListToesRequest,
-    SetPoolSizeRequest,
-    Toe,
-)
+from toehold.node.v1 import node_pb2
 from toehold_client.credentials import Credentials
 from toehold_client.errors import NODE
 from toehold_client.rpc.calls import Calls
@@ -54,12 +46,12 @@ class NodeClient(Calls):
     ) -> None:
         super().__init__(address, timeout_s=timeout_s, patience_s=patience_s, credentials=credentials)
 
-    def get_pool(self) -> GetPoolResponse:
+    def get_pool(self) -> node_pb2.GetPoolResponse:
         """The node: its name, its frontier, whether it drains. Its toe pool, as a whole and for each process:
         how many toe threads it has and should have, how many died, were killed or left behind, and how many
         are at each step.
         """
-        return self._call(lambda stubs: stubs.node.GetPool, GetPoolRequest)
+        return self._call(lambda stubs: stubs.node.GetPool, node_pb2.GetPoolRequest)
 
     def set_pool_size(self, size: int) -> None:
         """Sets how many toe threads the node has, 0 to 10 000, in all its processes together.
@@ -68,15 +60,17 @@ class NodeClient(Calls):
         ToePool.setSize). The frontier may ask for another size later. NodeDraining; WorkerSilent if a process
         does not answer: it gets its share once it has been replaced.
         """
-        self._call(lambda stubs: stubs.node.SetPoolSize, lambda: SetPoolSizeRequest(size=size))
+        self._call(lambda stubs: stubs.node.SetPoolSize, lambda: node_pb2.SetPoolSizeRequest(size=size))
 
-    def list_toes(self, stacks: bool = False) -> list[Toe]:
+    def list_toes(self, stacks: bool = False) -> list[node_pb2.Toe]:
         """The toe threads, by process and serial number: their step and URI, and for how long; also those
         that were left behind. With `stacks` also their Python stacks.
 
         Threads of a process that does not answer are missing; `Worker.silent` of `get_pool` tells.
         """
-        answer = self._call(lambda stubs: stubs.node.ListToes, lambda: ListToesRequest(stacks=stacks))
+        answer = self._call(
+            lambda stubs: stubs.node.ListToes, lambda: node_pb2.ListToesRequest(stacks=stacks)
+        )
         return list(answer.toes)
 
     def kill_toe(self, serial: int, worker: int = 0, replace: bool = True) -> None:
@@ -89,11 +83,11 @@ class NodeClient(Calls):
         """
         self._call(
             lambda stubs: stubs.node.KillToe,
-            lambda: KillToeRequest(worker=worker, serial=serial, replace=replace),
+            lambda: node_pb2.KillToeRequest(worker=worker, serial=serial, replace=replace),
         )
 
     def drain(self) -> None:
         """Asks the node to finish its work and end, like SIGTERM: it takes no more leases, finishes what it
         has started, and returns the rest. Returns at once.
         """
-        self._call(lambda stubs: stubs.node.Drain, DrainRequest)
+        self._call(lambda stubs: stubs.node.Drain, node_pb2.DrainRequest)

@@ -6,16 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
 
-from toehold.frontier.v1.crawl_pb2 import Disposition
-from toehold.frontier.v1.frontier_pb2 import (
-    OUTCOME_FETCHED,
-    PURPOSE_ROBOTS,
-    Candidate,
-    Lease,
-    Report,
-    ReportResult,
-    Truncation,
-)
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client.spec.plain import enum_word
 
 from .answers import Request
@@ -35,9 +26,9 @@ class Fails(Exception):
 class Reported:
     """A report that the frontier answered."""
 
-    report: Report
-    result: ReportResult
-    lease: Lease | None
+    report: frontier_pb2.Report
+    result: frontier_pb2.ReportResult
+    lease: frontier_pb2.Lease | None
     call: Call
 
 
@@ -45,7 +36,7 @@ class Reported:
 class Offered:
     """A candidate that was offered to Schedule."""
 
-    candidate: Candidate
+    candidate: frontier_pb2.Candidate
     uri: str
     """Absolute."""
     call: Call
@@ -55,7 +46,7 @@ class Offered:
 class Given:
     """A lease, and the answer that brought it."""
 
-    lease: Lease
+    lease: frontier_pb2.Lease
     call: Call
 
     @property
@@ -131,16 +122,18 @@ class Evidence:
                 for report, result in zip(call.request.reports, call.response.results, strict=False):
                     yield Reported(report, result, leases.get(report.token), call)
 
-    def reports(self, path: str = "/", host: str = "") -> list[Report]:
+    def reports(self, path: str = "/", host: str = "") -> list[frontier_pb2.Report]:
         """The reports of fetches of a URI."""
         uri = path if "://" in path else self.uri(path, host)
         return [
             each.report
             for each in self.reported
-            if each.lease is not None and each.lease.uri == uri and each.report.outcome == OUTCOME_FETCHED
+            if each.lease is not None
+            and each.lease.uri == uri
+            and each.report.outcome == frontier_pb2.OUTCOME_FETCHED
         ]
 
-    def report(self, path: str = "/", host: str = "") -> Report:
+    def report(self, path: str = "/", host: str = "") -> frontier_pb2.Report:
         """The last report of a fetch of a URI."""
         found = self.reports(path, host)
         if not found:
@@ -148,11 +141,11 @@ class Evidence:
             raise Fails(self._why_unreported(uri))
         return found[-1]
 
-    def robots(self, host: str = "") -> Report:
+    def robots(self, host: str = "") -> frontier_pb2.Report:
         """The report of a host's robots.txt."""
         return self.report(ROBOTS, host)
 
-    def must_report(self, *statuses: int, path: str = "/", host: str = "") -> Report:
+    def must_report(self, *statuses: int, path: str = "/", host: str = "") -> frontier_pb2.Report:
         """The report of a URI, which must have one of these statuses."""
         report = self.report(path, host)
         if report.fetch_status not in statuses:
@@ -170,11 +163,13 @@ class Evidence:
                     f"The fetcher waited {took_s:.1f} s for {self.uri(path)}; {limit_s:g} s is right."
                 )
 
-    def must_be_cut(self, how: Truncation.ValueType, path: str = "/") -> Report:
+    def must_be_cut(self, how: frontier_pb2.Truncation.ValueType, path: str = "/") -> frontier_pb2.Report:
         """The report of a URI, which must tell that its body was cut in this way."""
         report = self.must_report(200, path=path)
         if report.truncation != how:
-            told, right = (enum_word(Truncation.DESCRIPTOR, value) for value in (report.truncation, how))
+            told, right = (
+                enum_word(frontier_pb2.Truncation.DESCRIPTOR, value) for value in (report.truncation, how)
+            )
             raise Fails(f"The fetcher reported truncation {told} for {self.uri(path)}; {right} is right.")
         return report
 
@@ -190,7 +185,7 @@ class Evidence:
         """The candidates of a URI."""
         return [offered for offered in self.offered if offered.uri == uri]
 
-    def offer(self, path: str, host: str = "", *, on: str = "/") -> Candidate:
+    def offer(self, path: str, host: str = "", *, on: str = "/") -> frontier_pb2.Candidate:
         """The candidate of a link of a page of the case."""
         uri = path if "://" in path else self.uri(path, host)
         page = self.uri(on)
@@ -207,7 +202,7 @@ class Evidence:
     def is_settled(self, path: str = "/", host: str = "") -> bool:
         """Whether a report of a URI has counted as its final one."""
         uri = self.uri(path, host)
-        final = (Disposition.DISPOSITION_SUCCEEDED, Disposition.DISPOSITION_FAILED)
+        final = (crawl_pb2.Disposition.DISPOSITION_SUCCEEDED, crawl_pb2.Disposition.DISPOSITION_FAILED)
         return any(
             each.lease is not None and each.lease.uri == uri and each.result.disposition in final
             for each in self.reported
@@ -222,14 +217,14 @@ class Evidence:
         if any(given.lease.uri == uri for given in self.leases):
             return f"The fetcher got a lease of {uri} and did not report a fetch."
         hosts = [given for given in self.leases if origin_of(given.lease.uri) == origin_of(uri)]
-        if all(given.lease.purpose == PURPOSE_ROBOTS for given in hosts):
+        if all(given.lease.purpose == frontier_pb2.PURPOSE_ROBOTS for given in hosts):
             return (
                 f"The fetcher has never got a lease of {uri}, because of its report of the robots.txt there."
             )
         return f"The fetcher has never got a lease of {uri}, because it did not offer it to Schedule."
 
 
-def absolute(candidate: Candidate) -> str:
+def absolute(candidate: frontier_pb2.Candidate) -> str:
     """The URI of a candidate, resolved and without a fragment."""
     uri = urljoin(candidate.base, candidate.uri) if candidate.base else candidate.uri
     return uri.partition("#")[0]

@@ -11,13 +11,7 @@ import grpc
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from toehold.frontier.v1.admin_pb2 import (
-    GetCrawlRequest,
-    GetFrontierRequest,
-    ListQueuesRequest,
-    ListSeedsRequest,
-)
-from toehold.frontier.v1.crawl_pb2 import QueueState
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_client.errors import InvalidArgument, ToeholdError
 from toehold_client.spec.plain import enum_number
 
@@ -132,14 +126,14 @@ class PageAnswers:
         """`GET …/queues?state=&page_token=`: a page of queues."""
         word = request.query_params.get("state", "") or "UNSPECIFIED"
         try:
-            state = enum_number(QueueState.DESCRIPTOR, word)
+            state = enum_number(crawl_pb2.QueueState.DESCRIPTOR, word)
         except ValueError as problem:
             raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, str(problem), "INVALID_REQUEST") from None
         crawl, token = await self._crawl_of(request)
         answer = await self._asked(
             token,
             "ListQueues",
-            ListQueuesRequest(
+            admin_pb2.ListQueuesRequest(
                 crawl=crawl,
                 state=state,  # type: ignore[arg-type]  # one of its values
                 page_size=PAGE_SIZE,
@@ -155,7 +149,7 @@ class PageAnswers:
         answer = await self._asked(
             token,
             "ListSeeds",
-            ListSeedsRequest(
+            admin_pb2.ListSeedsRequest(
                 crawl=crawl, page_size=PAGE_SIZE, page_token=request.query_params.get("page_token", "")
             ),
         )
@@ -192,7 +186,7 @@ class PageAnswers:
         """`GET /console/nodes`: all nodes, those that are missed first."""
         token = self._guard.token_of(request)
         await self._rpcs.check_token(token)
-        answer = await self._asked(token, "GetFrontier", GetFrontierRequest())
+        answer = await self._asked(token, "GetFrontier", admin_pb2.GetFrontierRequest())
         return JSONResponse(shown.all_nodes(answer))
 
     async def _crawl_of(self, request: Request) -> tuple[str, str]:
@@ -231,7 +225,7 @@ class PageAnswers:
 
     async def _check_crawl(self, token: str, crawl: str) -> None:
         """Raise Refusal unless the caller may look at the crawl, and there is one."""
-        await self._asked(token, "GetCrawl", GetCrawlRequest(crawl=crawl))
+        await self._asked(token, "GetCrawl", admin_pb2.GetCrawlRequest(crawl=crawl))
 
     async def _asked(self, token: str, name: str, message: Any) -> Any:
         async with self._doors.to_frontier(token) as door:

@@ -28,22 +28,12 @@ from twisted.internet.error import ConnectError, ConnectionClosed, SSLError
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.web._newclient import ParseError
 
-from toehold.frontier.v1.crawl_pb2 import FetchStatus, RetrySpec
-from toehold.frontier.v1.frontier_pb2 import (
-    OUTCOME_FETCHED,
-    OUTCOME_RELEASED,
-    TRUNCATION_DISCONNECT,
-    TRUNCATION_LENGTH,
-    TRUNCATION_UNSPECIFIED,
-    Lease,
-    Report,
-    Truncation,
-)
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
-DEFERRED = FetchStatus.FETCH_STATUS_DEFERRED
-FAILED = FetchStatus.FETCH_STATUS_RUNTIME_EXCEPTION
-KILLED = FetchStatus.FETCH_STATUS_PROCESSING_THREAD_KILLED
-REFUSED = FetchStatus.FETCH_STATUS_UNFETCHABLE_URI
+DEFERRED = crawl_pb2.FetchStatus.FETCH_STATUS_DEFERRED
+FAILED = crawl_pb2.FetchStatus.FETCH_STATUS_RUNTIME_EXCEPTION
+KILLED = crawl_pb2.FetchStatus.FETCH_STATUS_PROCESSING_THREAD_KILLED
+REFUSED = crawl_pb2.FetchStatus.FETCH_STATUS_UNFETCHABLE_URI
 
 ADDRESS_REFUSED = "addressRefused"
 """The remark on a fetch whose host has no address that the crawl allows."""
@@ -53,9 +43,9 @@ MAX_TARGET = 200
 """The frontier would cut a longer reason."""
 _RETRIED = frozenset(
     (
-        FetchStatus.FETCH_STATUS_DOMAIN_UNRESOLVABLE,
-        FetchStatus.FETCH_STATUS_CONNECT_FAILED,
-        FetchStatus.FETCH_STATUS_CONNECT_LOST,
+        crawl_pb2.FetchStatus.FETCH_STATUS_DOMAIN_UNRESOLVABLE,
+        crawl_pb2.FetchStatus.FETCH_STATUS_CONNECT_FAILED,
+        crawl_pb2.FetchStatus.FETCH_STATUS_CONNECT_LOST,
         429,
         503,
     )
@@ -123,17 +113,17 @@ def status_of(error: BaseException) -> tuple[int, str]:
     """The fetch status that an error means, and a remark for the crawl log."""
     match error:
         case CannotResolveHostError():
-            return FetchStatus.FETCH_STATUS_DOMAIN_UNRESOLVABLE, ""
+            return crawl_pb2.FetchStatus.FETCH_STATUS_DOMAIN_UNRESOLVABLE, ""
         case DownloadConnectionRefusedError() | ConnectError():
-            return FetchStatus.FETCH_STATUS_CONNECT_FAILED, ""
+            return crawl_pb2.FetchStatus.FETCH_STATUS_CONNECT_FAILED, ""
         case DownloadTimeoutError() if isinstance(error.__cause__, ConnectTimeout):
-            return FetchStatus.FETCH_STATUS_CONNECT_FAILED, ""
+            return crawl_pb2.FetchStatus.FETCH_STATUS_CONNECT_FAILED, ""
         case DownloadTimeoutError():
-            return FetchStatus.FETCH_STATUS_TIMEOUT, ""
+            return crawl_pb2.FetchStatus.FETCH_STATUS_TIMEOUT, ""
         case DownloadFailedError():
             return _status_of_failure(error), ""
         case ResponseDataLossError() | ConnectionClosed():
-            return FetchStatus.FETCH_STATUS_CONNECT_LOST, ""
+            return crawl_pb2.FetchStatus.FETCH_STATUS_CONNECT_LOST, ""
         case DownloadCancelledError():
             return FAILED, "downloadCancelled"
         case NotSupported() | UnsupportedURLSchemeError():
@@ -146,10 +136,10 @@ def status_of(error: BaseException) -> tuple[int, str]:
 def _status_of_failure(error: DownloadFailedError) -> int:
     for cause in _causes(error):
         if isinstance(cause, ParseError):
-            return FetchStatus.FETCH_STATUS_PROTOCOL_ERROR
+            return crawl_pb2.FetchStatus.FETCH_STATUS_PROTOCOL_ERROR
         if isinstance(cause, (SSLError, SSL.Error)):
-            return FetchStatus.FETCH_STATUS_CONNECT_FAILED
-    return FetchStatus.FETCH_STATUS_CONNECT_LOST
+            return crawl_pb2.FetchStatus.FETCH_STATUS_CONNECT_FAILED
+    return crawl_pb2.FetchStatus.FETCH_STATUS_CONNECT_LOST
 
 
 def _reason_of(error: BaseException) -> str:
@@ -178,21 +168,23 @@ def _cause_text(cause: BaseException) -> str:
     return str(cause)
 
 
-def is_retried(status: int, attempt: int, retry: RetrySpec) -> bool:
+def is_retried(status: int, attempt: int, retry: crawl_pb2.RetrySpec) -> bool:
     """Whether the frontier will have a URI fetched again after this attempt, as far as the crawl's own
     settings tell: overrides may differ. `retry` is as the frontier tells it, with all defaults.
     """
     for rule in retry.statuses:
         if rule.fetch_status == status:
             return attempt < rule.max_attempts
-    if status == FetchStatus.FETCH_STATUS_PROTOCOL_ERROR:
+    if status == crawl_pb2.FetchStatus.FETCH_STATUS_PROTOCOL_ERROR:
         return attempt < min(MAX_PROTOCOL_ERRORS, retry.max_attempts)
     return status in _RETRIED and attempt < retry.max_attempts
 
 
-def report(lease: Lease, fetch: SpiderFetch) -> Report:
+def report(lease: frontier_pb2.Lease, fetch: SpiderFetch) -> frontier_pb2.Report:
     """The report of a page."""
-    report = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=fetch.status)
+    report = frontier_pb2.Report(
+        token=lease.token, outcome=frontier_pb2.OUTCOME_FETCHED, fetch_status=fetch.status
+    )
     report.start_time.FromMilliseconds(fetch.start_time_ms)
     report.fetch_duration.FromMilliseconds(fetch.duration_ms)
     annotate(report, fetch.notes)
@@ -220,29 +212,31 @@ def report(lease: Lease, fetch: SpiderFetch) -> Report:
     return report
 
 
-def bare_report(lease: Lease, status: int, *notes: str, reason: str = "") -> Report:
+def bare_report(lease: frontier_pb2.Lease, status: int, *notes: str, reason: str = "") -> frontier_pb2.Report:
     """The report of a lease whose fetch has nothing to tell."""
-    report = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status, reason=reason)
+    report = frontier_pb2.Report(
+        token=lease.token, outcome=frontier_pb2.OUTCOME_FETCHED, fetch_status=status, reason=reason
+    )
     annotate(report, notes)
     return report
 
 
-def release(lease: Lease) -> Report:
+def release(lease: frontier_pb2.Lease) -> frontier_pb2.Report:
     """Hands back a lease whose fetch has not begun."""
-    return Report(token=lease.token, outcome=OUTCOME_RELEASED)
+    return frontier_pb2.Report(token=lease.token, outcome=frontier_pb2.OUTCOME_RELEASED)
 
 
-def annotate(report: Report, notes: Iterable[str]) -> None:
+def annotate(report: frontier_pb2.Report, notes: Iterable[str]) -> None:
     """Adds remarks for the crawl log, in its letters."""
     report.annotations.extend(re.sub(r"[^!-+\--~]+", "_", note)[:128] for note in notes)
 
 
-def _truncation(response: Response) -> Truncation.ValueType:
+def _truncation(response: Response) -> frontier_pb2.Truncation.ValueType:
     if "download_stopped" in response.flags:
-        return TRUNCATION_LENGTH
+        return frontier_pb2.TRUNCATION_LENGTH
     if "dataloss" in response.flags:
-        return TRUNCATION_DISCONNECT
-    return TRUNCATION_UNSPECIFIED
+        return frontier_pb2.TRUNCATION_DISCONNECT
+    return frontier_pb2.TRUNCATION_UNSPECIFIED
 
 
 def _header(response: Response, name: str) -> str:

@@ -9,15 +9,7 @@ from typing import TypeVar
 
 import structlog
 
-from toehold.frontier.v1.crawl_pb2 import Verdict
-from toehold.frontier.v1.frontier_pb2 import (
-    Candidate,
-    HeartbeatResponse,
-    NextResponse,
-    PoolStatistics,
-    Report,
-    ReportResult,
-)
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client import Credentials, FrontierClient
 from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
 from toehold_client.worker.contact import Contact, ContactLog
@@ -97,13 +89,15 @@ class FrontierConnection:
         except InvalidArgument as error:
             raise ValueError(str(error)) from error
 
-    def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> Sequence[Verdict.ValueType]:
+    def schedule(
+        self, crawl: str, candidates: Sequence[frontier_pb2.Candidate]
+    ) -> Sequence[crawl_pb2.Verdict.ValueType]:
         """Offers candidates; the verdicts in their order."""
         return self._call("Schedule", lambda: self._client.schedule(crawl, candidates))
 
     def next(
         self, crawl: str, max_leases: int, wait_s: float, known_fetch_policy_ids: Collection[str]
-    ) -> NextResponse:
+    ) -> frontier_pb2.NextResponse:
         """Asks for leases."""
         return self._call(
             "Next",
@@ -118,7 +112,7 @@ class FrontierConnection:
             ),
         )
 
-    def finished(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
+    def finished(self, reports: Sequence[frontier_pb2.Report]) -> Sequence[frontier_pb2.ReportResult]:
         """Hands reports in; the results in their order."""
         return self._call(
             "Finished", lambda: self._client.finished(reports, node=self._node, session=self._session)
@@ -130,11 +124,11 @@ class FrontierConnection:
         toe_steps: Mapping[str, int],
         *,
         leaving: bool = False,
-        pool: PoolStatistics | None = None,
+        pool: frontier_pb2.PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
         idle_crawls: Collection[str] = (),
-    ) -> HeartbeatResponse:
+    ) -> frontier_pb2.HeartbeatResponse:
         """Names the leases held and what the toes do; with `leaving` says that the node ends."""
         return self._call(
             "Heartbeat",

@@ -6,28 +6,7 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from toehold.frontier.v1 import crawl_pb2
-from toehold.frontier.v1.admin_pb2 import (
-    Crawl,
-    Job,
-    JobState,
-    Node,
-    NodePresence,
-    Seed,
-    SeedResult,
-    WorkQueue,
-)
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    CrawlState,
-    CrawlStatus,
-    ExitStatus,
-    LimitSpec,
-    Problem,
-    QueueState,
-    Statistics,
-)
-from toehold.frontier.v1.frontier_pb2 import ToeStepCount
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_cli.live.layout import picture
 from toehold_client.events import Event
 from toehold_client.watching.crawl_log import LoggedPage
@@ -35,8 +14,12 @@ from toehold_client.watching.look import Look
 from toehold_client.watching.seeds import Seeds
 
 NOW_S = 1_800_000_000
-RUNNING = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING, exit_status=ExitStatus.EXIT_STATUS_RUNNING)
-PAUSED = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSED, exit_status=ExitStatus.EXIT_STATUS_PAUSED)
+RUNNING = crawl_pb2.CrawlStatus(
+    state=crawl_pb2.CrawlState.CRAWL_STATE_RUNNING, exit_status=crawl_pb2.ExitStatus.EXIT_STATUS_RUNNING
+)
+PAUSED = crawl_pb2.CrawlStatus(
+    state=crawl_pb2.CrawlState.CRAWL_STATE_PAUSED, exit_status=crawl_pb2.ExitStatus.EXIT_STATUS_PAUSED
+)
 WHY = "politeness: 40 queues rest, 3 are being fetched from; the next wakes in 2 s"
 
 
@@ -47,23 +30,25 @@ def at(seconds: float) -> Timestamp:
     return moment
 
 
-def node(name: str, heard_s: float = -1, presence: str = "PRESENT", **steps: int) -> Node:
-    told = [ToeStepCount(step=step, count=count) for step, count in steps.items()]
-    return Node(
+def node(name: str, heard_s: float = -1, presence: str = "PRESENT", **steps: int) -> admin_pb2.Node:
+    told = [frontier_pb2.ToeStepCount(step=step, count=count) for step, count in steps.items()]
+    return admin_pb2.Node(
         node=name,
         last_seen_time=at(heard_s),
         toe_steps=told,
         leased_count=3,
-        presence=NodePresence.Value(f"NODE_PRESENCE_{presence}"),
+        presence=admin_pb2.NodePresence.Value(f"NODE_PRESENCE_{presence}"),
     )
 
 
-def seed(uri: str, result: str, outcome: str) -> Seed:
-    return Seed(uri=uri, result=SeedResult.Value(f"SEED_RESULT_{result}"), outcome=outcome)
+def seed(uri: str, result: str, outcome: str) -> admin_pb2.Seed:
+    return admin_pb2.Seed(
+        uri=uri, result=admin_pb2.SeedResult.Value(f"SEED_RESULT_{result}"), outcome=outcome
+    )
 
 
-def queue(key: str, **statistics: Any) -> WorkQueue:
-    return WorkQueue(queue_key=key, **statistics)
+def queue(key: str, **statistics: Any) -> admin_pb2.WorkQueue:
+    return admin_pb2.WorkQueue(queue_key=key, **statistics)
 
 
 def told(**fields: Any) -> Event:
@@ -74,14 +59,14 @@ def problem(sequence: int, ago_s: float = 60, detail: str = "500 MB are free") -
     return told(
         sequence=sequence,
         event_time=at(-ago_s),
-        problem=Problem(kind="disk-reserve", detail=detail),
+        problem=crawl_pb2.Problem(kind="disk-reserve", detail=detail),
     )
 
 
 def look(text: str = "", many: int = 1, **parts: Any) -> Look:
     """A look in which everything has something to show; `text` is in all texts, `many` of each are there."""
-    snoozed, busy = QueueState.QUEUE_STATE_SNOOZED, QueueState.QUEUE_STATE_BUSY
-    statistics = Statistics(
+    snoozed, busy = crawl_pb2.QueueState.QUEUE_STATE_SNOOZED, crawl_pb2.QueueState.QUEUE_STATE_BUSY
+    statistics = crawl_pb2.Statistics(
         snapshot_time=at(0),
         elapsed_duration=Duration(seconds=100),
         discovered_count=9_999,
@@ -105,10 +90,10 @@ def look(text: str = "", many: int = 1, **parts: Any) -> Look:
         remaining_max_duration=Duration(seconds=10_000),
         annotation_counts={"hookFailed": many},
     )
-    limits = LimitSpec(max_documents=5_000, max_bytes=10**9, max_elapsed=Duration(seconds=7_200))
+    limits = crawl_pb2.LimitSpec(max_documents=5_000, max_bytes=10**9, max_elapsed=Duration(seconds=7_200))
     shown = Look(
         address="127.0.0.1:7707",
-        crawl=Crawl(crawl=f"practice{text}", spec=CrawlSpec(limits=limits, max_toes=8)),
+        crawl=admin_pb2.Crawl(crawl=f"practice{text}", spec=crawl_pb2.CrawlSpec(limits=limits, max_toes=8)),
         status=RUNNING,
         statistics=statistics,
         why=f"{WHY}{text}",
@@ -116,10 +101,10 @@ def look(text: str = "", many: int = 1, **parts: Any) -> Look:
         seeds=Seeds.of(seed(f"https://s{n}.example/{text}", "FAILED", f"no{text}") for n in range(many)),
         nodes=[node(f"north{n}{text}", FETCHING=6, WRITING=1, ABOUT_TO_GET_URI=1) for n in range(many)],
         jobs=[
-            Job(
+            admin_pb2.Job(
                 job=3,
                 kind=f"delete-uris{text}",
-                state=JobState.JOB_STATE_RUNNING,
+                state=admin_pb2.JobState.JOB_STATE_RUNNING,
                 done_count=450,
                 total_count=1_000,
             )
@@ -157,10 +142,10 @@ AWKWARD = {
 
 def quiet(**parts: Any) -> Look:
     """A crawl that runs, and has no trouble."""
-    status = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING, reach_time=at(-60))
+    status = crawl_pb2.CrawlStatus(state=crawl_pb2.CrawlState.CRAWL_STATE_RUNNING, reach_time=at(-60))
     fine: dict[str, Any] = {
         "status": status,
-        "statistics": Statistics(snapshot_time=at(0)),
+        "statistics": crawl_pb2.Statistics(snapshot_time=at(0)),
         "nodes": [node("north", FETCHING=1)],
         "seeds": Seeds.of([seed("https://a.example/", "FETCHED", "fetched (200)")]),
     }

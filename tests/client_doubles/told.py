@@ -2,61 +2,55 @@
 
 from google.protobuf.duration_pb2 import Duration
 
-from toehold.frontier.v1.admin_pb2 import Crawl, GetCrawlResponse
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    CrawlState,
-    CrawlStatus,
-    Event,
-    PolitenessSpec,
-    SeedsConcluded,
-    TornDown,
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+NASCENT = crawl_pb2.CrawlState.CRAWL_STATE_NASCENT
+PREPARING = crawl_pb2.CrawlState.CRAWL_STATE_PREPARING
+RUNNING = crawl_pb2.CrawlState.CRAWL_STATE_RUNNING
+PAUSING = crawl_pb2.CrawlState.CRAWL_STATE_PAUSING
+PAUSED = crawl_pb2.CrawlState.CRAWL_STATE_PAUSED
+STOPPING = crawl_pb2.CrawlState.CRAWL_STATE_STOPPING
+FINISHED = crawl_pb2.CrawlState.CRAWL_STATE_FINISHED
+
+SPEC = crawl_pb2.CrawlSpec(contact="a@b.example")
+FILLED = crawl_pb2.CrawlSpec(
+    contact="a@b.example", politeness=crawl_pb2.PolitenessSpec(min_delay=Duration(seconds=3))
 )
-from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
-
-NASCENT = CrawlState.CRAWL_STATE_NASCENT
-PREPARING = CrawlState.CRAWL_STATE_PREPARING
-RUNNING = CrawlState.CRAWL_STATE_RUNNING
-PAUSING = CrawlState.CRAWL_STATE_PAUSING
-PAUSED = CrawlState.CRAWL_STATE_PAUSED
-STOPPING = CrawlState.CRAWL_STATE_STOPPING
-FINISHED = CrawlState.CRAWL_STATE_FINISHED
-
-SPEC = CrawlSpec(contact="a@b.example")
-FILLED = CrawlSpec(contact="a@b.example", politeness=PolitenessSpec(min_delay=Duration(seconds=3)))
 """SPEC, with defaults filled in."""
 
 
 def found(
-    state: CrawlState.ValueType, spec: CrawlSpec = FILLED, *, torn_down: bool = False
-) -> GetCrawlResponse:
+    state: crawl_pb2.CrawlState.ValueType, spec: crawl_pb2.CrawlSpec = FILLED, *, torn_down: bool = False
+) -> admin_pb2.GetCrawlResponse:
     """The answer of GetCrawl."""
-    status = CrawlStatus(state=state, torn_down=torn_down)
-    return GetCrawlResponse(crawl=Crawl(crawl="c", spec=spec, status=status))
+    status = crawl_pb2.CrawlStatus(state=state, torn_down=torn_down)
+    return admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c", spec=spec, status=status))
 
 
 def present(
-    state: CrawlState.ValueType, cursor: str = "e0", *, torn_down: bool = False
-) -> StateEventsResponse:
+    state: crawl_pb2.CrawlState.ValueType, cursor: str = "e0", *, torn_down: bool = False
+) -> frontier_pb2.StateEventsResponse:
     """The first message of the events."""
-    return StateEventsResponse(present=CrawlStatus(state=state, torn_down=torn_down), cursor=cursor)
+    return frontier_pb2.StateEventsResponse(
+        present=crawl_pb2.CrawlStatus(state=state, torn_down=torn_down), cursor=cursor
+    )
 
 
-def became(number: int, state: CrawlState.ValueType) -> StateEventsResponse:
+def became(number: int, state: crawl_pb2.CrawlState.ValueType) -> frontier_pb2.StateEventsResponse:
     """The event of a change of state."""
-    return _told(Event(sequence=number, status_changed=CrawlStatus(state=state)))
+    return _told(crawl_pb2.Event(sequence=number, status_changed=crawl_pb2.CrawlStatus(state=state)))
 
 
-def seeded(number: int) -> StateEventsResponse:
+def seeded(number: int) -> frontier_pb2.StateEventsResponse:
     """The event of announced seeds."""
-    return _told(Event(sequence=number, seeds_concluded=SeedsConcluded(seed_count=1)))
+    return _told(crawl_pb2.Event(sequence=number, seeds_concluded=crawl_pb2.SeedsConcluded(seed_count=1)))
 
 
-def torn_down(number: int) -> StateEventsResponse:
+def torn_down(number: int) -> frontier_pb2.StateEventsResponse:
     """The last event."""
-    return _told(Event(sequence=number, torn_down=TornDown()))
+    return _told(crawl_pb2.Event(sequence=number, torn_down=crawl_pb2.TornDown()))
 
 
-def _told(event: Event) -> StateEventsResponse:
+def _told(event: crawl_pb2.Event) -> frontier_pb2.StateEventsResponse:
     event.cursor = f"e{event.sequence}"
-    return StateEventsResponse(event=event, cursor=event.cursor)
+    return frontier_pb2.StateEventsResponse(event=event, cursor=event.cursor)

@@ -26,14 +26,7 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_base.access.pem import TlsUnusable
 from toehold_base.access.server_tls import ServerTls
-from toehold_client import AsyncFrontierClient, CrawlController, Credentials, FrontierClient
-from toehold_client.errors import (
-    FrontierUnavailable,
-    InvalidArgument,
-    PermissionDenied,
-    ToeholdError,
-    Unauthenticated,
-)
+from toehold_client import AsyncFrontierClient, CrawlController, Credentials, FrontierClient, errors
 
 CALL_S = 10.0
 
@@ -68,8 +61,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield Secured(tmp_path_factory.mktemp("tls"), stack)
 
 
-def failure(client: FrontierClient) -> ToeholdError:
-    with client, pytest.raises(ToeholdError) as failed:
+def failure(client: FrontierClient) -> errors.ToeholdError:
+    with client, pytest.raises(errors.ToeholdError) as failed:
         list(client.list_crawls())
     return failed.value
 
@@ -96,7 +89,7 @@ def test_asyncio_clients_have_the_same_credentials(secured: Secured) -> None:
 
 def test_a_client_without_tls_learns_that_the_frontier_speaks_it(secured: Secured) -> None:
     error = failure(secured.client(None))
-    assert isinstance(error, FrontierUnavailable)
+    assert isinstance(error, errors.FrontierUnavailable)
     assert str(error) == (
         f"the frontier at {secured.address} speaks TLS; give the authority of its certificate (tls_ca)"
     )
@@ -180,7 +173,7 @@ def test_a_revoked_certificate_is_refused_and_a_renewed_one_is_not(secured: Secu
     installation.registry.revoke_certificate("temp", serial)
     eventually(lambda: not works(secured, "temp"), "the revocation")
     error = failure(secured.client(secured.credentials("temp")))
-    assert isinstance(error, Unauthenticated)
+    assert isinstance(error, errors.Unauthenticated)
     assert (error.reason, str(error)) == (
         "CERTIFICATE_REVOKED",
         f"client certificate {serial} of 'temp' is revoked",
@@ -193,7 +186,7 @@ def works(secured: Secured, name: str) -> bool:
     with secured.client(secured.credentials(name)) as client:
         try:
             list(client.list_crawls())
-        except Unauthenticated:
+        except errors.Unauthenticated:
             return False
     return True
 
@@ -201,9 +194,9 @@ def works(secured: Secured, name: str) -> bool:
 def test_a_certificate_of_nobody_and_a_role_that_is_missing_are_told_apart(secured: Secured) -> None:
     secured.installation.cert("nobody")
     error = failure(secured.client(secured.credentials("nobody")))
-    assert isinstance(error, Unauthenticated)
+    assert isinstance(error, errors.Unauthenticated)
     assert error.reason == "CALLER_UNKNOWN"
-    with secured.client(secured.credentials()) as client, pytest.raises(PermissionDenied) as denied:
+    with secured.client(secured.credentials()) as client, pytest.raises(errors.PermissionDenied) as denied:
         client.create_checkpoint()
     assert denied.value.reason == "ROLE_MISSING"
 
@@ -291,7 +284,7 @@ def test_certificates_and_tokens_change_under_load_without_a_lost_call(tmp_path:
                     try:
                         client.get_frontier()
                         calls += 1
-                    except ToeholdError as error:
+                    except errors.ToeholdError as error:
                         failures.append(str(error))
 
         threads = [threading.Thread(target=call) for _ in range(3)]
@@ -391,9 +384,9 @@ async def test_an_asyncio_client_finds_out_why_tls_fails_beside_its_event_loop(
 
     async with AsyncFrontierClient("127.0.0.1:1", timeout_s=CALL_S) as client:
         monkeypatch.setattr(client._security, "diagnosis", diagnosis)
-        with pytest.raises(FrontierUnavailable, match="TLS failed"):
+        with pytest.raises(errors.FrontierUnavailable, match="TLS failed"):
             await client.get_frontier()
-        with pytest.raises(FrontierUnavailable, match="TLS failed"):
+        with pytest.raises(errors.FrontierUnavailable, match="TLS failed"):
             await anext(client.state_events("any", reconnect_s=0))
     assert len(asked_in) >= 2
     assert threading.main_thread() not in asked_in
@@ -507,12 +500,12 @@ def test_with_tls_and_callers_the_frontier_listens_anywhere(tmp_path: Path) -> N
     ],
 )
 def test_credentials_that_do_not_fit_together_are_refused(given: dict[str, str], words: str) -> None:
-    with pytest.raises(InvalidArgument, match=words):
+    with pytest.raises(errors.InvalidArgument, match=words):
         Credentials(**given)
 
 
 def test_a_token_is_not_sent_in_plain_text_beyond_loopback(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"a token can be read on the way to 192\.0\.2\.1:7707"):
+    with pytest.raises(errors.InvalidArgument, match=r"a token can be read on the way to 192\.0\.2\.1:7707"):
         FrontierClient("192.0.2.1:7707", credentials=Credentials(token="secret"))
     FrontierClient("[::1]:7707", credentials=Credentials(token="secret")).close()
     FrontierClient("localhost:7707", credentials=Credentials(token="secret")).close()
@@ -520,18 +513,18 @@ def test_a_token_is_not_sent_in_plain_text_beyond_loopback(tmp_path: Path) -> No
 
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "none"
-    with pytest.raises(InvalidArgument, match="none: No such file"):
+    with pytest.raises(errors.InvalidArgument, match="none: No such file"):
         FrontierClient("127.0.0.1:7707", credentials=Credentials(tls_ca=missing))
     client = FrontierClient("127.0.0.1:7707", credentials=Credentials(token_file=missing))
-    with client, pytest.raises(InvalidArgument, match="none: No such file"):
+    with client, pytest.raises(errors.InvalidArgument, match="none: No such file"):
         client.get_frontier()
     missing.write_text("secret\x01")
     client = FrontierClient("127.0.0.1:7707", credentials=Credentials(token_file=missing))
-    with client, pytest.raises(InvalidArgument, match="none must have one token and nothing else"):
+    with client, pytest.raises(errors.InvalidArgument, match="none must have one token and nothing else"):
         client.get_frontier()
     missing.write_text("two words")
     client = FrontierClient("127.0.0.1:7707", credentials=Credentials(token_file=missing))
-    with client, pytest.raises(InvalidArgument, match="none must have one token and nothing else"):
+    with client, pytest.raises(errors.InvalidArgument, match="none must have one token and nothing else"):
         client.get_frontier()
 
 

@@ -6,29 +6,22 @@ import msgspec
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    OverrideSettings,
-    PolitenessSpec,
-    RetryRule,
-    RetrySpec,
-    RobotsSpec,
-    RobotsUnreachable,
-    ScopeSpec,
-)
+from toehold.frontier.v1 import crawl_pb2
 from toehold_client import crawl_spec
 from toehold_client.errors import InvalidSpec
 from toehold_client.spec import dicts, fields
 from toehold_client.spec.given import change_of, override_settings_of, spec_of
 
-SLOW = CrawlSpec(contact="me@example.org", politeness=PolitenessSpec(min_delay=Duration(seconds=3)))
+SLOW = crawl_pb2.CrawlSpec(
+    contact="me@example.org", politeness=crawl_pb2.PolitenessSpec(min_delay=Duration(seconds=3))
+)
 
 
 def test_a_spec_may_be_a_dict_or_keywords_or_the_contracts_message() -> None:
     given = spec_of({"contact": "me@example.org", "politeness": {"min_delay_seconds": 3}})
     assert given == crawl_spec(contact="me@example.org", politeness={"min_delay_seconds": 3}) == SLOW
     assert spec_of(SLOW) is SLOW
-    assert crawl_spec() == CrawlSpec()
+    assert crawl_spec() == crawl_pb2.CrawlSpec()
 
 
 def test_lists_words_and_tables_in_lists_are_as_in_a_spec_file() -> None:
@@ -37,16 +30,18 @@ def test_lists_words_and_tables_in_lists_are_as_in_a_spec_file() -> None:
         robots={"unreachable": "allow"},
         retry={"statuses": [{"fetch_status": -4, "max_attempts": 2}]},
     )
-    assert given == CrawlSpec(
-        scope=ScopeSpec(hosts=["a.example", "b.example"], schemes=["https"]),
-        robots=RobotsSpec(unreachable=RobotsUnreachable.ROBOTS_UNREACHABLE_ALLOW),
-        retry=RetrySpec(statuses=[RetryRule(fetch_status=-4, max_attempts=2)]),
+    assert given == crawl_pb2.CrawlSpec(
+        scope=crawl_pb2.ScopeSpec(hosts=["a.example", "b.example"], schemes=["https"]),
+        robots=crawl_pb2.RobotsSpec(unreachable=crawl_pb2.RobotsUnreachable.ROBOTS_UNREACHABLE_ALLOW),
+        retry=crawl_pb2.RetrySpec(statuses=[crawl_pb2.RetryRule(fetch_status=-4, max_attempts=2)]),
     )
 
 
 def test_a_change_has_all_that_the_dict_names_also_defaults_and_empty_lists() -> None:
     change, paths = change_of({"politeness": {"min_delay_seconds": 3}, "scope": {"hosts": []}, "max_toes": 0})
-    assert change == CrawlSpec(max_toes=0, politeness=PolitenessSpec(min_delay=Duration(seconds=3)))
+    assert change == crawl_pb2.CrawlSpec(
+        max_toes=0, politeness=crawl_pb2.PolitenessSpec(min_delay=Duration(seconds=3))
+    )
     assert sorted(paths) == ["max_toes", "politeness.min_delay", "scope.hosts"]
     assert change_of({"max_toes": 1}, ["politeness"])[1] == ["politeness"]
     assert change_of(SLOW) == (SLOW, ())
@@ -54,7 +49,7 @@ def test_a_change_has_all_that_the_dict_names_also_defaults_and_empty_lists() ->
 
 def test_an_override_may_be_a_dict() -> None:
     given = override_settings_of({"politeness": {"min_delay_seconds": 3}, "fetch": {"credentials": []}})
-    assert given == OverrideSettings(politeness=SLOW.politeness, empty_lists=["fetch.credentials"])
+    assert given == crawl_pb2.OverrideSettings(politeness=SLOW.politeness, empty_lists=["fetch.credentials"])
     assert override_settings_of(given) is given
 
 

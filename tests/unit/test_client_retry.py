@@ -20,21 +20,11 @@ from toehold.frontier.v1.frontier_pb2 import (
     RequestStateResponse,
     ScheduleResponse,
 )
-from toehold_client import FrontierClient
-from toehold_client.errors import (
-    CrawlFinished,
-    CrawlHeld,
-    DeadlineExceeded,
-    FrontierUnavailable,
-    Overloaded,
-    RefusedForNow,
-    ToeholdError,
-    UnexpectedAnswer,
-)
+from toehold_client import FrontierClient, errors
 from toehold_client.rpc.retry import Patience
 
 T = TypeVar("T")
-AWAY = FrontierUnavailable("away")
+AWAY = errors.FrontierUnavailable("away")
 
 
 class Play(FrontierClient):
@@ -62,7 +52,7 @@ class Play(FrontierClient):
         self.waits.append(wait_s)
         self.now_s += self._answer_s
         answer = self._answers.pop(0)
-        if isinstance(answer, ToeholdError):
+        if isinstance(answer, errors.ToeholdError):
             raise answer
         return answer
 
@@ -89,7 +79,7 @@ def tear_down(play: Play) -> TearDownCrawlResponse:
 
 def test_without_patience_a_call_is_tried_once() -> None:
     play = Play()
-    with pytest.raises(FrontierUnavailable):
+    with pytest.raises(errors.FrontierUnavailable):
         play.run(beat, AWAY)
     assert play.rests == []
 
@@ -108,20 +98,20 @@ def test_chance_halves_a_rest_at_most() -> None:
 
 def test_no_try_begins_after_patience_is_over() -> None:
     play = Play(1.0)
-    with pytest.raises(FrontierUnavailable):
+    with pytest.raises(errors.FrontierUnavailable):
         play.run(beat, *[AWAY] * 4)
     assert play.rests == pytest.approx([0.1, 0.2, 0.4])  # 0.8 more would be beyond
 
 
 def test_time_spent_on_answers_counts_as_patience() -> None:
     play = Play(1.0, answer_s=0.8)
-    with pytest.raises(FrontierUnavailable):
+    with pytest.raises(errors.FrontierUnavailable):
         play.run(beat, AWAY, AWAY)
     assert play.rests == pytest.approx([0.1])
 
 
-@pytest.mark.parametrize("kind", [Overloaded, CrawlHeld])
-def test_the_frontiers_own_hint_is_kept_to(kind: type[RefusedForNow]) -> None:
+@pytest.mark.parametrize("kind", [errors.Overloaded, errors.CrawlHeld])
+def test_the_frontiers_own_hint_is_kept_to(kind: type[errors.RefusedForNow]) -> None:
     play = Play(60)
     play.run(beat, kind("not now", retry_after_s=7), HeartbeatResponse())
     assert play.rests == pytest.approx([7.1])
@@ -133,7 +123,7 @@ def test_what_is_offered_to_a_crawl_that_is_held_waits_until_it_is_released() ->
     offered = [Candidate(uri="u")]
     verdicts = play.run(
         lambda client: client.schedule("c", offered),
-        *[CrawlHeld("held", retry_after_s=1)] * 3,
+        *[errors.CrawlHeld("held", retry_after_s=1)] * 3,
         ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]),
     )
     assert verdicts == [Verdict.VERDICT_QUEUED]
@@ -142,13 +132,15 @@ def test_what_is_offered_to_a_crawl_that_is_held_waits_until_it_is_released() ->
 
 def test_a_hint_beyond_patience_is_not_waited_for() -> None:
     play = Play(5)
-    with pytest.raises(Overloaded):
-        play.run(beat, Overloaded("busy", retry_after_s=7))
+    with pytest.raises(errors.Overloaded):
+        play.run(beat, errors.Overloaded("busy", retry_after_s=7))
     assert play.rests == []
 
 
-@pytest.mark.parametrize("error", [DeadlineExceeded("late"), CrawlFinished("over"), UnexpectedAnswer("?")])
-def test_what_would_not_help_or_might_harm_is_not_repeated(error: ToeholdError) -> None:
+@pytest.mark.parametrize(
+    "error", [errors.DeadlineExceeded("late"), errors.CrawlFinished("over"), errors.UnexpectedAnswer("?")]
+)
+def test_what_would_not_help_or_might_harm_is_not_repeated(error: errors.ToeholdError) -> None:
     play = Play(60)
     with pytest.raises(type(error)):
         play.run(beat, error)
@@ -163,12 +155,12 @@ def test_calls_that_might_take_effect_twice_are_not_repeated_after_a_broken_conn
     ask: Callable[[Play], object],
 ) -> None:
     play = Play(60)
-    with pytest.raises(FrontierUnavailable):
+    with pytest.raises(errors.FrontierUnavailable):
         play.run(ask, AWAY)
 
 
-@pytest.mark.parametrize("kind", [Overloaded, CrawlHeld])
-def test_creating_a_crawl_is_repeated_when_it_was_refused_for_now(kind: type[RefusedForNow]) -> None:
+@pytest.mark.parametrize("kind", [errors.Overloaded, errors.CrawlHeld])
+def test_creating_a_crawl_is_repeated_when_it_was_refused_for_now(kind: type[errors.RefusedForNow]) -> None:
     play = Play(60)
     created = play.run(create, kind("not now"), CreateCrawlResponse())
     assert created == CreateCrawlResponse().crawl
@@ -203,13 +195,13 @@ def test_a_second_stop_is_asked_for_as_it_is() -> None:
     play = Play(60)
     stopping = RequestStateResponse(status=CrawlStatus(state=CrawlState.CRAWL_STATE_STOPPING))
     play.run(stop, stopping)
-    play.run(stop, Overloaded("busy"), stopping)
+    play.run(stop, errors.Overloaded("busy"), stopping)
     assert asked(play) == ["RequestStateRequest"] * 3
 
 
 def test_a_stop_has_the_patience_of_one_call() -> None:
     play = Play(1.0)
-    with pytest.raises(FrontierUnavailable):
+    with pytest.raises(errors.FrontierUnavailable):
         play.run(stop, *[AWAY] * 4)
     assert play.rests == pytest.approx([0.1, 0.2, 0.4])
 
@@ -253,7 +245,7 @@ def test_each_batch_has_patience_of_its_own_and_order_is_kept() -> None:
 
 def test_an_answer_of_another_length_is_not_taken_for_verdicts() -> None:
     play = Play()
-    with pytest.raises(UnexpectedAnswer, match="1 answers for 2 items"):
+    with pytest.raises(errors.UnexpectedAnswer, match="1 answers for 2 items"):
         play.run(
             lambda client: client.schedule("c", [Candidate(), Candidate()]),
             ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]),

@@ -11,15 +11,7 @@ from typing import Any, cast
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from toehold.frontier.v1.admin_pb2 import Crawl
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    CrawlState,
-    CrawlStatus,
-    FetchSpec,
-    Statistics,
-    TargetState,
-)
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_cli.embedded import watch
 from toehold_cli.embedded.directory import CrawlDirectory, Locks
 from toehold_cli.embedded.watch import Ending, Watch
@@ -29,9 +21,9 @@ from toehold_client.watching.interruptions import Interruptions
 from toehold_client.watching.look import Look
 
 FETCH_S = 20.0
-RUNNING, PREPARING = CrawlState.CRAWL_STATE_RUNNING, CrawlState.CRAWL_STATE_PREPARING
-PAUSING, PAUSED = CrawlState.CRAWL_STATE_PAUSING, CrawlState.CRAWL_STATE_PAUSED
-FINISHED = CrawlState.CRAWL_STATE_FINISHED
+RUNNING, PREPARING = crawl_pb2.CrawlState.CRAWL_STATE_RUNNING, crawl_pb2.CrawlState.CRAWL_STATE_PREPARING
+PAUSING, PAUSED = crawl_pb2.CrawlState.CRAWL_STATE_PAUSING, crawl_pb2.CrawlState.CRAWL_STATE_PAUSED
+FINISHED = crawl_pb2.CrawlState.CRAWL_STATE_FINISHED
 AWAY = None
 
 
@@ -43,13 +35,13 @@ class Stage:
 
     address = "127.0.0.1:7707"
 
-    def __init__(self, states: list[CrawlState.ValueType | None], signals: list[int]) -> None:
+    def __init__(self, states: list[crawl_pb2.CrawlState.ValueType | None], signals: list[int]) -> None:
         self.states = states
         self.signals = signals
         self.count = 0
         self.ticks = 0
         self.now_s = 1_000.0
-        self.requests: list[TargetState.ValueType] = []
+        self.requests: list[crawl_pb2.TargetState.ValueType] = []
         self.refusal: Exception | None = None
         self.said: list[str] = []
         self.reason = ""
@@ -73,14 +65,14 @@ class Stage:
         if state is AWAY:
             assert self.seen is not None
             return replace(self.seen, away="no frontier answers")
-        status = CrawlStatus(state=state, reason=self.reason)
-        self.seen = Look(self.address, Crawl(crawl="crawl"), status, Statistics(), "")
+        status = crawl_pb2.CrawlStatus(state=state, reason=self.reason)
+        self.seen = Look(self.address, admin_pb2.Crawl(crawl="crawl"), status, crawl_pb2.Statistics(), "")
         return self.seen
 
     def close(self) -> None:
         self.closed = True
 
-    def request_state(self, crawl: str, target: TargetState.ValueType) -> None:
+    def request_state(self, crawl: str, target: crawl_pb2.TargetState.ValueType) -> None:
         self.requests.append(target)
         if self.refusal is not None:
             raise self.refusal
@@ -92,11 +84,11 @@ class Stage:
         self.said.append(text)
 
     def watch(self) -> Watch:
-        spec = CrawlSpec(fetch=FetchSpec(timeout=Duration(seconds=int(FETCH_S))))
+        spec = crawl_pb2.CrawlSpec(fetch=crawl_pb2.FetchSpec(timeout=Duration(seconds=int(FETCH_S))))
         directory = CrawlDirectory(Path("nowhere"), Locks(-1, -1), asked=None, made=True, aside=None)
         return Watch(
             cast(FrontierClient, self),
-            Crawl(crawl="crawl", spec=spec),
+            admin_pb2.Crawl(crawl="crawl", spec=spec),
             directory,
             cast(Any, self),
             cast(Interruptions, self),
@@ -106,7 +98,7 @@ class Stage:
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    def make(*states: CrawlState.ValueType | None, signals: tuple[int, ...] = ()) -> Stage:
+    def make(*states: crawl_pb2.CrawlState.ValueType | None, signals: tuple[int, ...] = ()) -> Stage:
         made = Stage(list(states), list(signals))
         monkeypatch.setattr(watch, "time", made)
         monkeypatch.setattr(watch, "Observer", lambda *_, **__: made)
@@ -126,7 +118,7 @@ def test_without_a_signal_it_watches_to_the_end(stage: Any) -> None:
 def test_the_first_signal_pauses_once_and_waits_until_it_is_paused(stage: Any) -> None:
     play = stage(RUNNING, RUNNING, PAUSING, PAUSING, PAUSED, signals=(1,))
     assert play.watch().until_end() is Ending.PAUSED
-    assert play.requests == [TargetState.TARGET_STATE_PAUSE]
+    assert play.requests == [crawl_pb2.TargetState.TARGET_STATE_PAUSE]
     assert "Ctrl-C again stops at once" in play.said[0]
 
 
@@ -154,14 +146,14 @@ def test_while_the_crawl_cannot_pause_it_is_asked_again_until_it_can(stage: Any)
     play.refusal = IllegalState("it is PREPARING", reason="ILLEGAL_STATE", metadata={"state": "PREPARING"})
     original = play.request_state
 
-    def accepts_the_third(crawl: str, target: TargetState.ValueType) -> None:
+    def accepts_the_third(crawl: str, target: crawl_pb2.TargetState.ValueType) -> None:
         if len(play.requests) == 2:
             play.refusal, play.states = None, [RUNNING, PAUSING, PAUSED]
         original(crawl, target)
 
     play.request_state = accepts_the_third
     assert play.watch().until_end() is Ending.PAUSED
-    assert play.requests == [TargetState.TARGET_STATE_PAUSE] * 3
+    assert play.requests == [crawl_pb2.TargetState.TARGET_STATE_PAUSE] * 3
     assert len(play.said) == 2, "it says so once, and again when it pauses"
 
 
@@ -182,7 +174,7 @@ def test_a_crawl_paused_from_elsewhere_is_waited_for_and_a_signal_leaves_it_paus
     play = stage(RUNNING, PAUSED, signals=(50,))
     assert play.watch().until_end() is Ending.PAUSED
     assert play.ticks > 50
-    assert play.requests == [TargetState.TARGET_STATE_PAUSE], "so that nothing resumes it meanwhile"
+    assert play.requests == [crawl_pb2.TargetState.TARGET_STATE_PAUSE], "so that nothing resumes it meanwhile"
     assert [text for text in play.said if "toehold resume --dir" in text] == play.said[:1]
 
 

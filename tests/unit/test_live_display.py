@@ -14,15 +14,7 @@ from client_doubles.looks import (
 )
 from rich.cells import cell_len
 
-from toehold.frontier.v1.admin_pb2 import (
-    Crawl,
-)
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlState,
-    CrawlStatus,
-    ExitStatus,
-    Statistics,
-)
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_cli.live.layout import WHOLE, picture, share
 from toehold_client.watching.crawl_log import LoggedPage
 from toehold_client.watching.look import Look
@@ -40,7 +32,9 @@ def labels(shown: Look, width: int = 80, height: int = 24) -> list[str]:
 @pytest.mark.sampled("many", [0, 1, 3, 100])
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_the_picture_fits_whatever_is_in_it(width: int, height: int, many: int, text: str) -> None:
-    status = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSED, reason=f"problem {text}", held=True)
+    status = crawl_pb2.CrawlStatus(
+        state=crawl_pb2.CrawlState.CRAWL_STATE_PAUSED, reason=f"problem {text}", held=True
+    )
     for shown in (look(text, many), look(text, many, status=status, away=f"no frontier {text}", away_s=61)):
         lines = drawn(shown, width, height)
         assert 0 < len(lines) <= height
@@ -142,7 +136,7 @@ def test_a_long_name_loses_its_middle_and_a_setting_is_named_once() -> None:
 
 
 def test_what_there_is_nothing_to_say_of_is_left_out() -> None:
-    empty = Look("127.0.0.1:7707", Crawl(crawl="c"), RUNNING, Statistics(), "")
+    empty = Look("127.0.0.1:7707", admin_pb2.Crawl(crawl="c"), RUNNING, crawl_pb2.Statistics(), "")
     assert labels(empty) == ["crawl", "pages", "rate", "URIs", "queues"]
 
 
@@ -155,7 +149,7 @@ def test_nothing_that_matters_is_cut(width: int, height: int) -> None:
         seed("https://news.example.com/", "FAILED", "robots.txt could not be fetched (503)"),
     ]
     nodes = [node("north", -12, "SILENT", FETCHING=8), node("south-of-the-border", -200, "LOST")]
-    status = CrawlStatus(state=CrawlState.CRAWL_STATE_FINISHED, failure=failure)
+    status = crawl_pb2.CrawlStatus(state=crawl_pb2.CrawlState.CRAWL_STATE_FINISHED, failure=failure)
     shown = look(status=status, why=why, seeds=Seeds.of(seeds), nodes=nodes, jobs=[], slowest=[], largest=[])
     text = " ".join(" ".join(line[9:].strip() for line in drawn(shown, width, height)).split())
     for told in (
@@ -178,9 +172,9 @@ def test_a_terminal_that_lacks_the_characters_of_a_sparkline_gets_others() -> No
 
 
 def test_a_state_is_told_with_all_that_holds_of_it() -> None:
-    status = CrawlStatus(
-        state=CrawlState.CRAWL_STATE_PAUSED,
-        exit_status=ExitStatus.EXIT_STATUS_PAUSED,
+    status = crawl_pb2.CrawlStatus(
+        state=crawl_pb2.CrawlState.CRAWL_STATE_PAUSED,
+        exit_status=crawl_pb2.ExitStatus.EXIT_STATUS_PAUSED,
         reason="the frontier's disk is nearly full",
         held=True,
     )

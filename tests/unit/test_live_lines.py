@@ -17,12 +17,7 @@ from client_doubles.looks import (
 )
 from rich.console import Console
 
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlState,
-    CrawlStatus,
-    ExitStatus,
-    Statistics,
-)
+from toehold.frontier.v1 import crawl_pb2
 from toehold_cli.live.displays import Display, LineDisplay, Objects, Panel, WhileSeen, show_once
 from toehold_cli.live.layout import line
 from toehold_client.watching.look import Look, to_record
@@ -73,12 +68,12 @@ def test_a_line_tells_state_rates_statistics_and_why() -> None:
 
 
 def test_a_line_tells_one_reason_and_has_no_plural_for_one() -> None:
-    failed = CrawlStatus(
-        state=CrawlState.CRAWL_STATE_FINISHED,
-        exit_status=ExitStatus.EXIT_STATUS_FINISHED,
+    failed = crawl_pb2.CrawlStatus(
+        state=crawl_pb2.CrawlState.CRAWL_STATE_FINISHED,
+        exit_status=crawl_pb2.ExitStatus.EXIT_STATUS_FINISHED,
         failure="no page was fetched: name not found",
     )
-    statistics = Statistics(succeeded_count=1)
+    statistics = crawl_pb2.Statistics(succeeded_count=1)
     told = line(look(status=failed, statistics=statistics, nodes=[]))
     assert told == (
         "Finished  1 page  0.0 pages/s  0 B/s  0 queued  0 failed  0 B  no page was fetched: name not found"

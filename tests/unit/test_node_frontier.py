@@ -5,14 +5,7 @@ from node_doubles.client import FakeClient
 from structlog.testing import capture_logs
 
 from crawler_node.leases.frontier import FrontierConnection
-from toehold_client.errors import (
-    ClientClosed,
-    FrontierUnavailable,
-    InvalidArgument,
-    SessionSuperseded,
-    ToeholdError,
-    Unauthenticated,
-)
+from toehold_client import errors
 
 
 def failing(*errors: Exception) -> FrontierConnection:
@@ -26,8 +19,8 @@ def failing(*errors: Exception) -> FrontierConnection:
     return FakeClient(on_finished=fail).as_frontier()  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("error", [InvalidArgument("x"), SessionSuperseded("x")])
-def test_a_failed_call_raises_the_clients_error(error: ToeholdError) -> None:
+@pytest.mark.parametrize("error", [errors.InvalidArgument("x"), errors.SessionSuperseded("x")])
+def test_a_failed_call_raises_the_clients_error(error: errors.ToeholdError) -> None:
     with pytest.raises(type(error), match="x"):
         failing(error).finished([])
 
@@ -37,19 +30,19 @@ def test_after_closing_every_failure_means_that_the_node_has_closed_its_connecti
     with pytest.raises(ValueError, match="closed channel"):
         frontier.finished([])
     frontier.close()
-    with pytest.raises(ClientClosed):
+    with pytest.raises(errors.ClientClosed):
         frontier.finished([])
 
 
 @pytest.mark.parametrize(
     ("error", "events"),
     [
-        (FrontierUnavailable("away"), ["frontier_lost", "frontier_back"]),
-        (Unauthenticated("token 07 expired"), ["calls_denied", "calls_allowed"]),
+        (errors.FrontierUnavailable("away"), ["frontier_lost", "frontier_back"]),
+        (errors.Unauthenticated("token 07 expired"), ["calls_denied", "calls_allowed"]),
     ],
 )
 def test_an_outage_and_a_denial_are_two_lines_in_the_nodes_log(
-    error: ToeholdError, events: list[str]
+    error: errors.ToeholdError, events: list[str]
 ) -> None:
     error.request_id = "given"
     frontier = failing(error, error, error)

@@ -15,21 +15,16 @@ from crawler_node.leases.report import (
     put_off,
     released,
 )
-from toehold.frontier.v1.frontier_pb2 import (
-    OUTCOME_FETCHED,
-    OUTCOME_RELEASED,
-    TRUNCATION_DISCONNECT,
-    TRUNCATION_FILTER,
-    TRUNCATION_LENGTH,
-    TRUNCATION_TIME,
-    TRUNCATION_UNSPECIFIED,
-    Report,
-)
+from toehold.frontier.v1 import frontier_pb2
 
 
 def test_a_report_says_what_was_fetched_when_and_how_long_it_took() -> None:
     report = fetched(lease("http://h/"), page("http://h/", body=b"12345"), 7)
-    assert (report.token, report.outcome, report.fetch_status) == (b"http://h/", OUTCOME_FETCHED, 200)
+    assert (report.token, report.outcome, report.fetch_status) == (
+        b"http://h/",
+        frontier_pb2.OUTCOME_FETCHED,
+        200,
+    )
     assert report.start_time.ToMilliseconds() == 1_700_000_000_123
     assert report.fetch_duration.ToMilliseconds() == 7
     assert (report.body_bytes, report.digest, report.media_type) == (5, "sha1:ABC", "text/html")
@@ -56,11 +51,11 @@ def test_the_report_of_a_redirect_names_its_target(target: str | None, told: str
 @pytest.mark.parametrize(
     ("truncation", "told"),
     [
-        (Truncation.NONE, TRUNCATION_UNSPECIFIED),
-        (Truncation.LENGTH, TRUNCATION_LENGTH),
-        (Truncation.TIME, TRUNCATION_TIME),
-        (Truncation.DISCONNECT, TRUNCATION_DISCONNECT),
-        (Truncation.FILTER, TRUNCATION_FILTER),
+        (Truncation.NONE, frontier_pb2.TRUNCATION_UNSPECIFIED),
+        (Truncation.LENGTH, frontier_pb2.TRUNCATION_LENGTH),
+        (Truncation.TIME, frontier_pb2.TRUNCATION_TIME),
+        (Truncation.DISCONNECT, frontier_pb2.TRUNCATION_DISCONNECT),
+        (Truncation.FILTER, frontier_pb2.TRUNCATION_FILTER),
     ],
 )
 def test_a_cut_body_is_told(truncation: Truncation, told: int) -> None:
@@ -186,4 +181,4 @@ def test_why_there_is_no_answer_is_told_in_a_line_for_people() -> None:
 
 
 def test_a_lease_handed_back_says_nothing_else() -> None:
-    assert released(lease("a")) == Report(token=b"a", outcome=OUTCOME_RELEASED)
+    assert released(lease("a")) == frontier_pb2.Report(token=b"a", outcome=frontier_pb2.OUTCOME_RELEASED)

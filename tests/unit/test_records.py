@@ -13,26 +13,10 @@ from msgspec.structs import replace
 from frontier_server.core.opening import opening
 from frontier_server.core.rows import records
 from frontier_server.core.rows.errors import OtherFormat, StoreCorrupt
-from frontier_server.core.rows.records import (
-    MAX_COST,
-    CountersRow,
-    HostRow,
-    LeaseRow,
-    OutcomeRow,
-    PendingUri,
-    QueueRow,
-    Record,
-    ServerRow,
-    StateRow,
-    decode,
-    decode_pending,
-    encode,
-    encode_pending,
-)
 from frontier_server.core.rules.disposition import MAX_DEFERRALS
 from frontier_server.core.rules.precedence import MAX_PRECEDENCE
 
-KINDS = sorted(Record.__subclasses__(), key=lambda kind: kind.__name__)
+KINDS = sorted(records.Record.__subclasses__(), key=lambda kind: kind.__name__)
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     int: st.integers(-(2**63), 2**64 - 1),
     str: st.text(max_size=20),
@@ -57,73 +41,73 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
     return st.one_of(*(of_type(argument) for argument in arguments))
 
 
-def rows_of(kind: type[Record]) -> st.SearchStrategy[Record]:
+def rows_of(kind: type[records.Record]) -> st.SearchStrategy[records.Record]:
     """Records of a kind."""
     hints = typing.get_type_hints(kind)
     return st.builds(kind, **{name: of_type(hints[name]) for name in kind.__struct_fields__})
 
 
 def test_all_kinds_are_tested() -> None:
-    assert len(KINDS) >= 12 and {QueueRow, OutcomeRow, StateRow} <= set(KINDS)
+    assert len(KINDS) >= 12 and {records.QueueRow, records.OutcomeRow, records.StateRow} <= set(KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_put_in_comes_out(kind: type[Record]) -> None:
+def test_what_was_put_in_comes_out(kind: type[records.Record]) -> None:
     @given(rows_of(kind))
-    def round_trip(row: Record) -> None:
-        value = encode(row)
+    def round_trip(row: records.Record) -> None:
+        value = records.encode(row)
         assert value[:1] == b"\x01"
-        assert decode(kind, value) == row
+        assert records.decode(kind, value) == row
 
     round_trip()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_of_before_a_field_was_added_takes_its_default(kind: type[Record]) -> None:
+def test_a_row_of_before_a_field_was_added_takes_its_default(kind: type[records.Record]) -> None:
     """The rule for changing a format: new fields stand at the end, with a default."""
 
     @given(rows_of(kind))
-    def without_defaults(row: Record) -> None:
+    def without_defaults(row: records.Record) -> None:
         values = [getattr(row, name) for name in kind.__struct_fields__]
         needed = len(values) - len(kind.__struct_defaults__)
         short = b"\x01" + msgspec.msgpack.encode(values[:needed])
-        assert decode(kind, short) == kind(*values[:needed])
+        assert records.decode(kind, short) == kind(*values[:needed])
 
     without_defaults()
 
 
 @pytest.mark.sampled("kind", KINDS)
 @pytest.mark.sampled("version", [b"", b"\x00", b"\x02", b"\xff"])
-def test_another_version_is_refused_by_name(kind: type[Record], version: bytes) -> None:
+def test_another_version_is_refused_by_name(kind: type[records.Record], version: bytes) -> None:
     with pytest.raises(StoreCorrupt, match=f"{kind.__name__}.*version"):
-        decode(kind, version + encode(HostRow())[1:] if version else b"")
+        records.decode(kind, version + records.encode(records.HostRow())[1:] if version else b"")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bytes_that_are_no_row_are_refused_and_harm_nothing(kind: type[Record]) -> None:
+def test_bytes_that_are_no_row_are_refused_and_harm_nothing(kind: type[records.Record]) -> None:
     @given(st.binary(max_size=40))
     def garbage(value: bytes) -> None:
         try:
-            row = decode(kind, b"\x01" + value)
+            row = records.decode(kind, b"\x01" + value)
         except StoreCorrupt as refused:
             assert kind.__name__ in str(refused)
         else:
-            assert decode(kind, encode(row)) == row
+            assert records.decode(kind, records.encode(row)) == row
 
     garbage()
 
 
 def test_two_rows_share_no_counts() -> None:
-    one, other = CountersRow(), CountersRow()
+    one, other = records.CountersRow(), records.CountersRow()
     one.verdicts["QUEUED"] = 1
     assert other.verdicts == {} and other.fetch_statuses == {}
 
 
 pending_uris = st.builds(
-    PendingUri,
+    records.PendingUri,
     attempts=st.integers(0, 65_535),
     lapses=st.integers(0, 255),
-    cost=st.integers(0, MAX_COST),
+    cost=st.integers(0, records.MAX_COST),
     precedence=st.integers(0, MAX_PRECEDENCE),
     visited=st.booleans(),
     fingerprint=st.binary(min_size=8, max_size=8),
@@ -134,15 +118,15 @@ pending_uris = st.builds(
 
 
 @given(pending_uris)
-def test_a_pending_uri_carries_its_candidate_untouched(uri: PendingUri) -> None:
-    value = encode_pending(uri)
-    assert decode_pending(value) == uri and value.endswith(uri.candidate)
+def test_a_pending_uri_carries_its_candidate_untouched(uri: records.PendingUri) -> None:
+    value = records.encode_pending(uri)
+    assert records.decode_pending(value) == uri and value.endswith(uri.candidate)
 
 
 @given(pending_uris)
-def test_a_pending_uri_of_another_version_is_refused(uri: PendingUri) -> None:
+def test_a_pending_uri_of_another_version_is_refused(uri: records.PendingUri) -> None:
     with pytest.raises(StoreCorrupt, match="got 4"):
-        decode_pending(b"\x04" + encode_pending(uri)[1:])
+        records.decode_pending(b"\x04" + records.encode_pending(uri)[1:])
 
 
 @pytest.mark.parametrize(
@@ -150,7 +134,7 @@ def test_a_pending_uri_of_another_version_is_refused(uri: PendingUri) -> None:
 )
 def test_a_pending_uri_cut_short_is_refused(value: bytes) -> None:
     with pytest.raises(StoreCorrupt):
-        decode_pending(value)
+        records.decode_pending(value)
 
 
 @pytest.mark.interpreted
@@ -161,7 +145,9 @@ def test_a_store_since_the_oldest_format_is_opened_and_others_are_refused(
     monkeypatch.setattr(opening, "FORMAT", 6)
 
     def opened(number: int) -> int:
-        return opening.decoded_server_row(encode(ServerRow(number, b"s", version="1.2.3"))).format
+        return opening.decoded_server_row(
+            records.encode(records.ServerRow(number, b"s", version="1.2.3"))
+        ).format
 
     assert (opened(5), opened(6)) == (5, 6)
     needed = "the store must have format 5 to 6 for this version of Toehold, got"
@@ -174,13 +160,16 @@ def test_a_store_since_the_oldest_format_is_opened_and_others_are_refused(
 def test_the_format_is_what_stores_have() -> None:
     """Another number means another store; every value below is one that stores may hold."""
     assert records.FORMAT == 3
-    row = LeaseRow("node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000)
+    row = records.LeaseRow("node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000)
     stored = ["node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000, "", "", [], ""]
-    assert encode(row) == b"\x01" + msgspec.msgpack.encode([*stored, 0, b"", False, 1, False])
-    assert decode(LeaseRow, b"\x01" + msgspec.msgpack.encode(stored)) == row
-    pending = PendingUri(3, 1, 2, 5, True, b"subject.", b"candidate")
-    assert encode_pending(pending) == bytes.fromhex("01 0003 01 02 05 01") + b"subject.candidate"
+    assert records.encode(row) == b"\x01" + msgspec.msgpack.encode([*stored, 0, b"", False, 1, False])
+    assert records.decode(records.LeaseRow, b"\x01" + msgspec.msgpack.encode(stored)) == row
+    pending = records.PendingUri(3, 1, 2, 5, True, b"subject.", b"candidate")
+    assert records.encode_pending(pending) == bytes.fromhex("01 0003 01 02 05 01") + b"subject.candidate"
     put_off = replace(pending, deferrals=4)
     filed = replace(put_off, lane=b"its lane")
-    assert encode_pending(filed).endswith(b"subject.\x04its lanecandidate") and encode_pending(filed)[0] == 3
-    assert encode_pending(put_off) == bytes.fromhex("02 0003 01 02 05 01") + b"subject.\x04candidate"
+    assert (
+        records.encode_pending(filed).endswith(b"subject.\x04its lanecandidate")
+        and records.encode_pending(filed)[0] == 3
+    )
+    assert records.encode_pending(put_off) == bytes.fromhex("02 0003 01 02 05 01") + b"subject.\x04candidate"

@@ -29,14 +29,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import Candidate, Report, ReportResult
-from toehold_client.errors import (
-    CrawlFinished,
-    FrontierUnavailable,
-    InvalidArgument,
-    Overloaded,
-    SessionSuperseded,
-    UnexpectedAnswer,
-)
+from toehold_client import errors
 from toehold_client.worker.rests import MAX_FAILURES, Rests
 
 
@@ -339,7 +332,7 @@ def test_nothing_is_remembered_of_a_crawl_that_ended_a_lease(rig: Rig) -> None:
 def test_refused_links_are_narrowed_down_to_their_page(rig: Rig) -> None:
     def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
         if any(candidate.uri == "bad" for candidate in candidates):
-            raise InvalidArgument("no")
+            raise errors.InvalidArgument("no")
         return [VERDICT_QUEUED] * len(candidates)
 
     rig.client.on_schedule = offered
@@ -352,7 +345,7 @@ def test_refused_links_are_narrowed_down_to_their_page(rig: Rig) -> None:
 
 def test_pages_of_a_crawl_that_is_over_are_reported_without_their_links(rig: Rig) -> None:
     def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
-        raise CrawlFinished("it has finished")
+        raise errors.CrawlFinished("it has finished")
 
     rig.client.on_schedule = offered
     rig.put("a", "1")
@@ -365,7 +358,7 @@ def test_pages_of_a_crawl_that_is_over_are_reported_without_their_links(rig: Rig
 def test_a_refused_report_holds_up_no_other(rig: Rig) -> None:
     def finished(reports: Sequence[Report]) -> list[ReportResult]:
         if any(report.token == b"b" and report.fetch_status == 200 for report in reports):
-            raise InvalidArgument("no")
+            raise errors.InvalidArgument("no")
         return [ReportResult(disposition=DISPOSITION_SUCCEEDED)] * len(reports)
 
     rig.client.on_finished = finished
@@ -403,7 +396,9 @@ def times(count: int, error: Exception) -> Callable[[], None]:
     return fail
 
 
-@pytest.mark.parametrize("error", [FrontierUnavailable("away"), Overloaded("much to do", retry_after_s=60)])
+@pytest.mark.parametrize(
+    "error", [errors.FrontierUnavailable("away"), errors.Overloaded("much to do", retry_after_s=60)]
+)
 def test_a_batch_waits_for_the_frontier_and_the_next_one_waits_behind_it(rig: Rig, error: Exception) -> None:
     fail = times(3, error)
 
@@ -421,7 +416,7 @@ def test_a_batch_waits_for_the_frontier_and_the_next_one_waits_behind_it(rig: Ri
 
 
 def test_a_frontier_that_fails_for_no_named_reason_is_asked_a_few_times(rig: Rig) -> None:
-    fail = times(MAX_FAILURES - 1, UnexpectedAnswer("INTERNAL"))
+    fail = times(MAX_FAILURES - 1, errors.UnexpectedAnswer("INTERNAL"))
 
     def finished(reports: Sequence[Report]) -> list[ReportResult]:
         fail()
@@ -536,7 +531,7 @@ def test_at_the_end_no_toe_waits_any_more(running: Rig, monkeypatch: pytest.Monk
 def test_an_abandoned_reporter_ends_although_the_frontier_is_away(rig: Rig) -> None:
     def finished(reports: Sequence[Report]) -> list[ReportResult]:
         rig.reporter.abandon()
-        raise FrontierUnavailable("away")
+        raise errors.FrontierUnavailable("away")
 
     rig.client.on_finished = finished
     rig.put("a")
@@ -546,9 +541,9 @@ def test_an_abandoned_reporter_ends_although_the_frontier_is_away(rig: Rig) -> N
 
 def test_a_superseded_session_ends_the_reporting(rig: Rig) -> None:
     def finished(reports: Sequence[Report]) -> list[ReportResult]:
-        raise SessionSuperseded("somebody else is `node` now")
+        raise errors.SessionSuperseded("somebody else is `node` now")
 
     rig.client.on_finished = finished
     rig.put("a")
-    with pytest.raises(SessionSuperseded, match="somebody else"):
+    with pytest.raises(errors.SessionSuperseded, match="somebody else"):
         rig.reporter.run()

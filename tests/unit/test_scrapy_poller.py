@@ -14,13 +14,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Lease,
     NextResponse,
 )
-from toehold_client.errors import (
-    FrontierUnavailable,
-    InvalidArgument,
-    SessionSuperseded,
-    ToeholdError,
-    UnknownCrawl,
-)
+from toehold_client import errors
 from toehold_client.worker.contact import Contact
 from toehold_scrapy.book import Book, SpiderLease
 from toehold_scrapy.configuration import Configuration
@@ -34,14 +28,14 @@ POLICY = FetchPolicy(fetch_policy_id="p", user_agent="toehold")
 class Frontier:
     """Gives these answers, one after another."""
 
-    def __init__(self, *answers: NextResponse | ToeholdError) -> None:
+    def __init__(self, *answers: NextResponse | errors.ToeholdError) -> None:
         self.answers = list(answers)
         self.asked: list[dict[str, Any]] = []
 
     def next(self, **asked: Any) -> NextResponse:
         self.asked.append(asked)
         answer = self.answers.pop(0)
-        if isinstance(answer, ToeholdError):
+        if isinstance(answer, errors.ToeholdError):
             raise answer
         return answer
 
@@ -63,7 +57,7 @@ class Listener:
         self.ends.append((reason, message))
 
 
-def polled(*answers: NextResponse | ToeholdError) -> tuple[Frontier, Book, Listener]:
+def polled(*answers: NextResponse | errors.ToeholdError) -> tuple[Frontier, Book, Listener]:
     """A poller's doings until it has heard all these answers."""
     frontier, book, listener = Frontier(*answers), Book(4), Listener()
     settings = Settings({"TOEHOLD_FRONTIER": "127.0.0.1:1", "TOEHOLD_CRAWL": "c"})
@@ -76,22 +70,22 @@ def polled(*answers: NextResponse | ToeholdError) -> tuple[Frontier, Book, Liste
     ("answer", "reason"),
     [
         (OVER, "finished"),
-        (SessionSuperseded("another"), "toehold_superseded"),
-        (UnknownCrawl("no such"), "toehold_unknown_crawl"),
-        (InvalidArgument("node must have 1 to 128 characters, got 400"), "toehold_misconfigured"),
+        (errors.SessionSuperseded("another"), "toehold_superseded"),
+        (errors.UnknownCrawl("no such"), "toehold_unknown_crawl"),
+        (errors.InvalidArgument("node must have 1 to 128 characters, got 400"), "toehold_misconfigured"),
     ],
 )
 def test_a_spider_that_gets_no_more_leases_ends_and_says_why(
-    answer: NextResponse | ToeholdError, reason: str
+    answer: NextResponse | errors.ToeholdError, reason: str
 ) -> None:
-    message = str(answer) if isinstance(answer, ToeholdError) else ""
+    message = str(answer) if isinstance(answer, errors.ToeholdError) else ""
     _, _, listener = polled(answer)
     assert listener.ends == [(reason, message)]
 
 
 def test_a_frontier_that_is_away_or_pauses_is_asked_again() -> None:
     frontier, _, listener = polled(
-        FrontierUnavailable("away"), NextResponse(empty_reason=EMPTY_REASON_PAUSED), OVER
+        errors.FrontierUnavailable("away"), NextResponse(empty_reason=EMPTY_REASON_PAUSED), OVER
     )
     assert len(frontier.asked) == 3
     assert listener.ends == [("finished", "")]

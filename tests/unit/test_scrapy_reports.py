@@ -40,13 +40,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Report,
     ReportResult,
 )
-from toehold_client.errors import (
-    CrawlFinished,
-    FrontierUnavailable,
-    PermissionDenied,
-    ToeholdError,
-    Unauthenticated,
-)
+from toehold_client import errors
 from toehold_client.worker import rests
 from toehold_client.worker.contact import Contact
 from toehold_scrapy import fetches, outbox
@@ -172,7 +166,7 @@ class Frontier:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, list[Any]]] = []
-        self.refuse: list[ToeholdError | None] = []
+        self.refuse: list[errors.ToeholdError | None] = []
         self.dispositions = DISPOSITION_SUCCEEDED
 
     def _call(self, name: str, what: list[Any]) -> None:
@@ -233,7 +227,7 @@ def sent() -> Sent:
 def test_a_page_is_reported_after_all_that_was_found_on_it(sent: Sent) -> None:
     sent.box.put(offer("http://a.test/1"), sent.done(sent.held(b"p")), offer("http://a.test/2"))
     sent.box.put(sent.done(sent.held(b"q")))
-    sent.frontier.refuse = [FrontierUnavailable("away"), None, FrontierUnavailable("away")]
+    sent.frontier.refuse = [errors.FrontierUnavailable("away"), None, errors.FrontierUnavailable("away")]
     assert sent.run() == [
         ("schedule", ["http://a.test/1", "http://a.test/2"]),
         ("finished", [(b"p", 200), (b"q", 200)]),
@@ -246,7 +240,7 @@ def test_a_page_whose_links_are_refused_is_fetched_again(sent: Sent) -> None:
     page = sent.held(b"p")
     found = [offer(f"http://a.test/{number}", page) for number in range(1000)]
     sent.box.put(*found, offer("http://a.test/other"), sent.done(page), sent.done(sent.held(b"q")))
-    sent.frontier.refuse = [ToeholdError("no")]
+    sent.frontier.refuse = [errors.ToeholdError("no")]
     assert sent.run() == [
         ("schedule", ["http://a.test/other"]),
         ("finished", [(b"p", -50), (b"q", 200)]),
@@ -259,14 +253,14 @@ def test_reports_are_kept_while_the_frontier_does_not_know_the_spider(
     """Whoever renews its token saves its work."""
     monkeypatch.setattr(rests, "DENIED_REST_S", 0.001)
     sent.box.put(sent.done(sent.held(b"p")))
-    sent.frontier.refuse = [Unauthenticated("token 07 expired", reason="TOKEN_EXPIRED")] * 3
+    sent.frontier.refuse = [errors.Unauthenticated("token 07 expired", reason="TOKEN_EXPIRED")] * 3
     assert sent.run() == [("finished", [(b"p", 200)])]
 
 
 def test_a_spider_that_may_not_launch_its_crawl_is_told_at_once(
     sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    denial = PermissionDenied("LaunchCrawl is for operators", reason="ROLE_MISSING")
+    denial = errors.PermissionDenied("LaunchCrawl is for operators", reason="ROLE_MISSING")
 
     class Controller:
         def __init__(self, *arguments: object) -> None: ...
@@ -284,7 +278,7 @@ def test_a_spider_that_may_not_launch_its_crawl_is_told_at_once(
 
 def test_a_page_is_reported_although_its_crawl_takes_no_links_any_more(sent: Sent) -> None:
     sent.box.put(offer("http://a.test/1"), sent.done(sent.held(b"p")))
-    sent.frontier.refuse = [CrawlFinished("over")]
+    sent.frontier.refuse = [errors.CrawlFinished("over")]
     assert sent.run() == [("finished", [(b"p", 200)])]
 
 

@@ -11,23 +11,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.duration_pb2 import Duration
 
 from frontier_server import wire
-from toehold.frontier.v1.crawl_pb2 import (
-    AddressGroupSpec,
-    CrawlSpec,
-    FetchSpec,
-    HostGroup,
-    IdentitySpec,
-    LimitSpec,
-    PolitenessSpec,
-    QueueSpec,
-    QuotaSpec,
-    ReseedSpec,
-    RevisitSpec,
-    RewriteRule,
-    RobotsSpec,
-    RobotsUnreachable,
-    ScopeSpec,
-)
+from toehold.frontier.v1 import crawl_pb2
 from toehold_client.errors import InvalidArgument, InvalidSpec
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.file import (
@@ -47,12 +31,12 @@ COMMENTED_OUT = re.compile(r"^# (?=\w+ = )", re.MULTILINE)
 EXAMPLE = re.compile(r"^#   (.*)$", re.MULTILINE)
 
 
-def spec_of(text: str) -> CrawlSpec:
+def spec_of(text: str) -> crawl_pb2.CrawlSpec:
     return parse(text, HERE).spec
 
 
 def test_the_template_means_the_default_spec() -> None:
-    assert spec_of(template()) == CrawlSpec()
+    assert spec_of(template()) == crawl_pb2.CrawlSpec()
 
 
 def test_the_template_shows_every_field_with_its_default() -> None:
@@ -60,7 +44,7 @@ def test_the_template_shows_every_field_with_its_default() -> None:
     said = tomli.loads(COMMENTED_OUT.sub("", template()))
     beside = {key: said.pop(key) for key in ("name", "seeds", "seeds_file", "surt_prefixes_file")}
     assert beside == {"name": "my-crawl", "seeds": [], "seeds_file": "", "surt_prefixes_file": ""}
-    filled = wire.spec(wire.settings_of(CrawlSpec()))
+    filled = wire.spec(wire.settings_of(crawl_pb2.CrawlSpec()))
     assert json.dumps(said) == json.dumps(tables_last(plain(filled)))  # in the contract's order, too
 
 
@@ -82,7 +66,7 @@ def test_the_templates_examples_are_good_and_show_every_field_of_their_tables() 
 
 
 def test_the_clients_defaults_are_the_frontiers() -> None:
-    assert plain(CrawlSpec()) == plain(wire.spec(wire.settings_of(CrawlSpec())))
+    assert plain(crawl_pb2.CrawlSpec()) == plain(wire.spec(wire.settings_of(crawl_pb2.CrawlSpec())))
 
 
 def test_a_spec_file_can_say_every_field_of_a_spec() -> None:
@@ -97,7 +81,7 @@ def test_a_spec_file_can_say_every_field_of_a_spec() -> None:
                 same(said[key][0], field.message_type)
 
     lists = "[[identity.rewrites]]\n[[groups]]\n[[retry.statuses]]\n[[fetch.credentials]]\n"
-    same(plain(spec_of(lists)), CrawlSpec.DESCRIPTOR)
+    same(plain(spec_of(lists)), crawl_pb2.CrawlSpec.DESCRIPTOR)
 
 
 def test_everything_said_arrives_in_the_spec() -> None:
@@ -151,20 +135,23 @@ def test_everything_said_arrives_in_the_spec() -> None:
         max_parallel = 2
         """
     )
-    assert spec == CrawlSpec(
+    assert spec == crawl_pb2.CrawlSpec(
         contact="me@example.org",
         allowed_addresses=["10.0.0.0/8", "192.0.2.0/24"],
-        scope=ScopeSpec(hosts=["www.example.com:8080"], max_link_hops=0),
-        politeness=PolitenessSpec(delay_factor=2.0, min_delay=Duration(nanos=50_000_000)),
-        robots=RobotsSpec(unreachable=RobotsUnreachable.ROBOTS_UNREACHABLE_ALLOW),
-        fetch=FetchSpec(max_bytes=5_000_000_000, product_token="mine"),
-        limits=LimitSpec(
-            max_documents=7, max_elapsed=Duration(seconds=3600), host_quota=QuotaSpec(max_successes=5)
+        scope=crawl_pb2.ScopeSpec(hosts=["www.example.com:8080"], max_link_hops=0),
+        politeness=crawl_pb2.PolitenessSpec(delay_factor=2.0, min_delay=Duration(nanos=50_000_000)),
+        robots=crawl_pb2.RobotsSpec(unreachable=crawl_pb2.RobotsUnreachable.ROBOTS_UNREACHABLE_ALLOW),
+        fetch=crawl_pb2.FetchSpec(max_bytes=5_000_000_000, product_token="mine"),
+        limits=crawl_pb2.LimitSpec(
+            max_documents=7,
+            max_elapsed=Duration(seconds=3600),
+            host_quota=crawl_pb2.QuotaSpec(max_successes=5),
         ),
-        identity=IdentitySpec(
-            rules=["strip-www", "lower-case"], rewrites=[RewriteRule(pattern=r"[?]s=\d+", replacement="")]
+        identity=crawl_pb2.IdentitySpec(
+            rules=["strip-www", "lower-case"],
+            rewrites=[crawl_pb2.RewriteRule(pattern=r"[?]s=\d+", replacement="")],
         ),
-        queues=QueueSpec(
+        queues=crawl_pb2.QueueSpec(
             partition="registered-domain",
             queue_key="mine",
             retire=True,
@@ -172,23 +159,23 @@ def test_everything_said_arrives_in_the_spec() -> None:
             session_budget=-1,
             total_budget=0,
         ),
-        revisit=RevisitSpec(policy="adaptive", interval=Duration(seconds=60), shrink=0.25),
-        reseed=ReseedSpec(max_rounds=-1),
+        revisit=crawl_pb2.RevisitSpec(policy="adaptive", interval=Duration(seconds=60), shrink=0.25),
+        reseed=crawl_pb2.ReseedSpec(max_rounds=-1),
         groups=[
-            HostGroup(name="shop", hosts=["a.example", "b.example"]),
-            HostGroup(
+            crawl_pb2.HostGroup(name="shop", hosts=["a.example", "b.example"]),
+            crawl_pb2.HostGroup(
                 name="press",
                 hosts=["c.example"],
                 max_parallel=3,
                 min_gap=Duration(seconds=1, nanos=500_000_000),
             ),
         ],
-        address_group=AddressGroupSpec(max_parallel=2),
+        address_group=crawl_pb2.AddressGroupSpec(max_parallel=2),
     )
 
 
 def test_what_is_said_the_default_way_is_left_to_the_frontier() -> None:
-    assert spec_of('[robots]\nunreachable = "forbid"\nmax_attempts = 5') == CrawlSpec()
+    assert spec_of('[robots]\nunreachable = "forbid"\nmax_attempts = 5') == crawl_pb2.CrawlSpec()
 
 
 @pytest.mark.parametrize(
@@ -568,4 +555,4 @@ def test_differences_are_told_by_field() -> None:
 
 def test_a_message_that_no_file_could_say_is_an_invalid_spec() -> None:
     with pytest.raises(InvalidSpec, match=r"politeness\.min_delay_seconds"):
-        plain(CrawlSpec(politeness=PolitenessSpec(min_delay=Duration(seconds=-1))))
+        plain(crawl_pb2.CrawlSpec(politeness=crawl_pb2.PolitenessSpec(min_delay=Duration(seconds=-1))))

@@ -23,13 +23,7 @@ from toehold.frontier.v1.admin_pb2 import (
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, TargetState
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
-from toehold_client.errors import (
-    CrawlExists,
-    DeadlineExceeded,
-    FrontierUnavailable,
-    IllegalState,
-    RefusedForNow,
-)
+from toehold_client import errors
 from toehold_client.events import Event
 from toehold_client.rpc.arguments import several
 from toehold_client.rpc.batches import MAX_ITEMS
@@ -101,7 +95,7 @@ class AsyncCrawlController:
         wanted = spec_of(spec)
         try:
             await self.frontier.create_crawl(self.crawl, wanted)
-        except CrawlExists:
+        except errors.CrawlExists:
             if not is_as_asked(await self.describe(), wanted):
                 raise
         return await self.add_seeds(seeds, on_refused=on_refused)
@@ -149,7 +143,7 @@ class AsyncCrawlController:
         status = await self.status()
         try:
             return shown_status(await self.frontier.launch_crawl(self.crawl, checkpoint, checkpoint_crawl))
-        except IllegalState:
+        except errors.IllegalState:
             if status.state != NASCENT:
                 raise
             now = await self.status()
@@ -213,7 +207,7 @@ class AsyncCrawlController:
                         return True
             status = await self.status()
             return status.torn_down
-        except (DeadlineExceeded, FrontierUnavailable, RefusedForNow):
+        except (errors.DeadlineExceeded, errors.FrontierUnavailable, errors.RefusedForNow):
             return False
 
     async def delete(self, *, force: bool = False) -> None:
@@ -259,7 +253,7 @@ class AsyncCrawlController:
             now = await self.frontier.reopen_crawl(
                 self.crawl, spec, paths, pause=pause, recrawl_before=recrawl_before
             )
-        except IllegalState:
+        except errors.IllegalState:
             now = await self.frontier.get_crawl(self.crawl)
             if before.status.state != FINISHED or now.status.state == FINISHED:
                 raise
@@ -294,7 +288,7 @@ class AsyncCrawlController:
                     status = awaited.reached(message)
                     if status is not None:
                         return shown_status(status)
-        except DeadlineExceeded as error:
+        except errors.DeadlineExceeded as error:
             raise awaited.late(timeout_s, error) from None
         await self.status()  # ClientClosed, if it is that which has ended the stream
         raise awaited.broken_off()

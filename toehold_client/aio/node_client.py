@@ -4,15 +4,7 @@ It shows the node's toe threads, and can kill one. For nodes known to a frontier
 AsyncFrontierClient has `set_pool_size` and `drain_node`.
 """
 
-from toehold.node.v1.node_pb2 import (
-    DrainRequest,
-    GetPoolRequest,
-    GetPoolResponse,
-    KillToeRequest,
-    ListToesRequest,
-    SetPoolSizeRequest,
-    Toe,
-)
+from toehold.node.v1 import node_pb2
 from toehold_client.credentials import Credentials
 from toehold_client.errors import NODE
 
@@ -54,12 +46,12 @@ class AsyncNodeClient(AsyncCalls):
     ) -> None:
         super().__init__(address, timeout_s=timeout_s, patience_s=patience_s, credentials=credentials)
 
-    async def get_pool(self) -> GetPoolResponse:
+    async def get_pool(self) -> node_pb2.GetPoolResponse:
         """The node: its name, its frontier, whether it drains. Its toe pool, as a whole and for each process:
         how many toe threads it has and should have, how many died, were killed or left behind, and how many
         are at each step.
         """
-        return await self._call(lambda stubs: stubs.node.GetPool, GetPoolRequest)
+        return await self._call(lambda stubs: stubs.node.GetPool, node_pb2.GetPoolRequest)
 
     async def set_pool_size(self, size: int) -> None:
         """Sets how many toe threads the node has, 0 to 10 000, in all its processes together.
@@ -68,15 +60,17 @@ class AsyncNodeClient(AsyncCalls):
         ToePool.setSize). The frontier may ask for another size later. NodeDraining; WorkerSilent if a process
         does not answer: it gets its share once it has been replaced.
         """
-        await self._call(lambda stubs: stubs.node.SetPoolSize, lambda: SetPoolSizeRequest(size=size))
+        await self._call(lambda stubs: stubs.node.SetPoolSize, lambda: node_pb2.SetPoolSizeRequest(size=size))
 
-    async def list_toes(self, stacks: bool = False) -> list[Toe]:
+    async def list_toes(self, stacks: bool = False) -> list[node_pb2.Toe]:
         """The toe threads, by process and serial number: their step and URI, and for how long; also those
         that were left behind. With `stacks` also their Python stacks.
 
         Threads of a process that does not answer are missing; `Worker.silent` of `get_pool` tells.
         """
-        answer = await self._call(lambda stubs: stubs.node.ListToes, lambda: ListToesRequest(stacks=stacks))
+        answer = await self._call(
+            lambda stubs: stubs.node.ListToes, lambda: node_pb2.ListToesRequest(stacks=stacks)
+        )
         return list(answer.toes)
 
     async def kill_toe(self, serial: int, worker: int = 0, replace: bool = True) -> None:
@@ -89,11 +83,11 @@ class AsyncNodeClient(AsyncCalls):
         """
         await self._call(
             lambda stubs: stubs.node.KillToe,
-            lambda: KillToeRequest(worker=worker, serial=serial, replace=replace),
+            lambda: node_pb2.KillToeRequest(worker=worker, serial=serial, replace=replace),
         )
 
     async def drain(self) -> None:
         """Asks the node to finish its work and end, like SIGTERM: it takes no more leases, finishes what it
         has started, and returns the rest. Returns at once.
         """
-        await self._call(lambda stubs: stubs.node.Drain, DrainRequest)
+        await self._call(lambda stubs: stubs.node.Drain, node_pb2.DrainRequest)

@@ -6,13 +6,7 @@ from typing import Generic, Self, TypeAlias, cast
 
 from grpc import aio
 
-from toehold.frontier.v1.admin_pb2 import (
-    ExportUrisRequest,
-    ExportUrisResponse,
-    StreamOutcomesRequest,
-    StreamOutcomesResponse,
-)
-from toehold.frontier.v1.frontier_pb2 import StateEventsRequest, StateEventsResponse
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
 from toehold_client.rpc.streams import Following, Q, R
 
 
@@ -82,9 +76,9 @@ class AsyncStream(Generic[Q, R]):
         await self.close()
 
 
-AsyncEventStream: TypeAlias = AsyncStream[StateEventsRequest, StateEventsResponse]
-AsyncOutcomeStream: TypeAlias = AsyncStream[StreamOutcomesRequest, StreamOutcomesResponse]
-AsyncExportStream: TypeAlias = AsyncStream[ExportUrisRequest, ExportUrisResponse]
+AsyncEventStream: TypeAlias = AsyncStream[frontier_pb2.StateEventsRequest, frontier_pb2.StateEventsResponse]
+AsyncOutcomeStream: TypeAlias = AsyncStream[admin_pb2.StreamOutcomesRequest, admin_pb2.StreamOutcomesResponse]
+AsyncExportStream: TypeAlias = AsyncStream[admin_pb2.ExportUrisRequest, admin_pb2.ExportUrisResponse]
 
 
 def this_task_is_cancelled() -> bool:

@@ -31,17 +31,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     ReportResult,
     ScheduleResponse,
 )
-from toehold_client import FrontierClient
-from toehold_client.errors import (
-    BatchTooLarge,
-    ClientClosed,
-    DeadlineExceeded,
-    FrontierUnavailable,
-    InvalidArgument,
-    InvalidSpec,
-    UnexpectedAnswer,
-    UnknownCrawl,
-)
+from toehold_client import FrontierClient, errors
 from toehold_client.rpc.batches import MAX_MESSAGE_BYTES
 
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
@@ -179,7 +169,7 @@ def test_a_refusal_is_told_in_the_frontiers_words(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
     frontier.will("GetCrawl", UNKNOWN)
-    with pytest.raises(UnknownCrawl, match="there is no crawl 'c'"):
+    with pytest.raises(errors.UnknownCrawl, match="there is no crawl 'c'"):
         connect(address, patience_s=PATIENCE_S).get_crawl("c")
 
 
@@ -221,14 +211,16 @@ def test_a_stream_tells_who_reads_it_again_when_it_reconnects(
 
 @pytest.mark.parametrize("operator", ["Zoë", "two\nlines", "x" * 129, " ", "ends with a blank "])
 def test_what_cannot_be_an_operators_name_is_told(connect: Connect, operator: str) -> None:
-    with pytest.raises(InvalidArgument, match="an operator's name must have at most 128 printable ASCII"):
+    with pytest.raises(
+        errors.InvalidArgument, match="an operator's name must have at most 128 printable ASCII"
+    ):
         connect("127.0.0.1:7707", operator=operator)
 
 
 @of_both_clients
 def test_silence_ends_at_the_deadline(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("GetCrawl", SILENCE)
-    with pytest.raises(DeadlineExceeded, match=f"{address} did not answer within 0.2 s"):
+    with pytest.raises(errors.DeadlineExceeded, match=f"{address} did not answer within 0.2 s"):
         connect(address, timeout_s=0.2, patience_s=PATIENCE_S).get_crawl("c")
 
 
@@ -238,7 +230,7 @@ def test_a_long_poll_outlives_the_deadline_of_other_calls(
 ) -> None:
     frontier.will("Next", SILENCE)
     began_s = time.monotonic()
-    with pytest.raises(DeadlineExceeded):
+    with pytest.raises(errors.DeadlineExceeded):
         connect(address, timeout_s=0.1).next(node="n", session="s", max_leases=1, wait_s=0.4)
     assert time.monotonic() - began_s >= 0.5
 
@@ -247,7 +239,7 @@ def test_a_long_poll_outlives_the_deadline_of_other_calls(
 def test_no_frontier_there_is_told_at_once_and_by_its_address(connect: Connect) -> None:
     with KeptPort() as nobodys:
         began_s = time.monotonic()
-        with pytest.raises(FrontierUnavailable, match=f"no frontier answers at {nobodys.address} "):
+        with pytest.raises(errors.FrontierUnavailable, match=f"no frontier answers at {nobodys.address} "):
             connect(nobodys.address, timeout_s=600).get_frontier()
         assert time.monotonic() - began_s < PATIENCE_S
 
@@ -257,7 +249,7 @@ def test_what_accepts_connections_but_is_no_frontier_is_told_before_the_deadline
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         began_s = time.monotonic()
         with FrontierClient(address, timeout_s=600) as client:
-            with pytest.raises(FrontierUnavailable, match=f"no frontier answers at {address} "):
+            with pytest.raises(errors.FrontierUnavailable, match=f"no frontier answers at {address} "):
                 client.get_frontier()
             assert time.monotonic() - began_s < PATIENCE_S
 
@@ -287,7 +279,7 @@ def test_a_frontier_that_comes_back_at_its_address_is_found_again(
     ],
 )
 def test_what_is_no_address_is_told(connect: Connect, address: str) -> None:
-    with pytest.raises(InvalidArgument, match="the address of a frontier must be HOST:PORT"):
+    with pytest.raises(errors.InvalidArgument, match="the address of a frontier must be HOST:PORT"):
         connect(address)
 
 
@@ -328,7 +320,7 @@ def test_messages_of_nearly_8_mib_go_both_ways(
 def test_an_item_beyond_8_mib_is_refused_before_anything_is_sent(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
-    with pytest.raises(BatchTooLarge, match="item 1002 alone"):
+    with pytest.raises(errors.BatchTooLarge, match="item 1002 alone"):
         connect(address).schedule("c", [Candidate()] * 1001 + [Candidate(uri="x" * MAX_MESSAGE_BYTES)])
     assert not frontier.asked
 
@@ -339,13 +331,13 @@ def test_a_spec_with_many_problems_is_told_whole(
     """More than gRPC's own limit for trailing metadata, 8 KiB."""
     problems = {f"scope.hosts[{number}]": "x" * 200 for number in range(200)}
     frontier.will("CreateCrawl", Refusal(grpc.StatusCode.INVALID_ARGUMENT, "many", "INVALID_SPEC", problems))
-    with pytest.raises(InvalidSpec) as caught:
+    with pytest.raises(errors.InvalidSpec) as caught:
         connect(address).create_crawl("c", CrawlSpec())
     assert caught.value.problems == problems
 
 
 def test_text_that_cannot_be_sent_is_an_invalid_argument(address: str, connect: Connect) -> None:
-    with pytest.raises(InvalidArgument, match="is not valid Unicode text"):
+    with pytest.raises(errors.InvalidArgument, match="is not valid Unicode text"):
         connect(address).get_crawl("\udcff")
 
 
@@ -383,7 +375,7 @@ def test_one_text_in_place_of_many_is_refused_before_anything_is_sent(
     method: str, frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
     with pytest.raises(
-        InvalidArgument, match=r"must be an iterable of \w+, got one string; put it into a list"
+        errors.InvalidArgument, match=r"must be an iterable of \w+, got one string; put it into a list"
     ):
         getattr(connect(address), method)("c", "https://a.example/")
     assert not frontier.asked
@@ -394,9 +386,9 @@ def test_a_closed_client_says_so(frontier: FakeFrontier, address: str, connect: 
     client = connect(address, patience_s=PATIENCE_S)
     client.close()
     client.close()
-    with pytest.raises(ClientClosed, match=f"{address} is closed"):
+    with pytest.raises(errors.ClientClosed, match=f"{address} is closed"):
         client.get_crawl("c")
-    with pytest.raises(ClientClosed, match=f"{address} is closed"):
+    with pytest.raises(errors.ClientClosed, match=f"{address} is closed"):
         next(client.state_events("c"))
     assert not frontier.asked
 
@@ -413,7 +405,7 @@ def test_closing_a_client_ends_a_call_that_waits(
     def ask() -> None:
         try:
             client.get_crawl("c")
-        except ClientClosed as failure:
+        except errors.ClientClosed as failure:
             failures.append(failure)
 
     asking = threading.Thread(target=ask)
@@ -425,7 +417,7 @@ def test_closing_a_client_ends_a_call_that_waits(
 
 
 def test_a_call_that_the_fake_does_not_expect_fails(address: str, connect: Connect) -> None:
-    with pytest.raises(UnexpectedAnswer, match="nothing is in line for GetCrawl"):
+    with pytest.raises(errors.UnexpectedAnswer, match="nothing is in line for GetCrawl"):
         connect(address).get_crawl("c")
 
 
@@ -456,6 +448,6 @@ def test_errors_of_all_kinds_of_calls_carry_the_request_id(
     frontier.will("StateEvents", [UNKNOWN])
     frontier.will_refuse_stream("AddSeeds", UNKNOWN)
     for rpc in ("AddSeeds", "StateEvents", "GetCrawl"):
-        with pytest.raises(UnknownCrawl) as failure:
+        with pytest.raises(errors.UnknownCrawl) as failure:
             calls[rpc]()
         assert failure.value.request_id == frontier.request_ids[rpc][-1] != ""

@@ -12,15 +12,7 @@ from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, Crawl, GetCrawlResponse, RejectedSeed
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Verdict
-from toehold_client.errors import (
-    ClientClosed,
-    CrawlExists,
-    CrawlHeld,
-    InvalidArgument,
-    InvalidSpec,
-    SeedsRefused,
-    UnknownCrawl,
-)
+from toehold_client import errors
 
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
 FOUND = GetCrawlResponse(crawl=Crawl(crawl="c"))
@@ -50,11 +42,11 @@ def test_refused_seeds_raise_an_error_that_has_them_unless_only_the_answer_is_to
     frontier.will("GetCrawl", FOUND, FOUND)
     frontier.will("AddSeeds", answer, answer)
     seeds = ["https://a.example/", "https//b.example"]
-    with pytest.raises(SeedsRefused, match=r"1 seed was refused; the other one is stored") as refused:
+    with pytest.raises(errors.SeedsRefused, match=r"1 seed was refused; the other one is stored") as refused:
         connect(address).add_seeds("c", seeds)
     assert refused.value.rejected == [typo]
     assert connect(address).add_seeds("c", seeds, on_refused="report") == answer
-    with pytest.raises(InvalidArgument, match="on_refused must be raise or report, got 'ignore'"):
+    with pytest.raises(errors.InvalidArgument, match="on_refused must be raise or report, got 'ignore'"):
         connect(address).add_seeds("c", seeds, on_refused="ignore")
 
 
@@ -71,7 +63,7 @@ def test_seeds_are_not_read_for_a_crawl_that_is_not_there(
 ) -> None:
     frontier.will("GetCrawl", UNAVAILABLE, UNKNOWN)
     seeds = iter(["http://www.example.com/"])
-    with pytest.raises(UnknownCrawl):
+    with pytest.raises(errors.UnknownCrawl):
         connect(address, patience_s=PATIENCE_S).add_seeds("c", seeds)
     assert next(seeds) == "http://www.example.com/"
 
@@ -91,7 +83,7 @@ def test_seeds_for_a_crawl_that_stays_held_are_not_read(
 ) -> None:
     frontier.will("GetCrawl", HELD)
     seeds = iter(["http://www.example.com/"])
-    with pytest.raises(CrawlHeld, match="crawl 'c' is held") as caught:
+    with pytest.raises(errors.CrawlHeld, match="crawl 'c' is held") as caught:
         connect(address).add_seeds("c", seeds)
     assert caught.value.reason == "CRAWL_HELD"
     assert next(seeds) == "http://www.example.com/"
@@ -104,11 +96,11 @@ def test_what_reading_the_seeds_fails_with_is_raised(
     def seeds() -> Iterator[str]:
         yield from ("http://www.example.com/" for _ in range(1000))
         yield "http://www.example.org/"
-        raise InvalidSpec("the seeds file is no text")
+        raise errors.InvalidSpec("the seeds file is no text")
 
     frontier.will("GetCrawl", FOUND)
     frontier.will("AddSeeds", AddSeedsResponse(added_count=1000))
-    with pytest.raises(InvalidSpec, match="the seeds file is no text"):
+    with pytest.raises(errors.InvalidSpec, match="the seeds file is no text"):
         connect(address).add_seeds("c", seeds())
     (messages,) = frontier.asked["AddSeeds"]
     assert [len(message.uris) for message in messages] == [1000]
@@ -117,7 +109,9 @@ def test_what_reading_the_seeds_fails_with_is_raised(
 def test_a_seed_that_cannot_be_sent_is_told(frontier: FakeFrontier, address: str, connect: Connect) -> None:
     frontier.will("GetCrawl", FOUND)
     frontier.will("AddSeeds", AddSeedsResponse())
-    with pytest.raises(InvalidArgument, match=r"'http://www.example.com/\\udcff' is not valid Unicode text"):
+    with pytest.raises(
+        errors.InvalidArgument, match=r"'http://www.example.com/\\udcff' is not valid Unicode text"
+    ):
         connect(address).add_seeds("c", ["http://www.example.com/\udcff"])
 
 
@@ -128,7 +122,7 @@ def test_seeds_that_are_refused_under_way_are_not_read_to_their_end(
     finished = Refusal(grpc.StatusCode.ALREADY_EXISTS, "no", "CRAWL_EXISTS")
     frontier.will_refuse_stream("AddSeeds", finished)
     endless = (f"http://www.example.com/{number}" for number in itertools.count())
-    with pytest.raises(CrawlExists):
+    with pytest.raises(errors.CrawlExists):
         connect(address).add_seeds("c", endless)
 
 
@@ -144,7 +138,7 @@ def test_closing_a_client_ends_seeds_that_wait(
     def add() -> None:
         try:
             client.add_seeds("c", ["http://www.example.com/"])
-        except ClientClosed as failure:
+        except errors.ClientClosed as failure:
             failures.append(failure)
 
     adding = threading.Thread(target=add)

@@ -22,54 +22,39 @@ from client_doubles.command_line import (
 from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier, Refusal, serving
 from google.protobuf.duration_pb2 import Duration
 
-from toehold.frontier.v1.admin_pb2 import (
-    Crawl,
-    DeleteCrawlResponse,
-    GetCrawlResponse,
-    GetStatisticsResponse,
-    ListCrawlsResponse,
-    ListQueuesResponse,
-    ListSeedsResponse,
-    Seed,
-    SeedResult,
-    WorkQueue,
-)
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlState,
-    CrawlStatus,
-    Event,
-    QueueState,
-    Statistics,
-    TargetState,
-)
-from toehold.frontier.v1.frontier_pb2 import RequestStateResponse
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_cli.exits import MEANINGS
 
 ILLEGAL = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is FINISHED", "ILLEGAL_STATE", {"state": "FINISHED"}
 )
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
-ONE = ListCrawlsResponse(crawls=[Crawl(crawl="c", status=RUNNING, seed_count=2, create_time=TIME)])
+ONE = admin_pb2.ListCrawlsResponse(
+    crawls=[admin_pb2.Crawl(crawl="c", status=RUNNING, seed_count=2, create_time=TIME)]
+)
 
 # which frontier, which crawl
 
 
 def test_the_only_crawl_need_not_be_named(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     frontier.will("ListCrawls", ONE)
-    frontier.will("RequestState", RequestStateResponse(status=PAUSING))
+    frontier.will("RequestState", frontier_pb2.RequestStateResponse(status=PAUSING))
     assert toehold_at("pause") == (0, "c: PAUSING (WAITING_FOR_PAUSE)\n", "")
     assert frontier.asked["RequestState"][0].crawl == "c"
 
 
 def test_a_frontier_without_crawls_has_no_such_crawl(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("ListCrawls", ListCrawlsResponse())
+    frontier.will("ListCrawls", admin_pb2.ListCrawlsResponse())
     code, _, errors = toehold_at("pause")
     assert code == 9
     assert "has no crawl" in errors
 
 
 def test_one_of_several_crawls_is_to_be_named(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("ListCrawls", ListCrawlsResponse(crawls=[Crawl(crawl="a"), Crawl(crawl="b")]))
+    frontier.will(
+        "ListCrawls",
+        admin_pb2.ListCrawlsResponse(crawls=[admin_pb2.Crawl(crawl="a"), admin_pb2.Crawl(crawl="b")]),
+    )
     code, _, errors = toehold_at("stop")
     assert code == 2
     assert "choose one with --crawl (a, b)" in errors
@@ -82,7 +67,11 @@ def test_a_directory_names_frontier_and_crawl(
     monkeypatch.setenv("TOEHOLD_FRONTIER", "127.0.0.1:1")
     found = {"address": address, "pid": os.getpid(), "crawl": "inside"}
     (tmp_path / "frontier.json").write_text(json.dumps(found))
-    frontier.will("RequestState", RequestStateResponse(status=PAUSED), RequestStateResponse(status=PAUSED))
+    frontier.will(
+        "RequestState",
+        frontier_pb2.RequestStateResponse(status=PAUSED),
+        frontier_pb2.RequestStateResponse(status=PAUSED),
+    )
     assert toehold_at("pause", "--dir", str(tmp_path))[0] == 0
     assert toehold_at("pause", "--dir", str(tmp_path), "--crawl", "another")[0] == 0
     assert [request.crawl for request in frontier.asked["RequestState"]] == ["inside", "another"]
@@ -174,38 +163,38 @@ def test_the_exit_codes_are_in_the_help_and_in_the_manual(toehold_at: Toehold) -
 @pytest.mark.parametrize(
     ("command", "target", "under_way", "reached"),
     [
-        ("pause", TargetState.TARGET_STATE_PAUSE, PAUSING, PAUSED),
-        ("resume", TargetState.TARGET_STATE_RUN, PAUSED, RUNNING),
-        ("stop", TargetState.TARGET_STATE_FINISH, PAUSING, STOPPED),
+        ("pause", crawl_pb2.TargetState.TARGET_STATE_PAUSE, PAUSING, PAUSED),
+        ("resume", crawl_pb2.TargetState.TARGET_STATE_RUN, PAUSED, RUNNING),
+        ("stop", crawl_pb2.TargetState.TARGET_STATE_FINISH, PAUSING, STOPPED),
     ],
 )
 def test_a_wait_ends_with_the_state_that_was_asked_for(
     frontier: FakeFrontier,
     toehold_at: Toehold,
     command: str,
-    target: TargetState.ValueType,
-    under_way: CrawlStatus,
-    reached: CrawlStatus,
+    target: crawl_pb2.TargetState.ValueType,
+    under_way: crawl_pb2.CrawlStatus,
+    reached: crawl_pb2.CrawlStatus,
 ) -> None:
-    event = Event(sequence=1, cursor="e1", status_changed=reached)
-    frontier.will("RequestState", RequestStateResponse(status=under_way))
+    event = crawl_pb2.Event(sequence=1, cursor="e1", status_changed=reached)
+    frontier.will("RequestState", frontier_pb2.RequestStateResponse(status=under_way))
     frontier.will("StateEvents", [present(under_way, "e0"), message(event)])
     code, output, _ = toehold_at(command, "--crawl", "c", "--wait", "60", "--json")
     assert code == 0
     (told,) = said(output)
     assert told["crawl"] == "c"
-    assert told["status"]["state"] == CrawlState.Name(reached.state).removeprefix("CRAWL_STATE_")
+    assert told["status"]["state"] == crawl_pb2.CrawlState.Name(reached.state).removeprefix("CRAWL_STATE_")
     assert frontier.asked["RequestState"][0].target_state == target
 
 
 def test_what_is_reached_at_once_is_not_waited_for(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("RequestState", RequestStateResponse(status=PAUSED))
+    frontier.will("RequestState", frontier_pb2.RequestStateResponse(status=PAUSED))
     assert toehold_at("pause", "--crawl", "c", "--wait", "60")[0] == 0
     assert not frontier.asked["StateEvents"]
 
 
 def test_a_wait_that_takes_too_long_is_exit_code_6(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("RequestState", RequestStateResponse(status=PAUSING))
+    frontier.will("RequestState", frontier_pb2.RequestStateResponse(status=PAUSING))
     line: list[Answer] = [present(PAUSING, "e0"), SILENCE]
     frontier.will("StateEvents", *[line] * 20)
     code, output, errors = toehold_at("pause", "--crawl", "c", "--wait", "0.2")
@@ -223,9 +212,9 @@ def test_what_the_state_does_not_allow_is_exit_code_5(
 
 # status, events, queues, crawls, delete
 
-STATISTICS = GetStatisticsResponse(
+STATISTICS = admin_pb2.GetStatisticsResponse(
     status=RUNNING,
-    statistics=Statistics(
+    statistics=crawl_pb2.Statistics(
         succeeded_count=12_345,
         bytes_count=2_000_000,
         fetch_status_counts={200: 12_000, -2: 345},
@@ -237,16 +226,20 @@ STATISTICS = GetStatisticsResponse(
         remaining_max_duration=Duration(seconds=10_000),
     ),
 )
-SEEDS = ListSeedsResponse(
+SEEDS = admin_pb2.ListSeedsResponse(
     seeds=[
-        Seed(uri="https://a.example/", outcome="fetched (200)", result=SeedResult.SEED_RESULT_FETCHED),
-        Seed(uri="https://b.example/", outcome="name not found", result=SeedResult.SEED_RESULT_FAILED),
+        admin_pb2.Seed(
+            uri="https://a.example/", outcome="fetched (200)", result=admin_pb2.SeedResult.SEED_RESULT_FETCHED
+        ),
+        admin_pb2.Seed(
+            uri="https://b.example/", outcome="name not found", result=admin_pb2.SeedResult.SEED_RESULT_FAILED
+        ),
     ]
 )
 
 
 def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=ONE.crawls[0]))
     frontier.will("GetStatistics", STATISTICS)
     frontier.will("ListSeeds", SEEDS)
     code, output, _ = toehold_at("status", "--crawl", "c")
@@ -270,8 +263,8 @@ def test_on_a_terminal_long_facts_are_wrapped_and_nothing_is_lost(
     frontier: FakeFrontier, toehold_at: Toehold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = "Limited by politeness: 2 hosts wait 3 s. About 2 h for 3433 URLs, a.example last; and so on"
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
-    answer = GetStatisticsResponse(status=RUNNING, statistics=Statistics(limited_by=why))
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=ONE.crawls[0]))
+    answer = admin_pb2.GetStatisticsResponse(status=RUNNING, statistics=crawl_pb2.Statistics(limited_by=why))
     frontier.will("GetStatistics", answer)
     frontier.will("ListSeeds", SEEDS)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -283,11 +276,11 @@ def test_on_a_terminal_long_facts_are_wrapped_and_nothing_is_lost(
 
 def test_the_status_of_a_crawl_that_failed_says_why(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     failure = "no page was fetched: of 30 URIs, 30 name not found"
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
-    ended = Statistics(waiting_for="1 lease to end")
-    answer = GetStatisticsResponse(status=status("FINISHED", failure=failure), statistics=ended)
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=ONE.crawls[0]))
+    ended = crawl_pb2.Statistics(waiting_for="1 lease to end")
+    answer = admin_pb2.GetStatisticsResponse(status=status("FINISHED", failure=failure), statistics=ended)
     frontier.will("GetStatistics", answer)
-    frontier.will("ListSeeds", ListSeedsResponse(seeds=[SEEDS.seeds[1]] * 23))
+    frontier.will("ListSeeds", admin_pb2.ListSeedsResponse(seeds=[SEEDS.seeds[1]] * 23))
     lines = toehold_at("status", "--crawl", "c")[1].splitlines()
     assert [line.split(None, 1)[1] for line in lines if line.startswith("failure ")] == [failure]
     assert any(re.fullmatch("waiting for +1 lease to end", line) for line in lines)
@@ -295,7 +288,7 @@ def test_the_status_of_a_crawl_that_failed_says_why(frontier: FakeFrontier, toeh
 
 
 def test_status_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=ONE.crawls[0]))
     frontier.will("GetStatistics", STATISTICS)
     frontier.will("ListSeeds", SEEDS)
     (told,) = said(toehold_at("status", "--crawl", "c", "--json")[1])
@@ -309,19 +302,19 @@ def test_status_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> Non
 def test_what_comes_from_the_web_cannot_command_the_terminal(
     frontier: FakeFrontier, toehold_at: Toehold
 ) -> None:
-    queue = WorkQueue(queue_key="\x1b[2Jq\n", reason="bücher\u202e")
-    frontier.will("ListQueues", ListQueuesResponse(queues=[queue]))
+    queue = admin_pb2.WorkQueue(queue_key="\x1b[2Jq\n", reason="bücher\u202e")
+    frontier.will("ListQueues", admin_pb2.ListQueuesResponse(queues=[queue]))
     output = toehold_at("queues", "--crawl", "c")[1]
     assert r"\x1b[2Jq\n" in output
     assert r"bücher\u202e" in output
     assert "\x1b" not in output
 
 
-def queue_pages(count: int) -> list[ListQueuesResponse]:
+def queue_pages(count: int) -> list[admin_pb2.ListQueuesResponse]:
     """Pages of 50 queues each."""
     return [
-        ListQueuesResponse(
-            queues=[WorkQueue(queue_key=f"q{page * 50 + n}", wake_time=TIME) for n in range(50)],
+        admin_pb2.ListQueuesResponse(
+            queues=[admin_pb2.WorkQueue(queue_key=f"q{page * 50 + n}", wake_time=TIME) for n in range(50)],
             next_page_token=str(page) if (page + 1) * 50 < count else "",
         )
         for page in range(count // 50)
@@ -337,7 +330,7 @@ def test_queues_for_people_are_a_table_of_the_first_hundred(
     assert len(output.splitlines()) == 101
     assert output.splitlines()[0].split()[:3] == ["queue", "state", "queued"]
     assert errors == "There are more than 100. Use --limit to see more.\n"
-    assert frontier.asked["ListQueues"][0].state == QueueState.QUEUE_STATE_SNOOZED
+    assert frontier.asked["ListQueues"][0].state == crawl_pb2.QueueState.QUEUE_STATE_SNOOZED
     assert len(frontier.asked["ListQueues"]) == 3  # no page more than it takes to know
 
 
@@ -362,20 +355,22 @@ def test_crawls_for_people_and_for_programs(frontier: FakeFrontier, toehold_at: 
 
 def test_what_holds_beside_the_state_is_told(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     crawls = [
-        Crawl(crawl="full", status=status("PAUSED", reason="the disk is nearly full")),
-        Crawl(crawl="still", status=status("PAUSED", held=True)),
-        Crawl(crawl="ending", status=status("STOPPING", "ABORTED", tearing_down=True)),
-        Crawl(crawl="gone", status=status("FINISHED", "ABORTED", tearing_down=True, torn_down=True)),
+        admin_pb2.Crawl(crawl="full", status=status("PAUSED", reason="the disk is nearly full")),
+        admin_pb2.Crawl(crawl="still", status=status("PAUSED", held=True)),
+        admin_pb2.Crawl(crawl="ending", status=status("STOPPING", "ABORTED", tearing_down=True)),
+        admin_pb2.Crawl(
+            crawl="gone", status=status("FINISHED", "ABORTED", tearing_down=True, torn_down=True)
+        ),
     ]
-    frontier.will("ListCrawls", ListCrawlsResponse(crawls=crawls))
+    frontier.will("ListCrawls", admin_pb2.ListCrawlsResponse(crawls=crawls))
     rows = toehold_at("crawls")[1].splitlines()[1:]
     remarks = ["the disk is nearly full", "held", "being torn down", "torn down"]
     assert [row.split("  ")[-1].strip() for row in rows] == remarks
     told = []
     for crawl in crawls:
-        frontier.will("GetCrawl", GetCrawlResponse(crawl=crawl))
-        frontier.will("GetStatistics", GetStatisticsResponse(status=crawl.status))
-        frontier.will("ListSeeds", ListSeedsResponse())
+        frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=crawl))
+        frontier.will("GetStatistics", admin_pb2.GetStatisticsResponse(status=crawl.status))
+        frontier.will("ListSeeds", admin_pb2.ListSeedsResponse())
         lines = toehold_at("status", "--crawl", crawl.crawl)[1].splitlines()
         told.append(dict(line.split(None, 1) for line in lines))
     assert [facts["state"] for facts in told] == [
@@ -395,7 +390,7 @@ def test_deleting_needs_a_yes(
         code, _, errors = toehold_at("delete", "--crawl", "c")
     assert (code, "--yes" in errors) == (2, True)
     assert not frontier.asked
-    frontier.will("DeleteCrawl", DeleteCrawlResponse())
+    frontier.will("DeleteCrawl", admin_pb2.DeleteCrawlResponse())
     assert toehold_at("delete", "--crawl", "c", "--yes") == (0, "c: deleted\n", "")
 
 

@@ -13,36 +13,29 @@ from client_doubles.command_line import Toehold
 from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier, Refusal, serving
 from google.protobuf.message import Message
 
-from toehold.frontier.v1.admin_pb2 import (
-    Checkpoint,
-    Crawl,
-    GetFrontierResponse,
-    Job,
-    ListCheckpointsResponse,
-    ListCrawlsResponse,
-    ListJobsResponse,
-    ListOverridesResponse,
-    ListQueuesResponse,
-    ListRefusalsResponse,
-    Node,
-    RefusalRule,
-    WorkQueue,
-)
-from toehold.frontier.v1.crawl_pb2 import Override
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_cli.main import toehold
 
-QUEUES = ListQueuesResponse(
+QUEUES = admin_pb2.ListQueuesResponse(
     queues=[
-        WorkQueue(queue_key="com,example,", host="example.com"),
-        WorkQueue(queue_key="com,example,#443", host="example.com"),
-        WorkQueue(queue_key="org,a,", host="a.org"),
+        admin_pb2.WorkQueue(queue_key="com,example,", host="example.com"),
+        admin_pb2.WorkQueue(queue_key="com,example,#443", host="example.com"),
+        admin_pb2.WorkQueue(queue_key="org,a,", host="a.org"),
     ]
 )
-NODES = GetFrontierResponse(nodes=[Node(node="north/2"), Node(node="north/1"), Node(node="south")])
-JOBS = ListJobsResponse(jobs=[Job(job=12), Job(job=2)])
-OVERRIDES = ListOverridesResponse(overrides=[Override(surt_prefix="http://(com,example,")])
-CHECKPOINTS = ListCheckpointsResponse(checkpoints=[Checkpoint(checkpoint="cp-1"), Checkpoint(checkpoint="x")])
-REFUSALS = ListRefusalsResponse(rules=[RefusalRule(rule="scope.max_link_hops"), RefusalRule(rule="robots")])
+NODES = admin_pb2.GetFrontierResponse(
+    nodes=[admin_pb2.Node(node="north/2"), admin_pb2.Node(node="north/1"), admin_pb2.Node(node="south")]
+)
+JOBS = admin_pb2.ListJobsResponse(jobs=[admin_pb2.Job(job=12), admin_pb2.Job(job=2)])
+OVERRIDES = admin_pb2.ListOverridesResponse(
+    overrides=[crawl_pb2.Override(surt_prefix="http://(com,example,")]
+)
+CHECKPOINTS = admin_pb2.ListCheckpointsResponse(
+    checkpoints=[admin_pb2.Checkpoint(checkpoint="cp-1"), admin_pb2.Checkpoint(checkpoint="x")]
+)
+REFUSALS = admin_pb2.ListRefusalsResponse(
+    rules=[admin_pb2.RefusalRule(rule="scope.max_link_hops"), admin_pb2.RefusalRule(rule="robots")]
+)
 
 
 def completed(address: str, *words: str) -> list[str]:
@@ -78,7 +71,7 @@ def completed(address: str, *words: str) -> list[str]:
 def test_names_that_the_frontier_has_are_completed(
     frontier: FakeFrontier, address: str, words: Sequence[str], rpc: str, answer: Message, names: list[str]
 ) -> None:
-    frontier.will("ListCrawls", ListCrawlsResponse(crawls=[Crawl(crawl="c")]))
+    frontier.will("ListCrawls", admin_pb2.ListCrawlsResponse(crawls=[admin_pb2.Crawl(crawl="c")]))
     frontier.will(rpc, answer)
     assert completed(address, *words) == names
 
@@ -94,8 +87,8 @@ def test_names_are_those_of_the_crawl_that_is_named(frontier: FakeFrontier, addr
     [
         SILENCE,
         Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL"),
-        ListCrawlsResponse(),
-        ListCrawlsResponse(crawls=[Crawl(crawl="a"), Crawl(crawl="b")]),
+        admin_pb2.ListCrawlsResponse(),
+        admin_pb2.ListCrawlsResponse(crawls=[admin_pb2.Crawl(crawl="a"), admin_pb2.Crawl(crawl="b")]),
     ],
 )
 def test_nothing_is_completed_soon_if_the_frontier_does_not_answer(

@@ -24,22 +24,7 @@ from client_doubles.told import (
 from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from toehold.frontier.v1.admin_pb2 import (
-    AddSeedsResponse,
-    CreateCrawlResponse,
-    ExportUrisResponse,
-    GetCrawlResponse,
-    GetJobResponse,
-    Job,
-    JobState,
-    KeptOutcomes,
-    LaunchCrawlResponse,
-    StreamOutcomesResponse,
-    UriOutcome,
-    WaitingUri,
-)
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, TargetState
-from toehold.frontier.v1.frontier_pb2 import RequestStateResponse, StateEventsResponse
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_client import CrawlController
 from toehold_client.errors import (
     ClientClosed,
@@ -60,9 +45,9 @@ ILLEGAL = Refusal(
 
 @of_both_clients
 def test_creating_stores_the_crawl_and_its_seeds(frontier: FakeFrontier, controller: CrawlController) -> None:
-    frontier.will("CreateCrawl", CreateCrawlResponse())
+    frontier.will("CreateCrawl", admin_pb2.CreateCrawlResponse())
     frontier.will("GetCrawl", found(NASCENT))
-    frontier.will("AddSeeds", AddSeedsResponse(added_count=1))
+    frontier.will("AddSeeds", admin_pb2.AddSeedsResponse(added_count=1))
     assert controller.create(SPEC, ["http://www.example.com/"]).added_count == 1
     assert frontier.asked["CreateCrawl"][0].spec == SPEC
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["http://www.example.com/"]
@@ -74,9 +59,9 @@ def test_seeds_may_come_from_a_generator_and_one_string_is_refused(
     with pytest.raises(InvalidArgument, match=r"seeds must be an iterable of URIs, got one string"):
         controller.create(SPEC, "https://a.example/")
     assert not frontier.asked["CreateCrawl"]
-    frontier.will("CreateCrawl", CreateCrawlResponse())
+    frontier.will("CreateCrawl", admin_pb2.CreateCrawlResponse())
     frontier.will("GetCrawl", found(NASCENT))
-    frontier.will("AddSeeds", AddSeedsResponse(added_count=2))
+    frontier.will("AddSeeds", admin_pb2.AddSeedsResponse(added_count=2))
     controller.create(SPEC, (f"https://{host}.example/" for host in "ab"))
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://a.example/", "https://b.example/"]
 
@@ -84,9 +69,9 @@ def test_seeds_may_come_from_a_generator_and_one_string_is_refused(
 def test_creating_without_seeds_leaves_them_for_later(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
-    frontier.will("CreateCrawl", CreateCrawlResponse())
+    frontier.will("CreateCrawl", admin_pb2.CreateCrawlResponse())
     frontier.will("GetCrawl", found(NASCENT))
-    assert controller.create(SPEC) == AddSeedsResponse()
+    assert controller.create(SPEC) == admin_pb2.AddSeedsResponse()
     assert not frontier.asked["AddSeeds"]
 
 
@@ -96,15 +81,16 @@ def test_creating_again_before_launch_goes_on_with_what_is_there(
     """As after an answer that was lost; the frontier tells the spec with its defaults."""
     frontier.will("CreateCrawl", EXISTS)
     frontier.will("GetCrawl", found(NASCENT), found(NASCENT))
-    frontier.will("AddSeeds", AddSeedsResponse(added_count=2))
+    frontier.will("AddSeeds", admin_pb2.AddSeedsResponse(added_count=2))
     assert controller.create(SPEC, ["http://www.example.com/"]).added_count == 2
 
 
 @pytest.mark.parametrize(
-    "existing", [found(RUNNING), found(FINISHED), found(NASCENT, CrawlSpec(contact="somebody@else.example"))]
+    "existing",
+    [found(RUNNING), found(FINISHED), found(NASCENT, crawl_pb2.CrawlSpec(contact="somebody@else.example"))],
 )
 def test_another_crawl_of_the_same_name_is_not_touched(
-    frontier: FakeFrontier, controller: CrawlController, existing: GetCrawlResponse
+    frontier: FakeFrontier, controller: CrawlController, existing: admin_pb2.GetCrawlResponse
 ) -> None:
     frontier.will("CreateCrawl", EXISTS)
     frontier.will("GetCrawl", existing)
@@ -116,7 +102,7 @@ def test_another_crawl_of_the_same_name_is_not_touched(
 def test_launching_returns_at_once(frontier: FakeFrontier, controller: CrawlController) -> None:
     """S0.10: NASCENT → PREPARING; what follows is told by events."""
     frontier.will("GetCrawl", found(NASCENT))
-    frontier.will("LaunchCrawl", LaunchCrawlResponse(status=CrawlStatus(state=PREPARING)))
+    frontier.will("LaunchCrawl", admin_pb2.LaunchCrawlResponse(status=crawl_pb2.CrawlStatus(state=PREPARING)))
     assert controller.launch().state == PREPARING
 
 
@@ -151,20 +137,22 @@ def test_a_launch_that_is_refused_and_left_the_crawl_as_it_was_is_no_lost_answer
 @pytest.mark.parametrize(
     ("method", "target", "state"),
     [
-        ("pause", TargetState.TARGET_STATE_PAUSE, PAUSING),  # S0.16
-        ("resume", TargetState.TARGET_STATE_RUN, PAUSED),  # S0.13
-        ("hold", TargetState.TARGET_STATE_HOLD, PAUSING),  # S0.32
-        ("stop", TargetState.TARGET_STATE_FINISH, STOPPING),  # S0.22
+        ("pause", crawl_pb2.TargetState.TARGET_STATE_PAUSE, PAUSING),  # S0.16
+        ("resume", crawl_pb2.TargetState.TARGET_STATE_RUN, PAUSED),  # S0.13
+        ("hold", crawl_pb2.TargetState.TARGET_STATE_HOLD, PAUSING),  # S0.32
+        ("stop", crawl_pb2.TargetState.TARGET_STATE_FINISH, STOPPING),  # S0.22
     ],
 )
 def test_requests_of_a_state_return_the_state_at_once(
     frontier: FakeFrontier,
     controller: CrawlController,
     method: str,
-    target: TargetState.ValueType,
-    state: CrawlState.ValueType,
+    target: crawl_pb2.TargetState.ValueType,
+    state: crawl_pb2.CrawlState.ValueType,
 ) -> None:
-    frontier.will("RequestState", RequestStateResponse(status=CrawlStatus(state=state)))
+    frontier.will(
+        "RequestState", frontier_pb2.RequestStateResponse(status=crawl_pb2.CrawlStatus(state=state))
+    )
     assert getattr(controller, method)().state == state
     assert [request.target_state for request in frontier.asked["RequestState"]] == [target]
 
@@ -218,7 +206,7 @@ def test_waiting_outlives_a_frontier_that_dies(connect: Connect) -> None:
     dying, reborn = FakeFrontier(), FakeFrontier()
     dying.will("StateEvents", [present(PAUSING), SILENCE])
     reborn.will("StateEvents", [present(PAUSED), became(1, PAUSED)])
-    reached: list[CrawlStatus] = []
+    reached: list[crawl_pb2.CrawlStatus] = []
     with ExitStack() as opened:
         kept = opened.enter_context(KeptPort())
         with serving(dying, kept.address) as address:
@@ -286,7 +274,7 @@ def test_the_end_can_be_waited_for(frontier: FakeFrontier, controller: CrawlCont
 
 @of_both_clients
 def test_following_tells_events_and_nothing_else(frontier: FakeFrontier, controller: CrawlController) -> None:
-    alive = StateEventsResponse(cursor="e1")
+    alive = frontier_pb2.StateEventsResponse(cursor="e1")
     frontier.will(
         "StateEvents",
         [present(RUNNING), seeded(1), alive, UNAVAILABLE],
@@ -304,7 +292,7 @@ PAST: list[Answer] = [present(PREPARING, "e0"), seeded(1), became(2, RUNNING)]
         ("e2", [*PAST, SILENCE], [1, 2]),
         ("e2", [*PAST, became(3, PAUSING), SILENCE], [1, 2]),
         ("e0", [present(NASCENT, "e0"), SILENCE], []),
-        ("another", [*PAST, StateEventsResponse(cursor="e2"), SILENCE], [1, 2]),
+        ("another", [*PAST, frontier_pb2.StateEventsResponse(cursor="e2"), SILENCE], [1, 2]),
     ],
     ids=["all of them", "not those of later", "none", "until a sign of life"],
 )
@@ -336,30 +324,34 @@ def test_without_a_frontier_every_method_says_so(connect: Connect) -> None:
 # jobs, outcomes, waiting URIs
 
 
-def job(state: JobState.ValueType, done: int = 0) -> GetJobResponse:
-    return GetJobResponse(job=Job(job=3, state=state, done_count=done, total_count=9))
+def job(state: admin_pb2.JobState.ValueType, done: int = 0) -> admin_pb2.GetJobResponse:
+    return admin_pb2.GetJobResponse(job=admin_pb2.Job(job=3, state=state, done_count=done, total_count=9))
 
 
 @of_both_clients
-@pytest.mark.parametrize("end", [JobState.JOB_STATE_DONE, JobState.JOB_STATE_CANCELLED])
+@pytest.mark.parametrize("end", [admin_pb2.JobState.JOB_STATE_DONE, admin_pb2.JobState.JOB_STATE_CANCELLED])
 def test_a_job_is_waited_for_until_it_has_ended(
-    frontier: FakeFrontier, controller: CrawlController, end: JobState.ValueType
+    frontier: FakeFrontier, controller: CrawlController, end: admin_pb2.JobState.ValueType
 ) -> None:
-    under_way = (JobState.JOB_STATE_RECEIVING, JobState.JOB_STATE_RUNNING, JobState.JOB_STATE_CANCELLING)
+    under_way = (
+        admin_pb2.JobState.JOB_STATE_RECEIVING,
+        admin_pb2.JobState.JOB_STATE_RUNNING,
+        admin_pb2.JobState.JOB_STATE_CANCELLING,
+    )
     frontier.will("GetJob", *map(job, under_way), job(end))
     assert controller.wait_for_job(3, 20).state == end
     assert [(asked.crawl, asked.job) for asked in frontier.asked["GetJob"]] == [("c", 3)] * 4
 
 
 def test_a_job_that_has_ended_is_not_waited_for(frontier: FakeFrontier, controller: CrawlController) -> None:
-    frontier.will("GetJob", job(JobState.JOB_STATE_DONE))
-    assert controller.wait_for_job(3, 0).state == JobState.JOB_STATE_DONE
+    frontier.will("GetJob", job(admin_pb2.JobState.JOB_STATE_DONE))
+    assert controller.wait_for_job(3, 0).state == admin_pb2.JobState.JOB_STATE_DONE
 
 
 def test_a_wait_for_a_job_that_takes_too_long_tells_how_far_it_is(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
-    frontier.will("GetJob", *[job(JobState.JOB_STATE_RUNNING, 4)] * 100)
+    frontier.will("GetJob", *[job(admin_pb2.JobState.JOB_STATE_RUNNING, 4)] * 100)
     with pytest.raises(
         WaitTimedOut, match=r"job 3 of crawl 'c' has not ended within 0.1 s; it has done 4 of 9 rows"
     ):
@@ -369,14 +361,14 @@ def test_a_wait_for_a_job_that_takes_too_long_tells_how_far_it_is(
 @of_both_clients
 @pytest.mark.parametrize("follow", [False, True])
 def test_outcomes_come_one_by_one(frontier: FakeFrontier, controller: CrawlController, follow: bool) -> None:
-    outcomes = [UriOutcome(cursor=f"o{number}") for number in (1, 2, 3)]
+    outcomes = [admin_pb2.UriOutcome(cursor=f"o{number}") for number in (1, 2, 3)]
     frontier.will(
         "StreamOutcomes",
         [
-            StreamOutcomesResponse(kept=KeptOutcomes(outcome_count=3), cursor="o0"),
-            StreamOutcomesResponse(outcomes=outcomes[:2], cursor="o2"),
-            StreamOutcomesResponse(cursor="o2"),
-            StreamOutcomesResponse(outcomes=outcomes[2:], cursor="o3"),
+            admin_pb2.StreamOutcomesResponse(kept=admin_pb2.KeptOutcomes(outcome_count=3), cursor="o0"),
+            admin_pb2.StreamOutcomesResponse(outcomes=outcomes[:2], cursor="o2"),
+            admin_pb2.StreamOutcomesResponse(cursor="o2"),
+            admin_pb2.StreamOutcomesResponse(outcomes=outcomes[2:], cursor="o3"),
         ],
     )
     assert list(controller.outcomes("o0", follow=follow)) == outcomes
@@ -385,9 +377,12 @@ def test_outcomes_come_one_by_one(frontier: FakeFrontier, controller: CrawlContr
 
 
 def test_waiting_uris_come_one_by_one(frontier: FakeFrontier, controller: CrawlController) -> None:
-    uris = [WaitingUri(queue_key=key) for key in "abc"]
+    uris = [admin_pb2.WaitingUri(queue_key=key) for key in "abc"]
     frontier.will(
         "ExportUris",
-        [ExportUrisResponse(uris=uris[:2], cursor="1"), ExportUrisResponse(uris=uris[2:], cursor="end")],
+        [
+            admin_pb2.ExportUrisResponse(uris=uris[:2], cursor="1"),
+            admin_pb2.ExportUrisResponse(uris=uris[2:], cursor="end"),
+        ],
     )
     assert list(controller.waiting()) == uris

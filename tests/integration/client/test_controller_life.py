@@ -35,15 +35,7 @@ from toehold.frontier.v1.admin_pb2 import (
     UpdateCrawlResponse,
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus
-from toehold_client import CrawlController
-from toehold_client.errors import (
-    ClientClosed,
-    CrawlExists,
-    InvalidArgument,
-    InvalidSpec,
-    ToeholdError,
-    UnknownCrawl,
-)
+from toehold_client import CrawlController, errors
 
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
 EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "crawl 'd' already exists", "CRAWL_EXISTS")
@@ -172,7 +164,7 @@ def test_there_is_nothing_to_tear_down_of_a_crawl_that_is_not_there(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
     frontier.will("TearDownCrawl", UNKNOWN)
-    with pytest.raises(UnknownCrawl):
+    with pytest.raises(errors.UnknownCrawl):
         controller.teardown()
     assert not frontier.asked["StateEvents"]
 
@@ -184,12 +176,12 @@ def test_a_teardown_that_is_waited_for_ends_with_the_client(
     frontier.will("TearDownCrawl", BEGUN)
     frontier.will("StateEvents", [present(STOPPING), SILENCE])
     client = connect(address)
-    failures: list[ToeholdError] = []
+    failures: list[errors.ToeholdError] = []
 
     def tear_down() -> None:
         try:
             controller_of(client, "c").teardown(None)
-        except ToeholdError as failure:
+        except errors.ToeholdError as failure:
             failures.append(failure)
 
     tearing = threading.Thread(target=tear_down)
@@ -197,7 +189,7 @@ def test_a_teardown_that_is_waited_for_ends_with_the_client(
     eventually(lambda: frontier.asked["StateEvents"])
     client.close()
     tearing.join(PATIENCE_S)
-    assert [type(failure) for failure in failures] == [ClientClosed]
+    assert [type(failure) for failure in failures] == [errors.ClientClosed]
 
 
 # seeds, settings, pools
@@ -233,7 +225,7 @@ def test_what_cannot_be_changed_is_told_by_its_path(
     problems = {"identity": "fixed when the crawl is created"}
     frontier.will("GetCrawl", found(RUNNING))
     frontier.will("UpdateCrawl", Refusal(grpc.StatusCode.INVALID_ARGUMENT, "no", "INVALID_SPEC", problems))
-    with pytest.raises(InvalidSpec) as caught:
+    with pytest.raises(errors.InvalidSpec) as caught:
         controller.update(CrawlSpec())
     assert caught.value.problems == problems
 
@@ -300,7 +292,7 @@ def test_a_copy_touches_no_other_crawl_of_its_name(
 ) -> None:
     frontier.will("GetCrawl", found(RUNNING, SPEC), found(RUNNING, SPEC))
     frontier.will("CreateCrawl", EXISTS)
-    with pytest.raises(CrawlExists):
+    with pytest.raises(errors.CrawlExists):
         controller.copy("d", seeds=True)
     assert not frontier.asked["AddSeeds"]
 
@@ -332,7 +324,7 @@ def test_the_first_statistics_come_at_once(frontier: FakeFrontier, controller: C
 def test_what_is_no_interval_is_told(
     frontier: FakeFrontier, controller: CrawlController, interval_s: float
 ) -> None:
-    with pytest.raises(InvalidArgument, match=f"the interval must be more than 0 s, got {interval_s}"):
+    with pytest.raises(errors.InvalidArgument, match=f"the interval must be more than 0 s, got {interval_s}"):
         next(iter(controller.statistics_every(interval_s)))
     assert not frontier.asked
 

@@ -12,18 +12,7 @@ from client_doubles.command_line import (
 )
 from client_doubles.fake_frontier import FakeFrontier, Refusal
 
-from toehold.frontier.v1.admin_pb2 import (
-    AddSeedsResponse,
-    Crawl,
-    CreateCrawlResponse,
-    GetCrawlResponse,
-    LaunchCrawlResponse,
-    RejectedSeed,
-)
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    Verdict,
-)
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_client.spec import file as spec_file
 
 
@@ -31,7 +20,7 @@ def test_init_writes_a_spec_that_can_be_loaded(toehold_at: Toehold, tmp_path: Pa
     file = tmp_path / "crawl.toml"
     code, output, _ = toehold_at("init", str(file))
     assert (code, str(file) in output) == (0, True)
-    assert spec_file.load(file).spec == CrawlSpec()
+    assert spec_file.load(file).spec == crawl_pb2.CrawlSpec()
 
 
 def test_init_overwrites_nothing(toehold_at: Toehold, tmp_path: Path) -> None:
@@ -139,13 +128,15 @@ def spec_at(folder: Path, text: str = 'name = "c"\nseeds = ["www.example.com", "
 
 
 def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path) -> None:
-    mail = RejectedSeed(uri="mailto:x", number=2, verdict=Verdict.VERDICT_UNSUPPORTED_SCHEME)
-    seeds = AddSeedsResponse(added_count=1, rejected_count=1, rejected=[mail])
+    mail = admin_pb2.RejectedSeed(
+        uri="mailto:x", number=2, verdict=crawl_pb2.Verdict.VERDICT_UNSUPPORTED_SCHEME
+    )
+    seeds = admin_pb2.AddSeedsResponse(added_count=1, rejected_count=1, rejected=[mail])
     for _ in range(2):
-        frontier.will("CreateCrawl", CreateCrawlResponse())
-        frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(status=NASCENT))] * 2)
+        frontier.will("CreateCrawl", admin_pb2.CreateCrawlResponse())
+        frontier.will("GetCrawl", *[admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(status=NASCENT))] * 2)
         frontier.will("AddSeeds", seeds)
-        frontier.will("LaunchCrawl", LaunchCrawlResponse(status=RUNNING))
+        frontier.will("LaunchCrawl", admin_pb2.LaunchCrawlResponse(status=RUNNING))
     left_out = "Refused: seed 2 (mailto:x) has a scheme other than http and https\n"
     skipping = toehold_at("launch", spec_at(tmp_path), "--skip-bad-seeds")
     assert skipping == (0, "c: RUNNING, 1 seed\n", left_out)
@@ -162,10 +153,12 @@ def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toe
 def test_a_refused_seed_ends_the_command_before_the_launch(
     command: str, frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
 ) -> None:
-    typo = RejectedSeed(uri="https//b.example", number=2, verdict=Verdict.VERDICT_MALFORMED)
-    frontier.will("CreateCrawl", CreateCrawlResponse())
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(status=NASCENT)))
-    frontier.will("AddSeeds", AddSeedsResponse(added_count=1, rejected_count=1, rejected=[typo]))
+    typo = admin_pb2.RejectedSeed(
+        uri="https//b.example", number=2, verdict=crawl_pb2.Verdict.VERDICT_MALFORMED
+    )
+    frontier.will("CreateCrawl", admin_pb2.CreateCrawlResponse())
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(status=NASCENT)))
+    frontier.will("AddSeeds", admin_pb2.AddSeedsResponse(added_count=1, rejected_count=1, rejected=[typo]))
     code, output, errors = toehold_at(command, spec_at(tmp_path))
     assert (code, output) == (2, "")
     assert (

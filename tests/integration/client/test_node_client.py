@@ -13,18 +13,7 @@ from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 from toehold.node.v1 import node_pb2
-from toehold_client import NodeClient
-from toehold_client.errors import (
-    ClientClosed,
-    DeadlineExceeded,
-    InvalidArgument,
-    NodeDraining,
-    NodeUnavailable,
-    ToeholdError,
-    UnexpectedAnswer,
-    UnknownToe,
-    WorkerSilent,
-)
+from toehold_client import NodeClient, errors
 
 CODE = grpc.StatusCode
 POOL = node_pb2.GetPoolResponse(node="n1", pool=PoolStatistics(size=2, alive_count=2))
@@ -113,15 +102,15 @@ def test_each_method_says_what_it_was_given_and_returns_what_it_was_told(
 @pytest.mark.parametrize(
     ("refusal", "kind"),
     [
-        (Refusal(CODE.NOT_FOUND, "there is no toe thread 9", "UNKNOWN_TOE"), UnknownToe),
-        (Refusal(CODE.INVALID_ARGUMENT, "worker is 0", "INVALID_ARGUMENT_VALUE"), InvalidArgument),
-        (Refusal(CODE.FAILED_PRECONDITION, "the node drains", "DRAINING"), NodeDraining),
-        (SILENT, WorkerSilent),
+        (Refusal(CODE.NOT_FOUND, "there is no toe thread 9", "UNKNOWN_TOE"), errors.UnknownToe),
+        (Refusal(CODE.INVALID_ARGUMENT, "worker is 0", "INVALID_ARGUMENT_VALUE"), errors.InvalidArgument),
+        (Refusal(CODE.FAILED_PRECONDITION, "the node drains", "DRAINING"), errors.NodeDraining),
+        (SILENT, errors.WorkerSilent),
     ],
 )
 @pytest.mark.parametrize("connect", [NodeClient, BlockingAsyncNode], ids=["sync", "async"], indirect=True)
 def test_a_refusal_is_told_in_the_nodes_words(
-    node: FakeFrontier, address: str, connect: Connect, refusal: Refusal, kind: type[ToeholdError]
+    node: FakeFrontier, address: str, connect: Connect, refusal: Refusal, kind: type[errors.ToeholdError]
 ) -> None:
     node.will("KillToe", refusal)
     with pytest.raises(kind) as failure:
@@ -139,31 +128,31 @@ def test_with_patience_a_process_that_is_silent_is_asked_again(
 
 def test_no_node_there_is_told_by_its_address(connect: Connect) -> None:
     kept = KeptPort()
-    with pytest.raises(NodeUnavailable, match=rf"^no node answers at {kept.address} \("):
+    with pytest.raises(errors.NodeUnavailable, match=rf"^no node answers at {kept.address} \("):
         connect(kept.address).get_pool()
 
 
 def test_silence_ends_at_the_deadline(node: FakeFrontier, address: str, connect: Connect) -> None:
     node.will("GetPool", SILENCE)
-    with pytest.raises(DeadlineExceeded, match=rf"the node at {address} did not answer within 0.2 s"):
+    with pytest.raises(errors.DeadlineExceeded, match=rf"the node at {address} did not answer within 0.2 s"):
         connect(address, timeout_s=0.2).get_pool()
 
 
 def test_a_frontier_is_told_from_a_node(connect: Connect) -> None:
     with (
         serving(FakeFrontier()) as frontier,
-        pytest.raises(UnexpectedAnswer, match=f"the server at {frontier} is not a Toehold node"),
+        pytest.raises(errors.UnexpectedAnswer, match=f"the server at {frontier} is not a Toehold node"),
     ):
         connect(frontier).drain()
 
 
 def test_what_is_no_address_is_told(connect: Connect) -> None:
-    with pytest.raises(InvalidArgument, match="the address of a node must be HOST:PORT"):
+    with pytest.raises(errors.InvalidArgument, match="the address of a node must be HOST:PORT"):
         connect("n1")
 
 
 def test_a_closed_client_says_so(address: str, connect: Connect) -> None:
     client = connect(address)
     client.close()
-    with pytest.raises(ClientClosed, match=f"the client of the node at {address} is closed"):
+    with pytest.raises(errors.ClientClosed, match=f"the client of the node at {address} is closed"):
         client.get_pool()

@@ -30,45 +30,16 @@ from frontier_harness.process import line_of
 from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.duration_pb2 import Duration
 
-from toehold.frontier.v1.admin_pb2 import (
-    AddSeedsResponse,
-    Crawl,
-    CreateCrawlResponse,
-    GetCrawlResponse,
-    GetFrontierResponse,
-    GetStatisticsResponse,
-    LaunchCrawlResponse,
-    ListJobsResponse,
-    ListLargestQueuesResponse,
-    ListSeedsResponse,
-    ListSlowestQueuesResponse,
-    Node,
-    NodePresence,
-    Seed,
-    SeedResult,
-)
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    CrawlStatus,
-    Event,
-    Held,
-    IntervalStatistics,
-    LimitSpec,
-    Problem,
-    SeedsConcluded,
-    Statistics,
-    TornDown,
-)
-from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
-PRESENT = NodePresence.NODE_PRESENCE_PRESENT
+PRESENT = admin_pb2.NodePresence.NODE_PRESENCE_PRESENT
 FINISHED = status("FINISHED")
 AT_LIMIT = status("FINISHED", "FINISHED_DOCUMENT_LIMIT")
 EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "crawl 'c' exists already", "CRAWL_EXISTS")
 LAUNCHED = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is RUNNING", "ILLEGAL_STATE", {"state": "RUNNING"}
 )
-STATISTICS = Statistics(
+STATISTICS = crawl_pb2.Statistics(
     succeeded_count=12,
     bytes_count=3000,
     failed_count=2,
@@ -89,52 +60,67 @@ def spec(tmp_path: Path) -> str:
     return str(file)
 
 
-def story(*told: Event | CrawlStatus, after: int = 0) -> list[StateEventsResponse]:
+def story(
+    *told: crawl_pb2.Event | crawl_pb2.CrawlStatus, after: int = 0
+) -> list[frontier_pb2.StateEventsResponse]:
     """Messages with these events, numbered; a status stands for its event."""
     messages = []
     for number, each in enumerate(told, after + 1):
-        event = Event(sequence=number, cursor=f"e{number}", event_time=TIME)
-        event.MergeFrom(Event(status_changed=each) if isinstance(each, CrawlStatus) else each)
+        event = crawl_pb2.Event(sequence=number, cursor=f"e{number}", event_time=TIME)
+        event.MergeFrom(
+            crawl_pb2.Event(status_changed=each) if isinstance(each, crawl_pb2.CrawlStatus) else each
+        )
         messages.append(message(event))
     return messages
 
 
 def will_launch(frontier: FakeFrontier) -> None:
-    frontier.will("CreateCrawl", CreateCrawlResponse())
-    frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(crawl="c", status=NASCENT))] * 2)
-    frontier.will("AddSeeds", AddSeedsResponse(added_count=1))
-    frontier.will("LaunchCrawl", LaunchCrawlResponse(status=PREPARING))
+    frontier.will("CreateCrawl", admin_pb2.CreateCrawlResponse())
+    frontier.will(
+        "GetCrawl", *[admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c", status=NASCENT))] * 2
+    )
+    frontier.will("AddSeeds", admin_pb2.AddSeedsResponse(added_count=1))
+    frontier.will("LaunchCrawl", admin_pb2.LaunchCrawlResponse(status=PREPARING))
 
 
-def will_be_found(frontier: FakeFrontier, now: CrawlStatus, spec: CrawlSpec | None = None) -> None:
+def will_be_found(
+    frontier: FakeFrontier, now: crawl_pb2.CrawlStatus, spec: crawl_pb2.CrawlSpec | None = None
+) -> None:
     """The crawl has been launched before, and is in this state."""
     frontier.will("CreateCrawl", EXISTS)
-    crawl = GetCrawlResponse(crawl=Crawl(crawl="c", status=now, spec=spec))
+    crawl = admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c", status=now, spec=spec))
     frontier.will("GetCrawl", crawl, crawl)
 
 
-def will_tell(frontier: FakeFrontier, now: CrawlStatus, *told: Answer) -> None:
+def will_tell(frontier: FakeFrontier, now: crawl_pb2.CrawlStatus, *told: Answer) -> None:
     """The crawl is in this state at event 7, and this follows."""
-    here, earlier = present(now, "e7"), story(*[Event(held=Held())] * 7)
+    here, earlier = present(now, "e7"), story(*[crawl_pb2.Event(held=crawl_pb2.Held())] * 7)
     frontier.will("StateEvents", [here, SILENCE], [here, SILENCE], [here, *earlier], [here, *told])
 
 
-def will_end(frontier: FakeFrontier, end: CrawlStatus) -> None:
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c", status=end, seed_count=1)))
-    frontier.will("GetStatistics", GetStatisticsResponse(status=end, statistics=STATISTICS))
+def will_end(frontier: FakeFrontier, end: crawl_pb2.CrawlStatus) -> None:
+    frontier.will(
+        "GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c", status=end, seed_count=1))
+    )
+    frontier.will("GetStatistics", admin_pb2.GetStatisticsResponse(status=end, statistics=STATISTICS))
 
 
 def will_be_seen(frontier: FakeFrontier) -> None:
     """Lets the frontier answer a minute of looks at the crawl, which runs."""
-    failed = Seed(uri="https://docs.example/", outcome="name not found", result=SeedResult.SEED_RESULT_FAILED)
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
+    failed = admin_pb2.Seed(
+        uri="https://docs.example/", outcome="name not found", result=admin_pb2.SeedResult.SEED_RESULT_FAILED
+    )
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c")))
     for rpc, answer in (
-        ("GetStatistics", GetStatisticsResponse(status=RUNNING, statistics=STATISTICS)),
-        ("GetFrontier", GetFrontierResponse(nodes=[Node(node="north", presence=PRESENT)])),
-        ("ListSeeds", ListSeedsResponse(seeds=[failed])),
-        ("ListJobs", ListJobsResponse()),
-        ("ListSlowestQueues", ListSlowestQueuesResponse()),
-        ("ListLargestQueues", ListLargestQueuesResponse()),
+        ("GetStatistics", admin_pb2.GetStatisticsResponse(status=RUNNING, statistics=STATISTICS)),
+        (
+            "GetFrontier",
+            admin_pb2.GetFrontierResponse(nodes=[admin_pb2.Node(node="north", presence=PRESENT)]),
+        ),
+        ("ListSeeds", admin_pb2.ListSeedsResponse(seeds=[failed])),
+        ("ListJobs", admin_pb2.ListJobsResponse()),
+        ("ListSlowestQueues", admin_pb2.ListSlowestQueuesResponse()),
+        ("ListLargestQueues", admin_pb2.ListLargestQueuesResponse()),
     ):
         frontier.will(rpc, *[answer] * 100)
 
@@ -145,9 +131,13 @@ def test_a_crawl_is_launched_and_followed_to_its_end(
     will_launch(frontier)
     events = story(
         PREPARING,
-        Event(seeds_concluded=SeedsConcluded(seed_count=1, queued_count=1)),
+        crawl_pb2.Event(seeds_concluded=crawl_pb2.SeedsConcluded(seed_count=1, queued_count=1)),
         RUNNING,
-        Event(statistics=IntervalStatistics(interval_duration=Duration(seconds=20), succeeded_count=12)),
+        crawl_pb2.Event(
+            statistics=crawl_pb2.IntervalStatistics(
+                interval_duration=Duration(seconds=20), succeeded_count=12
+            )
+        ),
         FINISHED,
     )
     frontier.will("StateEvents", [present(PREPARING, "e1")], [present(PREPARING, "e1"), *events])
@@ -199,7 +189,7 @@ def test_a_crawl_that_failed_is_told_with_the_reason(
 def test_an_end_that_this_version_does_not_know_is_no_success(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
-    strange = CrawlStatus(state=FINISHED.state, reach_time=TIME)
+    strange = crawl_pb2.CrawlStatus(state=FINISHED.state, reach_time=TIME)
     strange.MergeFromString(b"\x10\x63")  # exit_status = 99
     will_launch(frontier)
     frontier.will("StateEvents", [present(strange, "e1")], [present(strange, "e1")])
@@ -241,10 +231,10 @@ def test_a_crawl_that_was_launched_before_is_followed_from_now_on(
 def test_a_crawl_that_somebody_else_launches_meanwhile_is_followed(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
-    frontier.will("CreateCrawl", CreateCrawlResponse())
-    crawl = GetCrawlResponse(crawl=Crawl(crawl="c", status=RUNNING))
+    frontier.will("CreateCrawl", admin_pb2.CreateCrawlResponse())
+    crawl = admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c", status=RUNNING))
     frontier.will("GetCrawl", *[crawl] * 3)
-    frontier.will("AddSeeds", AddSeedsResponse(added_count=1))
+    frontier.will("AddSeeds", admin_pb2.AddSeedsResponse(added_count=1))
     frontier.will("LaunchCrawl", LAUNCHED)
     will_tell(frontier, RUNNING, *story(FINISHED, after=7))
     will_end(frontier, FINISHED)
@@ -254,7 +244,7 @@ def test_a_crawl_that_somebody_else_launches_meanwhile_is_followed(
 def test_a_crawl_that_has_finished_is_told_as_it_ended(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
-    will_be_found(frontier, AT_LIMIT, CrawlSpec(weight=3))
+    will_be_found(frontier, AT_LIMIT, crawl_pb2.CrawlSpec(weight=3))
     frontier.will("StateEvents", [present(AT_LIMIT, "e9")])
     will_end(frontier, AT_LIMIT)
     code, output, errors = toehold_at("run", spec)
@@ -266,7 +256,7 @@ def test_a_crawl_that_has_finished_is_told_as_it_ended(
 def test_a_crawl_that_runs_with_other_settings_is_told(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
-    will_be_found(frontier, RUNNING, CrawlSpec(limits=LimitSpec(max_documents=5)))
+    will_be_found(frontier, RUNNING, crawl_pb2.CrawlSpec(limits=crawl_pb2.LimitSpec(max_documents=5)))
     will_tell(frontier, RUNNING, *story(FINISHED, after=7))
     will_end(frontier, FINISHED)
     code, _, errors = toehold_at("run", spec)
@@ -277,14 +267,14 @@ def test_a_crawl_that_runs_with_other_settings_is_told(
 def test_another_crawl_of_the_name_is_not_launched(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
-    will_be_found(frontier, NASCENT, CrawlSpec(weight=3))
+    will_be_found(frontier, NASCENT, crawl_pb2.CrawlSpec(weight=3))
     assert toehold_at("run", spec) == (5, "", "Error: crawl 'c' exists already\n")
     assert not frontier.asked["LaunchCrawl"]
 
 
 def test_a_crawl_that_was_created_needs_no_spec(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="d", status=NASCENT)))
-    frontier.will("LaunchCrawl", LaunchCrawlResponse(status=PREPARING))
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="d", status=NASCENT)))
+    frontier.will("LaunchCrawl", admin_pb2.LaunchCrawlResponse(status=PREPARING))
     frontier.will("StateEvents", [present(PREPARING, "e1")], [present(PREPARING, "e1"), *story(FINISHED)])
     will_end(frontier, FINISHED)
     assert toehold_at("run", "--crawl", "d")[0] == 0
@@ -296,7 +286,7 @@ def test_a_pause_is_told_with_its_reason_and_waited_for(
     frontier: FakeFrontier, address: str, toehold_at: Toehold, spec: str
 ) -> None:
     will_launch(frontier)
-    full = Event(problem=Problem(kind="disk-reserve", detail="9 MB are left"))
+    full = crawl_pb2.Event(problem=crawl_pb2.Problem(kind="disk-reserve", detail="9 MB are left"))
     paused = status("PAUSED", reason="9 MB are left")
     frontier.will(
         "StateEvents",
@@ -318,7 +308,7 @@ def test_a_restart_of_the_frontier_is_waited_out_without_gap_or_repeat(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
     will_launch(frontier)
-    torn_down = Event(torn_down=TornDown())
+    torn_down = crawl_pb2.Event(torn_down=crawl_pb2.TornDown())
     frontier.will(
         "StateEvents",
         [present(PREPARING, "e1")],

@@ -15,31 +15,7 @@ from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from toehold.frontier.v1.admin_pb2 import (
-    Crawl,
-    ExplainResponse,
-    GetCrawlResponse,
-    GetFrontierResponse,
-    GetStatisticsResponse,
-    ListJobsResponse,
-    ListLargestQueuesResponse,
-    ListSeedsResponse,
-    ListSlowestQueuesResponse,
-    Reason,
-)
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    CrawlState,
-    CrawlStatus,
-    Event,
-    ExitStatus,
-    LimitSpec,
-    OperatorActed,
-    Problem,
-    Statistics,
-    TornDown,
-)
-from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_cli.main import run
 from toehold_client import CrawlController, FrontierClient
 from toehold_client.watching.interruptions import Bell
@@ -53,10 +29,10 @@ LATE_S = 0.2
 WHY = "politeness: 3 queues rest, none is being fetched from; the next wakes in 2 s"
 
 
-def status(state: str, exit_status: str = "", after_s: int = 0, **more: Any) -> CrawlStatus:
-    return CrawlStatus(
-        state=CrawlState.Value(f"CRAWL_STATE_{state}"),
-        exit_status=ExitStatus.Value(f"EXIT_STATUS_{exit_status or state}"),
+def status(state: str, exit_status: str = "", after_s: int = 0, **more: Any) -> crawl_pb2.CrawlStatus:
+    return crawl_pb2.CrawlStatus(
+        state=crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{state}"),
+        exit_status=crawl_pb2.ExitStatus.Value(f"EXIT_STATUS_{exit_status or state}"),
         reach_time=Timestamp(seconds=NOW_S + after_s),
         **more,
     )
@@ -65,13 +41,15 @@ def status(state: str, exit_status: str = "", after_s: int = 0, **more: Any) -> 
 RUNNING, FINISHED = status("RUNNING"), status("FINISHED", after_s=5)
 
 
-def statistics(told: CrawlStatus, **more: Any) -> GetStatisticsResponse:
-    why = WHY if told.state == CrawlState.CRAWL_STATE_RUNNING else ""
-    statistics = Statistics(snapshot_time=Timestamp(seconds=NOW_S), limited_by=why, succeeded_count=7, **more)
-    return GetStatisticsResponse(status=told, statistics=statistics)
+def statistics(told: crawl_pb2.CrawlStatus, **more: Any) -> admin_pb2.GetStatisticsResponse:
+    why = WHY if told.state == crawl_pb2.CrawlState.CRAWL_STATE_RUNNING else ""
+    statistics = crawl_pb2.Statistics(
+        snapshot_time=Timestamp(seconds=NOW_S), limited_by=why, succeeded_count=7, **more
+    )
+    return admin_pb2.GetStatisticsResponse(status=told, statistics=statistics)
 
 
-def see(frontier: FakeFrontier, *statuses: CrawlStatus | Refusal) -> None:
+def see(frontier: FakeFrontier, *statuses: crawl_pb2.CrawlStatus | Refusal) -> None:
     """Lets the frontier answer so many looks, if it answers them."""
     for told in statuses:
         if isinstance(told, Refusal):
@@ -86,24 +64,30 @@ def see_running_until(frontier: FakeFrontier, done: Callable[[], bool]) -> None:
     for _ in range(600):
         frontier.will("GetStatistics", lambda _: statistics(FINISHED if done() else RUNNING))
         _see_the_rest(frontier, RUNNING)
-    frontier.will("Explain", ExplainResponse(reasons=[Reason(message="because of this")]))
+    frontier.will("Explain", admin_pb2.ExplainResponse(reasons=[admin_pb2.Reason(message="because of this")]))
 
 
-def _see_the_rest(frontier: FakeFrontier, told: CrawlStatus) -> None:
-    frontier.will("GetFrontier", GetFrontierResponse(lease_duration=Duration(seconds=30)))
-    if told.state != CrawlState.CRAWL_STATE_RUNNING:
-        frontier.will("Explain", ExplainResponse(reasons=[Reason(message="because of this")]))
-    frontier.will("ListSeeds", ListSeedsResponse())
-    frontier.will("ListJobs", ListJobsResponse())
-    frontier.will("ListSlowestQueues", ListSlowestQueuesResponse())
-    frontier.will("ListLargestQueues", ListLargestQueuesResponse())
+def _see_the_rest(frontier: FakeFrontier, told: crawl_pb2.CrawlStatus) -> None:
+    frontier.will("GetFrontier", admin_pb2.GetFrontierResponse(lease_duration=Duration(seconds=30)))
+    if told.state != crawl_pb2.CrawlState.CRAWL_STATE_RUNNING:
+        frontier.will(
+            "Explain", admin_pb2.ExplainResponse(reasons=[admin_pb2.Reason(message="because of this")])
+        )
+    frontier.will("ListSeeds", admin_pb2.ListSeedsResponse())
+    frontier.will("ListJobs", admin_pb2.ListJobsResponse())
+    frontier.will("ListSlowestQueues", admin_pb2.ListSlowestQueuesResponse())
+    frontier.will("ListLargestQueues", admin_pb2.ListLargestQueuesResponse())
 
 
-def events(*told: Event, then: Answer = SILENCE) -> list[Answer]:
+def events(*told: crawl_pb2.Event, then: Answer = SILENCE) -> list[Answer]:
     """A stream of events that goes on for ever, or ends with a refusal."""
-    present = StateEventsResponse(present=RUNNING, cursor="0")
+    present = frontier_pb2.StateEventsResponse(present=RUNNING, cursor="0")
     numbered = enumerate(told, 1)
-    return [present, *(StateEventsResponse(event=each, cursor=str(n)) for n, each in numbered), then]
+    return [
+        present,
+        *(frontier_pb2.StateEventsResponse(event=each, cursor=str(n)) for n, each in numbered),
+        then,
+    ]
 
 
 @pytest.fixture
@@ -112,7 +96,7 @@ def watch(
 ) -> Watch:
     """Runs `toehold watch` on the fake frontier: exit code, lines, errors."""
     monkeypatch.setenv("TOEHOLD_FRONTIER", address)
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c")))
 
     def run_it(*arguments: str) -> tuple[int, list[str], str]:
         code = run(("watch", "--crawl", "c", *arguments))
@@ -134,7 +118,7 @@ def test_it_tells_a_line_each_interval_and_ends_with_the_crawl(frontier: FakeFro
 
 def test_an_event_that_matters_ends_the_wait(frontier: FakeFrontier, watch: Watch) -> None:
     see(frontier, RUNNING, FINISHED)
-    ended = Event(sequence=1, status_changed=FINISHED, event_time=Timestamp(seconds=NOW_S + 5))
+    ended = crawl_pb2.Event(sequence=1, status_changed=FINISHED, event_time=Timestamp(seconds=NOW_S + 5))
     frontier.will("StateEvents", events(ended))
     code, lines, _ = watch("--interval", "86400")
     assert code == 0
@@ -146,13 +130,13 @@ def test_no_look_is_missed_however_late_it_is_shown(frontier: FakeFrontier, addr
     takes_by_then: list[int] = []
     looked_again = threading.Event()
 
-    def answer(_: object) -> GetStatisticsResponse:
+    def answer(_: object) -> admin_pb2.GetStatisticsResponse:
         takes_by_then.append(takes)
         if len(takes_by_then) == 2:
             looked_again.set()
         return statistics(RUNNING)
 
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c")))
     frontier.will("StateEvents", events())
     for _ in range(4):
         frontier.will("GetStatistics", answer)
@@ -170,9 +154,9 @@ def test_no_look_is_missed_however_late_it_is_shown(frontier: FakeFrontier, addr
 
 def test_a_problem_is_told_at_once(frontier: FakeFrontier, watch: Watch) -> None:
     see(frontier, RUNNING, FINISHED)
-    problem = Event(
+    problem = crawl_pb2.Event(
         sequence=1,
-        problem=Problem(kind="disk-reserve", detail="500 MB are free"),
+        problem=crawl_pb2.Problem(kind="disk-reserve", detail="500 MB are free"),
         event_time=Timestamp(seconds=NOW_S + 1),
     )
     frontier.will("StateEvents", events(problem))
@@ -217,7 +201,9 @@ def test_a_frontier_that_leaves_with_the_crawls_end_has_told_it(frontier: FakeFr
     frontier.will(
         "StateEvents",
         events(
-            Event(sequence=1, status_changed=ended), Event(sequence=2, torn_down=TornDown()), then=UNAVAILABLE
+            crawl_pb2.Event(sequence=1, status_changed=ended),
+            crawl_pb2.Event(sequence=2, torn_down=crawl_pb2.TornDown()),
+            then=UNAVAILABLE,
         ),
         *[UNAVAILABLE] * 100,
     )
@@ -229,16 +215,20 @@ def test_a_frontier_that_leaves_with_the_crawls_end_has_told_it(frontier: FakeFr
 def test_events_are_heard_again_where_they_broke_off(frontier: FakeFrontier, watch: Watch) -> None:
     too_old = Refusal(grpc.StatusCode.OUT_OF_RANGE, "they are not kept any more", "CURSOR_TOO_OLD")
     see_running_until(frontier, lambda: len(frontier.asked["StateEvents"]) == 2)
-    frontier.will("StateEvents", events(Event(sequence=1, status_changed=RUNNING), then=too_old), events())
+    frontier.will(
+        "StateEvents", events(crawl_pb2.Event(sequence=1, status_changed=RUNNING), then=too_old), events()
+    )
     assert watch("--interval", "0.1")[0] == 0
     assert [request.cursor for request in frontier.asked["StateEvents"]] == ["start", "start"]
 
 
 def test_settings_that_somebody_changed_are_seen(frontier: FakeFrontier, watch: Watch) -> None:
     see_running_until(frontier, lambda: len(frontier.asked["GetCrawl"]) == 2)
-    changed = CrawlSpec(limits=LimitSpec(max_documents=77))
-    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c", spec=changed)))
-    update = Event(sequence=1, operator_acted=OperatorActed(operator="a", action="update"))
+    changed = crawl_pb2.CrawlSpec(limits=crawl_pb2.LimitSpec(max_documents=77))
+    frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c", spec=changed)))
+    update = crawl_pb2.Event(
+        sequence=1, operator_acted=crawl_pb2.OperatorActed(operator="a", action="update")
+    )
     frontier.will("StateEvents", events(update))
     assert watch("--interval", "0.1")[0] == 0
     assert len(frontier.asked["GetCrawl"]) == 2
@@ -257,12 +247,12 @@ def test_json_is_an_object_each_interval(frontier: FakeFrontier, watch: Watch) -
 
 def test_once_tells_all_that_there_is_with_the_problems_so_far(frontier: FakeFrontier, watch: Watch) -> None:
     see(frontier, RUNNING)
-    problem = Event(
+    problem = crawl_pb2.Event(
         sequence=1,
-        problem=Problem(kind="clock", detail="\x1b[2Jfull"),
+        problem=crawl_pb2.Problem(kind="clock", detail="\x1b[2Jfull"),
         event_time=Timestamp(seconds=NOW_S - 90),
     )
-    only_present: list[Answer] = [StateEventsResponse(present=RUNNING, cursor="1"), SILENCE]
+    only_present: list[Answer] = [frontier_pb2.StateEventsResponse(present=RUNNING, cursor="1"), SILENCE]
     frontier.will("StateEvents", only_present, events(problem))
     code, lines, errors = watch("--once")
     assert (code, errors) == (0, "")
@@ -273,7 +263,9 @@ def test_once_tells_all_that_there_is_with_the_problems_so_far(frontier: FakeFro
 
 def test_once_as_json_is_one_object(frontier: FakeFrontier, watch: Watch) -> None:
     see(frontier, RUNNING)
-    frontier.will("StateEvents", [StateEventsResponse(present=RUNNING, cursor="0"), SILENCE], events())
+    frontier.will(
+        "StateEvents", [frontier_pb2.StateEventsResponse(present=RUNNING, cursor="0"), SILENCE], events()
+    )
     code, lines, _ = watch("--once", "--json")
     assert code == 0
     (told,) = map(json.loads, lines)

@@ -10,26 +10,16 @@ import grpc
 import pytest
 from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier, Refusal, serving
 
-from toehold.frontier.v1.admin_pb2 import (
-    Crawl,
-    ExplainResponse,
-    GetCrawlResponse,
-    GetFrontierResponse,
-    GetStatisticsResponse,
-    ListJobsResponse,
-    ListLargestQueuesResponse,
-    ListSeedsResponse,
-    ListSlowestQueuesResponse,
-)
-from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus, Statistics
-from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_cli.embedded.outside import OutsideObserver
 from toehold_cli.main import run
 from toehold_client.errors import ClientClosed, FrontierUnavailable, InvalidArgument, UnknownCrawl
 from toehold_client.watching.look import Look
 
-RUNNING = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING, exit_status=ExitStatus.EXIT_STATUS_RUNNING)
-PAUSED, FINISHED = CrawlState.CRAWL_STATE_PAUSED, CrawlState.CRAWL_STATE_FINISHED
+RUNNING = crawl_pb2.CrawlStatus(
+    state=crawl_pb2.CrawlState.CRAWL_STATE_RUNNING, exit_status=crawl_pb2.ExitStatus.EXIT_STATUS_RUNNING
+)
+PAUSED, FINISHED = crawl_pb2.CrawlState.CRAWL_STATE_PAUSED, crawl_pb2.CrawlState.CRAWL_STATE_FINISHED
 
 
 @pytest.fixture
@@ -50,19 +40,19 @@ def observer(directory: Path) -> Iterator[OutsideObserver]:
 def scripted(pages: int) -> FakeFrontier:
     """A frontier on which a crawl runs that has so many pages."""
     frontier = FakeFrontier()
-    statistics = Statistics(succeeded_count=pages, limited_by="every host rests")
+    statistics = crawl_pb2.Statistics(succeeded_count=pages, limited_by="every host rests")
     for rpc, answer in (
-        ("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c"))),
-        ("GetStatistics", GetStatisticsResponse(status=RUNNING, statistics=statistics)),
-        ("GetFrontier", GetFrontierResponse()),
-        ("ListSeeds", ListSeedsResponse()),
-        ("ListJobs", ListJobsResponse()),
-        ("ListSlowestQueues", ListSlowestQueuesResponse()),
-        ("ListLargestQueues", ListLargestQueuesResponse()),
-        ("Explain", ExplainResponse()),
+        ("GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c"))),
+        ("GetStatistics", admin_pb2.GetStatisticsResponse(status=RUNNING, statistics=statistics)),
+        ("GetFrontier", admin_pb2.GetFrontierResponse()),
+        ("ListSeeds", admin_pb2.ListSeedsResponse()),
+        ("ListJobs", admin_pb2.ListJobsResponse()),
+        ("ListSlowestQueues", admin_pb2.ListSlowestQueuesResponse()),
+        ("ListLargestQueues", admin_pb2.ListLargestQueuesResponse()),
+        ("Explain", admin_pb2.ExplainResponse()),
     ):
         frontier.will(rpc, *[answer] * 50)
-    events: list[Answer] = [StateEventsResponse(present=RUNNING, cursor="0"), SILENCE]
+    events: list[Answer] = [frontier_pb2.StateEventsResponse(present=RUNNING, cursor="0"), SILENCE]
     frontier.will("StateEvents", *[events] * 50)
     return frontier
 
@@ -78,7 +68,7 @@ def report(directory: Path, state: str, **more: object) -> None:
 
 
 def told(look: Look) -> tuple[str, int, str]:
-    return CrawlState.Name(look.status.state)[12:], look.statistics.succeeded_count, look.waiting_in
+    return crawl_pb2.CrawlState.Name(look.status.state)[12:], look.statistics.succeeded_count, look.waiting_in
 
 
 def test_a_crawl_that_goes_on_at_another_address_is_seen_there(
@@ -125,7 +115,7 @@ def test_a_crawl_that_ended_unseen_has_ended(directory: Path, observer: OutsideO
     report(directory, "FINISHED", exit_status="FINISHED_DOCUMENT_LIMIT", failure=failure)
     look = observer.look()
     assert look.ended and look.status.failure == failure
-    assert look.status.exit_status == ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT
+    assert look.status.exit_status == crawl_pb2.ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT
 
 
 def test_a_directory_without_a_crawl_is_an_error(tmp_path: Path) -> None:

@@ -7,24 +7,7 @@ import pytest
 from client_doubles.command_line import Toehold, said
 from client_doubles.fake_frontier import Answer, FakeFrontier, Refusal
 
-from toehold.frontier.v1.admin_pb2 import (
-    ExplainRequest,
-    ExplainResponse,
-    GetQueueRequest,
-    GetQueueResponse,
-    GetUriRequest,
-    GetUriResponse,
-    Job,
-    ListQueuesResponse,
-    QueueChange,
-    Reason,
-    StartJobResponse,
-    UpdateQueueRequest,
-    UpdateQueueResponse,
-    UriStory,
-    Why,
-    WorkQueue,
-)
+from toehold.frontier.v1 import admin_pb2
 
 Keys: TypeAlias = dict[str, str]
 """URLs, and the keys of their queues."""
@@ -46,23 +29,30 @@ HAS = ("com,example,", "com,example,#443", "com,example,#8080", "com,example,www
 def knows(frontier: FakeFrontier, queues: tuple[str, ...] = HAS, keys: Keys = SURT_KEYS) -> None:
     """The frontier has a crawl with these queues, and makes these keys."""
 
-    def get_queue(request: GetQueueRequest) -> Answer:
+    def get_queue(request: admin_pb2.GetQueueRequest) -> Answer:
         if request.queue_key in queues:
-            return GetQueueResponse(queues=[WorkQueue(queue_key=request.queue_key)])
+            return admin_pb2.GetQueueResponse(queues=[admin_pb2.WorkQueue(queue_key=request.queue_key)])
         return Refusal(grpc.StatusCode.NOT_FOUND, f"no queue {request.queue_key!r}", "UNKNOWN_QUEUE")
 
-    def get_uri(request: GetUriRequest) -> Answer:
+    def get_uri(request: admin_pb2.GetUriRequest) -> Answer:
         if request.uri not in keys:
             return Refusal(grpc.StatusCode.INVALID_ARGUMENT, "not a URI", "INVALID_ARGUMENT_VALUE")
-        return GetUriResponse(story=UriStory(uri=request.uri, queue_key=keys[request.uri]))
+        return admin_pb2.GetUriResponse(
+            story=admin_pb2.UriStory(uri=request.uri, queue_key=keys[request.uri])
+        )
 
     frontier.will("GetQueue", *[get_queue] * 20)
     frontier.will("GetUri", *[get_uri] * 20)
-    listed = [WorkQueue(queue_key=key, host=host_of(key)) for key in queues]
-    frontier.will("ListQueues", *[ListQueuesResponse(queues=listed)] * 5)
+    listed = [admin_pb2.WorkQueue(queue_key=key, host=host_of(key)) for key in queues]
+    frontier.will("ListQueues", *[admin_pb2.ListQueuesResponse(queues=listed)] * 5)
     frontier.will(
         "UpdateQueue",
-        *[lambda asked: UpdateQueueResponse(queues=[WorkQueue(queue_key=asked.queue_key)])] * 9,
+        *[
+            lambda asked: admin_pb2.UpdateQueueResponse(
+                queues=[admin_pb2.WorkQueue(queue_key=asked.queue_key)]
+            )
+        ]
+        * 9,
     )
 
 
@@ -117,26 +107,26 @@ def test_queues_of_other_assignments_are_found_by_the_keys_that_the_frontier_mak
 @pytest.mark.parametrize(
     ("command", "change"),
     [
-        ("pause", QueueChange(paused=True)),
-        ("resume", QueueChange(paused=False)),
-        ("retire", QueueChange(retired=True)),
-        ("unretire", QueueChange(retired=False)),
-        ("wake", QueueChange(wake=True)),
+        ("pause", admin_pb2.QueueChange(paused=True)),
+        ("resume", admin_pb2.QueueChange(paused=False)),
+        ("retire", admin_pb2.QueueChange(retired=True)),
+        ("unretire", admin_pb2.QueueChange(retired=False)),
+        ("wake", admin_pb2.QueueChange(wake=True)),
     ],
 )
 def test_a_change_reaches_every_queue_of_a_host(
-    frontier: FakeFrontier, toehold_at: Toehold, command: str, change: QueueChange
+    frontier: FakeFrontier, toehold_at: Toehold, command: str, change: admin_pb2.QueueChange
 ) -> None:
     knows(frontier)
     keys = ["com,example,", "com,example,#443", "com,example,#8080"]
     assert shown(toehold_at, command, "example.com") == keys
-    wanted = [UpdateQueueRequest(crawl="c", queue_key=key, change=change) for key in keys]
+    wanted = [admin_pb2.UpdateQueueRequest(crawl="c", queue_key=key, change=change) for key in keys]
     assert frontier.asked["UpdateQueue"] == wanted
 
 
 def test_a_deletion_names_every_queue_of_a_host(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     knows(frontier)
-    frontier.will("StartJob", StartJobResponse(job=Job(job=1, kind="delete-uris")))
+    frontier.will("StartJob", admin_pb2.StartJobResponse(job=admin_pb2.Job(job=1, kind="delete-uris")))
     assert toehold_at("queues", "delete", "example.com", "--crawl", "c")[0] == 0
     (request,) = frontier.asked["StartJob"]
     assert request.delete_uris.queue_pattern == r"com,example,|com,example,\#443|com,example,\#8080"
@@ -172,8 +162,8 @@ def test_a_crawl_without_queues_says_so(frontier: FakeFrontier, toehold_at: Toeh
 def explains(frontier: FakeFrontier, *messages: str) -> None:
     """The frontier will give these reasons, one for each subject."""
     for message in messages:
-        reason = Reason(why=Why.WHY_PAUSED, message=message)
-        frontier.will("Explain", ExplainResponse(reasons=[reason]))
+        reason = admin_pb2.Reason(why=admin_pb2.Why.WHY_PAUSED, message=message)
+        frontier.will("Explain", admin_pb2.ExplainResponse(reasons=[reason]))
 
 
 def test_explain_takes_a_url(frontier: FakeFrontier, toehold_at: Toehold) -> None:
@@ -181,14 +171,14 @@ def test_explain_takes_a_url(frontier: FakeFrontier, toehold_at: Toehold) -> Non
     explains(frontier, "the host rests")
     code, output, _ = toehold_at("explain", "http://www.example.com/a", "--crawl", "c")
     assert (code, "the host rests" in output) == (0, True)
-    assert frontier.asked["Explain"] == [ExplainRequest(crawl="c", uri="http://www.example.com/a")]
+    assert frontier.asked["Explain"] == [admin_pb2.ExplainRequest(crawl="c", uri="http://www.example.com/a")]
 
 
 def test_explain_takes_a_url_without_a_scheme(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     knows(frontier, keys={**SURT_KEYS, "https://www.example.com/a": "com,example,www,#443"})
     explains(frontier, "the host rests")
     assert toehold_at("explain", "www.example.com/a", "--crawl", "c")[0] == 0
-    assert frontier.asked["Explain"] == [ExplainRequest(crawl="c", uri="https://www.example.com/a")]
+    assert frontier.asked["Explain"] == [admin_pb2.ExplainRequest(crawl="c", uri="https://www.example.com/a")]
 
 
 def test_explain_of_a_host_explains_each_of_its_queues(frontier: FakeFrontier, toehold_at: Toehold) -> None:
@@ -215,10 +205,10 @@ def test_explain_tells_programs_which_queue_a_reason_is_about(
 
 def test_explain_shows_why_the_last_fetch_failed(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     reason = "127.0.0.1 is not public"
-    story = UriStory(uri="http://a.com/", fetch_status=-2, reason=reason)
+    story = admin_pb2.UriStory(uri="http://a.com/", fetch_status=-2, reason=reason)
     for message in ("seen already", f"failed: {reason}"):
         explains(frontier, message)
-        frontier.will("GetUri", GetUriResponse(story=story))
+        frontier.will("GetUri", admin_pb2.GetUriResponse(story=story))
     output = toehold_at("explain", "http://a.com/", "--crawl", "c")[1]
     assert output.splitlines()[-1] == f"Its last fetch ended with -2 connect failed: {reason}"
     assert toehold_at("explain", "--uri", "http://a.com/", "--crawl", "c")[1].count(reason) == 1, "not twice"
@@ -236,4 +226,4 @@ def test_explain_without_a_subject_explains_the_crawl(frontier: FakeFrontier, to
     explains(frontier, "it is paused")
     (told,) = said(toehold_at("explain", "--crawl", "c", "--json")[1])
     assert told["message"] == "it is paused" and "queue_key" not in told
-    assert frontier.asked["Explain"] == [ExplainRequest(crawl="c")]
+    assert frontier.asked["Explain"] == [admin_pb2.ExplainRequest(crawl="c")]

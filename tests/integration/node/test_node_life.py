@@ -17,13 +17,7 @@ from crawler_node import node as node_module
 from crawler_node.leases import poller as poller_module
 from crawler_node.output.archive import Archive
 from crawler_node.process import NodeExitCode
-from toehold.frontier.v1.frontier_pb2 import (
-    EMPTY_REASON_NOTHING_DUE,
-    EMPTY_REASON_OTHER_FETCHER,
-    PURPOSE_ROBOTS,
-    NextRequest,
-    ScheduleRequest,
-)
+from toehold.frontier.v1 import frontier_pb2
 from toehold_client.worker.rests import Rests
 
 
@@ -122,7 +116,8 @@ def test_a_crawl_whose_end_is_hurried_gets_back_what_was_not_started_and_breaks_
     run.fetcher.hold()
     run.start()
     frontier.give(
-        lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS), *(lease(f"http://h/{n}") for n in range(2))
+        lease("http://h/robots.txt", purpose=frontier_pb2.PURPOSE_ROBOTS),
+        *(lease(f"http://h/{n}") for n in range(2)),
     )
     eventually(lambda: len(run.fetcher.asked) == 2)
     frontier.to_interrupt = [b"http://h/robots.txt", b"http://h/0", b"http://h/1"]
@@ -177,7 +172,7 @@ def test_a_node_waits_for_a_crawl_that_is_not_there_yet(
 ) -> None:
     monkeypatch.setattr(Rests, "LONGEST_S", 0.02)
 
-    def refuse(request: NextRequest) -> None:
+    def refuse(request: frontier_pb2.NextRequest) -> None:
         raise Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL")
 
     frontier.on_next = refuse
@@ -198,21 +193,21 @@ def test_a_node_says_once_that_its_crawl_is_for_fetchers_of_another_kind(
     run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(poller_module, "LONG_POLL_S", 0.0)
-    frontier.empty_reason = EMPTY_REASON_OTHER_FETCHER
+    frontier.empty_reason = frontier_pb2.EMPTY_REASON_OTHER_FETCHER
     run.start()
     eventually(lambda: len(frontier.asked) >= 3)
     assert capsys.readouterr().out.count("crawl_for_others") == 1
-    frontier.empty_reason = EMPTY_REASON_NOTHING_DUE
+    frontier.empty_reason = frontier_pb2.EMPTY_REASON_NOTHING_DUE
     frontier.give(lease("http://h/"))
     eventually(lambda: frontier.statuses() == {"http://h/": 200})
-    frontier.empty_reason = EMPTY_REASON_OTHER_FETCHER
+    frontier.empty_reason = frontier_pb2.EMPTY_REASON_OTHER_FETCHER
     eventually(lambda: "crawl_for_others" in capsys.readouterr().out)
 
 
 def test_a_node_waits_for_a_frontier_that_refuses_for_now(run: Run, frontier: FakeFrontier) -> None:
-    refused: list[ScheduleRequest] = []
+    refused: list[frontier_pb2.ScheduleRequest] = []
 
-    def refuse(request: ScheduleRequest) -> None:
+    def refuse(request: frontier_pb2.ScheduleRequest) -> None:
         refused.append(request)
         if len(refused) < 4:
             raise Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
@@ -228,9 +223,9 @@ def test_a_node_waits_for_a_frontier_that_refuses_for_now(run: Run, frontier: Fa
 def test_a_crawl_that_is_held_does_not_hold_up_another_once_its_leases_have_ended(
     run: Run, frontier: FakeFrontier
 ) -> None:
-    refused: list[ScheduleRequest] = []
+    refused: list[frontier_pb2.ScheduleRequest] = []
 
-    def refuse(request: ScheduleRequest) -> None:
+    def refuse(request: frontier_pb2.ScheduleRequest) -> None:
         if request.crawl == "held":
             refused.append(request)
             raise Refusal(grpc.StatusCode.UNAVAILABLE, "CRAWL_HELD")

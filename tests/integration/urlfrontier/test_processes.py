@@ -13,17 +13,8 @@ from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, eventually
 
-from toehold.frontier.v1.admin_pb2 import DrainNodeRequest
-from toehold.frontier.v1.frontier_pb2 import NextRequest
-from urlfrontier.urlfrontier_pb2 import (
-    Active,
-    CountUrlParams,
-    DeleteCrawlMessage,
-    Local,
-    QueueDelayParams,
-    URLItem,
-    URLStatusRequest,
-)
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from urlfrontier import urlfrontier_pb2
 
 
 @pytest.fixture
@@ -61,12 +52,12 @@ def test_two_gateways_are_one_frontier(server: ServerProcess, tmp_path: Path) ->
 def test_all_gateways_are_active_or_none_is_and_new_crawls_too(server: ServerProcess, tmp_path: Path) -> None:
     with gateway(server, tmp_path) as one, gateway(server, tmp_path) as two:
         assert one.client.put(discovered("http://active.example/")) == [OK]
-        one.client.stub.SetActive(Active(state=False))
-        assert two.client.stub.GetActive(Local()).state is False
+        one.client.stub.SetActive(urlfrontier_pb2.Active(state=False))
+        assert two.client.stub.GetActive(urlfrontier_pb2.Local()).state is False
         assert two.client.put(discovered("http://active.example/", crawl_id="new")) == [OK]
         assert two.client.get() == two.client.get("new") == one.client.get(None) == []
-        two.client.stub.SetActive(Active(state=True))
-        assert one.client.stub.GetActive(Local()).state is True
+        two.client.stub.SetActive(urlfrontier_pb2.Active(state=True))
+        assert one.client.stub.GetActive(urlfrontier_pb2.Local()).state is True
         assert one.client.get("new") == two.client.get() == ["http://active.example/"]
 
 
@@ -75,18 +66,18 @@ def test_a_pause_leaves_clients_their_urls(server: ServerProcess, tmp_path: Path
     with gateway(server, tmp_path) as one:
         one.client.put(discovered(url))
         assert one.client.get(delay_requestable=60) == [url]
-        one.client.stub.SetActive(Active(state=False))
+        one.client.stub.SetActive(urlfrontier_pb2.Active(state=False))
         time.sleep(3)  # longer than a lease lives without a heartbeat
         assert one.client.stats().inProcess == 1
         assert one.client.put(known(url)) == [OK]
-        one.client.stub.SetActive(Active(state=True))
+        one.client.stub.SetActive(urlfrontier_pb2.Active(state=True))
         stats = one.client.stats()
         assert (stats.size, stats.counts["completed"]) == (0, 1)
 
 
 def test_the_default_delay_is_kept_for_later_crawls(server: ServerProcess, tmp_path: Path) -> None:
     with gateway(server, tmp_path) as one:
-        one.client.stub.SetDelay(QueueDelayParams(delay_requestable=3600))
+        one.client.stub.SetDelay(urlfrontier_pb2.QueueDelayParams(delay_requestable=3600))
     with gateway(server, tmp_path) as two:
         two.client.put(discovered("http://delay.example/1", "k"), discovered("http://delay.example/2", "k"))
         assert len(two.client.get(max_urls_per_queue=1)) == 1
@@ -116,7 +107,7 @@ def test_an_operator_can_drain_a_gateway(server: ServerProcess, tmp_path: Path) 
     with gateway(server, tmp_path, "--name", "drained") as one, gateway(server, tmp_path) as two:
         one.client.put(discovered("http://drained.example/"))
         assert one.client.get(delay_requestable=3600) == ["http://drained.example/"]
-        server.stubs.admin.DrainNode(DrainNodeRequest(node="drained"), timeout=PATIENCE_S)
+        server.stubs.admin.DrainNode(admin_pb2.DrainNodeRequest(node="drained"), timeout=PATIENCE_S)
         assert one.child.wait(PATIENCE_S) == 0
         assert eventually(two.client.get, "the URL again") == ["http://drained.example/"]
 
@@ -124,7 +115,7 @@ def test_an_operator_can_drain_a_gateway(server: ServerProcess, tmp_path: Path) 
 def test_nodes_that_work_for_any_crawl_get_no_urls(server: ServerProcess, tmp_path: Path) -> None:
     with gateway(server, tmp_path) as one:
         one.client.put(discovered("http://nodes.example/"))
-        request = NextRequest(node="n", session="s", max_leases=10)
+        request = frontier_pb2.NextRequest(node="n", session="s", max_leases=10)
         assert not server.stubs.frontier.Next(request, timeout=PATIENCE_S).leases
         assert one.client.get() == ["http://nodes.example/"]
 
@@ -132,7 +123,7 @@ def test_nodes_that_work_for_any_crawl_get_no_urls(server: ServerProcess, tmp_pa
 def test_a_gateway_stops_though_a_stream_is_open(server: ServerProcess, tmp_path: Path) -> None:
     ended = threading.Event()
 
-    def items() -> Iterator[URLItem]:
+    def items() -> Iterator[urlfrontier_pb2.URLItem]:
         yield discovered("http://open.example/")
         ended.wait(PATIENCE_S)
 
@@ -173,7 +164,7 @@ def test_a_crawl_deleted_by_one_gateway_is_made_anew_by_another(
     url = "http://again.example/"
     with gateway(server, tmp_path) as one, gateway(server, tmp_path) as two:
         assert one.client.put(discovered(url)) == [OK]
-        assert two.client.stub.DeleteCrawl(DeleteCrawlMessage()).value == 1
+        assert two.client.stub.DeleteCrawl(urlfrontier_pb2.DeleteCrawlMessage()).value == 1
         assert one.client.put(discovered(url)) == [OK]
         assert two.client.get() == [url]
 
@@ -195,7 +186,7 @@ def test_everything_acknowledged_is_there_after_kills_of_the_frontier(tmp_path: 
     failed: list[str] = []
     ended = threading.Event()
 
-    def items() -> Iterator[URLItem]:
+    def items() -> Iterator[urlfrontier_pb2.URLItem]:
         number = 0
         while not ended.is_set():
             yield discovered(f"http://h{number % 40}.kills.example/{number}")
@@ -229,7 +220,7 @@ def test_everything_acknowledged_is_there_after_kills_of_the_frontier(tmp_path: 
             assert not putting.is_alive()
             stored = {item.known.info.url for item in one.client.urls(size=2**31 - 1)}
             assert set(acked) <= stored
-            assert one.client.stub.CountURLs(CountUrlParams()).value == len(stored)
+            assert one.client.stub.CountURLs(urlfrontier_pb2.CountUrlParams()).value == len(stored)
             assert set(failed).isdisjoint(acked)
             one.stop()
         frontier.stop()
@@ -240,7 +231,9 @@ def test_a_frontier_that_is_away_is_told(tmp_path: Path) -> None:
     with KeptPort() as port, GatewayProcess(port.address, tmp_path / "gateway.stderr") as one:
         assert one.client.put(discovered("http://away.example/")) == [FAIL]
         with pytest.raises(grpc.RpcError) as raised:
-            one.client.stub.GetURLStatus(URLStatusRequest(url="http://away.example/"), timeout=PATIENCE_S)
+            one.client.stub.GetURLStatus(
+                urlfrontier_pb2.URLStatusRequest(url="http://away.example/"), timeout=PATIENCE_S
+            )
         assert raised.value.code() == grpc.StatusCode.UNAVAILABLE
         with ServerProcess(tmp_path / "data", listen=port.address):
             assert eventually(
