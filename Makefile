@@ -110,8 +110,9 @@ wheel-native: $(SETUP)
 	    --no-build-isolation --wheel-dir dist .
 
 ## make release  build sdist, wheels and SBOM of the last commit, reproducibly, in dist/; publishes nothing
+##               the core is compiled for each Python of this machine, or for PYTHONS="python3.14 /opt/python/bin/python3.12"
 release: $(SETUP)
-	@$(PY) tools/release.py
+	@$(PY) tools/release.py $(PYTHONS)
 
 ## make keep-release
 ##               keep the contract and a store of this version in tests/kept_releases, which later versions must honour
@@ -189,6 +190,8 @@ lock: $(UV)
 	$(UV) $(LOCK) --extra all --constraint requirements/dev.txt --output-file requirements/all.txt pyproject.toml
 	$(UV) $(LOCK) --extra cli --extra console --extra frontier --extra node --group crawl --constraint requirements/dev.txt \
 	    --output-file requirements/run.txt pyproject.toml
+	$(UV) $(LOCK) --extra frontier --group compile --constraint requirements/dev.txt \
+	    --output-file requirements/compile.txt pyproject.toml
 	$(UV) $(LOCK) $(if $(UPGRADE),--upgrade) --output-file requirements/pywb.txt requirements/pywb.in
 
 ## make clean    remove everything that set-up, checks and tests have made; crawls stay

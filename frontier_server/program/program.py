@@ -7,6 +7,7 @@ nothing acknowledged is lost); 6 the store is damaged (`--salvage`); 7 with
 """
 
 import os
+import platform
 import re
 import signal
 import sys
@@ -165,7 +166,9 @@ _log = structlog.get_logger()
     "with long queues; for the search for a fault.",
 )
 @click.version_option(
-    version(), prog_name="toehold-frontier", message=f"%(prog)s, version %(version)s ({core_kind()} core)"
+    version(),
+    prog_name="toehold-frontier",
+    message=f"%(prog)s, version %(version)s ({core_kind()} core, Python {platform.python_version()})",
 )
 def main(
     config_file: Path | None,

@@ -76,7 +76,7 @@ def version() -> str:
 
 
 def core_kind() -> str:
-    """`compiled` if the core comes from a wheel of `make wheel-native`, else `interpreted`."""
+    """`compiled` if the core comes from a wheel that has it compiled, else `interpreted`."""
     return "interpreted" if inspect.isfunction(Core.__init__) else "compiled"
 
 

@@ -1,6 +1,7 @@
 """The program: how it starts, why it does not, and how it ends."""
 
 import os
+import platform
 import re
 import resource
 import signal
@@ -91,8 +92,9 @@ def test_a_settings_file_is_followed_and_flags_win_over_it(tmp_path: Path) -> No
         assert answer.interval_duration.ToSeconds() == 5
 
 
-def test_its_version_says_whether_the_core_is_compiled() -> None:
-    expected = f"toehold-frontier, version {version()} ({core_kind()} core)\n"
+def test_its_version_says_whether_the_core_is_compiled_and_which_python_runs_it() -> None:
+    python = platform.python_version()
+    expected = f"toehold-frontier, version {version()} ({core_kind()} core, Python {python})\n"
     assert run_to_end("--version").stdout == expected
     assert core_kind() == os.environ.get("TOEHOLD_CORE", "interpreted")
 
