@@ -25,7 +25,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
-    release keep-release picture prometheus chromium doc-pages pywb generate protos lock clean
+    native-or-not release keep-release picture prometheus chromium doc-pages pywb generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -79,7 +79,7 @@ examples: $(SETUP) $(PAGES)
 
 ## make soak     cause thousands of faults, for some hours, and print one table of the losses
 ##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run
-soak: $(SETUP) $(PAGES) $(if $(filter-out links,$(PART)),,doc-pages)
+soak: $(SETUP) $(PAGES) $(if $(filter-out links,$(PART)),,doc-pages) $(if $(filter-out compiled,$(PART)),,native-or-not)
 	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
 
 ## make urlfrontier-suite URLFRONTIER_HOME=DIR
@@ -102,15 +102,16 @@ bench: $(SETUP) $(PAGES) $(NATIVE_CORE)
 bench-quick: $(SETUP) $(PAGES) $(NATIVE_CORE)
 	@$(RUN) tests/benchmarks/bench.py --quick
 
+WHEEL_NATIVE := HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PY) -m pip wheel --quiet \
+    --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir
+
 ## make wheel-native
 ##               build a wheel whose core is compiled, for this Python and this machine, in dist/; needs a C compiler
 wheel-native: $(SETUP)
-	@rm -f dist/*.whl
-	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps \
-	    --no-build-isolation --wheel-dir dist .
+	$(WHEEL_NATIVE) dist .
 
 ## make release  build sdist, wheels and SBOM of the last commit, reproducibly, in dist/; publishes nothing
-##               the core is compiled for each Python of this machine, or for PYTHONS="python3.14 /opt/python/bin/python3.12"
+##               the core is compiled for each Python of this machine; PYTHONS="python3.12 python3.14" chooses
 release: $(SETUP)
 	@$(PY) tools/release.py $(PYTHONS)
 
@@ -237,8 +238,14 @@ native: build/native/.stamp
 
 build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py) | $(SETUP)
 	@echo "Setting up: the core, compiled (some minutes)"
-	@rm -rf $(@D); $(MAKE) --no-print-directory wheel-native
-	@$(PY) -m zipfile -e dist/*.whl $(@D); touch $@
+	@rm -rf $(@D) build/native-wheel
+	@$(WHEEL_NATIVE) build/native-wheel .
+	@$(PY) -m zipfile -e build/native-wheel/*.whl $(@D); touch $@
+
+# Soaks go on without a compiler, and tests that need one are skipped.
+native-or-not: $(SETUP)
+	@if why=$$($(PY) tools/can_compile.py 2>&1); then $(MAKE) --no-print-directory native; \
+	else echo "The compiled core is not tested: $$why"; fi
 
 # uv has its own environment, so that a broken lock does not prevent making a new one.
 $(UV):

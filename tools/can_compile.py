@@ -1,4 +1,4 @@
-"""Tells whether the Python that runs this can have a compiled core: prints what it lacks, and exits with 1."""
+"""Tells whether the Python that runs this can compile the core: prints what it lacks, and exits with 1."""
 
 import os
 import shutil

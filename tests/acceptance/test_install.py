@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.soaking import Soak
 
+from tools.can_compile import lacks
+from tools.compiled_wheels import compiled_wheels
 from tools.release import build, check
 
 PAGES = 8
@@ -82,6 +85,15 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def compiled(built: list[Path]) -> Path:
+    """The wheel with a compiled core for this Python, beside the pure one."""
+    if reason := lacks():
+        pytest.skip(reason)
+    (wheel,) = compiled_wheels(built[0], [sys.executable], built[0].parent, EPOCH_S)
+    return wheel
+
+
 def spec_file(folder: Path, site: SmallSite) -> Path:
     """The spec of a crawl of the site."""
     site.requests.clear()
@@ -113,6 +125,43 @@ def test_a_release_has_the_same_bytes_in_any_folder_and_with_any_umask(
         assert one.read_bytes() == other.read_bytes(), one.name
         soak.count(checked=1)
     check(again)
+
+
+def test_a_compiled_wheel_has_the_same_bytes_when_it_is_built_again(
+    built: list[Path], compiled: Path, tmp_path: Path, soak: Soak
+) -> None:
+    (again,) = compiled_wheels(built[0], [sys.executable], tmp_path, EPOCH_S)
+    assert again.name == compiled.name
+    assert again.read_bytes() == compiled.read_bytes()
+    soak.count(checked=1)
+    check([again])
+
+
+def test_pip_takes_the_compiled_core_where_it_fits_and_the_pure_one_elsewhere(
+    built: list[Path], compiled: Path, tmp_path: Path, soak: Soak
+) -> None:
+    name, version, _, _, platforms = compiled.name.removesuffix(".whl").split("-")
+    assert "linux_" in platforms and not platforms.startswith("linux_"), "an index would refuse it"
+    platform = platforms.split(".")[0]
+    of_another_python = f"3.{sys.version_info.minor + 1}"
+    elsewhere = ("--platform", platform, "--python-version", of_another_python)
+    for flags, taken in (((), compiled), (elsewhere, built[1])):
+        folder = tmp_path / str(len(flags))
+        done = run(
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-index", "--no-deps"),
+            *("--only-binary", ":all:", "--find-links", compiled.parent, "--dest", folder),
+            *(*flags, f"{name}=={version}"),
+            folder=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+        assert [file.name for file in folder.iterdir()] == [taken.name]
+        soak.count(checked=1)
+
+
+def test_the_compiled_core_crawls(compiled: Path, tmp_path: Path, site: SmallSite) -> None:
+    there = Environments(compiled, tmp_path)["all"]
+    assert "(compiled core, " in run(there / "toehold-frontier", "--version", folder=tmp_path).stdout
+    assert_one_command_crawls(there, tmp_path, site)
 
 
 @pytest.mark.parametrize(
@@ -183,9 +232,17 @@ def test_the_console_has_its_page(
 
 
 def test_one_command_crawls(environments: Environments, tmp_path: Path, site: SmallSite) -> None:
+    assert (
+        "(interpreted core, "
+        in run(environments["all"] / "toehold-frontier", "--version", folder=tmp_path).stdout
+    )
+    assert_one_command_crawls(environments["all"], tmp_path, site)
+
+
+def assert_one_command_crawls(there: Path, folder: Path, site: SmallSite) -> None:
     site.requests.clear()
     brisk = ("--min-delay", "0", "--delay-factor", "0")
-    done = run(environments["all"] / "toehold", "crawl", site.url(), "--dir", "made", *brisk, folder=tmp_path)
+    done = run(there / "toehold", "crawl", site.url(), "--dir", "made", *brisk, folder=folder)
     assert done.returncode == 0, done.stderr
     assert_crawled(site)
 

@@ -19,6 +19,7 @@ PARTS = {
     "cuts": "power cuts, with names ordered as on ext4 and as POSIX says",
     "simulation": "simulated crawls with crashes, a bad network and operators' wishes",
     "histories": "random histories of the core against its model",
+    "compiled": "tests of the core on the compiled one, and random histories on both, step by step",
     "errors": "errors of disks, descriptors and memory",
     "corruption": "files that are flipped, cut or missing",
     "network": "answers lost, delayed, doubled and sent again later",

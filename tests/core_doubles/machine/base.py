@@ -72,7 +72,7 @@ class Base(RuleBasedStateMachine):
         super().__init__()
         self.shares = ExitStack()
         self.shares.enter_context(small_shares())
-        self.shell = CheckedShell()
+        self.shell = self.new_shell()
         self.model = Model(PERIOD_MS)
         self.doomed = False  # the next write is lost
         self.sound = True
@@ -81,6 +81,10 @@ class Base(RuleBasedStateMachine):
         self.watchers: dict[int, Watcher] = {}
         self.frozen: dict[int, list[tuple[Family, bytes, bytes]]] = {}  # rows of crawls that stand still
         self.deleted: set[int] = set()
+
+    def new_shell(self) -> CheckedShell:
+        """The shell that the frontier runs in."""
+        return CheckedShell()
 
     def teardown(self) -> None:
         """Let the shares be what they are."""
