@@ -17,6 +17,8 @@ from frontier_harness.deployed import CONTAINERS, SCRIPTS
 from frontier_harness.small_site import small_site
 from frontier_harness.soaking import Soak
 
+from tools.can_compile import lacks
+
 PAGES = 8
 PINNED = re.compile(r"^([a-z0-9_.-]+)==([^ ;]+)", re.MULTILINE)
 LISTED = (
@@ -80,6 +82,8 @@ class Root:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The environment with all programs, which the last stage of the image copies from the build."""
+    if reason := lacks():
+        pytest.skip(reason)
     folder = tmp_path_factory.mktemp("image")
     build, _ = read(CONTAINERS / "Containerfile")
     root = Root(folder / "root", sources(folder / "context"))
@@ -100,6 +104,13 @@ def test_the_image_has_pinned_packages_compiled_and_neither_pip_nor_scrapy(
     lacking = [file for file in code if not list(file.parent.glob(f"__pycache__/{file.stem}.*.pyc"))]
     assert len(lacking) < len(code) / 100, "a read-only file system takes no bytecode later"
     soak.count(checked=len(packages))
+
+
+def test_the_core_of_the_image_is_compiled(installed: Path) -> None:
+    assert (
+        "(compiled core, "
+        in run(installed / "bin" / "toehold-frontier", "--version", folder=installed).stdout
+    )
 
 
 def test_every_program_of_the_image_helps(installed: Path, soak: Soak) -> None:
