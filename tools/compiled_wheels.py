@@ -92,7 +92,7 @@ def _built(sdist: Path, python: str, scratch: Path, out: Path, epoch_s: int) -> 
     (plain,) = (scratch / "plain").iterdir()
     tagged = scratch / "tagged"
     # The core needs no library but C's, so nothing has to be patched; if it had, this would fail.
-    repair = (sys.executable, "-m", "auditwheel", "repair", "--elf-patcher", "none", "-w", tagged, plain)
+    repair = (sys.executable, "-m", "auditwheel", "repair", "--patcher", "none", "-w", tagged, plain)
     run(*repair, folder=scratch, variables=fixed)
     (wheel,) = tagged.iterdir()
     run(*pip, "--no-index", "--no-deps", wheel)

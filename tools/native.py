@@ -8,6 +8,7 @@ The wheel has each module as Python, too: Python takes the compiled one where bo
 
 import os
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -80,6 +81,9 @@ def refusals() -> list[str]:
 
 def compiled(folder: Path) -> list[Path]:
     """Compile the core into a folder, as it lies in a wheel; the files. Takes some minutes."""
+    # Python's own flags may name a folder of the machine that built it, where libraries would be looked for.
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC")
+    os.environ.setdefault("LDSHARED", f"{compiler} -shared")
     extensions = translated(folder / "c")
     command = Distribution({"name": "toehold-core", "ext_modules": extensions}).get_command_obj("build_ext")
     command.build_lib, command.build_temp = str(folder), str(folder / "o")
