@@ -12,7 +12,7 @@ from toehold_base.access.callers import Callers
 from toehold_base.access.callers_file import CallersInvalid
 from toehold_base.access.pem import TlsUnusable
 from toehold_base.access.server_tls import ServerTls
-from toehold_base.serving.addresses import Address
+from toehold_base.serving.addresses import Address, taken
 from toehold_client.credentials import SYSTEM
 
 from .control.access import Access
@@ -97,7 +97,4 @@ def _at_metrics(options: NodeOptions, make: Callable[[Address], _T]) -> _T:
     try:
         return make(address)
     except OSError as error:
-        raise click.BadParameter(
-            f"cannot listen on {address}: the port is taken, or the address is not this machine's",
-            param_hint="'--metrics'",
-        ) from error
+        raise click.BadParameter(taken(address), param_hint="'--metrics'") from error

@@ -1,11 +1,11 @@
 """Signals to a node, and the end of its parent."""
 
-import os
 import signal
 import threading
 from collections.abc import Callable
 
 from toehold_base.observability import logs
+from toehold_base.process.parent import watch_parent
 
 from .process import NodeOptions
 
@@ -33,9 +33,9 @@ def watch(
         logs.change_level("debug" if number is signal.SIGUSR1 else options.log_level)
         pass_on(number)
 
-    _start_thread("signals", lambda: _watch_signals(obey))
+    threading.Thread(target=_watch_signals, args=(obey,), name="signals", daemon=True).start()
     if options.until_stdin_ends:
-        _start_thread("stdin", lambda: _watch_stdin(orphaned))
+        watch_parent(orphaned)
 
 
 def _watch_signals(obey: Callable[[signal.Signals], None]) -> None:
@@ -43,16 +43,3 @@ def _watch_signals(obey: Callable[[signal.Signals], None]) -> None:
     # another thread, or just before the main thread began to wait.
     while True:
         obey(signal.Signals(signal.sigwait(SIGNALS)))
-
-
-def _watch_stdin(at_end: Callable[[], None]) -> None:
-    try:
-        while os.read(0, 65536):
-            pass
-    except OSError:  # there is no standard input
-        pass
-    at_end()
-
-
-def _start_thread(name: str, run: Callable[[], None]) -> None:
-    threading.Thread(target=run, name=name, daemon=True).start()

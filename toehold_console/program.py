@@ -3,12 +3,11 @@
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +16,8 @@ import uvicorn
 
 from toehold_base.access.files import mark_of
 from toehold_base.access.pem import TlsUnusable, check_not_expired, check_pair
+from toehold_base.process.parent import watch_parent
+from toehold_base.serving.addresses import taken
 from toehold_client.errors import InvalidArgument
 
 from .app import console
@@ -101,7 +102,7 @@ async def _serve(place: Place, listening: socket.socket, until_stdin_ends: bool,
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     if until_stdin_ends:
-        threading.Thread(target=_read_stdin, args=(loop, stop), name="stdin", daemon=True).start()
+        watch_parent(partial(_soon, loop, stop))
     renewing = asyncio.create_task(_renew(settings, config))
     port = listening.getsockname()[1]
     scheme = "https" if settings.serves_https else "http"
@@ -128,10 +129,7 @@ async def _watch(place: Place, moved: asyncio.Event, stop: Callable[[], None]) -
             return
 
 
-def _read_stdin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    with contextlib.suppress(OSError):  # an unreadable standard input counts as ended
-        while os.read(0, 65536):
-            continue
+def _soon(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
     with contextlib.suppress(RuntimeError):  # the loop has ended
         loop.call_soon_threadsafe(stop)
 
@@ -178,9 +176,7 @@ def _bound(settings: Settings) -> socket.socket:
             listening.close()
         else:
             return listening
-    raise CannotListen(
-        f"cannot listen on {settings.listen}: the port is taken, or the address is not this machine's"
-    ) from problem
+    raise CannotListen(taken(settings.listen)) from problem
 
 
 def _check(cert: Path, key: Path) -> None:

@@ -11,6 +11,7 @@ from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument
 from toehold_client.events import Event
 from toehold_client.spec import file as spec_file
+from toehold_client.spec.plain import flat
 from toehold_client.watching.setting_names import read_settings
 
 from . import shown
@@ -28,8 +29,8 @@ def told() -> Mapping[str, Mapping[str, str]]:
 
 def record(crawl: CrawlController, acts: Iterable[Event]) -> dict[str, Any]:
     """All settings of a crawl, and the changes that are known."""
-    values = _flat(spec_file.plain(crawl.describe().spec))
-    defaults = _flat(spec_file.plain(CrawlSpec()))
+    values = flat(spec_file.plain(crawl.describe().spec))
+    defaults = flat(spec_file.plain(CrawlSpec()))
     changes = [shown.event(event) for event in acts if event.operator_acted.action in ("update", "reopen")]
     return {
         "settings": [
@@ -52,10 +53,3 @@ def change(crawl: CrawlController, name: str, text: str) -> list[dict[str, Any]]
     stored = crawl.describe().spec
     changed = spec_file.changes(stored, crawl.frontier.update_crawl(crawl.crawl, wanted, paths).spec)
     return [{"name": each, "was": was, "is": now} for each, was, now in changed]
-
-
-def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat.update(_flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value})
-    return flat

@@ -15,7 +15,7 @@ from toehold_base.access.privacy import warn_if_open
 from toehold_base.observability import logs
 from toehold_base.observability.grpc_log import leave_out_callers_doings
 from toehold_base.observability.log_choices import FORMATS, LEVELS
-from toehold_base.serving.addresses import Address, parsed_address
+from toehold_base.serving.addresses import Address, parsed_address, taken
 from toehold_base.serving.connections import address_count, raise_descriptor_limit, too_few_descriptors
 from toehold_base.serving.open_services import add_open_services
 from toehold_client.credential_options import credential_options
@@ -171,10 +171,7 @@ async def _serve(address: str, credentials: Credentials, listen: Address, name: 
         try:
             bound = listen._replace(port=server.add_insecure_port(str(listen)))
         except RuntimeError as problem:
-            raise click.BadParameter(
-                f"cannot listen on {listen}: the port is taken, or the address is not this machine's",
-                param_hint="--listen",
-            ) from problem
+            raise click.BadParameter(taken(listen), param_hint="--listen") from problem
         await server.start()
         click.echo(f"toehold-urlfrontier serving on {bound}, frontier {address}")
         sys.stdout.flush()

@@ -19,7 +19,7 @@ from structlog.contextvars import bound_contextvars
 from toehold.node.v1 import node_pb2
 from toehold_base.access.denials import AccessDenied, PermissionDenied
 from toehold_base.observability.grpc_log import leave_out_callers_doings
-from toehold_base.serving.addresses import Address, parsed_address
+from toehold_base.serving.addresses import Address, parsed_address, taken
 from toehold_base.serving.connections import connection_options, descriptor_limit
 from toehold_base.serving.open_services import (
     HURRIED_S,
@@ -128,9 +128,7 @@ class NodeServer:
         try:
             port = self._within(bound())
         except RuntimeError as error:
-            raise ServiceCannotListen(
-                f"cannot listen on {address}: the port is taken, or the address is not this machine's"
-            ) from error
+            raise ServiceCannotListen(taken(address)) from error
         self.address = str(address._replace(port=port))
         everywhere = address.host in ("0.0.0.0", "::")
         self.told_address = f"{socket.gethostname()}:{port}" if everywhere else self.address

@@ -5,7 +5,7 @@ import socket
 import grpc
 
 from toehold_base.access.server_tls import ServerTls
-from toehold_base.serving.addresses import Address
+from toehold_base.serving.addresses import Address, taken
 
 from ..config import Config
 from .console import Console
@@ -27,7 +27,7 @@ def listen(server: grpc.aio.Server, config: Config, tls: ServerTls | None) -> tu
             else server.add_secure_port(str(config.listen), tls.credentials())
         )
     except RuntimeError as problem:
-        raise _taken(config.listen) from problem
+        raise CannotListen(taken(config.listen)) from problem
     return config.listen._replace(port=port), console
 
 
@@ -59,8 +59,4 @@ def _check_free(place: Address) -> None:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(address)
     except OSError as problem:
-        raise _taken(place) from problem
-
-
-def _taken(place: Address) -> CannotListen:
-    return CannotListen(f"cannot listen on {place}: the port is taken, or the address is not this machine's")
+        raise CannotListen(taken(place)) from problem

@@ -1,14 +1,13 @@
 """The requests to a running server that come as signals, or as the end of its parent."""
 
 import asyncio
-import os
 import signal
-import threading
-from contextlib import suppress
+from functools import partial
 
 import structlog
 
 from toehold_base.observability import logs
+from toehold_base.process.parent import watch_parent
 
 from ..config import Config, ConfigError, checked_log_level, read_file
 
@@ -43,14 +42,7 @@ def stop_events(config: Config) -> Stop:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.ask)
     if config.until_stdin_ends:
-
-        def watch() -> None:
-            with suppress(OSError):  # an unreadable standard input counts as ended
-                while os.read(0, 65536):
-                    continue
-            loop.call_soon_threadsafe(stop.orphan)
-
-        threading.Thread(target=watch, name="stdin", daemon=True).start()
+        watch_parent(partial(loop.call_soon_threadsafe, stop.orphan))
     return stop
 
 

@@ -43,6 +43,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def taken(address: Address) -> str:
+    """Why nobody can listen at an address; gRPC and the system say it in their own words."""
+    return f"cannot listen on {address}: the port is taken, or the address is not this machine's"
+
+
 def parsed_address(text: str, example: str) -> Address:
     """The address in a text. Raises ValueError, which names an `example`."""
     host, colon, port = text.rpartition(":")

@@ -1,7 +1,6 @@
 """`toehold overrides`: settings for some of a crawl's URIs."""
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from toehold_cli import output
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidSpec
 from toehold_client.spec import file as spec_file
+from toehold_client.spec.plain import flat
 
 from .options import Listing, json_option, with_crawl
 from .suggestions import override_prefixes
@@ -74,13 +74,6 @@ def _plain(override: Override) -> dict[str, Any]:
 
 
 def _text(override: Override) -> str:
-    return ", ".join(_paths(spec_file.override_plain(override.settings)))
-
-
-def _paths(table: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """`politeness.min_delay_seconds = 10.0`, each that is set."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _paths(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key} = {json.dumps(value)}"
+    settings = flat(spec_file.override_plain(override.settings))
+    return ", ".join(f"{path} = {json.dumps(value)}" for path, value in settings.items())

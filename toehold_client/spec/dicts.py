@@ -1,6 +1,6 @@
 """The settings of a spec file as dicts that a type checker knows: `fields` as programs write them.
 
-`make generate` writes this module.
+`make generate` writes this module. The contract says of `…Spec` what a table means.
 """
 
 from collections.abc import Sequence
@@ -8,15 +8,11 @@ from typing import Literal, TypedDict
 
 
 class AddressGroupDict(TypedDict, total=False):
-    """See the contract's AddressGroupSpec."""
-
     max_parallel: int
     min_gap_seconds: float
 
 
 class HostGroupDict(TypedDict, total=False):
-    """See the contract's HostGroup."""
-
     name: str
     hosts: Sequence[str]
     max_parallel: int
@@ -24,15 +20,11 @@ class HostGroupDict(TypedDict, total=False):
 
 
 class ReseedDict(TypedDict, total=False):
-    """See the contract's ReseedSpec."""
-
     max_rounds: int
     min_interval_seconds: float
 
 
 class RevisitDict(TypedDict, total=False):
-    """See the contract's RevisitSpec."""
-
     policy: Literal["none", "fixed", "adaptive"]
     interval_seconds: float
     min_interval_seconds: float
@@ -43,8 +35,6 @@ class RevisitDict(TypedDict, total=False):
 
 
 class QueueDict(TypedDict, total=False):
-    """See the contract's QueueSpec."""
-
     partition: Literal["host", "registered-domain"]
     assignment: Literal["surt-authority", "host", "registered-domain", "buckets"]
     buckets: int
@@ -66,15 +56,11 @@ class QueueDict(TypedDict, total=False):
 
 
 class RewriteRuleDict(TypedDict, total=False):
-    """See the contract's RewriteRule."""
-
     pattern: str
     replacement: str
 
 
 class IdentityDict(TypedDict, total=False):
-    """See the contract's IdentitySpec."""
-
     rules: Sequence[
         Literal[
             "lower-case",
@@ -92,8 +78,6 @@ class IdentityDict(TypedDict, total=False):
 
 
 class QuotaDict(TypedDict, total=False):
-    """See the contract's QuotaSpec."""
-
     max_successes: int
     max_success_bytes: int
     max_responses: int
@@ -101,8 +85,6 @@ class QuotaDict(TypedDict, total=False):
 
 
 class LimitDict(TypedDict, total=False):
-    """See the contract's LimitSpec."""
-
     max_documents: int
     max_bytes: int
     max_elapsed_seconds: float
@@ -112,8 +94,6 @@ class LimitDict(TypedDict, total=False):
 
 
 class ExtractDict(TypedDict, total=False):
-    """See the contract's ExtractSpec."""
-
     max_links: int
     javascript: bool
     obey_nofollow: bool
@@ -122,16 +102,12 @@ class ExtractDict(TypedDict, total=False):
 
 
 class CredentialDict(TypedDict, total=False):
-    """See the contract's CredentialSpec."""
-
     surt_prefix: str
     user: str
     password: str
 
 
 class FetchDict(TypedDict, total=False):
-    """See the contract's FetchSpec."""
-
     timeout_seconds: float
     max_bytes: int
     product_token: str
@@ -146,8 +122,6 @@ class FetchDict(TypedDict, total=False):
 
 
 class RetryRuleDict(TypedDict, total=False):
-    """See the contract's RetryRule."""
-
     fetch_status: int
     max_attempts: int
     delay_seconds: float
@@ -156,8 +130,6 @@ class RetryRuleDict(TypedDict, total=False):
 
 
 class RetryDict(TypedDict, total=False):
-    """See the contract's RetrySpec."""
-
     max_attempts: int
     delay_seconds: float
     growth: float
@@ -167,8 +139,6 @@ class RetryDict(TypedDict, total=False):
 
 
 class RobotsDict(TypedDict, total=False):
-    """See the contract's RobotsSpec."""
-
     unreachable: Literal["forbid", "allow"]
     max_attempts: int
     retry_delay_seconds: float
@@ -177,8 +147,6 @@ class RobotsDict(TypedDict, total=False):
 
 
 class PolitenessDict(TypedDict, total=False):
-    """See the contract's PolitenessSpec."""
-
     delay_factor: float
     min_delay_seconds: float
     max_delay_seconds: float
@@ -192,8 +160,6 @@ class PolitenessDict(TypedDict, total=False):
 
 
 class ScopeDict(TypedDict, total=False):
-    """See the contract's ScopeSpec."""
-
     hosts: Sequence[str]
     max_link_hops: int
     max_embed_hops: int
@@ -211,8 +177,6 @@ class ScopeDict(TypedDict, total=False):
 
 
 class SpecDict(TypedDict, total=False):
-    """See the contract's CrawlSpec."""
-
     contact: str
     allowed_addresses: Sequence[str]
     scope: ScopeDict
@@ -244,8 +208,6 @@ class SpecDict(TypedDict, total=False):
 
 
 class OverrideDict(TypedDict, total=False):
-    """See the contract's OverrideSettings."""
-
     politeness: PolitenessDict
     retry: RetryDict
     fetch: FetchDict

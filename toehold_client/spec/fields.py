@@ -1,7 +1,8 @@
 """The settings of a spec file: CrawlSpec's fields, in the contract's order, with the contract's defaults.
 
-`make generate` writes this module. A length of time is a number of seconds, and its name ends with the unit
-(`plain.key_of`). The bounds are those of protobuf's types; the frontier checks all others.
+`make generate` writes this module. The contract says of `…Spec` what a table means. A length of time is a
+number of seconds, and its name ends with the unit (`plain.key_of`). The bounds are those of protobuf's types;
+the frontier checks all others.
 """
 
 from collections.abc import Callable
@@ -22,15 +23,11 @@ class Table(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class AddressGroup(Table, frozen=True):
-    """See the contract's AddressGroupSpec."""
-
     max_parallel: _Count = 0
     min_gap_seconds: _Seconds = 0.0
 
 
 class HostGroup(Table, frozen=True):
-    """See the contract's HostGroup."""
-
     name: str = ""
     hosts: tuple[str, ...] = ()
     max_parallel: _Count = 1
@@ -38,15 +35,11 @@ class HostGroup(Table, frozen=True):
 
 
 class Reseed(Table, frozen=True):
-    """See the contract's ReseedSpec."""
-
     max_rounds: _Integer = 0
     min_interval_seconds: _Seconds = 0.0
 
 
 class Revisit(Table, frozen=True):
-    """See the contract's RevisitSpec."""
-
     policy: _Name = "none"
     interval_seconds: _Seconds = 604800.0
     min_interval_seconds: _Seconds = 86400.0
@@ -57,8 +50,6 @@ class Revisit(Table, frozen=True):
 
 
 class Queue(Table, frozen=True):
-    """See the contract's QueueSpec."""
-
     partition: _Name = "host"
     assignment: _Name = "surt-authority"
     buckets: _Count = 100
@@ -80,23 +71,17 @@ class Queue(Table, frozen=True):
 
 
 class RewriteRule(Table, frozen=True):
-    """See the contract's RewriteRule."""
-
     pattern: str = ""
     replacement: str = ""
 
 
 class Identity(Table, frozen=True):
-    """See the contract's IdentitySpec."""
-
     rules: tuple[str, ...] = ()
     rewrites: tuple[RewriteRule, ...] = ()
     keep_uris: bool = False
 
 
 class Quota(Table, frozen=True):
-    """See the contract's QuotaSpec."""
-
     max_successes: _LargeCount = 0
     max_success_bytes: _LargeCount = 0
     max_responses: _LargeCount = 0
@@ -104,8 +89,6 @@ class Quota(Table, frozen=True):
 
 
 class Limit(Table, frozen=True):
-    """See the contract's LimitSpec."""
-
     max_documents: _LargeCount = 0
     max_bytes: _LargeCount = 0
     max_elapsed_seconds: _Seconds = 0.0
@@ -115,8 +98,6 @@ class Limit(Table, frozen=True):
 
 
 class Extract(Table, frozen=True):
-    """See the contract's ExtractSpec."""
-
     max_links: _Count = 6000
     javascript: bool = False
     obey_nofollow: bool = False
@@ -125,16 +106,12 @@ class Extract(Table, frozen=True):
 
 
 class Credential(Table, frozen=True):
-    """See the contract's CredentialSpec."""
-
     surt_prefix: str = ""
     user: str = ""
     password: str = ""
 
 
 class Fetch(Table, frozen=True):
-    """See the contract's FetchSpec."""
-
     timeout_seconds: _Seconds = 1200.0
     max_bytes: _LargeCount = 104857600
     product_token: _Name = "toehold"
@@ -149,8 +126,6 @@ class Fetch(Table, frozen=True):
 
 
 class RetryRule(Table, frozen=True):
-    """See the contract's RetryRule."""
-
     fetch_status: _Integer = 0
     max_attempts: _Count = 30
     delay_seconds: _Seconds = 900.0
@@ -159,8 +134,6 @@ class RetryRule(Table, frozen=True):
 
 
 class Retry(Table, frozen=True):
-    """See the contract's RetrySpec."""
-
     max_attempts: _Count = 30
     delay_seconds: _Seconds = 900.0
     growth: float = 1.0
@@ -170,8 +143,6 @@ class Retry(Table, frozen=True):
 
 
 class Robots(Table, frozen=True):
-    """See the contract's RobotsSpec."""
-
     unreachable: Literal["forbid", "allow"] = "forbid"
     max_attempts: _Count = 5
     retry_delay_seconds: _Seconds = 30.0
@@ -180,8 +151,6 @@ class Robots(Table, frozen=True):
 
 
 class Politeness(Table, frozen=True):
-    """See the contract's PolitenessSpec."""
-
     delay_factor: float = 5.0
     min_delay_seconds: _Seconds = 3.0
     max_delay_seconds: _Seconds = 30.0
@@ -195,8 +164,6 @@ class Politeness(Table, frozen=True):
 
 
 class Scope(Table, frozen=True):
-    """See the contract's ScopeSpec."""
-
     hosts: tuple[str, ...] = ()
     max_link_hops: _Count = 20
     max_embed_hops: _Count = 5
@@ -214,8 +181,6 @@ class Scope(Table, frozen=True):
 
 
 class Spec(Table, frozen=True):
-    """See the contract's CrawlSpec."""
-
     contact: str = ""
     allowed_addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("public",)
     scope: Scope = Scope()
@@ -247,8 +212,6 @@ class Spec(Table, frozen=True):
 
 
 class Override(Table, frozen=True):
-    """See the contract's OverrideSettings."""
-
     politeness: Politeness = Politeness()
     retry: Retry = Retry()
     fetch: Fetch = Fetch()

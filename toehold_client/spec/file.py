@@ -20,7 +20,7 @@ from toehold_client.errors import InvalidSpec
 
 from .fields import GIVING_WAY, Spec
 from .listed import lines, normalise_seed, read_seeds
-from .plain import set_to_plain
+from .plain import flat, set_to_plain
 from .tables import fill, override_of, read
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
@@ -127,7 +127,7 @@ def changes(old: CrawlSpec, new: CrawlSpec) -> list[tuple[str, Any, Any]]:
 
     Fields are compared as JSON, so that `nan` equals itself.
     """
-    before, after = _flat(plain(old)), _flat(plain(new))
+    before, after = flat(plain(old)), flat(plain(new))
     return [
         (path, value, after[path])
         for path, value in before.items()
@@ -212,10 +212,3 @@ class _Beside(msgspec.Struct, frozen=True):
 
 
 _BESIDE_KEYS = _Beside.__struct_fields__
-
-
-def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat.update(_flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value})
-    return flat

@@ -102,6 +102,14 @@ def _value_of(field: FieldDescriptor, value: Any) -> Any:
     return base64.b64decode(value, validate=True) if field.type == FieldDescriptor.TYPE_BYTES else value
 
 
+def flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """The values in a table and in those within it, by their paths: `politeness.min_delay_seconds`."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found.update(flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value})
+    return found
+
+
 def fields_of(message: Message) -> Sequence[FieldDescriptor]:
     """The fields of a message, in the contract's order."""
     return cast(Sequence[FieldDescriptor], message.DESCRIPTOR.fields)

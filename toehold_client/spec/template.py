@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 
 from .file import template
-from .plain import set_to_plain
+from .plain import flat, set_to_plain
 
 _TABLE = re.compile(r"\[([a-z_.]+)\]")
 _SETTING = re.compile(r"(?:# )?([a-z_]+) = ")
@@ -19,7 +19,7 @@ def filled(spec: CrawlSpec, beside: Mapping[str, Any]) -> str:
 
     Only for values without tables in lists.
     """
-    values = {**dict(_flat(set_to_plain(spec))), **beside}
+    values = {**flat(set_to_plain(spec)), **beside}
     lines, table, shown = [], "", set[str]()
     for line in template().splitlines():
         header, setting = _TABLE.fullmatch(line), _SETTING.match(line)
@@ -33,14 +33,6 @@ def filled(spec: CrawlSpec, beside: Mapping[str, Any]) -> str:
         lines.append(line)
     assert shown == values.keys(), values.keys() - shown
     return "\n".join(lines) + "\n"
-
-
-def _flat(plain: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in plain.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}", value
 
 
 def _toml(value: Any) -> str:

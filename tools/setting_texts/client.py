@@ -73,8 +73,9 @@ def python_value(contract: Contract, field: Field, row: Setting) -> str:
 FIELDS_HEAD = '''\
 """The settings of a spec file: CrawlSpec's fields, in the contract's order, with the contract's defaults.
 
-`make generate` writes this module. A length of time is a number of seconds, and its name ends with the unit
-(`plain.key_of`). The bounds are those of protobuf's types; the frontier checks all others.
+`make generate` writes this module. The contract says of `…Spec` what a table means. A length of time is a
+number of seconds, and its name ends with the unit (`plain.key_of`). The bounds are those of protobuf's types;
+the frontier checks all others.
 """
 
 from collections.abc import Callable
@@ -101,7 +102,7 @@ def client_fields(contract: Contract) -> str:
     made: list[str] = []
     for part in reversed(parts):  # those in a part before the part
         name = struct_name(part.message)
-        lines = [f"class {name}(Table, frozen=True):", f'    """See the contract\'s {part.message}."""', ""]
+        lines = [f"class {name}(Table, frozen=True):"]
         for field, row in contract.settings(part.message, part.kind):
             value = python_value(contract, field, row)
             lines.append(f"    {key_of(row)}: {annotation(contract, field, row)} = {value}")
@@ -119,7 +120,7 @@ def client_fields(contract: Contract) -> str:
         if (way := row.gives_way) is not None
         for bound in [way.field.removesuffix("_ms")]
     ]
-    override = ["class Override(Table, frozen=True):", '    """See the contract\'s OverrideSettings."""', ""]
+    override = ["class Override(Table, frozen=True):"]
     override += [
         f"    {field.proto.name}: {struct_name(field.message)} = {struct_name(field.message)}()"
         for field in contract.fields["OverrideSettings"]
@@ -141,7 +142,7 @@ def client_fields(contract: Contract) -> str:
 DICTS_HEAD = '''\
 """The settings of a spec file as dicts that a type checker knows: `fields` as programs write them.
 
-`make generate` writes this module.
+`make generate` writes this module. The contract says of `…Spec` what a table means.
 """
 
 from collections.abc import Sequence
@@ -177,12 +178,8 @@ def formatted(code: str) -> str:
 
 
 def typed_dict(message: str, keys: Iterable[tuple[str, str]]) -> str:
-    head = [
-        f"class {dict_name(message)}(TypedDict, total=False):",
-        f'    """See the contract\'s {message}."""',
-        "",
-    ]
-    return "\n".join([*head, *(f"    {key}: {type_}" for key, type_ in keys), ""])
+    head = f"class {dict_name(message)}(TypedDict, total=False):"
+    return "\n".join([head, *(f"    {key}: {type_}" for key, type_ in keys), ""])
 
 
 def dict_name(message: str) -> str:
