@@ -28,7 +28,18 @@ allowed_addresses = ["loopback"]
 [identity]
 keep_uris = true
 """
-BRISK = ("--spec", "spec.toml", "--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
+BRISK = (
+    "--toes",
+    "1",
+    "--spec",
+    "spec.toml",
+    "--min-delay",
+    "0",
+    "--delay-factor",
+    "0",
+    "--fetch-timeout",
+    "20",
+)
 HOLDER = """
 import sys, time
 from pathlib import Path
@@ -71,7 +82,7 @@ def folder(
     let_go = site.hold(f"/page/{PAGES - 1}")
     (folder / "spec.toml").write_text(SPEC)
     paused = subprocess.Popen(
-        [*TOEHOLD, "crawl", site.url(), "--dir", "paused", "--toes", "1", *BRISK],
+        [*TOEHOLD, "crawl", site.url(), "--dir", "paused", *BRISK],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -195,7 +206,7 @@ def test_a_change_is_told_how_to_continue_the_crawl(folder: Path, site: SmallSit
     code, stdout, stderr = toehold(folder, *change.split(), "--dir", "paused")
     assert (code, stdout) == (5, "")
     command = command_of(folder, "paused")
-    assert command.endswith(f"crawl {site.url()} --dir paused --toes 1 {' '.join(BRISK)}")
+    assert command.endswith(f"crawl {site.url()} --dir paused {' '.join(BRISK)}")
     assert stderr == f"Error: the crawl in paused is not running; continue it with: {command}\n"
     assert state_of(folder) == before
 

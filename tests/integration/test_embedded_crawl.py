@@ -182,7 +182,7 @@ def test_a_node_that_dies_is_started_again(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
 ) -> None:
     let_go = site.hold("/page/5")
-    run = crawl("--toes", "4")  # one process: of several the first fetches before all are there
+    run = crawl()  # one process: of several the first fetches before all are there
     run.until(lambda: site.asked["/page/5"])
     frontier = json.loads((tmp_path / "it" / "frontier.json").read_text())["pid"]
     (node,) = set(run.children()) - {frontier}
