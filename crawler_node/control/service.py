@@ -13,12 +13,12 @@ import grpc
 import structlog
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from google.rpc import error_details_pb2, status_pb2
 from structlog.contextvars import bound_contextvars
 
 from toehold.node.v1 import node_pb2
-from toehold_base.access.denials import AccessDenied, PermissionDenied
+from toehold_base.access.denials import AccessDenied
 from toehold_base.observability.grpc_log import leave_out_callers_doings
+from toehold_base.serving import statuses
 from toehold_base.serving.addresses import Address, parsed_address, taken
 from toehold_base.serving.connections import connection_options, descriptor_limit
 from toehold_base.serving.open_services import (
@@ -229,32 +229,19 @@ async def _refuse(
     context: Context, problem: AccessDenied | CallerLimit | ControlRefusal | NotServed
 ) -> NoReturn:
     """Ends a call with the status of a refusal."""
-    code, reason, retry_ms = _status_of(problem)
     request_id = structlog.contextvars.get_contextvars().get("request_id", "")
-    details: list[Message] = [
-        error_details_pb2.ErrorInfo(reason=reason, domain="toehold"),
-        error_details_pb2.RequestInfo(request_id=request_id),
-    ]
-    if retry_ms:
-        hint = error_details_pb2.RetryInfo()
-        hint.retry_delay.FromMilliseconds(retry_ms)
-        details.append(hint)
-    rich = status_pb2.Status(code=code.value[0], message=str(problem))
-    for detail in details:
-        rich.details.add().Pack(detail)
-    await context.abort(code, str(problem), (("grpc-status-details-bin", rich.SerializeToString()),))
+    if isinstance(problem, AccessDenied):
+        refused = statuses.of_denial(problem, request_id)
+    else:
+        code, reason, retry_ms = _status_of(problem)
+        refused = statuses.refusal(code, reason, str(problem), retry_ms=retry_ms, request_id=request_id)
+    await context.abort(*refused)
     raise AssertionError("gRPC's abort raises")
 
 
-def _status_of(
-    problem: AccessDenied | CallerLimit | ControlRefusal | NotServed,
-) -> tuple[grpc.StatusCode, str, int]:
+def _status_of(problem: CallerLimit | ControlRefusal | NotServed) -> tuple[grpc.StatusCode, str, int]:
     """Code, reason, and after how long to try again."""
     match problem:
-        case PermissionDenied():
-            return grpc.StatusCode.PERMISSION_DENIED, problem.reason, 0
-        case AccessDenied():
-            return grpc.StatusCode.UNAUTHENTICATED, problem.reason, 0
         case CallerLimit():
             return grpc.StatusCode.RESOURCE_EXHAUSTED, problem.reason, problem.retry_ms
         case ControlRefusal():

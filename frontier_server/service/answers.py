@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
 from toehold_base.access.denials import AccessDenied
+from toehold_base.serving import statuses
 from toehold_base.serving.open_services import MAX_REQUEST_BYTES, NotServed, NotThisCall, TooLarge, TooMany
 
 from .. import wire
@@ -140,22 +141,18 @@ def streamed(handler: Stream) -> Stream:
 async def abort(context: Context, problem: FrontierError | TryLater | Closing | AccessDenied) -> NoReturn:
     """End an RPC with the status of a refusal."""
     if isinstance(problem, AccessDenied):
-        code, message, trailer = status.of_denial(problem, request_id())
+        refused = statuses.of_denial(problem, request_id())
     elif isinstance(problem, FrontierError):
-        code, message, trailer = status.of_error(problem, request_id())
+        refused = status.of_error(problem, request_id())
     elif isinstance(problem, TryLater):
-        code, message, trailer = status.status(
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            problem.reason,
-            str(problem),
-            retry_ms=problem.retry_ms,
-            request_id=request_id(),
+        code, retry_ms = grpc.StatusCode.RESOURCE_EXHAUSTED, problem.retry_ms
+        refused = statuses.refusal(
+            code, problem.reason, str(problem), retry_ms=retry_ms, request_id=request_id()
         )
     else:
-        code, message, trailer = status.status(
-            grpc.StatusCode.UNAVAILABLE, problem.reason, str(problem), request_id=request_id()
-        )
-    await context.abort(code, message, trailer)
+        code = grpc.StatusCode.UNAVAILABLE
+        refused = statuses.refusal(code, problem.reason, str(problem), request_id=request_id())
+    await context.abort(*refused)
 
 
 async def refuse_openly(context: Context, problem: NotServed) -> NoReturn:

@@ -10,6 +10,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from frontier_server.core.rows import errors
 from frontier_server.wire import status
+from toehold_base.serving import statuses
 
 CONTRACT = Path(__file__).resolve().parents[2] / "protos" / "toehold" / "frontier" / "v1"
 OF_THE_SHELL = {
@@ -75,7 +76,9 @@ def test_the_contract_names_every_reason_with_its_code_and_no_other() -> None:
     assert documented() == told | OF_THE_SHELL
 
 
-def opened(trailer: status.Trailer) -> tuple[status_pb2.Status, error_details_pb2.ErrorInfo, float | None]:
+def opened(
+    trailer: tuple[tuple[str, bytes], ...],
+) -> tuple[status_pb2.Status, error_details_pb2.ErrorInfo, float | None]:
     ((key, value),) = trailer
     assert key == "grpc-status-details-bin"
     rich = status_pb2.Status.FromString(value)
@@ -107,9 +110,11 @@ def test_what_is_held_may_be_tried_again_and_nothing_else_of_the_core() -> None:
 
 
 def test_a_refusal_that_may_be_tried_again_says_when() -> None:
-    code, _, trailer = status.status(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED", "later", retry_ms=1500)
+    code, _, trailer = statuses.refusal(
+        grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED", "later", retry_ms=1500
+    )
     rich, info, retry_s = opened(trailer)
-    assert (code, rich.code) == (grpc.StatusCode.RESOURCE_EXHAUSTED, 8)
+    assert (code, rich.code) == (busy, 8)
     assert (info.reason, retry_s) == ("OVERLOADED", 1.5)
 
 
