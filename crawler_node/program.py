@@ -16,6 +16,7 @@ from toehold_base.access.privacy import warn_if_open
 from toehold_base.observability import logs
 from toehold_base.observability.log_choices import FORMATS, LEVELS
 from toehold_base.observability.tracing import EXTRA, checked_endpoint, tracer_of
+from toehold_base.options.checks import MAX_NAME_CHARS, node_name, read_by
 from toehold_base.options.command import spelt_out
 from toehold_base.options.file import config_option
 from toehold_base.options.warning import warn_of_unknown_variables
@@ -39,7 +40,6 @@ from .signals import SIGNALS, watch
 VARIABLES = "TOEHOLD_NODE"
 MAX_TOES = 1000
 MAX_PROCESSES = 64
-MAX_NAME_CHARS = 128
 MAX_KINDS = 16
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -47,15 +47,11 @@ _Directory = click.Path(path_type=Path)
 _File = click.Path(path_type=Path, dir_okay=False)
 
 
-def _checked_name(context: click.Context, option: click.Parameter, name: str | None) -> str:
-    if name is None:
+def _name(given: str | None) -> str:
+    if given is None:
         # A host's name may be longer than the contract allows a node's.
-        name = f"{socket.gethostname()[: MAX_NAME_CHARS - 20]}-{os.getpid()}"
-    if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
-        raise click.BadParameter(
-            f"must have 1 to {MAX_NAME_CHARS} printable characters, got {len(name)}: {name[:200]!r}"
-        )
-    return name
+        return f"{socket.gethostname()[: MAX_NAME_CHARS - 20]}-{os.getpid()}"
+    return node_name(given)
 
 
 def _checked_kinds(
@@ -72,11 +68,8 @@ def _checked_kinds(
     return kinds
 
 
-def _checked_collector(context: click.Context, option: click.Parameter, address: str) -> str:
-    try:
-        return checked_endpoint(address) if address else ""
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+def _collector(address: str) -> str:
+    return checked_endpoint(address) if address else ""
 
 
 @click.command(
@@ -123,7 +116,7 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
 @click.option(
     "--name",
     metavar="NAME",
-    callback=_checked_name,
+    callback=read_by(_name),
     help="The node's name. Give each process its own: one that starts later takes the name over. "
     "[default: host name and process id]",
 )
@@ -281,7 +274,7 @@ def _checked_collector(context: click.Context, option: click.Parameter, address:
     "--otlp",
     metavar="ADDRESS",
     default="",
-    callback=_checked_collector,
+    callback=read_by(_collector),
     help="Send spans of leases that the frontier traces to this OpenTelemetry collector (OTLP over gRPC): "
     "HOST:PORT, or an http or https URL. [default: OTEL_EXPORTER_OTLP_ENDPOINT, or none]",
 )

@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from toehold_base.access.privacy import warn_if_open
 from toehold_base.observability import logs
 from toehold_base.observability.grpc_log import leave_out_callers_doings
 from toehold_base.observability.log_choices import FORMATS, LEVELS
+from toehold_base.options.checks import MAX_NAME_CHARS, node_name, read_by
 from toehold_base.serving.addresses import Address, parsed_address, taken
 from toehold_base.serving.connections import address_count, raise_descriptor_limit, too_few_descriptors
 from toehold_base.serving.open_services import add_open_services
@@ -29,7 +31,6 @@ from .leases import Leases
 from .service import SERVICE, URLFrontier, register
 
 DEFAULT_LISTEN = "127.0.0.1:7071"
-MAX_NAME_CHARS = 128
 GRACE_S = 3.0
 
 _log = structlog.get_logger()
@@ -44,28 +45,10 @@ class GatewayExitCode(IntEnum):
     SUPERSEDED = 3
 
 
-def _checked_frontier(context: click.Context, option: click.Parameter, address: str) -> str:
-    try:
-        return str(checked_address(address))
-    except InvalidArgument as problem:
-        raise click.BadParameter(str(problem)) from None
-
-
-def _checked_name(context: click.Context, option: click.Parameter, name: str | None) -> str:
-    if name is None:
-        name = f"urlfrontier-{socket.gethostname()[: MAX_NAME_CHARS - 40]}-{os.getpid()}"
-    if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
-        raise click.BadParameter(
-            f"must have 1 to {MAX_NAME_CHARS} printable characters, got {len(name)}: {name[:200]!r}"
-        )
-    return name
-
-
-def _checked_listen(context: click.Context, option: click.Parameter, text: str) -> Address:
-    try:
-        return parsed_address(text, DEFAULT_LISTEN)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem)) from None
+def _name(given: str | None) -> str:
+    if given is None:
+        return f"urlfrontier-{socket.gethostname()[: MAX_NAME_CHARS - 40]}-{os.getpid()}"
+    return node_name(given)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,7 +56,7 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
     "--frontier",
     metavar="HOST:PORT",
     default=DEFAULT_ADDRESS,
-    callback=_checked_frontier,
+    callback=read_by(lambda address: str(checked_address(address)), InvalidArgument),
     show_default=True,
     help="The Toehold frontier that keeps the URLs. It may stop and start again while the gateway runs.",
 )
@@ -89,7 +72,7 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
     "--listen",
     metavar="HOST:PORT",
     default=DEFAULT_LISTEN,
-    callback=_checked_listen,
+    callback=read_by(partial(parsed_address, example=DEFAULT_LISTEN)),
     show_default=True,
     help="The address on which to serve URLFrontier's API; port 0 takes a free one.",
 )
@@ -98,7 +81,7 @@ def _checked_listen(context: click.Context, option: click.Parameter, text: str) 
 )
 @click.option(
     "--name",
-    callback=_checked_name,
+    callback=read_by(_name),
     help="The gateway's name at the frontier. If another process starts under the same name, it takes over "
     "the URLs of this one, which ends. [default: urlfrontier, host name and process id]",
 )

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from toehold_base.observability.log_choices import FORMATS, LEVELS
+from toehold_base.options.checks import read_by
 from toehold_base.process.extras import packages_of
 from toehold_base.serving.addresses import Address, parsed_address
 from toehold_cli.embedded.directory_frontier import frontier_in, has_moved
@@ -26,13 +27,6 @@ _File = click.Path(path_type=Path, dir_okay=False)
 _DEFAULT_LISTEN = "127.0.0.1:7780"
 
 
-def _address(_: click.Context, __: click.Parameter, value: str) -> Address:
-    try:
-        return parsed_address(value, _DEFAULT_LISTEN)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem)) from None
-
-
 @click.command()
 @frontier_options
 @click.option(
@@ -40,7 +34,7 @@ def _address(_: click.Context, __: click.Parameter, value: str) -> Address:
     metavar="HOST:PORT",
     default=_DEFAULT_LISTEN,
     show_default=True,
-    callback=_address,
+    callback=read_by(partial(parsed_address, example=_DEFAULT_LISTEN)),
     help="Serve the page here; port 0 takes a free one.",
 )
 @click.option(
