@@ -15,7 +15,7 @@ from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from urlfrontier.urlfrontier_pb2 import CountUrlParams, QueueDelayParams
 
-URLS, QUEUES, CLIENTS = 1500, 60, 3
+URLS, QUEUES, CLIENTS = 600, 60, 3
 
 
 class Crawler:
