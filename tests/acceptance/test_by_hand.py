@@ -3,6 +3,7 @@
 import signal
 from pathlib import Path
 
+import pytest
 from acceptance.judging import ONE, in_flight
 from acceptance.outcomes import closed_files, open_files
 from acceptance.parts import Parts
@@ -95,6 +96,7 @@ def test_a_frontier_that_was_away_for_longer_than_a_lease_period_takes_the_repor
     assert parts.complaints() == []
 
 
+@pytest.mark.soak("kills")
 def test_frontier_and_nodes_killed_again_and_again_lose_nothing(parts: Parts) -> None:
     names = ("one", "two")
     nodes = {name: parts.node(name) for name in names}
