@@ -113,16 +113,19 @@ def gateway(folder: Path) -> Iterator[Program]:
 PROGRAMS: dict[str, Callable[[Path], Any]] = {"frontier": frontier, "gateway": gateway, "node": node}
 
 
-@pytest.fixture(params=PROGRAMS)
-def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Program]:
-    with PROGRAMS[request.param](tmp_path) as made:
+@pytest.fixture
+def program(name: str, tmp_path: Path) -> Iterator[Program]:
+    """The program of a name. Tests sample them, as one module listens for all of them."""
+    with PROGRAMS[name](tmp_path) as made:
         yield made
 
 
-@pytest.mark.parametrize("said", strangers.KINDS.values(), ids=strangers.KINDS.keys())
+@pytest.mark.sampled("name", PROGRAMS)
+@pytest.mark.sampled("kind", strangers.KINDS)
 def test_more_silent_connections_than_descriptors_are_closed_and_others_get_in(
-    program: Program, said: bytes
+    program: Program, kind: str
 ) -> None:
+    said = strangers.KINDS[kind]
     with ExitStack() as stack:
         options = [("grpc.use_local_subchannel_pool", 1)]
         channel = stack.enter_context(grpc.insecure_channel(program.address, options))
@@ -142,7 +145,8 @@ def test_more_silent_connections_than_descriptors_are_closed_and_others_get_in(
         eventually(lambda: program.descriptors <= before + 1, "their descriptors")
 
 
-@pytest.mark.parametrize("kind", ["resets", "pings", "settings", "windows"])
+@pytest.mark.sampled("name", PROGRAMS)
+@pytest.mark.sampled("kind", ["resets", "pings", "settings", "windows"])
 def test_a_flood_of_frames_takes_little_memory_and_delays_no_other_client(
     program: Program, kind: str
 ) -> None:
@@ -155,6 +159,7 @@ def test_a_flood_of_frames_takes_little_memory_and_delays_no_other_client(
     assert program.bytes - before < 128 * MIB
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_health_watches_beyond_the_bound_are_refused_or_end_the_oldest(program: Program) -> None:
     """By a connection with more than its share, and by more connections than have room together."""
     most, each = hasty_program.WATCHES, MAX_WATCHES_OF_CONNECTION
@@ -184,6 +189,7 @@ def test_health_watches_beyond_the_bound_are_refused_or_end_the_oldest(program: 
         assert others[-1].is_active() and program.asked() == "SERVING"
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_ends_although_a_health_watcher_reads_nothing(program: Program) -> None:
     said = strangers.SETTLED + frame(Kind.SETTINGS, 0, 0, setting(SettingCodes.INITIAL_WINDOW_SIZE, 0))
     said += strangers.unfinished_calls(WATCH, 1, framed(b"")).removeprefix(strangers.SETTLED)
@@ -193,7 +199,8 @@ def test_a_program_ends_although_a_health_watcher_reads_nothing(program: Program
         assert program.process.wait(PATIENCE_S) == ENDS[program.name]
 
 
-@pytest.mark.parametrize(("path", "part"), [(CHECK, 0), (WATCH, 1_000), (REFLECTION, 0)])
+@pytest.mark.sampled("name", PROGRAMS)
+@pytest.mark.sampled(("path", "part"), [(CHECK, 0), (WATCH, 1_000), (REFLECTION, 0)])
 def test_unfinished_requests_delay_no_health_check_of_others(program: Program, path: str, part: int) -> None:
     data = framed(bytes(8 * MIB))[: part + 5] if part else b""
     before = program.bytes
