@@ -141,15 +141,17 @@ def once_each(site: SmallSite) -> None:
 
 
 def children_of(parent: int) -> list[int]:
+    """Process ids, in the order in which they were started: ids begin again at 1 when they are used up."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
             stat = (entry / "stat").read_text()
         except OSError:
             continue
-        if entry.name.isdigit() and int(stat.rpartition(")")[2].split()[1]) == parent:
-            found.append(int(entry.name))
-    return sorted(found)
+        fields = stat.rpartition(")")[2].split()
+        if entry.name.isdigit() and int(fields[1]) == parent:
+            found.append((int(fields[19]), int(entry.name)))  # proc(5): starttime
+    return [pid for _, pid in sorted(found)]
 
 
 def all_gone(pids: list[int]) -> bool:

@@ -148,9 +148,9 @@ def profile(examples: int, steps: int) -> settings:
     )
 
 
-# Some 25 s of CPU: the limit is for a machine with much more to do.
+# Some 10 s of CPU: the limit is for a machine with much more to do.
 TestFrontier = pytest.mark.timeout(3600)(FrontierMachine.TestCase)
-TestFrontier.settings = profile(examples=200, steps=50)
+TestFrontier.settings = profile(examples=120, steps=50)
 
 
 class SoakMachine(FrontierMachine):
