@@ -1,16 +1,12 @@
 """`toehold` run in this process: what tests of its commands have in common."""
 
 import json
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event, ExitStatus
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
-
-Toehold: TypeAlias = Callable[..., tuple[int, str, str]]
-"""Runs `toehold` with these arguments: exit code, output, errors."""
 
 TIME = Timestamp(seconds=1_800_000_000)
 WHEN = "2027-01-15 08:00:00 UTC"

@@ -4,10 +4,26 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import pytest
+
+from toehold_cli.main import run
+
 from .calls import PAUSE, Stubs, fresh_name, seed_of, spec
 
 Toehold: TypeAlias = Callable[..., tuple[int, str, str]]
-"""Runs `toehold` with these arguments: exit code, output, errors."""
+"""Runs `toehold` with these arguments: exit code, output, errors. Never a traceback."""
+
+
+def toehold_of(capsys: pytest.CaptureFixture[str]) -> Toehold:
+    """Runs `toehold` in this process."""
+
+    def run_it(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return run_it
 
 
 class At:

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 from frontier_harness.calls import Stubs, fresh_name, seed_of
-from frontier_harness.command_line import Toehold
+from frontier_harness.command_line import Toehold, toehold_of
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.process import ServerProcess
 from frontier_harness.shared import SharedServer
-
-from toehold_cli.main import run
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +47,7 @@ def toehold_at(
 ) -> Toehold:
     """Runs `toehold` on the server: exit code, output, errors. Never a traceback."""
     monkeypatch.setenv("TOEHOLD_FRONTIER", server.address)
-
-    def run_it(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run_it
+    return toehold_of(capsys)
 
 
 @pytest.fixture

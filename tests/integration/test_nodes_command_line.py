@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from faults.finite_site import FiniteSite
 from frontier_harness.calls import FINISH, spec
-from frontier_harness.command_line import Toehold, facts
+from frontier_harness.command_line import Toehold, facts, toehold_of
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, eventually
-
-from toehold_cli.main import run
 
 KILLED = -7000
 
@@ -80,14 +78,7 @@ def node(
 @pytest.fixture
 def toehold(capsys: pytest.CaptureFixture[str]) -> Toehold:
     """Runs `toehold` on the frontier: exit code, output, errors. Never a traceback."""
-
-    def run_it(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run_it
+    return toehold_of(capsys)
 
 
 ONE, SEVERAL = pytest.param((), id="one-process"), pytest.param(("--processes", "2"), id="two-processes")

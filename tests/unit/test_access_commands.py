@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from frontier_harness.command_line import toehold_of
 
 from toehold_base.access import callers_file
 from toehold_base.access.callers import Callers
 from toehold_base.access.pem import check_pair, read_authority
 from toehold_base.access.shown import Shown
-from toehold_cli.main import run
 
 
 class Shell:
@@ -24,13 +24,10 @@ class Shell:
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
-        self._capsys = capsys
+        self._toehold = toehold_of(capsys)
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
-        code = run(words)
-        captured = self._capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
+        return self._toehold(*words)
 
     def done(self, *words: str) -> str:
         """What a command prints that succeeds."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from core_doubles.codec import candidate
+from core_doubles.keeping import SETTINGS, A, B, crawl
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 
@@ -15,35 +16,12 @@ from frontier_server.core.operators import seen
 from frontier_server.core.rows.errors import InvalidRequest, UnknownQueue, UrisNotKept
 from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import (
-    CrawlSettings,
     IdentitySettings,
-    PolitenessSettings,
-    RobotsSettings,
-    ScopeSettings,
 )
 from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import JobView, Report, SeenCounts, UriState, UriStory, Verdict
 
 SECOND = 1_000
-A, B = "http://a.example", "http://b.example"
-SETTINGS = CrawlSettings(
-    allowed_addresses=("loopback",),
-    politeness=PolitenessSettings(delay_factor=0.0, min_delay_ms=0, max_delay_ms=0),
-    robots=RobotsSettings(policy="ignore"),
-    scope=ScopeSettings(accept_patterns=(".*",)),
-    identity=IdentitySettings(keep_uris=True),
-    run_while_empty=True,
-)
-
-
-def crawl(*uris: Any, settings: CrawlSettings = SETTINGS) -> Shell:
-    """A crawl that was launched with candidates alone."""
-    shell = Shell()
-    shell.create("crawl", settings)
-    shell.schedule("crawl", *uris)
-    shell.do(lambda core, now: core.control.launch("crawl", now))
-    shell.work()
-    return shell
 
 
 def listed(shell: Shell, size: int = 100, **wanted: Any) -> list[UriStory]:

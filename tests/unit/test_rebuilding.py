@@ -79,7 +79,7 @@ def rows_of(store: Store) -> list[Row]:
     return [(family, *row) for family in Family for row in store.scan(family, b"", b"")]
 
 
-def rebuilt(rows: list[Row]) -> tuple[Shell, Rebuilding]:
+def rebuilt(rows: list[Row], suffixes: bytes = SUFFIXES) -> tuple[Shell, Rebuilding]:
     """A frontier over a store that was built from these rows."""
     source, target = MemoryStore(), MemoryStore()
     source.write({(family, key): value for family, key, value in rows})
@@ -87,7 +87,7 @@ def rebuilt(rows: list[Row]) -> tuple[Shell, Rebuilding]:
     def scan(family: Family, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         return source.scan(family, prefix, prefix)
 
-    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, 1, SUFFIXES)
+    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, 1, suffixes)
     for changes in rebuilding.changes(b"s" * 16):
         target.write(changes)
     return Shell(target), rebuilding

@@ -1,15 +1,14 @@
 """A store whose row of places is lost: what its other rows show, and URIs that now belong elsewhere."""
 
 import zlib
-from collections.abc import Iterator
 
 import pytest
-from core_doubles.codec import PlainCodec, candidate, settings_of
+from core_doubles.codec import candidate
 from core_doubles.lives import fetch, quick
 from core_doubles.memory_store import MemoryStore
 from core_doubles.placing import SUFFIXES
 from core_doubles.shell import SECRET, Shell
-from unit.test_rebuilding import Row, agrees, rows_of
+from unit.test_rebuilding import agrees, rebuilt, rows_of
 
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.opening import opening
@@ -17,7 +16,6 @@ from frontier_server.core.rows import keys
 from frontier_server.core.rows.keys import CrawlRow
 from frontier_server.core.rows.records import PlacesRow, decode
 from frontier_server.core.rows.store import Family
-from frontier_server.core.salvage.rebuild import Rebuilding
 from frontier_server.core.spec.settings import QueueSettings, ScopeSettings
 from frontier_server.core.uri.suffixes import packed
 
@@ -49,19 +47,6 @@ def lived(suffixes: bytes, *, by_site: bool = True, version: int = 3, fetched: b
     later = [candidate(f"http://{host}/later", not_before_ms=shell.now_ms + 60_000) for host in HOSTS]
     shell.schedule("c", *later)
     return shell
-
-
-def rebuilt(rows: list[Row], suffixes: bytes) -> tuple[Shell, Rebuilding]:
-    source, target = MemoryStore(), MemoryStore()
-    source.write({(family, key): value for family, key, value in rows})
-
-    def scan(family: Family, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return source.scan(family, prefix, prefix)
-
-    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, 1, suffixes)
-    for changes in rebuilding.changes(b"s" * 16):
-        target.write(changes)
-    return Shell(target), rebuilding
 
 
 def places(shell: Shell) -> PlacesRow:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from core_doubles.codec import candidate
+from core_doubles.keeping import SETTINGS, A, B, crawl
 from core_doubles.shell import START_MS, Shell
 
 from frontier_server.core.core import Core
@@ -13,36 +14,14 @@ from frontier_server.core.rows.errors import InvalidRequest, NoSeeds, UnknownCra
 from frontier_server.core.rows.store import Changes
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import (
-    CrawlSettings,
-    IdentitySettings,
     PolitenessSettings,
     RetrySettings,
     RobotsSettings,
-    ScopeSettings,
 )
 from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Candidate, Grant, Report, UriState, UriStory, Verdict
 
 SECOND = 1_000
-A, B = "http://a.example", "http://b.example"
-SETTINGS = CrawlSettings(
-    allowed_addresses=("loopback",),
-    politeness=PolitenessSettings(delay_factor=0.0, min_delay_ms=0, max_delay_ms=0),
-    robots=RobotsSettings(policy="ignore"),
-    scope=ScopeSettings(accept_patterns=(".*",)),
-    identity=IdentitySettings(keep_uris=True),
-    run_while_empty=True,
-)
-
-
-def crawl(*uris: Candidate | str, settings: CrawlSettings = SETTINGS) -> Shell:
-    """A crawl that was launched with candidates alone."""
-    shell = Shell()
-    shell.create("crawl", settings)
-    shell.schedule("crawl", *uris)
-    shell.do(lambda core, now: core.control.launch("crawl", now))
-    shell.work()
-    return shell
 
 
 def anew(shell: Shell, *offered: Candidate | str) -> list[Verdict]:

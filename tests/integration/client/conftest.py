@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from client_doubles.blocking import BlockingAsyncClient, Connect, controller_of
-from client_doubles.command_line import Toehold
 from client_doubles.fake_frontier import FakeFrontier, serving
+from frontier_harness.command_line import Toehold, toehold_of
 from frontier_harness.waiting import PATIENCE_S
-
-from toehold_cli.main import run
 
 
 @pytest.fixture
@@ -32,14 +30,7 @@ def address(frontier: FakeFrontier) -> Iterator[str]:
 def toehold_at(address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Toehold:
     """Runs `toehold` on `frontier`: exit code, output, errors. Never a traceback."""
     monkeypatch.setenv("TOEHOLD_FRONTIER", address)
-
-    def run_it(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run_it
+    return toehold_of(capsys)
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from client_doubles.command_line import (
     RUNNING,
     STOPPED,
     TIME,
-    Toehold,
     message,
     present,
     said,
     status,
 )
 from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier, Refusal, serving
+from frontier_harness.command_line import Toehold
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2

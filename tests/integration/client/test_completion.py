@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import grpc
 import pytest
 from click.shell_completion import ShellComplete
-from client_doubles.command_line import Toehold
 from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier, Refusal, serving
+from frontier_harness.command_line import Toehold
 from google.protobuf.message import Message
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2

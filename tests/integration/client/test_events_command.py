@@ -5,13 +5,13 @@ from client_doubles.command_line import (
     STOPPED,
     TIME,
     WHEN,
-    Toehold,
     message,
     present,
     said,
     status,
 )
 from client_doubles.fake_frontier import UNAVAILABLE, FakeFrontier
+from frontier_harness.command_line import Toehold
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1.crawl_pb2 import (

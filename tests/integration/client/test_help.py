@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
-from client_doubles.command_line import Toehold
+from frontier_harness.command_line import Toehold
 
 from toehold_cli.help import sentence
 from toehold_cli.main import toehold

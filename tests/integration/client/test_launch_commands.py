@@ -7,10 +7,10 @@ import pytest
 from client_doubles.command_line import (
     NASCENT,
     RUNNING,
-    Toehold,
     said,
 )
 from client_doubles.fake_frontier import FakeFrontier, Refusal
+from frontier_harness.command_line import Toehold
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_client.spec import file as spec_file

@@ -14,8 +14,9 @@ from typing import Any
 
 import grpc
 import pytest
-from client_doubles.command_line import WHEN, Toehold, said
+from client_doubles.command_line import WHEN, said
 from client_doubles.fake_frontier import NODE, FakeFrontier, Refusal, serving
+from frontier_harness.command_line import Toehold
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 

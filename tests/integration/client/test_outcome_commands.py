@@ -4,8 +4,9 @@ import re
 
 import grpc
 import pytest
-from client_doubles.command_line import RUNNING, TIME, Toehold, said, status
+from client_doubles.command_line import RUNNING, TIME, said, status
 from client_doubles.fake_frontier import FakeFrontier, Refusal
+from frontier_harness.command_line import Toehold
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1.admin_pb2 import (

@@ -17,7 +17,6 @@ from client_doubles.command_line import (
     STOPPED,
     TIME,
     WHEN,
-    Toehold,
     message,
     present,
     said,
@@ -25,6 +24,7 @@ from client_doubles.command_line import (
 )
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
 from client_doubles.terminals import read_all, read_until
+from frontier_harness.command_line import Toehold
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import line_of
 from frontier_harness.waiting import PATIENCE_S

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
+from frontier_harness.command_line import toehold_of
 from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -99,10 +100,8 @@ def watch(
     frontier.will("GetCrawl", admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c")))
 
     def run_it(*arguments: str) -> tuple[int, list[str], str]:
-        code = run(("watch", "--crawl", "c", *arguments))
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out.splitlines(), captured.err
+        code, output, errors = toehold_of(capsys)("watch", "--crawl", "c", *arguments)
+        return code, output.splitlines(), errors
 
     return run_it
 

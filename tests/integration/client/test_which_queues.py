@@ -4,8 +4,9 @@ from typing import TypeAlias
 
 import grpc
 import pytest
-from client_doubles.command_line import Toehold, said
+from client_doubles.command_line import said
 from client_doubles.fake_frontier import Answer, FakeFrontier, Refusal
+from frontier_harness.command_line import Toehold
 
 from toehold.frontier.v1 import admin_pb2
 

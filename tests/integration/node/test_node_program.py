@@ -97,13 +97,6 @@ def site() -> Iterator[int]:
 
 
 @pytest.fixture
-def frontier() -> Iterator[FakeFrontier]:
-    frontier = FakeFrontier()
-    yield frontier
-    frontier.stop()
-
-
-@pytest.fixture
 def start(frontier: FakeFrontier, tmp_path: Path) -> Iterator[Start]:
     programs: list[Program] = []
 
