@@ -15,6 +15,10 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
+from toehold.frontier.v1.crawl_pb2 import CrawlState
+from toehold_cli import frontier_file
+from toehold_client import CrawlController, FrontierClient
+
 PAGES = 24
 
 TOEHOLD = (sys.executable, "-m", "toehold_cli")
@@ -117,7 +121,9 @@ def toehold(tmp_path: Path, *arguments: str, stdin: IO[str] | None = None) -> tu
 
 def until_pausing(directory: Path) -> None:
     """Waits until the crawl in `it` pauses: what is held keeps it from coming to its end before."""
-    eventually(lambda: "PAUSING" in toehold(directory, "status", "--dir", "it")[1], "the pause")
+    with FrontierClient(frontier_file.find(directory / "it").address) as client:
+        crawl = CrawlController(client, "crawl")
+        eventually(lambda: crawl.status().state == CrawlState.CRAWL_STATE_PAUSING, "the pause")
 
 
 def archived(tmp_path: Path) -> set[str]:
