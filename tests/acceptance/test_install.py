@@ -143,8 +143,8 @@ def test_pip_takes_the_compiled_core_where_it_fits_and_the_pure_one_elsewhere(
     name, version, _, _, platforms = compiled.name.removesuffix(".whl").split("-")
     assert "linux_" in platforms and not platforms.startswith("linux_"), "an index would refuse it"
     platform = platforms.split(".")[0]
-    of_another_python = f"3.{sys.version_info.minor + 1}"
-    elsewhere = ("--platform", platform, "--python-version", of_another_python)
+    another_python = "3.12" if sys.version_info.minor == 11 else "3.11"
+    elsewhere = ("--platform", platform, "--python-version", another_python)
     for flags, taken in (((), compiled), (elsewhere, built[1])):
         folder = tmp_path / str(len(flags))
         done = run(
