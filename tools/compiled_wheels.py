@@ -65,13 +65,23 @@ def refusal(python: str) -> str:
 
 def compiled_wheels(sdist: Path, pythons: Sequence[str], out: Path, epoch_s: int) -> list[Path]:
     """Build a wheel for each Python; the wheels, in the order of their Pythons."""
+    paths = [_path(python) for python in pythons]
     with tempfile.TemporaryDirectory() as scratch:
 
         def build(number: int) -> Path:
-            return _built(sdist, pythons[number], Path(scratch) / str(number), out, epoch_s)
+            return _built(sdist, paths[number], Path(scratch) / str(number), out, epoch_s)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(build, range(len(pythons))))
+            return list(pool.map(build, range(len(paths))))
+
+
+def _path(python: str) -> str:
+    path = shutil.which(python)
+    if path is None:
+        sys.exit(f"{python} is not on this machine")
+    if reason := refusal(path):
+        sys.exit(f"{python} cannot compile the core: {reason}")
+    return str(Path(path).absolute())
 
 
 def _built(sdist: Path, python: str, scratch: Path, out: Path, epoch_s: int) -> Path:
