@@ -268,6 +268,8 @@ class _WhyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Why.ValueType], _
     """The page is new to a recrawl, and LimitSpec.max_documents leaves room only for the
     known pages that the recrawl still has to fetch.
     """
+    WHY_SHARD_AWAY: _Why.ValueType  # 30
+    """The shard that it belongs to is away (a frontier with several shards)."""
 
 class Why(_Why, metaclass=_WhyEnumTypeWrapper):
     """Why something is not being fetched now."""
@@ -334,6 +336,8 @@ WHY_KNOWN_PAGES_FIRST: Why.ValueType  # 29
 """The page is new to a recrawl, and LimitSpec.max_documents leaves room only for the
 known pages that the recrawl still has to fetch.
 """
+WHY_SHARD_AWAY: Why.ValueType  # 30
+"""The shard that it belongs to is away (a frontier with several shards)."""
 Global___Why: _TypeAlias = Why  # noqa: Y015
 
 @_typing.final
@@ -1532,6 +1536,7 @@ class GetFrontierResponse(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     LEASE_DURATION_FIELD_NUMBER: _builtins.int
+    SHARDS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Its version."""
     @_builtins.property
@@ -1552,6 +1557,10 @@ class GetFrontierResponse(_message.Message):
     def lease_duration(self) -> _duration_pb2.Duration:
         """How long a lease lives without a heartbeat."""
 
+    @_builtins.property
+    def shards(self) -> _containers.RepeatedCompositeFieldContainer[Global___Shard]:
+        """Its shards, by number. Empty if it has only one."""
+
     def __init__(
         self,
         *,
@@ -1560,14 +1569,71 @@ class GetFrontierResponse(_message.Message):
         limits: _frontier_pb2.Limits | None = ...,
         nodes: _abc.Iterable[Global___Node] | None = ...,
         lease_duration: _duration_pb2.Duration | None = ...,
+        shards: _abc.Iterable[Global___Shard] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease_duration", b"lease_duration", "limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_duration", b"lease_duration", "limits", b"limits", "nodes", b"nodes", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_duration", b"lease_duration", "limits", b"limits", "nodes", b"nodes", "shards", b"shards", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetFrontierResponse: _TypeAlias = GetFrontierResponse  # noqa: Y015
+
+@_typing.final
+class Shard(_message.Message):
+    """A shard of a frontier that has several: a process with a part of each crawl. A
+    site is in one shard as a whole.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    PRESENT_FIELD_NUMBER: _builtins.int
+    QUEUED_COUNT_FIELD_NUMBER: _builtins.int
+    LEASED_COUNT_FIELD_NUMBER: _builtins.int
+    FINISHED_PER_SECOND_FIELD_NUMBER: _builtins.int
+    BUSY_CORE_COUNT_FIELD_NUMBER: _builtins.int
+    MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    STORE_BYTES_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    """Its number; the first is 0."""
+    present: _builtins.bool
+    """It answers. If not, all that follows is unset, and nothing of its sites is
+    fetched or taken in until it is back. The other shards go on.
+    """
+    queued_count: _builtins.int
+    """URIs that wait in its queues, those that are out at nodes included."""
+    leased_count: _builtins.int
+    """URIs of it that are out at nodes."""
+    finished_per_second: _builtins.float
+    """Fetches reported to it per second, over the last seconds."""
+    busy_core_count: _builtins.float
+    """Processor cores that it keeps busy, over the last seconds. Near 1 it can do no
+    more.
+    """
+    memory_bytes: _builtins.int
+    """The memory that it takes, in bytes."""
+    store_bytes: _builtins.int
+    """What its store takes on disk, in bytes. Logs and checkpoints are not counted."""
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int = ...,
+        present: _builtins.bool = ...,
+        queued_count: _builtins.int = ...,
+        leased_count: _builtins.int = ...,
+        finished_per_second: _builtins.float = ...,
+        busy_core_count: _builtins.float = ...,
+        memory_bytes: _builtins.int = ...,
+        store_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_core_count", b"busy_core_count", "finished_per_second", b"finished_per_second", "leased_count", b"leased_count", "memory_bytes", b"memory_bytes", "present", b"present", "queued_count", b"queued_count", "shard", b"shard", "store_bytes", b"store_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Shard: _TypeAlias = Shard  # noqa: Y015
 
 @_typing.final
 class GetCallerRequest(_message.Message):

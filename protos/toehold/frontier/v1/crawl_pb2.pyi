@@ -362,6 +362,10 @@ class _DispositionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dispositi
     """The report is invalid (its `problem` says why), and changed nothing; the lease
     goes on.
     """
+    DISPOSITION_AWAY: _Disposition.ValueType  # 9
+    """Not applied: the shard that the lease belongs to is away. Report it again. Only
+    requests with FinishedRequest.partial get it.
+    """
 
 class Disposition(_Disposition, metaclass=_DispositionEnumTypeWrapper):
     """The frontier's decision on a report."""
@@ -388,6 +392,10 @@ DISPOSITION_UNKNOWN_TOKEN: Disposition.ValueType  # 7
 DISPOSITION_INVALID_REPORT: Disposition.ValueType  # 8
 """The report is invalid (its `problem` says why), and changed nothing; the lease
 goes on.
+"""
+DISPOSITION_AWAY: Disposition.ValueType  # 9
+"""Not applied: the shard that the lease belongs to is away. Report it again. Only
+requests with FinishedRequest.partial get it.
 """
 Global___Disposition: _TypeAlias = Disposition  # noqa: Y015
 
@@ -419,6 +427,10 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     """Longer than 8192 bytes, or its via, source or annotations exceed their
     limits.
     """
+    VERDICT_AWAY: _Verdict.ValueType  # 10
+    """Not judged: the shard that the URI belongs to is away. Offer it again. Only
+    requests with ScheduleRequest.partial get it.
+    """
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
     """Schedule's answer for one candidate."""
@@ -444,6 +456,10 @@ VERDICT_MALFORMED: Verdict.ValueType  # 8
 VERDICT_TOO_LONG: Verdict.ValueType  # 9
 """Longer than 8192 bytes, or its via, source or annotations exceed their
 limits.
+"""
+VERDICT_AWAY: Verdict.ValueType  # 10
+"""Not judged: the shard that the URI belongs to is away. Offer it again. Only
+requests with ScheduleRequest.partial get it.
 """
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 

@@ -28,7 +28,7 @@ Reasons: UNKNOWN_CRAWL (NOT_FOUND); INVALID_ARGUMENT_VALUE, BATCH_EMPTY,
 BATCH_TOO_LARGE (INVALID_ARGUMENT); CRAWL_FINISHED, ILLEGAL_STATE,
 SESSION_SUPERSEDED (FAILED_PRECONDITION); CURSOR_TOO_OLD (OUT_OF_RANGE);
 OVERLOADED, DISK_RESERVE (RESOURCE_EXHAUSTED); CRAWL_HELD (with
-google.rpc.RetryInfo), SHUTTING_DOWN, STORE_FAILED (UNAVAILABLE).
+google.rpc.RetryInfo), SHARD_AWAY, SHUTTING_DOWN, STORE_FAILED (UNAVAILABLE).
 
 Callers: a frontier may know its callers, by the certificates of their TLS, or by
 a token in the metadata `authorization`: `Bearer TOKEN` (RFC 6750). Each RPC is
@@ -264,6 +264,7 @@ class ScheduleRequest(_message.Message):
     CRAWL_FIELD_NUMBER: _builtins.int
     CANDIDATES_FIELD_NUMBER: _builtins.int
     REPLACE_FIELD_NUMBER: _builtins.int
+    PARTIAL_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
     replace: _builtins.bool
@@ -273,6 +274,12 @@ class ScheduleRequest(_message.Message):
     A repeated request replaces again: a URI that was leased meanwhile is fetched
     once more. Meant for crawlers that fetch without leases, or that decide on
     revisits themselves.
+    """
+    partial: _builtins.bool
+    """Judge the candidates whose shards are there although others are away: the verdict
+    on those that wait is AWAY. Without it a request is refused as a whole while one of
+    its shards is away (SHARD_AWAY), so that nobody who does not know the verdict loses
+    a link. Has no effect on a frontier of one shard.
     """
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Candidate]:
@@ -284,10 +291,11 @@ class ScheduleRequest(_message.Message):
         crawl: _builtins.str = ...,
         candidates: _abc.Iterable[Global___Candidate] | None = ...,
         replace: _builtins.bool = ...,
+        partial: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "crawl", b"crawl", "replace", b"replace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "crawl", b"crawl", "partial", b"partial", "replace", b"replace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -494,10 +502,16 @@ class FinishedRequest(_message.Message):
     REPORTS_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    PARTIAL_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """The node's name, as in Next."""
     session: _builtins.str
     """The node's session, as in Next."""
+    partial: _builtins.bool
+    """Take the reports whose shards are there although others are away: the disposition
+    of the others is AWAY. Without it a request is refused as a whole while one of its
+    shards is away (SHARD_AWAY). Has no effect on a frontier of one shard.
+    """
     @_builtins.property
     def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___Report]:
         """1 to 1000 reports, of any crawls."""
@@ -508,10 +522,11 @@ class FinishedRequest(_message.Message):
         reports: _abc.Iterable[Global___Report] | None = ...,
         node: _builtins.str = ...,
         session: _builtins.str = ...,
+        partial: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "reports", b"reports", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "partial", b"partial", "reports", b"reports", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
