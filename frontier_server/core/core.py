@@ -7,6 +7,7 @@ from .operators.control import Control
 from .operators.history import History
 from .operators.measures import Measures
 from .operators.nodes import Nodes
+from .operators.orders import Orders
 from .operators.views import Views
 from .upkeep import Upkeep
 
@@ -22,5 +23,6 @@ class Core:
         self.views = Views(shard)  # operators: descriptions and statistics of crawls
         self.history = History(shard)  # operators: events and outcomes
         self.nodes = Nodes(shard)  # operators: nodes and their toe pools
+        self.orders = Orders(shard)  # a coordinator, whose crawls have parts here
         self.measures = Measures(shard)  # those who watch: numbers
         self.upkeep = Upkeep(shard)  # the server itself

@@ -63,17 +63,24 @@ class Frontier:
         self._most_passed = 0.0  # the highest `passed` of any crawl
 
     def schedule(
-        self, name: str, candidates: Sequence[Candidate], now_ms: int, replace: bool = False
+        self,
+        name: str,
+        candidates: Sequence[Candidate],
+        now_ms: int,
+        replace: bool = False,
+        anew: bool = False,
     ) -> tuple[list[Verdict], Changes]:
         """Take in candidates. The caller slices batches: one call handles all that it gets.
 
-        With `replace` they replace what the crawl has of their URIs.
+        With `replace` they replace what the crawl has of their URIs; `anew` says that they are the seeds of a
+        round.
         """
         crawl = self._shard.registry.unfinished(name)
         op = self._shard.begin(now_ms)
+        crawl.intakes += 1
         withdraw = self._withdrawal.withdraw if replace else None
         offered = [self._not_ahead(candidate, op.now_ms) for candidate in candidates]
-        verdicts = schedule(op, crawl, offered, self._shard.robots, self._shard.leases, withdraw=withdraw)
+        verdicts = schedule(op, crawl, offered, self._shard.robots, self._shard.leases, anew, withdraw)
         return verdicts, self._shard.end(op)
 
     def _not_ahead(self, candidate: Candidate, now_ms: int) -> Candidate:
@@ -92,7 +99,7 @@ class Frontier:
         Its caller is `bound` if it may act on some crawls only: what it says of hosts counts for them alone.
         """
         self._check_node(node, session)
-        _check_want(want, name)
+        check_want(want, name)
         crawl = self._shard.registry.named(name) if name else None
         if crawl is not None:
             for key in want.queues:
@@ -349,7 +356,7 @@ class Frontier:
                 )
 
 
-def _check_want(want: Want, name: str | None) -> None:
+def check_want(want: Want, name: str | None) -> None:
     """Raise InvalidRequest for a request for leases that makes no sense."""
     if not 1 <= want.most <= MAX_BATCH:
         raise errors.InvalidRequest(

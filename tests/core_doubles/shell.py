@@ -16,6 +16,7 @@ from frontier_server.core.core import Core
 from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.opening import opening
+from frontier_server.core.opening.registry import MakeCrawl, made_of
 from frontier_server.core.opening.shard import Shard, no_checkpoint
 from frontier_server.core.rows.records import EventRow, OutcomeRow
 from frontier_server.core.rows.store import Changes, Store, WritableStore
@@ -39,6 +40,7 @@ class Shell:
     heartbeat_ms = 0
     read_only = False
     check_dearly = False
+    make: MakeCrawl = staticmethod(made_of)
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Shell:
             self.heartbeat_ms,
             self.read_only,
             self.check_dearly,
+            self.make,
         )
         return Core(shard)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
-from frontier_server.core.state import crawl, ledger, operation, origin, read_ahead
+from frontier_server.core.jobs import deletion, importing, steering, verification, work
+from frontier_server.core.state import crawl, ledger, operation, origin, read_ahead, seeds
 
 SHARES = (
-    (seeding, "SEEDS_PER_SLICE", 3),
+    (seeds, "SEEDS_PER_SLICE", 3),
     (deletion, "URIS_PER_SLICE", 3),
     (steering, "QUEUES_PER_SLICE", 2),
     (importing, "ROWS_PER_SLICE", 2),

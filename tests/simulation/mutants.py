@@ -101,7 +101,7 @@ MUTANTS = (
     ),
     Mutation(
         "Overrides are stored",
-        "operators/administration",
+        "operators/changes",
         "op.tx.put(Family.OVERRIDES, ",
         "(lambda *row: None)(",
         ("overrides of", "as stored: overrides"),

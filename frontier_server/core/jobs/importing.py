@@ -28,13 +28,19 @@ ROWS_PER_SLICE = 100
 _NOTING, _SCHEDULING = b"\0", b"\1"
 
 
-def store_rows(op: Operation, crawl: Crawl, number: int, rows: Sequence[ImportRow]) -> JobRow:
-    """Store rows for an import."""
+def receiving(op: Operation, crawl: Crawl, number: int) -> JobRow:
+    """An import that receives its rows. Raises IllegalState if it does so no more."""
     row = job.get(op.tx, crawl, number)
     if row.state != JobState.RECEIVING.value:
         raise IllegalState(
             f"import {number} of crawl {crawl.name!r} is {row.state}; it must be RECEIVING to take in URIs"
         )
+    return row
+
+
+def store_rows(op: Operation, crawl: Crawl, number: int, rows: Sequence[ImportRow]) -> JobRow:
+    """Store rows for an import."""
+    row = receiving(op, crawl, number)
     for place, entry in enumerate(rows, row.total + 1):
         op.tx.put(Family.IMPORTS, keys.import_key(crawl.number, number, place), encode(entry))
     row.total += len(rows)

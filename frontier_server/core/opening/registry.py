@@ -4,6 +4,7 @@ Memory has only the name of a crawl that was torn down; each request for the cra
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 
 from ..machines.lifecycle import CrawlState
 from ..rows import errors
@@ -20,11 +21,26 @@ from ..uri.assign import Places
 from . import opening
 from .teardown import CrawlDeletion
 
+MakeCrawl = Callable[[opening.CrawlRows, SettingsOf, Places, str], Crawl]
+"""Makes a crawl of its three rows, with the means to read a spec, the store's places, and the version."""
+
+
+def made_of(rows: opening.CrawlRows, settings_of: SettingsOf, places: Places, version: str) -> Crawl:
+    """A crawl without the rows beyond its own three."""
+    return Crawl(rows.number, rows.spec, settings_of, places, version, rows.state, rows.counters)
+
 
 class Registry:
     """The crawls of a shard."""
 
-    def __init__(self, store: Store, settings_of: SettingsOf, places: Places, version: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings_of: SettingsOf,
+        places: Places,
+        version: str,
+        make: MakeCrawl = made_of,
+    ) -> None:
         self.crawls: dict[int, Crawl] = {}  # in memory, by number
         self.names: dict[str, Crawl] = {}  # the same, by name
         self.torn: dict[str, int] = {}  # torn down: name → number
@@ -36,6 +52,7 @@ class Registry:
         self.places = places
         self.version = version
         self._store = store
+        self._make = make
 
     def open(
         self, server: ServerRow, hosts: Hosts, leases: LeaseTable, sessions: Sessions, now_ms: int
@@ -64,9 +81,7 @@ class Registry:
 
     def made(self, rows: opening.CrawlRows) -> Crawl:
         """A crawl without the rows beyond its own three."""
-        return Crawl(
-            rows.number, rows.spec, self.settings_of, self.places, self.version, rows.state, rows.counters
-        )
+        return self._make(rows, self.settings_of, self.places, self.version)
 
     def add(self, crawl: Crawl) -> None:
         """Add a crawl to those in memory."""

@@ -25,7 +25,7 @@ from ..state.sessions import Sessions
 from ..state.sweeps import Act, Sweeps
 from . import opening
 from .invariants import check
-from .registry import Registry
+from .registry import MakeCrawl, Registry, made_of
 
 ANY_NODE = ""
 
@@ -47,7 +47,8 @@ class Shard:
     spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
     heartbeat, `heartbeat_ms` the time between two; `incarnation` is 32 random bits of this start,
     which make lease numbers unique; `checkpoint_of` finds checkpoints. `read_only` says that nobody
-    will call for leases. With `check_dearly`, each operation recounts the queues that it changed.
+    will call for leases; `make` makes crawls of their rows. With `check_dearly`, each operation recounts the
+    queues that it changed.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Shard:
         heartbeat_ms: int = 0,
         read_only: bool = False,
         check_dearly: bool = False,
+        make: MakeCrawl = made_of,
     ) -> None:
         self.store = store
         self._checks_dearly = check_dearly
@@ -74,7 +76,8 @@ class Shard:
         self.hosts = Hosts(self.places)
         self.robots = RobotsTable()
         self.leases = LeaseTable(self.server.secret, period_ms, incarnation, heartbeat_ms)
-        self.registry = Registry(store, settings_of, self.places, version)
+        self.incarnation = incarnation
+        self.registry = Registry(store, settings_of, self.places, version, make)
         self.registry.asked_of_any.in_vain = read_only
         self.sessions = Sessions(store)
         self.registry.open(self.server, self.hosts, self.leases, self.sessions, self.now_ms)
@@ -93,6 +96,9 @@ class Shard:
         # Pauses every crawl: kind and message. Until a crawl is paused, it gives no leases.
         self.trouble: tuple[str, str] | None = None
         self.suspect: dict[int, tuple[str, str]] = {}  # crawls to pause after seeding: kind and message
+        # Crawls that are watched, and have changed: name → when, counted from the start; the latest last.
+        self._changed: dict[str, int] = {}
+        self.changes = 0  # so many so far
         self.news: dict[int, Crawl] = {}  # crawls with events since the last `take_news`
 
     def begin(self, now_ms: int) -> Operation:
@@ -131,6 +137,8 @@ class Shard:
                 self.registry.unload(crawl)
             elif number in self.crawls:
                 self.agenda.note(crawl)
+            if crawl.watched:
+                self._note_change(crawl.name)
         if op.told:
             self.news |= op.told
         if op.tx.changes:
@@ -142,6 +150,21 @@ class Shard:
             self.server.time_ms = self.now_ms
             opening.put_server_row(op.tx, self.server)
         return op.tx.changes
+
+    def _note_change(self, name: str) -> None:
+        self.changes += 1
+        self._changed.pop(name, None)
+        self._changed[name] = self.changes
+
+    def changed_after(self, change: int) -> tuple[list[str], int]:
+        """The watched crawls that have changed since a change, by its number, and the number of the last one.
+        Changes are counted from the start."""
+        names = []
+        for name in reversed(self._changed):
+            if self._changed[name] <= change:
+                break
+            names.append(name)
+        return names, self.changes
 
     def _settle(self, op: Operation, crawl: Crawl) -> None:
         life.settle(op, crawl)

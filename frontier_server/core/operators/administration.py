@@ -12,10 +12,10 @@ from ..journey.kept import Choice, SeenFilter, filter_of
 from ..journey.named_queues import check_few, queue_ids_of
 from ..journey.withdrawal import Withdrawal
 from ..opening.shard import Shard
-from ..rows import errors, keys
+from ..rows import errors
 from ..rows.keys import FetchStatisticsOf
 from ..rows.records import ImportRow, JobRow
-from ..rows.store import Changes, Family
+from ..rows.store import Changes
 from ..state import job
 from ..state.crawl import Crawl
 from ..state.job import JobKind, JobState
@@ -41,6 +41,7 @@ from ..uri.pattern_slips import slip
 from ..uri.patterns import BadPattern, compile_pattern
 from ..uri.surt import surt_prefix
 from . import listing
+from .changes import delete_override, overrides_changed, put_override
 from .explain import Explanations
 from .seen import count_slice, seen_page
 
@@ -99,6 +100,10 @@ class Administration:
         changes = self._shard.end(op)
         hosts = self._shard.hosts
         return [listing.queue_view(op.tx, crawl, queue, hosts) for queue in found], changes
+
+    def check_changeable(self, name: str) -> None:
+        """Raise UnknownCrawl, CrawlHeld or CrawlTornDown, as each change of a crawl does."""
+        self._shard.registry.changeable(name)
 
     def _queues_of(self, op: Operation, crawl: Crawl, key: str) -> list[WorkQueue]:
         check_few(self._shard.store, crawl, key, "queue_key", "list the queues, or change them by a pattern")
@@ -295,9 +300,8 @@ class Administration:
             )
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "put-override", surt)
-        op.tx.put(Family.OVERRIDES, keys.override_key(crawl.number, surt), override)
-        crawl.put_override(surt, override)
-        self._overrides_changed(op, crawl)
+        put_override(op, crawl, surt, override)
+        overrides_changed(op, self._shard, crawl)
         return surt, self._shard.end(op)
 
     def delete_override(self, name: str, prefix: str, now_ms: int, by: str = "") -> tuple[None, Changes]:
@@ -311,18 +315,9 @@ class Administration:
             )
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "delete-override", surt)
-        op.tx.delete(Family.OVERRIDES, keys.override_key(crawl.number, surt))
-        crawl.discard_override(surt)
-        self._overrides_changed(op, crawl)
+        delete_override(op, crawl, surt)
+        overrides_changed(op, self._shard, crawl)
         return None, self._shard.end(op)
-
-    def _overrides_changed(self, op: Operation, crawl: Crawl) -> None:
-        """Update the precedences of queues on disk. Active queues follow at their next turn."""
-        op.counters(crawl)
-        self._shard.hosts.disperse(crawl)
-        running = (job.get(op.tx, crawl, number) for number in crawl.jobs)
-        if not any(row.kind == JobKind.APPRAISE_QUEUES.value and not row.done for row in running):
-            job.start(op, crawl, JobKind.APPRAISE_QUEUES)
 
     # Statistics and reasons.
 
@@ -343,6 +338,15 @@ class Administration:
             self._explanations.seed(op, crawl, uri, _parsed(uri), announced=cursor + place < announced)
             for place, uri in enumerate(page)
         ], following
+
+    def seeds_here(self, name: str, uris: Sequence[str], led_only: bool, now_ms: int) -> list[SeedView]:
+        """What has become of seeds of a larger crawl in this part of it; with `led_only` where the redirects
+        of others' seeds have led."""
+        crawl = self._shard.registry.named(name)
+        op = Operation(self._shard.store, now_ms)
+        if led_only:
+            return [self._explanations.led(op, crawl, uri, _parsed(uri)) for uri in uris]
+        return [self._explanations.seed(op, crawl, uri, _parsed(uri), announced=True) for uri in uris]
 
     def refusals(self, name: str, rule: str) -> list[RuleView]:
         """The rules that refused URIs with some examples of each, or one rule with all that are kept."""

@@ -11,7 +11,7 @@ from ..machines.lifecycle import CrawlState, Input, move
 from ..opening import opening
 from ..opening.shard import Shard
 from ..rows import errors, keys
-from ..rows.records import CountersRow, SpecRow, encode
+from ..rows.records import CountersRow, SpecRow
 from ..rows.store import Changes, Family
 from ..spec.settings import CrawlSettings
 from ..state import job, life
@@ -23,6 +23,7 @@ from ..state.operation import Operation
 from ..state.spec_problems import fixed_problems
 from ..uri.scope import add_authority
 from . import views
+from .changes import change_spec, put_spec
 
 MAX_CRAWLS = 100_000
 # The inputs that an operator may request, and their names in events.
@@ -61,7 +62,7 @@ class Control:
         row = SpecRow(name, spec, op.now_ms)
         state = life.new_state_row(op.now_ms)
         crawl = registry.made(opening.CrawlRows(number, row, state, CountersRow()))
-        self._put_spec(op, crawl, row)
+        put_spec(op, crawl, row)
         op.put_state(crawl)
         for host, authority in authorities(settings.scope.hosts).values():
             add_authority(op.tx, registry.places, number, host, authority)
@@ -226,21 +227,10 @@ class Control:
             return
         if settings != crawl.settings:  # unless a default was set explicitly
             op.acted(crawl, by, "update", ", ".join(told))
-        known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
-        for named in of_host.keys() - known:
-            add_authority(op.tx, crawl.places, crawl.number, *of_host[named])
-        queues, scope, ignored = crawl.settings.queues, crawl.settings.scope, crawl.settings.robots.ignored
-        crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
-        self._put_spec(op, crawl, crawl.spec)
-        if crawl.settings.scope != scope:
-            crawl.state_row.scope_changed = True
-            op.put_state(crawl)
-        self._shard.hosts.disperse(crawl)
-        op.counters(crawl)
+        ignored = crawl.settings.robots.ignored
+        change_spec(op, self._shard, crawl, spec)
         if not ignored and crawl.state is not CrawlState.NASCENT:
             _tell_if_ignoring(op, crawl)
-        if settings.queues != queues and crawl.state is not CrawlState.NASCENT:
-            job.start(op, crawl, job.JobKind.APPRAISE_QUEUES)
 
     def tear_down(self, name: str, now_ms: int, by: str = "") -> tuple[tuple[CrawlView, bool], Changes]:
         """Let a crawl end and leave memory. Returns the crawl, and whether this request began that."""
@@ -274,9 +264,6 @@ class Control:
         op.put_state(crawl)
         self._shard.registry.delete(crawl)
         return None, self._shard.end(op)
-
-    def _put_spec(self, op: Operation, crawl: Crawl, row: SpecRow) -> None:
-        op.tx.put(Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.SPEC), encode(row))
 
 
 def _tell_if_ignoring(op: Operation, crawl: Crawl) -> None:

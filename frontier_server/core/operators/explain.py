@@ -296,6 +296,11 @@ class Explanations:
             return self._redirected_seed(op, crawl, text, uri, told, outcome)
         return SeedView(text, story, outcome, SeedResult.FETCHED if status < 400 else SeedResult.ERROR)
 
+    def led(self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri) -> SeedView:
+        """Where a seed's redirects have led here; without `led_to` if nobody has said."""
+        told = Located(UriStory(uri.uri, uri.uri, UriState.NEVER_SEEN, "", ""))
+        return self._redirected_seed(op, crawl, text, uri, told, "")
+
     def _redirected_seed(
         self, op: Operation, crawl: Crawl, text: str, uri: CanonicalUri, told: Located, outcome: str
     ) -> SeedView:

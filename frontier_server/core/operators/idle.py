@@ -174,7 +174,7 @@ def _present(op: Operation, crawl: Crawl, leases: LeaseTable) -> list[Reason]:
         message = f"{some(ready, 'queue')} ready, but their hosts or groups are busy with other queues"
         found.append(Reason(Why.HOST_BUSY, message))
     if crawl.leases_out:
-        first_ms = min(lease.deadline_ms for lease in leases if lease.crawl == crawl.number)
+        first_ms = min((lease.deadline_ms for lease in leases if lease.crawl == crawl.number), default=0)
         message = (
             f"{some(crawl.leases_out, 'URI')} being fetched; the first lease lapses if its node stays silent"
         )

@@ -50,6 +50,13 @@ class UnknownCrawl(FrontierError):
     reason = "UNKNOWN_CRAWL"
 
 
+class ShardAway(FrontierError):
+    """A shard of the frontier that the request needs cannot be reached now."""
+
+    reason = "SHARD_AWAY"
+    retry_ms = 500
+
+
 class CrawlExists(FrontierError):
     """There is a crawl of this name already."""
 

@@ -39,6 +39,7 @@ class ServerRow(Record):
     boot: str = ""  # id of the machine's boot at the server's last start
     boot_ms: int = 0  # the server's time at that boot
     version: str = ""  # Toehold's, of the last server that wrote to the store
+    term: int = 0  # how often a coordinator has begun to lead
 
 
 class PlacesRow(Record):
@@ -98,6 +99,10 @@ class StateRow(Record):
     recrawl_ms: int = 0  # known pages fetched before are fetched again; 0: it was never crawled again
     elapsed_before_ms: int = 0  # of earlier crawls, which limits do not count
     no_seed_fetched: bool = False  # it has ended, and its seeds have redirected elsewhere or failed
+    order: int = 0  # number of the last order of whoever leads it; 0: nobody does
+    documents_lent: int = 0  # what it may fetch of the whole crawl's document limit, if somebody leads it
+    toes_lent: int = 0  # likewise of `max_toes`
+    heard: dict[int, int] = {}  # part of the crawl → the last of its events that is among the crawl's own
 
 
 class CountersRow(Record):

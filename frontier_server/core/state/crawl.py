@@ -15,6 +15,7 @@ from .askers import Askers
 from .fetch_policy import FetchPolicies
 from .meaning import groups_of, scope_rules
 from .model import Candidate, Directive
+from .order import digest_of
 from .origin import Origins
 from .overrides import Overrides
 from .pace import RecentPace
@@ -59,6 +60,8 @@ class Crawl:
         self.leases_out = 0
         self.pages_out = 0  # the same without fetches of robots.txt
         self.known_out = 0  # those of them that a recrawl fetches again
+        self._digest = b""
+        self.intakes = 0  # requests that have offered URIs, since the start
         self.known_texts: set[str] = set()  # URIs that were seen, as offered
         self.scope_cache: dict[str, bool] = {}  # authority → in scope
         # Examples of refused URIs: rule → URI → number, the latest last.
@@ -95,6 +98,7 @@ class Crawl:
     def set_spec(self, spec: SpecRow) -> None:
         """Replace the spec."""
         before = self.settings
+        self._digest = b""
         self.spec, self.settings = spec, self._settings_of(spec.spec, ())
         self.overrides.forget_made()
         # Reading thousands of patterns or hosts takes a while.
@@ -117,6 +121,13 @@ class Crawl:
         """The key of the statistics of a host, at its own place, or of a source."""
         partition = self.places.of_host(name) if kind is FetchStatisticsOf.HOST else hash64(name)
         return statistics_key(self.number, kind, partition, name)
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of its spec and overrides."""
+        if not self._digest:
+            self._digest = digest_of(self.spec.spec, self.overrides.items())
+        return self._digest
 
     @property
     def state(self) -> CrawlState:
@@ -144,10 +155,19 @@ class Crawl:
         return row.reached == Reached.HOLD.value and row.answered == row.request
 
     @property
+    def led(self) -> bool:
+        """Whether it is a part of a larger crawl, whose coordinator decides on its life (`operators.orders`).
+
+        Then it neither ends by itself nor announces seeds, and has a share of the whole crawl's limits.
+        """
+        return self.state_row.order > 0
+
+    @property
     def goes_on_after(self) -> str:
         """The trouble whose end lets it go on; empty if it is paused for another reason, or stays paused."""
         trouble = self.state_row.trouble
-        if not trouble or self.target is not Target.PAUSE or not self.settings.resume_after_trouble:
+        goes_on = self.settings.resume_after_trouble or self.led
+        if not trouble or self.target is not Target.PAUSE or not goes_on:
             return ""
         return trouble if self.state in (CrawlState.PAUSING, CrawlState.PAUSED) else ""
 
@@ -166,6 +186,21 @@ class Crawl:
     def logged(self) -> bool:
         """Whether its crawl log durably has all outcomes."""
         return self.counters.logged_outcome + 1 >= self.counters.next_outcome
+
+    @property
+    def unloaded(self) -> bool:
+        """Whether memory has nothing of it to finish: no jobs, no queues, no outcomes that its log lacks."""
+        return not (self.jobs or self.receiving or self.queues.active) and self.logged
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody follows its changes."""
+        return self.led
+
+    @property
+    def has_uris(self) -> bool:
+        """Whether its URIs are in this store, with what has become of them."""
+        return True
 
     @property
     def works(self) -> bool:
@@ -203,15 +238,20 @@ class Crawl:
 
     @property
     def full(self) -> bool:
-        """Whether `max_toes` leases are out."""
-        most = self.settings.max_toes
-        return bool(most) and self.leases_out >= most
+        """Whether `max_toes` leases are out, or its share of them."""
+        if not self.settings.max_toes:
+            return False
+        most = self.state_row.toes_lent if self.led else self.settings.max_toes
+        return self.leases_out >= most
 
     @property
     def documents_left(self) -> int | None:
-        """How many documents the limit leaves, those being fetched included; None without a limit."""
-        most = self.settings.limits.max_documents
-        return max(most - self.documents, 0) if most else None
+        """How many documents the limit leaves (or its share of the limit, if it is led), those being fetched
+        included; None without a limit."""
+        if not self.settings.limits.max_documents:
+            return None
+        most = self.state_row.documents_lent if self.led else self.settings.limits.max_documents
+        return max(most - self.documents, 0)
 
     @property
     def documents(self) -> int:
@@ -301,11 +341,13 @@ class Crawl:
     def put_override(self, prefix: str, override: bytes) -> None:
         """Add or replace an override."""
         self.overrides.put(prefix, override)
+        self._digest = b""
         self.origins.forget()
 
     def discard_override(self, prefix: str) -> None:
         """Remove an override."""
         self.overrides.discard(prefix)
+        self._digest = b""
         self.origins.forget()
 
     def remember_texts(self, texts: Iterable[str]) -> None:
@@ -368,7 +410,7 @@ class Crawl:
         if row.running_since_ms:
             due.append(self.next_statistics_ms)
         if self.state in (CrawlState.RUNNING, CrawlState.EMPTY):
-            if limit_ms:
+            if limit_ms and not self.led:
                 due.append(row.running_since_ms + limit_ms + row.elapsed_before_ms - row.elapsed_ms)
             if self.awaits_round:
                 due.append(self.next_round_ms)
@@ -383,7 +425,7 @@ class Crawl:
     def rounds_left(self) -> bool:
         """Whether the seeds may be announced again."""
         most = self.settings.reseed.max_rounds
-        return most < 0 or self.state_row.round < most
+        return not self.led and (most < 0 or self.state_row.round < most)
 
     @property
     def awaits_round(self) -> bool:

@@ -69,7 +69,7 @@ def apply(op: Operation, crawl: Crawl, given: Input, reason: str = "", trouble: 
             tell_statistics(op, crawl)
         if step.state is CrawlState.FINISHED:
             job.abandon(crawl)
-            row.no_seed_fetched = no_seed_is_fetched(op, crawl)
+            row.no_seed_fetched = crawl.has_uris and no_seed_is_fetched(op, crawl)
             crawl.forget()
         row.state = step.state.value
         keeps = step.state in (CrawlState.PAUSED, CrawlState.FINISHED)  # the problem of PAUSING or STOPPING
@@ -142,7 +142,13 @@ def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
 
 def go_on_after(op: Operation, crawl: Crawl, trouble: str) -> None:
     """Resume a crawl whose trouble is over, if only the trouble has paused it, and its spec says so."""
-    if crawl.goes_on_after == trouble:
+    if crawl.goes_on_after != trouble:
+        return
+    if crawl.led:
+        crawl.state_row.trouble = ""  # whoever leads it sees that, and decides
+        op.counters(crawl)
+        op.put_state(crawl)
+    else:
         apply(op, crawl, Input.RESUME)
 
 
@@ -184,8 +190,7 @@ def settle(op: Operation, crawl: Crawl) -> None:
     while _step(op, crawl):
         pass
     row = crawl.state_row
-    unloaded = not (crawl.jobs or crawl.receiving or crawl.queues.active) and crawl.logged
-    if row.tearing_down and not row.torn_down and crawl.state is CrawlState.FINISHED and unloaded:
+    if row.tearing_down and not row.torn_down and crawl.state is CrawlState.FINISHED and crawl.unloaded:
         row.torn_down = True
         op.put_state(crawl)
         op.event(crawl, "torn_down")
@@ -193,11 +198,11 @@ def settle(op: Operation, crawl: Crawl) -> None:
 
 def _step(op: Operation, crawl: Crawl) -> bool:
     """Apply one input to the crawl machine, if there is one. Returns whether more may follow."""
-    state, row = crawl.state, crawl.state_row
-    if state in (CrawlState.RUNNING, CrawlState.EMPTY) and _limit_reached(op, crawl):
+    state, row, leads = crawl.state, crawl.state_row, not crawl.led
+    if leads and state in (CrawlState.RUNNING, CrawlState.EMPTY) and _limit_reached(op, crawl):
         return True
     left = crawl.left or crawl.rounds_left
-    if state is CrawlState.EMPTY and not left and not crawl.settings.run_while_empty:
+    if leads and state is CrawlState.EMPTY and not left and not crawl.settings.run_while_empty:
         _end_naturally(op, crawl)
         return True
     if state is CrawlState.RUNNING and crawl.awaits_round and op.now_ms >= crawl.next_round_ms:

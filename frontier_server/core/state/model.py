@@ -371,6 +371,7 @@ class Why(Enum):
     NO_NODE_ASKS = "NO_NODE_ASKS"
     DUE = "DUE"
     KNOWN_PAGES_FIRST = "KNOWN_PAGES_FIRST"
+    SHARD_AWAY = "SHARD_AWAY"  # only the front of several shards says so
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,176 @@
+"""The door for a coordinator, of whose larger crawls this shard has the parts.
+
+A part is a crawl like others, and obeys: the coordinator decides when it runs, pauses and ends. Its own rules
+are those of its queues.
+"""
+
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
+
+from ..journey.withdrawal import Withdrawal
+from ..machines.lifecycle import CrawlState, Input
+from ..machines.target import Target
+from ..opening import opening
+from ..opening.shard import Shard
+from ..rows.records import CountersRow, SpecRow
+from ..rows.store import Changes
+from ..state import life
+from ..state.attendance import reconcile
+from ..state.crawl import Crawl
+from ..state.meaning import authorities
+from ..state.operation import Operation
+from ..state.order import Order, Progress, Stamp
+from ..uri.scope import add_authority
+from .changes import change_overrides, change_spec, put_spec
+from .views import queue_counts
+
+_INPUT_OF = {
+    Target.RUN: Input.RESUME,
+    Target.PAUSE: Input.PAUSE,
+    Target.HOLD: Input.HOLD,
+    Target.FINISH: Input.STOP,
+}
+
+
+class Orders:
+    """Obeys a coordinator, and tells it how its crawls go on here."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._withdrawal = Withdrawal(shard)
+
+    def obey(self, order: Order, now_ms: int) -> tuple[Progress, Changes]:
+        """Make a part of a crawl what it should be. An order that is not the newest changes nothing.
+
+        A part that is not there yet is made; without a spec, the answer says that it is not there.
+        """
+        shard = self._shard
+        crawl = self._known(order.crawl)
+        if crawl is not None and crawl.number > order.number:
+            return Progress(order.crawl, order.number), {}
+        if crawl is not None and crawl.number == order.number and order.serial <= crawl.state_row.order:
+            return self._progress(crawl), {}
+        op = shard.begin(now_ms)
+        if crawl is not None and (crawl.number < order.number or order.deleted):
+            self._delete(op, crawl)
+            crawl = None
+        if crawl is None:
+            if order.deleted or order.spec is None:
+                return Progress(order.crawl, order.number), shard.end(op)
+            crawl = self._made(op, order, order.spec)
+        if not crawl.state_row.torn_down:
+            self._follow(op, crawl, order)
+        changes = shard.end(op)
+        return self._progress(crawl), changes
+
+    def delete_others(self, known: Collection[int], now_ms: int) -> tuple[None, Changes]:
+        """Delete the parts of crawls that the coordinator does not have any more."""
+        registry = self._shard.registry
+        op = self._shard.begin(now_ms)
+        torn = [registry.named(name) for name in registry.torn]
+        for crawl in (*registry.crawls.values(), *torn):
+            if crawl.led and crawl.number not in known:
+                self._delete(op, crawl)
+        return None, self._shard.end(op)
+
+    def progress(self, names: Sequence[str]) -> list[Progress]:
+        """How the parts of these crawls are."""
+        found = ((name, self._known(name)) for name in names)
+        return [Progress(name, 0) if crawl is None else self._progress(crawl) for name, crawl in found]
+
+    def progress_after(self, change: int) -> tuple[list[Progress], int]:
+        """The parts that have changed since a change, and the number of the last change."""
+        names, last = self._shard.changed_after(change)
+        return self.progress(names), last
+
+    def _known(self, name: str) -> Crawl | None:
+        return self._shard.registry.named(name) if name in self._shard.registry else None
+
+    def _made(self, op: Operation, order: Order, spec: bytes) -> Crawl:
+        shard, registry = self._shard, self._shard.registry
+        if shard.server.next_crawl <= order.number:
+            shard.server.next_crawl = order.number + 1
+            opening.put_server_row(op.tx, shard.server)
+        row = SpecRow(order.crawl, spec, op.now_ms)
+        crawl = registry.made(
+            opening.CrawlRows(order.number, row, life.new_state_row(op.now_ms), CountersRow())
+        )
+        op.counters(crawl)
+        put_spec(op, crawl, row)
+        for host, authority in authorities(crawl.settings.scope.hosts).values():
+            add_authority(op.tx, registry.places, order.number, host, authority)
+        registry.add(crawl)
+        return crawl
+
+    def _delete(self, op: Operation, crawl: Crawl) -> None:
+        for lease in self._shard.leases.of_crawl(crawl.number):
+            self._withdrawal.abandon(op, lease)
+        self._shard.hosts.disperse(crawl)
+        crawl.state_row.deleted = True
+        op.put_state(crawl)
+        self._shard.registry.delete(crawl)
+
+    def _follow(self, op: Operation, crawl: Crawl, order: Order) -> None:
+        row = crawl.state_row
+        row.order = order.serial
+        if order.spec is not None and crawl.digest != order.digest:
+            change_spec(op, self._shard, crawl, order.spec)
+            change_overrides(op, self._shard, crawl, order.overrides)
+        if order.recrawl_ms > row.recrawl_ms:
+            life.begin_recrawl(op, crawl, order.recrawl_ms)
+        row.documents_lent, row.toes_lent = order.documents, order.toes
+        op.counters(crawl)
+        held = crawl.held
+        if order.target is not None:
+            self._steer(op, crawl, order.target, order.interrupts)
+            row.launch_ms = order.launch_ms or row.launch_ms  # archives of all parts tell the same
+        row.tearing_down = row.tearing_down or order.tears_down
+        op.put_state(crawl)  # after all that changes it
+        if held:
+            reconcile(op, crawl, self._shard.leases)
+
+    def _steer(self, op: Operation, crawl: Crawl, target: Target, interrupts: bool) -> None:
+        """Give the crawl machine what leads to the target."""
+        if target is Target.FINISH:
+            again = crawl.state is CrawlState.STOPPING and interrupts
+            if again or crawl.state not in (CrawlState.STOPPING, CrawlState.FINISHED):
+                life.apply(op, crawl, Input.STOP)
+            return
+        if crawl.state is CrawlState.NASCENT:
+            life.apply(op, crawl, Input.LAUNCH)
+            life.apply(op, crawl, Input.SEEDED if target is Target.RUN else Input.SEEDED_TO_PAUSE)
+            life.settle(op, crawl)
+        elif crawl.state is CrawlState.FINISHED:
+            life.apply(op, crawl, Input.REOPEN if target is Target.RUN else Input.REOPEN_TO_PAUSE)
+            life.settle(op, crawl)
+        if crawl.target is not target:
+            life.apply(op, crawl, _INPUT_OF[target])
+
+    def _progress(self, crawl: Crawl) -> Progress:
+        row, counters = crawl.state_row, crawl.counters
+        return Progress(
+            crawl.name,
+            crawl.number,
+            self._shard.changes,
+            row.order,
+            crawl.digest,
+            crawl.state,
+            held=crawl.held,
+            torn_down=row.torn_down,
+            reason=row.reason,
+            trouble=row.trouble,
+            counters=replace(counters),
+            queues={state.value: count for state, count in queue_counts(crawl).items() if count},
+            leases_out=crawl.leases_out,
+            pages_out=crawl.pages_out,
+            left=crawl.left,
+            stamp=Stamp(self._shard.incarnation, crawl.intakes, counters.next_lease),
+            documents_lent=row.documents_lent,
+            toes_lent=row.toes_lent,
+            documents=crawl.documents,
+            starves=crawl.limited and crawl.offers,
+            recrawl_ms=row.recrawl_ms,
+            nodes=dict(row.nodes),
+            last_event=counters.next_event - 1,
+        )

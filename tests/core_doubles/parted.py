@@ -1,0 +1,386 @@
+"""A frontier in parts: a coordinator, several shards, fetchers, and messages between them that go astray.
+
+A message is late, comes twice, overtakes others or is lost, as chance has it. Coordinator and shards start
+anew between any two steps: what they had in memory is gone, what they had written stays. A shard hears orders
+of a coordinator that is no more; what a former start of a shard has said reaches nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
+from core_doubles.memory_store import MemoryStore
+from core_doubles.placing import PLACES
+from core_doubles.shell import START_MS, CheckedShell, Shell
+
+from frontier_server.coordinator.coordinator import Announcement, Coordinator
+from frontier_server.coordinator.doubling import doubled_row
+from frontier_server.coordinator.whole import WholeCrawl, whole_crawls
+from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.rows.errors import FrontierError
+from frontier_server.core.rows.store import Family, Store, WritableStore
+from frontier_server.core.salvage.division import Division
+from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import Grant, Report, Verdict
+from frontier_server.core.state.order import Order, Progress
+from frontier_server.router.places import Placing
+
+CRAWL = "whole"
+SLOTS = 4096
+
+
+class Head(Shell):
+    """The coordinator's store, and its core."""
+
+    def __init__(self, parts: int, store: WritableStore | None = None, now_ms: int = START_MS) -> None:
+        self.make = whole_crawls(parts)
+        self._parts = parts
+        super().__init__(store, now_ms=now_ms)
+        self.restart()
+
+    def restart(self) -> None:
+        super().restart()
+        self.coordinator = Coordinator(self.core.shard, self._parts)
+        self.do(lambda core, now: self.coordinator.begin_term(now))
+
+    @property
+    def crawl(self) -> WholeCrawl:
+        """The crawl, in memory."""
+        found = self.core.shard.registry.named(CRAWL)
+        assert isinstance(found, WholeCrawl)
+        return found
+
+
+@dataclass
+class Fetch:
+    """A page that a fetcher works on: its links are offered first, then it is reported."""
+
+    part: int
+    grant: Grant
+    links: list[str]
+
+
+@dataclass
+class Rounds:
+    """Two rounds of questions whether a crawl has anything left."""
+
+    request: int
+    answers: list[dict[int, Progress]] = field(default_factory=lambda: [{}])
+
+
+class Parted:
+    """All of it. `links_of` says which URIs a page links to."""
+
+    def __init__(
+        self, parts: int, random: Random, links_of: Callable[[str], list[str]], settings: CrawlSettings
+    ) -> None:
+        self.random = random
+        self.links_of = links_of
+        self.head = Head(parts)
+        self.shards = [CheckedShell(incarnation=100 * part) for part in range(parts)]
+        self.met = [0] * parts  # the incarnations that the coordinator has met
+        self.messages: list[Callable[[], None]] = []
+        self.fetches: list[Fetch] = []
+        self.announced: Announcement | None = None
+        self.rounds: Rounds | None = None
+        self.fetched: list[str] = []
+        self.lossy = True
+        self._placing = Placing(settings, PLACES, self._shard_of)
+        if random.random() < 0.5:
+            for part in range(parts):
+                self.meet(part)
+        self.head.create(CRAWL, settings)
+
+    def part_of(self, uri: str) -> int:
+        """The shard that a URI belongs to, as the router finds it."""
+        return self._placing.shard(uri)
+
+    def _shard_of(self, partition: bytes) -> int:
+        return part_of(partition, len(self.shards))
+
+    # Messages.
+
+    def send(self, message: Callable[[], None]) -> None:
+        """Let a message be on its way."""
+        chance = self.random.random() if self.lossy else 0.5
+        if chance < 0.1:
+            return
+        self.messages += [message] * (2 if chance > 0.9 else 1)
+
+    def deliver(self) -> None:
+        """Let a message arrive: any of them."""
+        if self.messages:
+            self.messages.pop(self.random.randrange(len(self.messages)))()
+
+    # The coordinator, as its leader drives it.
+
+    def meet(self, part: int) -> None:
+        """The coordinator notices that a shard, or itself, has started."""
+        shard = self.shards[part]
+        if self.met[part] == shard.incarnation:
+            return
+        names = self.head.coordinator.hear_anew(part)
+        told = shard.core.orders.progress(names)
+        self.head.do(lambda core, now: self.head.coordinator.record(part, told, now))
+        self.met[part] = shard.incarnation
+        known = self.head.coordinator.known_numbers()
+        shard.do(lambda core, now: core.orders.delete_others(known, now))
+
+    def tell(self, part: int) -> None:
+        """A shard says how its parts are."""
+        told, incarnation = self.shards[part].core.orders.progress([CRAWL]), self.shards[part].incarnation
+        self.send(lambda: self._hear(part, incarnation, told))
+
+    def _hear(self, part: int, incarnation: int, told: list[Progress]) -> None:
+        if self.met[part] == incarnation:
+            self.head.do(lambda core, now: self.head.coordinator.record(part, told, now))
+
+    def order(self, part: int) -> None:
+        """The coordinator gives a shard its order, if it needs one."""
+        if self.met[part] != self.shards[part].incarnation:
+            return
+        order = self.head.coordinator.order(CRAWL, part)
+        if order is not None:
+            self.send(lambda: self._obey(part, order))
+
+    def _obey(self, part: int, order: Order) -> None:
+        shard = self.shards[part]
+        told = shard.do(lambda core, now: core.orders.obey(order, now))
+        incarnation = shard.incarnation
+        self.send(lambda: self._hear(part, incarnation, [told]))
+
+    def announce(self) -> None:
+        """The coordinator offers the next seeds; whoever announces waits for all verdicts."""
+        coordinator = self.head.coordinator
+        if not coordinator.announcing():
+            return
+        found = self.head.do(lambda core, now: coordinator.next_seeds(CRAWL, now))
+        if found is None:
+            return
+        verdicts = []
+        for seed in found.seeds:
+            offered = candidate(seed, directive=3, seed=True)
+            try:
+                (verdict,) = self.shards[self.part_of(seed)].schedule(CRAWL, offered)
+            except FrontierError:
+                return  # it has no part yet; again later
+            verdicts.append(verdict)
+        self.send(lambda: self._announced(found, verdicts))
+
+    def _announced(self, announcement: Announcement, verdicts: list[Verdict]) -> None:
+        coordinator = self.head.coordinator
+        self.head.do(lambda core, now: coordinator.announced(announcement, verdicts, now))
+
+    def look_for_the_end(self) -> None:
+        """The coordinator begins two rounds, if all parts say that they have nothing left."""
+        request = self.head.coordinator.may_have_ended(CRAWL)
+        if request and self.rounds is None:
+            self.rounds = Rounds(request)
+            self._ask_all(self.rounds)
+
+    def _ask_all(self, rounds: Rounds) -> None:
+        for part in range(len(self.shards)):
+            self._ask(rounds, part)
+
+    def _ask(self, rounds: Rounds, part: int) -> None:
+        number = len(rounds.answers)
+
+        def asked() -> None:
+            (told,) = self.shards[part].core.orders.progress([CRAWL])
+            self.messages.append(lambda: self._answered(rounds, number, part, told))
+
+        self.messages.append(asked)
+
+    def _answered(self, rounds: Rounds, number: int, part: int, told: Progress) -> None:
+        if self.rounds is not rounds or len(rounds.answers) != number:
+            return
+        rounds.answers[-1][part] = told
+        if len(rounds.answers[-1]) < len(self.shards):
+            return
+        if len(rounds.answers) == 1:
+            rounds.answers.append({})
+            self._ask_all(rounds)
+            return
+        self.rounds = None
+        first, second = ([answers[part] for part in range(len(self.shards))] for answers in rounds.answers)
+        coordinator, request = self.head.coordinator, rounds.request
+        ended = self.head.do(lambda core, now: coordinator.conclude(CRAWL, request, first, second, now))
+        if ended:
+            self.check_ended()
+
+    def check_ended(self) -> None:
+        """Nothing is left anywhere when the coordinator finds the end."""
+        for part, shard in enumerate(self.shards):
+            (told,) = shard.core.orders.progress([CRAWL])
+            assert not told.left, f"part {part} has something left: {told}"
+        assert not self.fetches, f"pages are being worked on: {self.fetches}"
+
+    # Fetchers.
+
+    def lease(self, part: int) -> None:
+        """A fetcher asks a shard for a page."""
+        shard = self.shards[part]
+        shard.tick()
+        if CRAWL in shard.core.shard.registry:
+            for grant in shard.grants(CRAWL, most=2):
+                links = [] if grant.robots else self.links_of(grant.uri)
+                self.fetches.append(Fetch(part, grant, links))
+
+    def fetch(self) -> None:
+        """A fetcher goes on with a page: it offers a link, or reports."""
+        if not self.fetches:
+            return
+        work = self.random.choice(self.fetches)
+        if work.links:
+            link = work.links[-1]
+            offered = candidate(link, via=work.grant.uri, path="L")
+            try:
+                self.shards[self.part_of(link)].schedule(CRAWL, offered)
+            except FrontierError:
+                return
+            if self.random.random() < 0.8 or not self.lossy:  # else it has not heard the answer
+                work.links.pop()
+            return
+        status = 404 if work.grant.robots else 200
+        self.fetches.remove(work)
+        (result,) = self.shards[work.part].finish(Report(work.grant.token, fetch_status=status))
+        if not work.grant.robots and result.disposition.value == "SUCCEEDED":
+            self.fetched.append(work.grant.uri)
+
+    # Time and failures.
+
+    def wait(self, milliseconds: int) -> None:
+        """Time passes for all."""
+        for shell in (self.head, *self.shards):
+            shell.now_ms += milliseconds
+            shell.tick()
+
+    def restart_shard(self, part: int) -> None:
+        """A shard starts anew. Its leases are in its store."""
+        self.shards[part].restart()
+
+    def restart_head(self) -> None:
+        """The coordinator starts anew. Orders of the former one may still be on their way."""
+        self.head.restart()
+        self.met = [0] * len(self.shards)
+        self.rounds = None
+
+    def split(self) -> None:
+        """All stand still, and start anew with twice as many shards. Fetchers keep their leases."""
+        halves: list[CheckedShell] = []
+        for number, shard in enumerate(self.shards):
+            stores = divided(shard.store, number, 2 * len(self.shards))
+            halves += [
+                CheckedShell(store, now_ms=shard.now_ms, incarnation=1_000 * (2 * number + half))
+                for half, store in enumerate(stores)
+            ]
+        store = MemoryStore()
+        for family in Family:
+            for key, value in self.head.store.scan(family, b"", b""):
+                store.write({(family, key): doubled_row(family, key, value)})
+        self.shards, self.met = halves, [0] * len(halves)
+        self.head = Head(len(halves), store, self.head.now_ms)
+        self._placing = Placing(self.head.crawl.settings, PLACES, self._shard_of)
+        self.messages, self.rounds = [], None
+        for work in self.fetches:
+            work.part = self._shard_of(work.grant.token[4:12])
+
+    def request(self, target: Input) -> None:
+        """An operator asks for a state."""
+        try:
+            self.head.request(CRAWL, target)
+        except FrontierError:
+            return
+
+    # What always holds.
+
+    def check(self) -> None:
+        """Shares of limits are never exceeded; what the coordinator says of its parts has happened."""
+        settings = self.head.crawl.settings
+        parts = [
+            shard.core.shard.registry.names[CRAWL]
+            for shard in self.shards
+            if CRAWL in shard.core.shard.registry.names
+        ]
+        most = settings.limits.max_documents
+        taken = sum(part.documents + part.pages_out for part in parts)
+        assert not most or taken <= most, f"{taken} documents of at most {most}"
+
+        toes = sum(part.leases_out for part in parts)
+        assert not settings.max_toes or toes <= settings.max_toes, f"{toes} toes of {settings.max_toes}"
+        for number, shard in enumerate(self.shards):
+            crawl = shard.core.shard.registry.names.get(CRAWL)
+            for queue in () if crawl is None else crawl.queues.active:
+                assert self._shard_of(queue) == number, f"a queue of another shard is in {number}"
+        state = self.head.state(CRAWL)
+        if state is CrawlState.PAUSED and not self.head.crawl.state_row.trouble:
+            assert not any(part.running for part in parts), "a part of a paused crawl runs"
+
+    def step(self) -> None:
+        """Something happens, as chance has it."""
+        part = self.random.randrange(len(self.shards))
+        acts: list[tuple[int, Callable[[], None]]] = [
+            (30, self.deliver),
+            (6, lambda: self.meet(part)),
+            (10, lambda: self.tell(part)),
+            (10, lambda: self.order(part)),
+            (4, self.announce),
+            (4, self.look_for_the_end),
+            (10, lambda: self.lease(part)),
+            (20, self.fetch),
+            (4, lambda: self.wait(self.random.choice((10, 1_000, 5_000)))),
+        ]
+        self.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
+        self.check()
+
+    def settle(self, most_steps: int = 60_000) -> CrawlState:
+        """Everything works from now on; the crawl's state when it has finished, or after so many steps."""
+        self.lossy = False
+        for _ in range(most_steps):
+            self.step()
+            if self.head.state(CRAWL) is CrawlState.FINISHED:
+                break
+        return self.head.state(CRAWL)
+
+
+def divided(source: Store, number: int, parts: int, undivided: bool = False) -> list[MemoryStore]:
+    """The stores of the two halves of a shard, of so many parts in the end, and of the coordinator of what
+    was undivided."""
+    stores = [MemoryStore() for _ in range(3 if undivided else 2)]
+    division = Division(
+        source, lambda partition: part_of(partition, parts) - 2 * number, settings_of, PlainCodec(), undivided
+    )
+    division.check()
+    for rows in (division.rows(), division.crawl_rows(stores)):
+        for owner, family, key, value in rows:
+            stores[owner].write({(family, key): value})
+    division.compare(stores)
+    return stores
+
+
+def of_undivided(shell: Shell, fetches: Sequence[tuple[Grant, list[str]]], parted: Parted) -> None:
+    """Let a frontier in two parts go on with what was an undivided one, whose fetchers keep their leases."""
+    *halves, whole = divided(shell.store, 0, 2, undivided=True)
+    parted.shards = [
+        CheckedShell(store, now_ms=shell.now_ms, incarnation=1_000 * (part + 1))
+        for part, store in enumerate(halves)
+    ]
+    parted.head, parted.met = Head(2, whole, shell.now_ms), [0, 0]
+    parted.fetches = [Fetch(part_of(grant.token[4:12], 2), grant, links) for grant, links in fetches]
+
+
+def part_of(partition: bytes, parts: int) -> int:
+    """The part that has a partition."""
+    return ((int.from_bytes(partition[:2]) >> 4) * parts) // SLOTS
+
+
+def begin(parted: Parted, *seeds: str) -> None:
+    """Add seeds, and launch."""
+    parted.head.do(lambda core, now: core.control.add_seeds(CRAWL, seeds, now))
+    parted.head.do(lambda core, now: core.control.launch(CRAWL, now))
+
+
+__all__ = ["CRAWL", "Fetch", "Head", "Parted", "begin", "of_undivided", "spec_of"]
