@@ -236,7 +236,8 @@ native: build/native/.stamp
 	@cd build/native && rm -rf $(notdir $(PURE))
 	@cp -r $(PURE) frontier_server build/native/
 
-build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py) | $(SETUP)
+build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py \
+    frontier_server/coordinator/*.py) | $(SETUP)
 	@echo "Setting up: the core, compiled (some minutes)"
 	@rm -rf $(@D) build/native-wheel
 	@$(WHEEL_NATIVE) build/native-wheel .

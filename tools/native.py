@@ -21,7 +21,14 @@ from mypyc.build import mypycify
 from setuptools import Distribution
 
 CORE = Path("frontier_server/core")
+BESIDE = tuple(
+    Path("frontier_server/coordinator").joinpath(name)
+    for name in ("coordinator.py", "jobs.py", "pool.py", "whole.py")
+)
+"""What decides outside of the core, whose classes it extends."""
+
 INTERPRETED = {
+    "state/order.py",  # msgspec Structs, as in records.py
     "rows/errors.py",  # what is read of exceptions' classes, a compiled class does not have
     "state/model.py",  # msgspec Structs, as in records.py
     "rows/records.py",  # msgspec Structs: compiled they would lose their keywords, and so the format of rows
@@ -50,11 +57,12 @@ class NativeHook(BuildHookInterface[Any]):
 
 def sources() -> list[str]:
     """The modules that are compiled."""
-    return [
-        str(path)
+    core = [
+        path
         for path in sorted(CORE.rglob("*.py"))
         if path.name != "__init__.py" and str(path.relative_to(CORE)) not in INTERPRETED
     ]
+    return [str(path) for path in (*core, *BESIDE)]
 
 
 def translated(folder: Path) -> Any:

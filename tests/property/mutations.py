@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-MACHINE, LIVES = "test_frontier_machine", "test_lives"
+MACHINE, LIVES, PARTS = "test_frontier_machine", "test_lives", "test_parts"
+ROOMS = ("coordinator/", "router/")
 EXAMPLES, STEPS = 4_000, 60
 SURVIVED = "survived"
 
@@ -25,7 +26,7 @@ class Mutation(NamedTuple):
     """A rule, how it is broken, and what must be noticed."""
 
     rule: str
-    module: str  # of the core
+    module: str  # of the core, or, with its room before it, of coordinator and router
     source: str  # stands there once
     broken: str
     noticed: tuple[str, ...]  # one of these is part of what is said, whichever comes first
@@ -49,8 +50,8 @@ MUTATIONS = (
     ),
     Mutation(
         "A URI that the scope excludes by now ends at its turn (scope.recheck)",
-        "operators/control",
-        "if crawl.settings.scope != scope:",
+        "operators/changes",
+        "if settings.scope != before.scope:",
         "if False:",
         ("out of scope",),
     ),
@@ -277,9 +278,9 @@ MUTATIONS = (
     ),
     Mutation(
         "A crawl is torn down only after its log is written",
-        "state/life",
-        "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues.active) and crawl.logged",
-        "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues.active)",
+        "state/crawl",
+        "return not (self.jobs or self.receiving or self.queues.active) and self.logged",
+        "return not (self.jobs or self.receiving or self.queues.active)",
         ("torn down",),
     ),
     Mutation(
@@ -361,12 +362,134 @@ MUTATIONS = (
         "            pass\n",
         ("statistics",),
     ),
+    Mutation(
+        "A part may have its share from the order on, not only from its answer",
+        "coordinator/pool",
+        "            share.most = max(share.most, share.told)\n",
+        "            pass\n",
+        ("documents of at most", "toes of"),
+        PARTS,
+    ),
+    Mutation(
+        "Nothing is lent while a part's share is not known",
+        "coordinator/pool",
+        "if len(taken) < len(self.shares):",
+        "if False:",
+        ("documents of at most", "toes of"),
+        PARTS,
+    ),
+    Mutation(
+        "A share that is lowered counts until the part has obeyed",
+        "coordinator/pool",
+        "taken = [max(share.most, share.told) for",
+        "taken = [share.told for",
+        ("documents of at most", "toes of"),
+        PARTS,
+    ),
+    Mutation(
+        "A part has a share of the document limit, not all of it",
+        "state/crawl",
+        "most = self.state_row.documents_lent if self.led else",
+        "most =",
+        ("documents of at most",),
+        PARTS,
+    ),
+    Mutation(
+        "A part has a share of the toes, not all of them",
+        "state/crawl",
+        "most = self.state_row.toes_lent if self.led else",
+        "most =",
+        ("toes of",),
+        PARTS,
+    ),
+    Mutation(
+        "A crawl is paused when all parts have heard of it",
+        "coordinator/whole",
+        " and progress.order >= part.steered",
+        "",
+        ("a part of a paused crawl runs",),
+        PARTS,
+    ),
+    Mutation(
+        "What a part has said is not replaced by something older",
+        "coordinator/coordinator",
+        "progress.moment < its.progress.moment",
+        "False",
+        ("a part of a paused crawl runs", "documents of at most", "toes of", "left"),
+        PARTS,
+    ),
+    Mutation(
+        "An order that is late changes nothing",
+        "operators/orders",
+        "crawl.number == order.number and order.serial <= crawl.state_row.order",
+        "False",
+        ("a part of a paused crawl runs", "documents of at most", "toes of"),
+        PARTS,
+    ),
+    Mutation(
+        "The orders of a coordinator come after those of the one before it",
+        "coordinator/whole",
+        "max(its.serial + 1, term * ORDERS_PER_TERM)",
+        "its.serial + 1",
+        ("a part of a paused crawl runs", "documents of at most", "has not ended"),
+        PARTS,
+    ),
+    Mutation(
+        "A crawl has ended when its parts were at rest at one moment",
+        "coordinator/coordinator",
+        "first.number == second.number == crawl.number and first.stamp == second.stamp",
+        "True",
+        ("has something left", "pages are being worked on", "was not fetched"),
+        PARTS,
+    ),
+    Mutation(
+        "Requests that offer URIs are counted, so that none goes unseen between two rounds",
+        "frontier",
+        "        crawl.intakes += 1\n",
+        "",
+        ("has something left", "pages are being worked on", "was not fetched"),
+        PARTS,
+    ),
+    Mutation(
+        "A part does not end when it has nothing left",
+        "state/life",
+        "if leads and state is CrawlState.EMPTY and not left",
+        "if state is CrawlState.EMPTY and not left",
+        ("has not ended", "was not fetched"),
+        PARTS,
+    ),
+    Mutation(
+        "Seeds count as announced once, however often their verdicts come",
+        "coordinator/coordinator",
+        "if row.done == announcement.first:",
+        "if True:",
+        ("seeds are announced",),
+        PARTS,
+    ),
+    Mutation(
+        "The hosts of a named group are in one shard",
+        "router/places",
+        "self._groups = groups_of(settings)",
+        "self._groups: dict[str, str] = {}",
+        ("a queue of another shard",),
+        PARTS,
+    ),
+    Mutation(
+        "A URI of a crawl with rewrites is placed by what it is rewritten to",
+        "router/places",
+        "self._by_host = not settings.identity.rewrites",
+        "self._by_host = True",
+        ("a queue of another shard", "was fetched twice"),
+        PARTS,
+    ),
 )
 
 
 def core_module(root: Path, mutation: Mutation) -> Path:
     """The file that a mutation is about."""
-    return root / "frontier_server" / "core" / f"{mutation.module}.py"
+    server = root / "frontier_server"
+    within = server if mutation.module.startswith(ROOMS) else server / "core"
+    return within / f"{mutation.module}.py"
 
 
 def mutated(mutation: Mutation, folder: Path) -> None:
@@ -432,6 +555,8 @@ def play(test: str) -> str:
     try:
         if test == LIVES:
             module.promises(chosen)()
+        elif test == PARTS:
+            module.histories(range(EXAMPLES))
         else:
             run_state_machine_as_test(module.FrontierMachine, settings=chosen)
     except (Exception, pytest.fail.Exception) as problem:

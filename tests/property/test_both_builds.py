@@ -14,7 +14,7 @@ from frontier_harness.soaking import Soak
 from hypothesis.stateful import invariant, run_state_machine_as_test
 from property.test_frontier_machine import FrontierMachine, profile
 
-from frontier_server.core.jobs import seeding
+from frontier_server.core.state import seeds
 from frontier_server.service import core_kind
 
 
@@ -61,7 +61,7 @@ def test_a_difference_between_builds_is_noticed(monkeypatch: pytest.MonkeyPatch)
     """The other process has the same build here, so that no compiler is needed, but larger slices."""
     with OtherBuild(core_kind()) as other:
         shell = BothShells(other)
-        monkeypatch.setattr(seeding, "SEEDS_PER_SLICE", 1)
+        monkeypatch.setattr(seeds, "SEEDS_PER_SLICE", 1)
         shell.create("crawl", settings())
         with pytest.raises(AssertionError, match=r"the builds differ in upkeep\.work"):
             shell.launch("crawl", f"{A}/1", f"{A}/2", f"{A}/3")

@@ -1,0 +1,297 @@
+"""The door of the coordinator: what parts say, what they are told, and which seeds are announced.
+
+Operations return *(answer, changes)*, like all of the core's.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ..core.machines.lifecycle import ENDING, CrawlState, Input
+from ..core.machines.target import Target
+from ..core.opening import opening
+from ..core.opening.shard import Shard
+from ..core.rows.records import EventRow
+from ..core.rows.store import Changes
+from ..core.state import job, life, seeds
+from ..core.state.job import JobKind, JobState
+from ..core.state.model import Verdict
+from ..core.state.operation import Operation
+from ..core.state.order import Order, Progress
+from .whole import ANNOUNCED, WholeCrawl
+
+# What happens in a part alone. All else the crawl records by itself.
+_PASSED_ON = frozenset(("problem", "flights_cancelled"))
+_PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """The next seeds of a crawl to be offered to its parts."""
+
+    crawl: str
+    job: int
+    first: int  # so many seeds came before them in this announcement
+    seeds: Sequence[str]
+    before_ms: int = 0  # a round: those last fetched before this time are fetched again
+
+
+class Coordinator:
+    """The crawls of a frontier with several parts."""
+
+    def __init__(self, shard: Shard, parts: int) -> None:
+        self._shard = shard
+        self.parts = parts
+
+    def begin_term(self, now_ms: int) -> tuple[None, Changes]:
+        """Begin to lead. Must be durable before the first order: the orders of a term come after all orders
+        of former ones, also after those that are still on their way."""
+        op = self._shard.begin(now_ms)
+        self._shard.server.term += 1
+        opening.put_server_row(op.tx, self._shard.server)
+        return None, self._shard.end(op)
+
+    # Parts.
+
+    def hear_anew(self, part: int) -> list[str]:
+        """Forget what a part has said, as it has started again; the crawls that it must tell of."""
+        for crawl in self._crawls():
+            crawl.parts[part].progress, crawl.parts[part].awaited = None, True
+        return [crawl.name for crawl in self._crawls()]
+
+    def record(self, part: int, told: Iterable[Progress], now_ms: int) -> tuple[None, Changes]:
+        """Note how crawls go on in a part. What is older than what is known changes nothing."""
+        op = self._shard.begin(now_ms)
+        for progress in told:
+            crawl = self._shard.registry.names.get(progress.crawl)
+            if isinstance(crawl, WholeCrawl):
+                self._record(op, crawl, part, progress)
+        return None, self._shard.end(op)
+
+    def _record(self, op: Operation, crawl: WholeCrawl, part: int, progress: Progress) -> None:
+        its = crawl.parts[part]
+        if progress.number != crawl.number or progress.state is None:
+            progress = Progress(crawl.name, crawl.number, progress.moment)  # it has none, or a former one
+        if its.progress is not None and progress.moment < its.progress.moment:
+            return
+        its.progress, its.awaited = progress, False
+        rests, obeyed = not progress.left, its.serial > 0 and progress.order >= its.serial
+        if not rests:
+            crawl.rests = False
+        fetched = progress.documents + progress.pages_out
+        crawl.documents_pool.record(part, progress.documents_lent, fetched, progress.starves, rests, obeyed)
+        crawl.toes_pool.record(part, progress.toes_lent, progress.leases_out, progress.starves, rests, obeyed)
+        crawl.add_up()
+        crawl.lend()
+        op.counters(crawl)
+        self._note_nodes(op, crawl)
+        self._note_trouble(op, crawl, progress, its.steered)
+
+    def _note_nodes(self, op: Operation, crawl: WholeCrawl) -> None:
+        """Record which nodes have joined and left the crawl, if all of its parts are known."""
+        if crawl.held or any(part.progress is None for part in crawl.parts):
+            return
+        known, nodes = crawl.state_row.nodes, crawl.merged_nodes()
+        ends = any(part.progress and part.progress.state is CrawlState.FINISHED for part in crawl.parts)
+        for node, session in list(known.items()):
+            if nodes.get(node) != session and (node in nodes or not ends):  # ended parts have no nodes
+                del known[node]
+                op.event(
+                    crawl,
+                    "node_left",
+                    node=node,
+                    session=session,
+                    reason="replaced" if node in nodes else self._why_gone(node),
+                )
+                op.put_state(crawl)
+        for node, session in nodes.items():
+            if node not in known and crawl.state is not CrawlState.FINISHED:
+                known[node] = session
+                op.event(crawl, "node_joined", node=node, session=session)
+                op.put_state(crawl)
+
+    def _why_gone(self, node: str) -> str:
+        return "left"
+
+    def _note_trouble(self, op: Operation, crawl: WholeCrawl, progress: Progress, steered: int) -> None:
+        """Pause the crawl if trouble has paused a part; let it go on when no part has trouble any more."""
+        row = crawl.state_row
+        pauses = progress.state in _PAUSED and progress.order >= steered > 0 and bool(progress.reason)
+        if pauses and crawl.target is Target.RUN and crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+            life.apply(op, crawl, Input.PROBLEM, progress.reason, progress.trouble)
+        elif row.trouble and not any(part.progress is None or part.progress.trouble for part in crawl.parts):
+            life.go_on_after(op, crawl, row.trouble)
+
+    def order(self, name: str, part: int) -> Order | None:
+        """What a part must be told of a crawl; None if it is as it should be."""
+        crawl = self._shard.registry.names.get(name)
+        return crawl.order(part, self._shard.server.term) if isinstance(crawl, WholeCrawl) else None
+
+    def has_settings(self, name: str, part: int) -> bool:
+        """Whether a part has the crawl's present settings. Parts of a crawl that is gone need none."""
+        crawl = self._shard.registry.names.get(name)
+        if not isinstance(crawl, WholeCrawl):
+            return True
+        progress = crawl.parts[part].progress
+        return progress is not None and progress.digest == crawl.digest
+
+    def is_steered(self, name: str, part: int) -> bool:
+        """Whether a part obeys the last wish for the crawl's state. Parts of a crawl that is gone do."""
+        crawl = self._shard.registry.names.get(name)
+        return (
+            not isinstance(crawl, WholeCrawl) or not crawl.state_row.request or crawl.obeys(crawl.parts[part])
+        )
+
+    def changed_after(self, change: int) -> tuple[list[str], int]:
+        """The crawls that have changed since a change, and the number of the last change."""
+        return self._shard.changed_after(change)
+
+    def known_numbers(self) -> list[int]:
+        """The numbers of all crawls, those torn down included: parts delete all others."""
+        registry = self._shard.registry
+        return [*registry.crawls, *registry.torn.values()]
+
+    # Events.
+
+    def untold(self, part: int, name: str) -> int:
+        """The last event of a part that is among the crawl's own, if the part has later ones; else -1."""
+        crawl = self._shard.registry.names.get(name)
+        progress = crawl.parts[part].progress if isinstance(crawl, WholeCrawl) else None
+        if crawl is None or progress is None:
+            return -1
+        heard = crawl.state_row.heard.get(part, 0)
+        return heard if progress.last_event > heard else -1
+
+    def hear(
+        self, part: int, name: str, after: int, events: Sequence[tuple[int, EventRow]], now_ms: int
+    ) -> tuple[None, Changes]:
+        """Put events of a part among the crawl's own, each once: the event and its number are one write."""
+        op = self._shard.begin(now_ms)
+        crawl = self._shard.registry.names.get(name)
+        if isinstance(crawl, WholeCrawl) and crawl.state_row.heard.get(part, 0) == after and events:
+            for _, row in events:
+                if row.kind in _PASSED_ON:
+                    told = (
+                        {"detail": f"shard {part}: {row.fields['detail']}"} if row.kind == "problem" else {}
+                    )
+                    op.event(crawl, row.kind, **{**row.fields, **told})
+            crawl.state_row.heard[part] = events[-1][0]
+            op.put_state(crawl)
+            op.counters(crawl)
+        return None, self._shard.end(op)
+
+    # Operators.
+
+    def record_act(self, name: str, by: str, action: str, detail: str, now_ms: int) -> tuple[None, Changes]:
+        """Record what an operator has done in parts of a crawl."""
+        op = self._shard.begin(now_ms)
+        crawl = self._shard.registry.names.get(name)
+        if crawl is not None:
+            op.acted(crawl, by, action, detail)
+        return None, self._shard.end(op)
+
+    def record_drain(self, node: str, by: str, now_ms: int) -> tuple[None, Changes]:
+        """Record in the crawls that a node fetches for that an operator has asked it to end."""
+        op = self._shard.begin(now_ms)
+        attended = self._shard.attended_by(node)
+        self._shard.sweep(
+            op, f"drain {node}", attended, lambda op, crawl: op.acted(crawl, by, "drain-node", node)
+        )
+        return None, self._shard.end(op)
+
+    def last_known(self, name: str) -> dict[int, Progress]:
+        """How the parts of a crawl were when they were heard last."""
+        crawl = self._shard.registry.names.get(name)
+        parts = enumerate(crawl.parts) if isinstance(crawl, WholeCrawl) else ()
+        return {number: part.progress for number, part in parts if part.progress is not None}
+
+    # The end.
+
+    def may_have_ended(self, name: str) -> int:
+        """The number of the request that a crawl follows, if all of its parts said that they have nothing to
+        do; otherwise 0. Two rounds of questions then show whether that was so at one moment."""
+        crawl = self._shard.registry.names.get(name)
+        if not isinstance(crawl, WholeCrawl) or crawl.rests or crawl.jobs or crawl.target is not Target.RUN:
+            return 0
+        runs = crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY)
+        idle = all(part.progress is not None and not part.progress.left for part in crawl.parts)
+        return crawl.state_row.request if runs and idle and crawl.arrived else 0
+
+    def conclude(
+        self, name: str, request: int, first: Sequence[Progress], second: Sequence[Progress], now_ms: int
+    ) -> tuple[bool, Changes]:
+        """Compare two rounds of answers of all parts. The second round was asked when the first was complete.
+
+        A part that was at rest both times with the same stamp was so all the time in between. If all parts
+        were, all were at the moment between the rounds, and as a page's links are taken in before its report,
+        nothing was on its way from one to another.
+        """
+        op = self._shard.begin(now_ms)
+        crawl = self._shard.registry.names.get(name)
+        if (
+            not isinstance(crawl, WholeCrawl)
+            or crawl.jobs
+            or crawl.state_row.request != request
+            or len(first) != len(second)
+            or len(second) != self.parts
+            or not all(_rested(crawl, *both) for both in zip(first, second, strict=True))
+        ):
+            return False, self._shard.end(op)
+        for part, progress in enumerate(second):
+            self._record(op, crawl, part, progress)
+        crawl.rests = all(part.progress is not None and not part.progress.left for part in crawl.parts)
+        return crawl.rests, self._shard.end(op)
+
+    # Seeds.
+
+    def announcing(self) -> list[str]:
+        """The crawls that have seeds to announce."""
+        waiting = (crawl for crawl in self._crawls() if crawl.jobs and not crawl.held)
+        return [crawl.name for crawl in waiting if self._announcement(crawl)]
+
+    def _announcement(self, crawl: WholeCrawl) -> int:
+        """The crawl's first job that announces seeds; 0 if it has none."""
+        kinds = ((number, job.get(self._shard.store, crawl, number).kind) for number in crawl.jobs)
+        return next((number for number, kind in kinds if JobKind(kind) in ANNOUNCED), 0)
+
+    def next_seeds(self, name: str, now_ms: int) -> tuple[Announcement | None, Changes]:
+        """The next seeds of a crawl's first job that announces some. Without any, the job ends, and the
+        answer is None."""
+        op = self._shard.begin(now_ms)
+        crawl = self._shard.registry.names.get(name)
+        if not isinstance(crawl, WholeCrawl) or crawl.held or not (number := self._announcement(crawl)):
+            return None, self._shard.end(op)
+        row = job.get(op.tx, crawl, number)
+        if crawl.state_row.tearing_down or crawl.state in ENDING:
+            row.state = JobState.CANCELLING.value
+            job.end(op, crawl, number, row)
+            return None, self._shard.end(op)
+        anew = JobKind(row.kind) is JobKind.RESEED
+        found = seeds.after(op, crawl, row.done if anew else crawl.counters.announced_seeds)
+        if not found:
+            seeds.conclude(op, crawl, number, row)
+            return None, self._shard.end(op)
+        before_ms = crawl.state_row.round_ms + 1 if anew else 0
+        return Announcement(name, number, row.done, found, before_ms), self._shard.end(op)
+
+    def announced(
+        self, announcement: Announcement, verdicts: Sequence[Verdict], now_ms: int
+    ) -> tuple[None, Changes]:
+        """Note the verdicts of the parts on seeds."""
+        op = self._shard.begin(now_ms)
+        crawl = self._shard.registry.names.get(announcement.crawl)
+        if isinstance(crawl, WholeCrawl) and announcement.job in crawl.jobs:
+            row = job.get(op.tx, crawl, announcement.job)
+            if row.done == announcement.first:
+                crawl.rests = False
+                seeds.count(op, crawl, announcement.job, row, verdicts)
+        return None, self._shard.end(op)
+
+    def _crawls(self) -> list[WholeCrawl]:
+        crawls = self._shard.registry.crawls.values()
+        return [crawl for crawl in crawls if isinstance(crawl, WholeCrawl)]
+
+
+def _rested(crawl: WholeCrawl, first: Progress, second: Progress) -> bool:
+    """Whether a part was at rest from the first answer to the second."""
+    same = first.number == second.number == crawl.number and first.stamp == second.stamp
+    return same and not first.left and not second.left

@@ -1,0 +1,76 @@
+"""What the router asks of the coordinator (see `router.coordination.Coordination`)."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+from ..core.state.agenda import empty_reason
+from ..core.state.model import EmptyReason, JobView
+from ..core.state.order import Progress
+from ..shell.runner import Runner
+from .coordinator import Coordinator
+from .jobs import PartedJobs
+from .leader import Leader
+
+
+class Requests:
+    """The coordinator as the router knows it."""
+
+    def __init__(self, coordinator: Coordinator, jobs: PartedJobs, leader: Leader, runner: Runner) -> None:
+        self._coordinator = coordinator
+        self._jobs = jobs
+        self._leader = leader
+        self._runner = runner
+
+    async def settled(self, crawl: str, timeout_s: float) -> None:
+        """Wait until the shards that are there have a crawl's settings, or for so long."""
+        await self._leader.settled(crawl, timeout_s)
+
+    async def steered(self, crawl: str, timeout_s: float) -> None:
+        """Wait until the shards that are there obey the last wish for a crawl's state, or for so long."""
+        if not self._leader.is_steered(crawl):
+            await self._leader.steered(crawl, timeout_s)
+
+    async def refresh(self, crawl: str) -> None:
+        """Hear from the shards that are there how their parts of a crawl are now."""
+        await self._leader.refresh(crawl)
+
+    def reason(self, crawl: str) -> EmptyReason:
+        """Why a crawl gives no leases; NOTHING_DUE or LIMIT_REACHED if it runs. Raises UnknownCrawl."""
+        registry = self._runner.core.shard.registry
+        return empty_reason(registry.names.get(crawl) or registry.named(crawl))
+
+    def change(self, crawl: str) -> AbstractContextManager[asyncio.Future[None]]:
+        """A future that is done when that may have changed for a crawl (empty: any)."""
+        return self._runner.waiting.one((crawl or None, ()))
+
+    def crawl_deleted(self) -> None:
+        """Let the shards delete their parts of a crawl that is gone."""
+        self._leader.crawl_deleted()
+
+    async def record_act(self, crawl: str, by: str, action: str, detail: str) -> None:
+        """Record what an operator has done in the shards, once for the whole crawl."""
+        await self._runner.run(
+            lambda core, now_ms: self._coordinator.record_act(crawl, by, action, detail, now_ms)
+        )
+
+    async def record_drain(self, node: str, by: str) -> None:
+        """Record in the crawls that a node fetches for that it is asked to end."""
+        await self._runner.run(lambda core, now_ms: self._coordinator.record_drain(node, by, now_ms))
+
+    async def count_received(self, crawl: str, job: int, rows: int) -> None:
+        """Count the rows of an import that shards get. Raises IllegalState if it takes none any more."""
+        await self._runner.run(lambda core, now_ms: self._jobs.count_received(crawl, job, rows, now_ms))
+
+    async def begin_import(self, crawl: str, job: int, parts: Mapping[int, tuple[int, int]]) -> JobView:
+        """Let an import begin, as the shards have its rows: the number and the rows of each part's job."""
+        await self._runner.run(lambda core, now_ms: self._jobs.begin_import(crawl, job, parts, now_ms))
+        return await self._runner.read(lambda core, _: core.administration.job(crawl, job))
+
+    def last_known(self, crawl: str) -> Mapping[int, Progress]:
+        """How the parts of a crawl were when they were heard last, by the numbers of their shards."""
+        return self._coordinator.last_known(crawl)
+
+    def pool_size_of(self, node: str) -> int | None:
+        """How many toe threads operators have asked a node to have."""
+        return self._runner.core.shard.pool_size_of(node)

@@ -1,0 +1,167 @@
+"""A crawl in three parts: its coordinator and shards start anew at any moment, and messages go astray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+import pytest
+from core_doubles.parted import Parted, begin
+from core_doubles.small_shares import small_shares
+from frontier_harness.soaking import Soak
+
+from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.spec.settings import (
+    CrawlSettings,
+    GroupSettings,
+    IdentitySettings,
+    LimitSettings,
+    PolitenessSettings,
+    Rewrite,
+    ScopeSettings,
+)
+
+PARTS = 3
+HISTORIES, SOAKED_HISTORIES = 12, 20_000
+STEPS = 300
+HOSTS = [f"www.site{number}.example" for number in range(7)]
+RESTARTS, REQUESTS = 0.02, 0.04  # a step
+STEERING = (Input.PAUSE, Input.RESUME, Input.HOLD)
+
+
+def web(random: Random) -> tuple[list[str], Callable[[str], list[str]]]:
+    """The URIs of a web of some pages, and the links of each."""
+    uris = [f"http://{random.choice(HOSTS)}/{number}" for number in range(25)]
+    links = {uri: random.sample(uris, random.randrange(5)) for uri in uris}
+    return uris, lambda uri: list(links.get(uri, ()))
+
+
+def reachable(seeds: list[str], links_of: Callable[[str], list[str]]) -> set[str]:
+    """The URIs that links lead to from some."""
+    found, open_ends = set(seeds), list(seeds)
+    while open_ends:
+        for link in links_of(open_ends.pop()):
+            if link not in found:
+                found.add(link)
+                open_ends.append(link)
+    return found
+
+
+def settings(
+    groups: tuple[GroupSettings, ...] = (),
+    limits: LimitSettings | None = None,
+    max_toes: int = 0,
+    identity: IdentitySettings | None = None,
+) -> CrawlSettings:
+    return CrawlSettings(
+        allowed_addresses=("loopback",),
+        scope=ScopeSettings(hosts=tuple(HOSTS)),
+        politeness=PolitenessSettings(min_delay_ms=0, max_delay_ms=0, delay_factor=0.0),
+        groups=groups,
+        limits=limits or LimitSettings(),
+        max_toes=max_toes,
+        identity=identity or IdentitySettings(),
+    )
+
+
+def grouped(random: Random) -> tuple[GroupSettings, ...]:
+    """Named groups of some hosts, or none."""
+    hosts = random.sample(HOSTS, 4)
+    both = GroupSettings("one", tuple(hosts[:2])), GroupSettings("other", tuple(hosts[2:]))
+    return both if random.random() < 0.5 else ()
+
+
+def lived(parted: Parted, requests: Iterable[Input]) -> None:
+    """Some steps, with restarts, and with requests of an operator."""
+    random, wishes = parted.random, list(requests)
+    for _ in range(STEPS):
+        parted.step()
+        chance = random.random()
+        if chance < RESTARTS / 2:
+            parted.restart_shard(random.randrange(len(parted.shards)))
+        elif chance < RESTARTS:
+            parted.restart_head()
+        elif chance < RESTARTS + REQUESTS and wishes:
+            for wish in random.choices(wishes, k=random.randrange(1, 4)):
+                parted.request(wish)
+                for _ in range(random.randrange(8)):
+                    parted.step()
+
+
+def ended(parted: Parted) -> None:
+    """The rest of the history, without failures. Seeds were announced once; no page was fetched twice."""
+    state = parted.settle()
+    assert state is CrawlState.FINISHED, f"the crawl has not ended, it is {state.value}"
+    crawl = parted.head.crawl
+    assert crawl.counters.announced_seeds == crawl.counters.next_seed - 1, (
+        f"{crawl.counters.announced_seeds} seeds are announced, of {crawl.counters.next_seed - 1}"
+    )
+    twice = {uri for uri in parted.fetched if parted.fetched.count(uri) > 1}
+    assert not twice, f"{sorted(twice)[0]} was fetched twice"
+
+
+def whole(seed: int) -> None:
+    """A history of a crawl that fetches all there is."""
+    random = Random(seed)
+    uris, links_of = web(random)
+    parted = Parted(PARTS, random, links_of, settings(grouped(random)))
+    begin(parted, *uris[:3])
+    lived(parted, STEERING)
+    parted.request(Input.RESUME)
+    ended(parted)
+    left = reachable(uris[:3], links_of) - set(parted.fetched)
+    assert not left, f"{sorted(left)[0]} was not fetched"
+
+
+def limited(seed: int) -> None:
+    """A history of a crawl with a limit of documents, and perhaps one of toes."""
+    random = Random(seed)
+    uris, links_of = web(random)
+    most = random.randrange(1, 12)
+    limits = LimitSettings(max_documents=most)
+    parted = Parted(PARTS, random, links_of, settings(limits=limits, max_toes=random.randrange(4)))
+    begin(parted, *uris[:4])
+    lived(parted, ())
+    ended(parted)
+    expected = min(most, len(reachable(uris[:4], links_of)))
+    assert len(parted.fetched) == expected, f"{len(parted.fetched)} pages were fetched, not {expected}"
+
+
+def rewritten(seed: int) -> None:
+    """A history of a crawl with a rewrite that makes two sites one."""
+    random = Random(seed)
+    uris, links_of = web(random)
+    rewrite = Rewrite("site[12]", "site0")
+    chosen = settings(identity=IdentitySettings(rewrites=(rewrite,)))
+    parted = Parted(PARTS, random, links_of, chosen)
+    begin(parted, *uris[:3])
+    lived(parted, ())
+    ended(parted)
+
+
+KINDS = (whole, limited, rewritten)
+
+
+def histories(seeds: Iterable[int]) -> None:
+    """Play histories of all kinds."""
+    with small_shares():
+        for seed in seeds:
+            for history in KINDS:
+                history(seed)
+
+
+@pytest.mark.parametrize("history", KINDS, ids=lambda history: history.__name__)
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_a_crawl_in_parts_is_as_one(history: Callable[[int], None], seed: int) -> None:
+    with small_shares():
+        history(seed)
+
+
+@pytest.mark.soak("histories")
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("share", range(2))
+def test_many_histories_of_crawls_in_parts(soak: Soak, share: int) -> None:
+    first = (soak.seed << 8) + (share << 40)
+    for seed in range(first, first + soak.cycles(SOAKED_HISTORIES) // (2 * len(KINDS))):
+        histories((seed,))
+        soak.count(faults=STEPS, checked=len(KINDS))
