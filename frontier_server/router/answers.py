@@ -1,0 +1,60 @@
+"""Common to the router's RPCs: refusals of shards are relayed."""
+
+import contextlib
+import functools
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ..core.rows.errors import FrontierError
+from ..service.answers import Context, Handler, Stream, abort
+from ..shards.links import Relayed
+from ..shell.runner import Closing, TryLater
+
+
+def routed(handler: Handler) -> Handler:
+    """A handler with one answer. What shards, or the router itself, refuse becomes a status."""
+
+    @functools.wraps(handler)
+    async def wrapper(self: object, request: Any, context: Context) -> Any:
+        try:
+            return await handler(self, request, context)
+        except Relayed as refusal:
+            await context.abort(refusal.code, refusal.message, refusal.trailer)
+        except (FrontierError, TryLater, Closing) as problem:
+            await abort(context, problem)
+
+    return wrapper  # type: ignore[return-value]  # same signature
+
+
+def routed_bytes(handler: Handler) -> Handler:
+    """A handler that gets the message and its bytes, likewise."""
+
+    @functools.wraps(handler)
+    async def wrapper(self: object, request: Any, context: Context, data: bytes) -> Any:
+        try:
+            return await handler(self, request, context, data)
+        except Relayed as refusal:
+            await context.abort(refusal.code, refusal.message, refusal.trailer)
+        except (FrontierError, TryLater, Closing) as problem:
+            await abort(context, problem)
+
+    wrapper.takes_bytes = True  # type: ignore[attr-defined]
+    return wrapper  # type: ignore[return-value]  # same signature
+
+
+def routed_stream(handler: Stream) -> Stream:
+    """A handler with a stream of answers, likewise."""
+
+    @functools.wraps(handler)
+    async def wrapper(self: object, request: Any, context: Context) -> AsyncIterator[Any]:
+        try:
+            answers: Any = handler(self, request, context)
+            async with contextlib.aclosing(answers):
+                async for answer in answers:
+                    yield answer
+        except Relayed as refusal:
+            await context.abort(refusal.code, refusal.message, refusal.trailer)
+        except (FrontierError, TryLater, Closing) as problem:
+            await abort(context, problem)
+
+    return wrapper  # type: ignore[return-value]  # same signature

@@ -1,0 +1,107 @@
+"""Checkpoints of several shards: sets, each of one moment.
+
+If a shard were copied before another one, a link that the first takes in later would be missing in it, while
+the page with the link is done in the other. So no shard applies reports while all are copied. The coordinator
+is copied first: seeds that it counts as announced are then in the copies of the shards.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from google.protobuf.duration_pb2 import Duration
+
+from toehold.frontier.v1 import admin_pb2
+from toehold.shard.v1 import shard_pb2
+
+from ..core.rows.errors import FrontierError, ShardAway
+from ..service.answers import Context
+from ..service.checkpoints import message_of, refused
+from ..shards.links import Link, Relayed
+from ..shell.runner import TryLater
+from .answers import routed
+from .over_shards import OverShards
+
+SERVICE = "toehold.shard.v1.ShardService"
+HOLD_S, COPY_S = 30, 25.0  # a copy that takes longer is given up
+_TOO_LATE = f"the copies took more than {HOLD_S} s, and are of several moments; try later"
+
+
+class RoutedCheckpoints(OverShards):
+    """The RPCs on checkpoints, over all shards."""
+
+    @routed
+    async def CreateCheckpoint(
+        self, request: admin_pb2.CreateCheckpointRequest, context: Context
+    ) -> admin_pb2.CreateCheckpointResponse:
+        return await self._whoever_waits(self._create_set())
+
+    async def _create_set(self) -> admin_pb2.CreateCheckpointResponse:
+        self._runner.admit()
+        await self._runner.read(lambda core, _: None)  # waits until acknowledged changes are on disk
+        async with self._reports_held() as end_s:
+            try:
+                kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
+            except OSError as problem:
+                raise refused("the checkpoint cannot be made", problem) from None
+            try:
+                asked = shard_pb2.CopyStoreRequest(checkpoint=kept.name)
+                await self._links.of_all(
+                    lambda link: link.call(f"{SERVICE}/CopyStore", asked, shard_pb2.CopyStoreResponse, COPY_S)
+                )
+                if asyncio.get_running_loop().time() >= end_s:
+                    raise TryLater("OVERLOADED", _TOO_LATE, 30_000)
+            except BaseException:
+                await self._delete_set(kept.name)
+                raise
+        await self._runner.run(lambda core, now_ms: core.control.record_checkpoint(kept.name, now_ms))
+        return admin_pb2.CreateCheckpointResponse(checkpoint=message_of(kept))
+
+    @asynccontextmanager
+    async def _reports_held(self) -> AsyncIterator[float]:
+        """A context in which no shard applies reports; until when, on the event loop's clock."""
+        method = f"{SERVICE}/HoldReports"
+
+        async def hold(link: Link, seconds: int) -> None:
+            asked = shard_pb2.HoldReportsRequest(hold_duration=Duration(seconds=seconds))
+            await link.call(method, asked, shard_pb2.HoldReportsResponse, COPY_S)
+
+        async def let_go(link: Link) -> None:
+            with suppress(ShardAway, Relayed):  # then they go on by themselves, after HOLD_S
+                await hold(link, 0)
+
+        end_s = asyncio.get_running_loop().time() + HOLD_S
+        try:
+            await self._links.of_all(lambda link: hold(link, HOLD_S))
+            yield end_s
+        finally:
+            await self._links.of_all(let_go)
+
+    @routed
+    async def DeleteCheckpoint(
+        self, request: admin_pb2.DeleteCheckpointRequest, context: Context
+    ) -> admin_pb2.DeleteCheckpointResponse:
+        name = request.checkpoint
+        self._checkpoints.path(name)
+        await self._runner.read(lambda core, _: core.control.check_checkpoint_free(name))
+        asked = shard_pb2.DeleteCopyRequest(checkpoint=name)
+        await self._links.of_all(
+            lambda link: link.call(f"{SERVICE}/DeleteCopy", asked, shard_pb2.DeleteCopyResponse)
+        )
+        try:
+            await asyncio.to_thread(self._checkpoints.delete, name)
+        except OSError as problem:
+            raise refused(f"checkpoint {name} cannot be deleted", problem) from None
+        return admin_pb2.DeleteCheckpointResponse()
+
+    async def _delete_set(self, name: str) -> None:
+        """Delete what there is of a set that could not be made."""
+        asked = shard_pb2.DeleteCopyRequest(checkpoint=name)
+
+        async def delete(link: Link) -> None:
+            with suppress(ShardAway, Relayed):  # a part alone is no checkpoint that anybody lists
+                await link.call(f"{SERVICE}/DeleteCopy", asked, shard_pb2.DeleteCopyResponse)
+
+        await self._links.of_all(delete)
+        with suppress(OSError, FrontierError):
+            await asyncio.to_thread(self._checkpoints.delete, name)

@@ -1,0 +1,49 @@
+"""What the router asks of the coordinator, beside what every frontier's service asks of its store."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ..core.state.model import EmptyReason, JobView
+from ..core.state.order import Progress
+
+
+class Coordination(Protocol):
+    """A coordinator, which need not be in the router's process."""
+
+    async def settled(self, crawl: str, timeout_s: float) -> None:
+        """Wait until the shards that are there have a crawl's settings, or for so long."""
+
+    async def steered(self, crawl: str, timeout_s: float) -> None:
+        """Wait until the shards that are there obey the last wish for a crawl's state, or for so long."""
+
+    async def refresh(self, crawl: str) -> None:
+        """Hear from the shards that are there how their parts of a crawl are now."""
+
+    def reason(self, crawl: str) -> EmptyReason:
+        """Why a crawl gives no leases; NOTHING_DUE or LIMIT_REACHED if it runs. Raises UnknownCrawl."""
+
+    def change(self, crawl: str) -> AbstractContextManager[asyncio.Future[None]]:
+        """A future that is done when that may have changed for a crawl (empty: any)."""
+
+    def crawl_deleted(self) -> None:
+        """Let the shards delete their parts of a crawl that is gone."""
+
+    async def record_act(self, crawl: str, by: str, action: str, detail: str) -> None:
+        """Record what an operator has done in the shards, once for the whole crawl."""
+
+    async def record_drain(self, node: str, by: str) -> None:
+        """Record in the crawls that a node fetches for that it is asked to end."""
+
+    async def count_received(self, crawl: str, job: int, rows: int) -> None:
+        """Count the rows of an import that shards get. Raises IllegalState if it takes none any more."""
+
+    async def begin_import(self, crawl: str, job: int, parts: Mapping[int, tuple[int, int]]) -> JobView:
+        """Let an import begin, as the shards have its rows: the number and the rows of each part's job."""
+
+    def last_known(self, crawl: str) -> Mapping[int, Progress]:
+        """How the parts of a crawl were when they were heard last, by the numbers of their shards."""
+
+    def pool_size_of(self, node: str) -> int | None:
+        """How many toe threads operators have asked a node to have."""

@@ -1,0 +1,126 @@
+"""Crawls as a whole: what the coordinator does, and shards have then."""
+
+from collections.abc import Sequence
+
+from toehold.frontier.v1 import admin_pb2
+
+from .. import wire
+from ..core.operators.control import Amended
+from ..core.rows.errors import InvalidRequest, ShardAway, invalid_spec
+from ..core.spec.settings import CrawlSettings
+from ..service.answers import Context
+from ..shards.links import Link
+from .answers import routed
+from .over_shards import OverShards
+from .statistics import merge_statistics, statistics_of
+
+SETTLE_S = 5.0  # for shards to have a crawl's new settings
+
+
+class RoutedCrawls(OverShards):
+    """RPCs on crawls as a whole."""
+
+    @routed
+    async def CreateCrawl(
+        self, request: admin_pb2.CreateCrawlRequest, context: Context
+    ) -> admin_pb2.CreateCrawlResponse:
+        _check(wire.settings_of(request.spec))
+        answer = await super().CreateCrawl(request, context)
+        await self._coordination.settled(request.crawl, SETTLE_S)
+        return answer
+
+    @routed
+    async def LaunchCrawl(
+        self, request: admin_pb2.LaunchCrawlRequest, context: Context
+    ) -> admin_pb2.LaunchCrawlResponse:
+        if request.checkpoint:
+            raise InvalidRequest(
+                "checkpoint must be empty: a frontier with several shards launches crawls from their seeds "
+                "alone",
+                field="checkpoint",
+            )
+        await self._coordination.refresh(request.crawl)  # URIs that wait count, too
+        return await super().LaunchCrawl(request, context)
+
+    @routed
+    async def UpdateCrawl(
+        self, request: admin_pb2.UpdateCrawlRequest, context: Context
+    ) -> admin_pb2.UpdateCrawlResponse:
+        answer = await super().UpdateCrawl(request, context)
+        await self._coordination.settled(request.crawl, SETTLE_S)
+        return answer
+
+    async def _amended(self, request: admin_pb2.UpdateCrawlRequest | admin_pb2.ReopenCrawlRequest) -> Amended:
+        amended = await super()._amended(request)
+
+        def checked(spec: bytes) -> tuple[bytes, Sequence[str]]:
+            made, differences = amended(spec)
+            _check(wire.settings_with(made, ()))
+            return made, differences
+
+        return checked
+
+    @routed
+    async def DeleteCrawl(
+        self, request: admin_pb2.DeleteCrawlRequest, context: Context
+    ) -> admin_pb2.DeleteCrawlResponse:
+        answer = await super().DeleteCrawl(request, context)
+        self._coordination.crawl_deleted()
+        return answer
+
+    @routed
+    async def PutOverride(
+        self, request: admin_pb2.PutOverrideRequest, context: Context
+    ) -> admin_pb2.PutOverrideResponse:
+        answer = await super().PutOverride(request, context)
+        await self._coordination.settled(request.crawl, SETTLE_S)
+        return answer
+
+    @routed
+    async def DeleteOverride(
+        self, request: admin_pb2.DeleteOverrideRequest, context: Context
+    ) -> admin_pb2.DeleteOverrideResponse:
+        answer = await super().DeleteOverride(request, context)
+        await self._coordination.settled(request.crawl, SETTLE_S)
+        return answer
+
+    @routed
+    async def GetStatistics(
+        self, request: admin_pb2.GetStatisticsRequest, context: Context
+    ) -> admin_pb2.GetStatisticsResponse:
+        whole = await super().GetStatistics(request, context)
+        away: list[int] = []
+
+        async def ask(link: Link) -> admin_pb2.GetStatisticsResponse | None:
+            try:
+                return await self._ask(link, "GetStatistics", request, type(whole), context)
+            except ShardAway:
+                away.append(link.number)
+                return None
+
+        answers = await self._links.of_all(ask)
+        known = self._coordination.last_known(request.crawl) if away else {}
+        parts = [answer.statistics for answer in answers if answer is not None]
+        parts += [statistics_of(known[shard]) for shard in sorted(away) if shard in known]
+        merge_statistics(whole.statistics, parts)
+        told = [f"shard {shard} is away" for shard in sorted(away)] + [whole.statistics.limited_by]
+        whole.statistics.limited_by = "; ".join(each for each in told if each)
+        return whole
+
+
+def _check(settings: CrawlSettings) -> None:
+    """Raise InvalidSpec for settings that need counts of several shards at once."""
+    found = {
+        path: f"must be left out on a frontier with several shards: {why}"
+        for path, value, why in (
+            (
+                "limits.source_quota",
+                settings.limits.source_quota,
+                "what descends from a seed is in all of them",
+            ),
+            ("address_group", settings.address_group, "the hosts of an address are in several of them"),
+        )
+        if value != type(value)()
+    }
+    if found:
+        raise invalid_spec(found)

@@ -1,0 +1,138 @@
+"""ImportUris over all shards: a stream to each shard that gets URIs, and one job of the coordinator's.
+
+Nothing is taken in unless all shards have all of theirs: only then the streams are completed. If a shard goes
+away at that very moment, the others' parts are cancelled, and what they have taken in by then stays.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
+
+from .. import wire
+from ..core.rows.errors import FrontierError
+from ..core.rows.records import ImportRow
+from ..core.state.job import JobState
+from ..core.state.model import JobView
+from ..service.answers import Context
+from ..shards.links import Links, Relayed, Upload, passed_on_of
+from .answers import routed
+from .over_shards import SERVICE, OverShards
+from .places import Placing
+
+CANCEL_S = 5.0
+_IMPORT = f"{SERVICE}/ImportUris"
+
+
+class RoutedImports(OverShards):
+    """The RPC that takes in URIs by the million."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._importing: dict[tuple[str, int], _Parts] = {}  # by crawl and job, while their rows come
+
+    @routed
+    async def ImportUris(
+        self, requests: AsyncIterator[admin_pb2.ImportUrisRequest], context: Context
+    ) -> admin_pb2.ImportUrisResponse:
+        return await super().ImportUris(requests, context)
+
+    async def _begin(self, crawl: str, force: bool, by: str) -> tuple[int, int]:
+        number, mark = await super()._begin(crawl, force, by)
+        parts = _Parts(self._links, self._placing_of(crawl), crawl, force, by)
+        self._importing[crawl, number] = parts
+        return number, mark
+
+    async def _add(self, crawl: str, number: int, rows: Sequence[ImportRow]) -> None:
+        await self._coordination.count_received(crawl, number, len(rows))
+        await self._importing[crawl, number].add(rows)
+
+    async def _end(self, crawl: str, number: int) -> JobView:
+        parts = self._importing.pop((crawl, number))
+        view = await self._runner.read(lambda core, _: core.administration.job(crawl, number))
+        if view.state != JobState.RECEIVING.value:  # somebody has cancelled it
+            await parts.cancel()
+            return view
+        try:
+            begun = await parts.complete()
+        except BaseException:
+            await parts.cancel()
+            with suppress(FrontierError):  # the crawl is gone, or has ended
+                await super()._cancel(crawl, number)
+            raise
+        view = await self._coordination.begin_import(crawl, number, begun)
+        if view.finish_ms:  # somebody has cancelled it meanwhile
+            await parts.cancel()
+        return view
+
+    async def _cancel(self, crawl: str, number: int) -> JobView:
+        parts = self._importing.pop((crawl, number), None)
+        if parts is not None:
+            await parts.cancel()
+        return await super()._cancel(crawl, number)
+
+
+class _Parts:
+    """The parts of an import."""
+
+    def __init__(self, links: Links, placing: Placing, crawl: str, force: bool, by: str) -> None:
+        self._links = links
+        self._placing = placing
+        self._crawl = crawl
+        self._force = force
+        self._metadata = passed_on_of(by)
+        self._streams: dict[int, Upload[admin_pb2.ImportUrisResponse]] = {}
+        self._counts: dict[int, int] = {}
+        self._begun: dict[int, int] = {}  # the numbers of the jobs of parts that are complete
+
+    async def add(self, rows: Sequence[ImportRow]) -> None:
+        """Send entries to their shards."""
+        places: dict[int, list[admin_pb2.ImportEntry]] = {}
+        for row in rows:
+            offered = frontier_pb2.Candidate.FromString(row.record)
+            shard = self._placing.shard(offered.uri, offered.base)
+            places.setdefault(shard, []).append(_entry(row, offered))
+        for shard, entries in sorted(places.items()):
+            link, stream = self._links[shard], self._streams.get(shard)
+            request = admin_pb2.ImportUrisRequest(entries=entries)
+            if stream is None:
+                stream = link.upload(_IMPORT, admin_pb2.ImportUrisResponse, self._metadata)
+                self._streams[shard] = stream
+                request.crawl, request.force = self._crawl, self._force
+            await link.while_there(stream.send(request))
+            self._counts[shard] = self._counts.get(shard, 0) + len(entries)
+
+    async def complete(self) -> dict[int, tuple[int, int]]:
+        """Complete all streams: the number of each part's job, and of its rows."""
+        links = [self._links[shard] for shard in sorted(self._streams)]
+        for link in links:
+            if link.away:
+                raise link.absence()
+
+        async def end(number: int) -> None:
+            stream = self._streams[number]
+            await stream.send(admin_pb2.ImportUrisRequest(complete=True))
+            self._begun[number] = (await stream.answer()).job.job
+
+        await self._links.of_all(lambda link: link.while_there(end(link.number)), links)
+        return {shard: (job, self._counts[shard]) for shard, job in sorted(self._begun.items())}
+
+    async def cancel(self) -> None:
+        """Break the streams off, and cancel the jobs that have begun."""
+        for stream in self._streams.values():
+            stream.cancel()
+        for shard, number in self._begun.items():
+            request = admin_pb2.CancelJobRequest(crawl=self._crawl, job=number)
+            method, kind = f"{SERVICE}/CancelJob", admin_pb2.CancelJobResponse
+            with suppress(Relayed, FrontierError):  # it has ended, or its shard is away
+                await self._links[shard].call(method, request, kind, CANCEL_S, self._metadata)
+
+
+def _entry(row: ImportRow, offered: frontier_pb2.Candidate) -> admin_pb2.ImportEntry:
+    """The entry that a row was made of."""
+    if not row.seen:
+        return admin_pb2.ImportEntry(candidate=offered)
+    final = wire.disposition(row.disposition)
+    seen = admin_pb2.SeenUri(uri=offered.uri, fetch_status=row.fetch_status, disposition=final)
+    return admin_pb2.ImportEntry(seen=seen)

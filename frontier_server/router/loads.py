@@ -1,0 +1,27 @@
+"""The loads of all shards, and which of them are away."""
+
+from toehold.frontier.v1 import admin_pb2
+from toehold.shard.v1 import shard_pb2
+
+from ..core.rows.errors import ShardAway
+from ..shards.links import Link, Links, Relayed
+
+TELL_LOAD = "toehold.shard.v1.ShardService/TellLoad"
+PATIENCE_S = 2.0
+"""How long a shard may take to tell its load. It is told by memory alone."""
+
+
+async def loads_of(links: Links) -> list[shard_pb2.TellLoadResponse]:
+    """The load of each shard, in order. Of one that is away it has the number."""
+
+    async def ask(link: Link) -> shard_pb2.TellLoadResponse:
+        away = shard_pb2.TellLoadResponse(shard=admin_pb2.Shard(shard=link.number))
+        if link.away:
+            return away
+        try:
+            request, kind = shard_pb2.TellLoadRequest(), shard_pb2.TellLoadResponse
+            return await link.while_there(link.call(TELL_LOAD, request, kind, PATIENCE_S))
+        except (ShardAway, Relayed):
+            return away
+
+    return await links.of_all(ask)

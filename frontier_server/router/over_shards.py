@@ -1,0 +1,125 @@
+"""The base of the operators' RPCs over several shards: how shards are asked."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from ..config import Config
+from ..core.rows.errors import ShardAway
+from ..logs.crawl_log import CrawlLogs
+from ..service import FrontierAdminService
+from ..service.answers import Context
+from ..shards.links import Link, Links, Relayed, passed_on, time_left_s
+from ..shell.runner import Runner
+from ..stores.checkpoints import Checkpoints
+from .coordination import Coordination
+from .places import PlacingOf
+
+M = TypeVar("M", bound=Message)
+
+SERVICE = "toehold.frontier.v1.FrontierAdminService"
+BACK_S = 1.0  # for the answer of a shard that is away, and may be back already
+
+
+class OverShards(FrontierAdminService):
+    """A service over the coordinator's store, which also asks shards."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        config: Config,
+        logs: CrawlLogs,
+        checkpoints: Checkpoints,
+        start_ms: int,
+        links: Links,
+        placing_of: PlacingOf,
+        coordination: Coordination,
+    ) -> None:
+        super().__init__(runner, config, logs, checkpoints, start_ms)
+        self._links = links
+        self._placing_of = placing_of
+        self._coordination = coordination
+
+    async def _check_known(self, crawl: str) -> None:
+        """Raise UnknownCrawl if there is no such crawl."""
+        await self._runner.read(lambda core, _: core.views.crawl(crawl))
+
+    def _check_present(self, links: Iterable[Link] | None = None) -> None:
+        """Raise ShardAway if one of these shards is away, or any."""
+        for link in self._links.all if links is None else links:
+            if link.away:
+                raise link.absence()
+
+    async def _ask(self, link: Link, method: str, request: Message, kind: type[M], context: Context) -> M:
+        """The answer of a shard about a crawl. Raises Relayed, ShardAway or UnknownCrawl."""
+        try:
+            left_s, metadata = patience_s(link, context), passed_on(context)
+            return await link.while_there(link.call(f"{SERVICE}/{method}", request, kind, left_s, metadata))
+        except Relayed as refusal:
+            if refusal.reason == "UNKNOWN_CRAWL":
+                await self._check_known(getattr(request, "crawl", ""))
+                raise link.absence() from None  # it was away when the crawl was created
+            raise
+
+    async def _of_shards(
+        self,
+        method: str,
+        request: Message,
+        kind: type[M],
+        context: Context,
+        of: Sequence[Link] | None = None,
+    ) -> list[M]:
+        """The answers of all shards, or of some, to one request. Raises ShardAway if one is away."""
+        return await self._links.of_all(lambda link: self._ask(link, method, request, kind, context), of)
+
+    async def _of_present(self, method: str, request: Message, kind: type[M], context: Context) -> list[M]:
+        """The answers of the shards that are there. Raises ShardAway if none is."""
+
+        async def ask(link: Link) -> M | None:
+            try:
+                return await self._ask(link, method, request, kind, context)
+            except ShardAway:
+                return None
+
+        answers = await self._links.of_all(ask)
+        found = [answer for answer in answers if answer is not None]
+        if not found:
+            raise self._links[0].absence()
+        return found
+
+    async def _of_those_that_know(
+        self,
+        method: str,
+        request: Message,
+        kind: type[M],
+        context: Context,
+        unknown: str,
+        of: Sequence[Link] | None = None,
+    ) -> list[M]:
+        """The answers of the shards that know what a request names; their refusal `unknown` if none does."""
+        refusals: list[Relayed] = []
+
+        async def ask(link: Link) -> M | None:
+            try:
+                return await self._ask(link, method, request, kind, context)
+            except Relayed as refusal:
+                if refusal.reason != unknown:
+                    raise
+                refusals.append(refusal)
+                return None
+
+        found = [answer for answer in await self._links.of_all(ask, of) if answer is not None]
+        if not found:
+            raise refusals[0]
+        return found
+
+    def _shard_of(self, crawl: str, uri: str) -> Link:
+        """The way to the shard that has a URI."""
+        return self._links[self._placing_of(crawl).shard(uri)]
+
+
+def patience_s(link: Link, context: Context) -> float:
+    """How long a shard may take to answer a call."""
+    left_s = time_left_s(context)
+    return min(left_s, BACK_S) if link.away else left_s

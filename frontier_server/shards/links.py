@@ -1,0 +1,313 @@
+"""Links to shards: a channel each, and whether it answers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+
+from toehold_base.access.shown import CALLER_KEY
+from toehold_base.serving.request_ids import REQUEST_ID_KEY
+
+from ..core.rows.errors import ShardAway
+from ..service.answers import OPERATOR_KEY, Context, operator_of, request_id
+from ..service.gate import present_call
+
+M = TypeVar("M", bound=Message)
+V = TypeVar("V")
+
+CALL_S = 60.0  # for a call whose caller sets no deadline
+MARGIN_S = 0.2  # of a caller's deadline, to answer in
+MAX_BYTES = 64 * 1024 * 1024
+MAX_BACKOFF_MS = 500  # between two tries to reach a shard: it is back within some seconds
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_BYTES),
+    ("grpc.max_send_message_length", MAX_BYTES),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", MAX_BACKOFF_MS),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_DETAILS = "grpc-status-details-bin"
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class Relayed(Exception):
+    """A shard has refused a call. The refusal is the caller's."""
+
+    def __init__(self, error: grpc.aio.AioRpcError) -> None:
+        super().__init__(error.details())
+        self.code, self.message = error.code(), error.details() or ""
+        self.trailer = tuple((key, value) for key, value in error.trailing_metadata() or ())
+
+    @property
+    def reason(self) -> str:
+        """The reason of its ErrorInfo; empty if it has none."""
+        return _reason_of(self.trailer)
+
+
+class Link:
+    """The way to one shard."""
+
+    def __init__(self, number: int, socket: Path) -> None:
+        self.number = number
+        self.channel = grpc.aio.insecure_channel(f"unix:{socket}", _OPTIONS)
+        self.is_present = asyncio.Event()
+        self._lost = asyncio.Event()  # set when it goes away, and then another one
+        self._methods: dict[str, Any] = {}
+        self._raw: dict[str, Any] = {}
+
+    @property
+    def away(self) -> bool:
+        """Whether it has not answered lately. Whoever follows the shard keeps this up to date."""
+        return not self.is_present.is_set()
+
+    @away.setter
+    def away(self, away: bool) -> None:
+        if away:
+            self.is_present.clear()
+            self._lost.set()
+            self._lost = asyncio.Event()
+        else:
+            self.is_present.set()
+
+    async def while_there(self, work: Coroutine[Any, Any, V]) -> V:
+        """The result of a call, which a shard that stands still would leave open. Raises ShardAway when it
+        goes away."""
+        call = asyncio.create_task(work)
+        lost = asyncio.create_task(self._lost.wait())
+        try:
+            await asyncio.wait((call, lost), return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                raise self.absence()
+            return call.result()
+        finally:
+            lost.cancel()
+            if not call.done():
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+
+    def absence(self) -> ShardAway:
+        """The refusal of a call that needs this shard."""
+        message = f"shard {self.number} is away; the others go on, and it is started again if it has ended"
+        return ShardAway(message, shard=str(self.number))
+
+    async def call(
+        self,
+        method: str,
+        request: Message,
+        kind: type[M],
+        timeout_s: float = CALL_S,
+        metadata: Metadata = (),
+    ) -> M:
+        """The answer of the shard. Raises Relayed for its refusal, ShardAway if there is no answer."""
+        try:
+            answer: M = await self._unary(method, kind)(request, timeout=timeout_s, metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            raise self._problem(error) from None
+        return answer
+
+    def stream(
+        self, method: str, request: Message, kind: type[M], metadata: Metadata = ()
+    ) -> grpc.aio.UnaryStreamCall[Any, M]:
+        """A stream of answers."""
+        known = self._methods.get(method)
+        if known is None:
+            known = self._methods[method] = self.channel.unary_stream(
+                f"/{method}",
+                request_serializer=_serialized,
+                response_deserializer=kind.FromString,
+            )
+        found: grpc.aio.UnaryStreamCall[Any, M] = known(request, metadata=metadata)
+        return found
+
+    async def answers(
+        self, method: str, request: Message, kind: type[M], metadata: Metadata = ()
+    ) -> AsyncGenerator[M, None]:
+        """The messages of a stream, to its end. Raises Relayed for a refusal, ShardAway if it breaks off."""
+        call = self.stream(method, request, kind, metadata)
+
+        async def read() -> Any:
+            return await call.read()
+
+        try:
+            while (message := await self.while_there(read())) is not grpc.aio.EOF:
+                yield message
+        except grpc.aio.AioRpcError as error:
+            raise self._problem(error) from None
+        finally:
+            call.cancel()
+
+    def upload(self, method: str, kind: type[M], metadata: Metadata = ()) -> "Upload[M]":
+        """A stream of messages to the shard, which answers at its end."""
+        known = self._methods.get(method)
+        if known is None:
+            known = self._methods[method] = self.channel.stream_unary(
+                f"/{method}", request_serializer=_serialized, response_deserializer=kind.FromString
+            )
+        return Upload(known(metadata=metadata), self._problem)
+
+    async def messages(
+        self, method: str, request: Message, kind: type[M], silent_s: float
+    ) -> AsyncGenerator[M, None]:
+        """The messages of a stream. Raises ShardAway when it ends, breaks off, or is silent for so long."""
+        call = self.stream(method, request, kind)
+        try:
+            while True:
+                async with asyncio.timeout(silent_s):
+                    message = await call.read()
+                if message is grpc.aio.EOF:
+                    break
+                yield message  # type: ignore[misc]  # it is no EOF
+        except (grpc.aio.AioRpcError, TimeoutError):
+            pass
+        finally:
+            call.cancel()
+        raise self.absence()
+
+    async def pass_on(
+        self, method: str, request: bytes, timeout_s: float = CALL_S, metadata: Metadata = ()
+    ) -> bytes:
+        """The answer of the shard in bytes, likewise. A shard that is away is not waited for."""
+        if self.away:
+            raise self.absence()
+        call = self._raw.get(method)
+        if call is None:
+            call = self._raw[method] = self.channel.unary_unary(f"/{method}")
+        try:
+            answer: bytes = await call(request, timeout=timeout_s, metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            raise self._problem(error) from None
+        return answer
+
+    def _unary(self, method: str, kind: type[Message]) -> Any:
+        known = self._methods.get(method)
+        if known is None:
+            known = self._methods[method] = self.channel.unary_unary(
+                f"/{method}", request_serializer=_serialized, response_deserializer=kind.FromString
+            )
+        return known
+
+    def _problem(self, error: grpc.aio.AioRpcError) -> Exception:
+        """A refusal of the shard, or its absence: only a refusal has Toehold's ErrorInfo."""
+        relayed = Relayed(error)
+        if relayed.reason in ("", "SHUTTING_DOWN", "STORE_FAILED"):
+            return self.absence()
+        return relayed
+
+
+class Upload(Generic[M]):
+    """A stream of messages to a shard."""
+
+    def __init__(
+        self,
+        call: grpc.aio.StreamUnaryCall[Any, M],
+        problem_of: Callable[[grpc.aio.AioRpcError], Exception],
+    ) -> None:
+        self._call = call
+        self._problem_of = problem_of
+
+    async def send(self, message: Message) -> None:
+        """Send a message. Raises Relayed or ShardAway if the shard has ended the stream."""
+        try:
+            await self._call.write(message)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await self.answer()
+
+    async def answer(self) -> M:
+        """End the stream; the shard's answer. Raises Relayed for its refusal, ShardAway if there is none."""
+        try:
+            if not self._call.done():
+                await self._call.done_writing()
+            answer: M = await self._call
+        except grpc.aio.AioRpcError as error:
+            raise self._problem_of(error) from None
+        return answer
+
+    def cancel(self) -> None:
+        """Break the stream off."""
+        self._call.cancel()
+
+
+class Links:
+    """The ways to all shards."""
+
+    def __init__(self, links: Sequence[Link], shard_of: Callable[[bytes], int]) -> None:
+        """`shard_of` tells the shard that has a partition, by the partition's first two bytes."""
+        self.all = list(links)
+        self.shard_of = shard_of
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __getitem__(self, number: int) -> Link:
+        return self.all[number]
+
+    @property
+    def present(self) -> list[Link]:
+        """The ways to the shards that answer."""
+        return [link for link in self.all if not link.away]
+
+    @property
+    def missing(self) -> list[int]:
+        """The numbers of the shards that are away."""
+        return [link.number for link in self.all if link.away]
+
+    async def of_all(
+        self, ask: Callable[[Link], Coroutine[Any, Any, V]], of: Iterable[Link] | None = None
+    ) -> list[V]:
+        """The answers of all shards, or of some, asked at once. Raises the first failure when all have
+        answered."""
+        answers = await asyncio.gather(
+            *(ask(link) for link in (self.all if of is None else of)), return_exceptions=True
+        )
+        found: list[V] = []
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            found.append(answer)
+        return found
+
+    async def close(self) -> None:
+        """Close all channels."""
+        for link in self.all:
+            await link.channel.close()
+
+
+def passed_on(context: Context) -> Metadata:
+    """What a shard must know of the caller of a call: its name, if it has one, and those in the logs."""
+    return passed_on_of(operator_of(context))
+
+
+def passed_on_of(operator: str) -> Metadata:
+    """The same, given the name of the operator."""
+    passed = [(OPERATOR_KEY, operator.encode("ascii", "replace").decode())]
+    if (caller := present_call().caller) is not None:
+        passed.append((CALLER_KEY, caller.name))
+    if known := request_id():
+        passed.append((REQUEST_ID_KEY, known))
+    return tuple(passed)
+
+
+def time_left_s(context: Context) -> float:
+    """How long a shard may take to answer a call."""
+    left_s: float | None = context.time_remaining()
+    return CALL_S if left_s is None else max(left_s - MARGIN_S, MARGIN_S)
+
+
+def _serialized(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _reason_of(trailer: Iterable[tuple[str, str | bytes]]) -> str:
+    for key, value in trailer:
+        if key == _DETAILS and isinstance(value, bytes):
+            for detail in status_pb2.Status.FromString(value).details:
+                info = error_details_pb2.ErrorInfo()
+                if detail.Unpack(info):
+                    return info.reason
+    return ""
