@@ -17,6 +17,8 @@ from .machine import memory_bytes
 MIB = 1024 * 1024
 CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # default: a sixteenth of memory, within bounds
 MAX_CACHE_MIB = 1024 * 1024
+MAX_SHARDS = 64
+FRONT = "front"
 DEFAULT_LISTEN = "127.0.0.1:7707"
 METRICS_EXAMPLE = "127.0.0.1:9707"
 CONSOLE_EXAMPLE = "127.0.0.1:7780"
@@ -56,6 +58,7 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     console: str | None = None  # None: not served
     console_hosts: str = ""
     data: str = ""
+    shards: int | None = None  # None: as many as the data directory has
     read_only: bool = False
     check_operations: bool = False
 
@@ -87,6 +90,24 @@ class Config:
     metrics: Address | None = None  # where Prometheus finds them
     console: Address | None = None  # where browsers find it
     console_hosts: tuple[str, ...] = ()  # names by which they may
+    shards: int | None = None  # None: as many as the data directory has
+    member: str = ""  # of a frontier of several shards that this process is: `front` or `shard-0`
+    sockets: Path | None = None  # the folder of the shards' sockets
+
+    @property
+    def is_shard(self) -> bool:
+        """Whether this process is a shard behind a front, which alone reaches it."""
+        return self.member not in ("", FRONT)
+
+    @property
+    def whole_data(self) -> Path:
+        """The data directory of the frontier that this process is, or is a member of."""
+        return self.data.parent if self.member else self.data
+
+    @property
+    def shard(self) -> int:
+        """The number of this shard."""
+        return int(self.member.rpartition("-")[2])
 
     @property
     def console_encrypts(self) -> bool:
@@ -161,6 +182,8 @@ def usable(
     cache_mib = default_cache_mib() if settings.cache_mib is None else settings.cache_mib
     if not 1 <= cache_mib <= MAX_CACHE_MIB:
         raise ConfigError(f"cache_mib must be between 1 and {MAX_CACHE_MIB}, got {cache_mib}")
+    if settings.shards is not None and not 1 <= settings.shards <= MAX_SHARDS:
+        raise ConfigError(f"shards must be between 1 and {MAX_SHARDS}, got {settings.shards}")
     return Config(
         data,
         listen=listen,
@@ -185,6 +208,7 @@ def usable(
         metrics=metrics,
         console=console,
         console_hosts=tuple(settings.console_hosts.replace(",", " ").split()),
+        shards=settings.shards,
     )
 
 

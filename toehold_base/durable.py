@@ -33,3 +33,15 @@ def make_directory(path: Path, mode: int = 0o777) -> None:
     for directory in directories:
         with suppress(PermissionError):
             sync_directory(directory.parent)
+
+
+def replace_file(path: Path, content: bytes, mode: int) -> None:
+    """Write a file in the place of another, durably, and in one step: it is whole at any moment."""
+    new = path.with_name(f"{path.name}.new")
+    with open(new, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_directory(path.parent)

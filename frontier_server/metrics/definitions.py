@@ -137,6 +137,19 @@ BUILD_INFO = gauge(
     "toehold_frontier_build_info", "1. The labels tell the version, and the kind of core.", "version", "core"
 )
 
+# Shards, if there are several.
+SHARD_PRESENT = gauge(
+    "toehold_frontier_shard_present", "1 for a shard that answers, 0 for one that is away.", "shard"
+)
+SHARD_QUEUED = gauge(
+    "toehold_frontier_shard_queued_uris", "URIs in its queues, those that are out at nodes included.", "shard"
+)
+SHARD_LEASES = gauge("toehold_frontier_shard_leases", "Leases out.", "shard")
+SHARD_FINISHED = counter("toehold_frontier_shard_fetches_total", "Fetches that were reported to it.", "shard")
+SHARD_CPU = counter("toehold_frontier_shard_cpu_seconds_total", "CPU time of its process.", "shard")
+SHARD_MEMORY = gauge("toehold_frontier_shard_resident_bytes", "Memory of its process.", "shard")
+SHARD_STORE = gauge("toehold_frontier_shard_store_bytes", "Size of its store on disk.", "shard")
+
 # RocksDB.
 BUFFER_BYTES = gauge("toehold_frontier_rocksdb_memtable_bytes", "Memory of memtables.")
 BUFFERS_WAITING = gauge(
@@ -184,6 +197,15 @@ OF_CRAWLS = (
 )
 READ = (AWAITING_FLUSH, DISK_FREE, DISK_RESERVE, BUILD_INFO, REFUSED)  # of the server, at a scrape
 OF_ALL = (CRAWLS_TORN_DOWN, LEASES_OUT, HOSTS_RESTING, HOSTS, NODES, WAITING_NEXT)
+OF_SHARDS = (
+    SHARD_PRESENT,
+    SHARD_QUEUED,
+    SHARD_LEASES,
+    SHARD_FINISHED,
+    SHARD_CPU,
+    SHARD_MEMORY,
+    SHARD_STORE,
+)
 OF_STORE = (
     BUFFER_BYTES,
     BUFFERS_WAITING,
@@ -204,6 +226,7 @@ SECTIONS = (
     Section("crawls", OF_CRAWLS),
     Section("leases, hosts and nodes", OF_ALL),
     Section("server", (FLUSH, COMMIT, AWAITING_FLUSH, LOOP_LAG, DISK_FREE, DISK_RESERVE, BUILD_INFO)),
+    Section("shards, if there are several", OF_SHARDS),
     Section("RocksDB", OF_STORE),
     PROCESS,
 )

@@ -6,7 +6,7 @@ others are served; no row is read, and no operation waits. Numbers may be a flus
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as NoAnswer
 from contextlib import suppress
@@ -33,6 +33,7 @@ from ..stores.rocks import RocksStore, StoreStatistics
 from . import definitions
 from .crawls import add_crawls
 from .rpcs import Measured, Rpcs
+from .shards import Load, add_shards, presences
 from .store import add_store
 
 LAG_EVERY_S = 0.25
@@ -50,24 +51,37 @@ class _Reading:
     leases: int
     hosts: int
     resting: int
-    nodes: dict[Presence, int]
+    nodes: Mapping[Presence, int]
     waiting_next: int
     awaiting_flush: int
     refused_early: dict[str, int]
     store: StoreStatistics
+    loads: Sequence[Load]
+
+
+Loads = Callable[[], Awaitable[Sequence[Load]]]
+"""Asks shards for their loads."""
 
 
 class FrontierMetrics:
     """The metrics of a frontier, and the page that shows them."""
 
-    def __init__(self, runner: Runner, store: RocksStore, config: Config, build: tuple[str, str]) -> None:
-        """Take the address. `build` is the version and the kind of core. Needs the running event loop. Raises
-        OSError."""
+    def __init__(
+        self,
+        runner: Runner,
+        store: RocksStore,
+        config: Config,
+        build: tuple[str, str],
+        loads: Loads | None = None,
+    ) -> None:
+        """Take the address. `build` is the version and the kind of core. A front has `loads`. Needs the
+        running event loop. Raises OSError."""
         assert config.metrics is not None
         self._runner = runner
         self._store = store
         self._config = config
         self._build = build
+        self._loads = loads
         self._loop = asyncio.get_running_loop()
         registry = new_registry()
         self._rpcs = Rpcs(registry)
@@ -124,9 +138,11 @@ class FrontierMetrics:
         for presence in Presence:
             whole.add(definitions.NODES, reading.nodes.get(presence, 0), presence.value)
         crawls, store = Families(definitions.OF_CRAWLS), Families(definitions.OF_STORE)
+        shards = Families(definitions.OF_SHARDS)
         add_crawls(crawls, reading.named, reading.others)
+        add_shards(shards, reading.loads)
         add_store(store, reading.store)
-        return chain(crawls, whole, server, store)
+        return chain(crawls, whole, server, shards, store)
 
     def _read(self) -> _Reading:
         asked = asyncio.run_coroutine_threadsafe(self._reading(), self._loop)
@@ -148,18 +164,24 @@ class FrontierMetrics:
         for start in range(0, len(hosts), HOSTS_A_SLICE):
             resting += measures.resting(hosts[start : start + HOSTS_A_SLICE], runner.now_ms())
             await asyncio.sleep(0)
+        nodes: Mapping[Presence, int] = measures.nodes(runner.now_ms())
+        waiting_next = len(runner.waiting)
+        loads = [] if self._loads is None else await self._loads()
+        if loads:  # a front has no nodes of its own, and its calls wait elsewhere
+            nodes, waiting_next = presences(loads), self._rpcs.open_calls("Next")
         return _Reading(
             named_measures,
             other_measures,
             measures.torn_down,
-            runner.core.nodes.leases_out,
-            len(hosts),
-            resting,
-            dict(measures.nodes(runner.now_ms())),
-            len(runner.waiting),
+            runner.core.nodes.leases_out + sum([load.shard.leased_count for load in loads]),
+            len(hosts) + sum([load.host_count for load in loads]),
+            resting + sum([load.resting_count for load in loads]),
+            nodes,
+            waiting_next,
             runner.awaiting_flush,
             dict(refused_early),
             self._store.statistics(),
+            loads,
         )
 
     async def _crawls(self, numbers: Iterable[int]) -> list[CrawlMeasures]:

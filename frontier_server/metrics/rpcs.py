@@ -33,6 +33,10 @@ class Rpcs:
         self._methods.append(method)
         return method
 
+    def open_calls(self, name: str) -> int:
+        """How many calls of a method are open."""
+        return sum([method.open for method in self._methods if method.name == name])
+
     def collect(self) -> list[Family]:
         """The open calls."""
         found = Families((RPCS_OPEN,))

@@ -6,17 +6,15 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import structlog
 
 from toehold_base.process.environment import for_child
 
 from ..config import Config
+from .private_folder import PrivateFolder
 
 FOLDER, SOCKET_NAME = "console", "frontier"
-MOST_PATH_BYTES = 100
 SESSION_KEY = "console.key"
 RESTART_S = 5.0
 END_S = 5.0
@@ -29,24 +27,9 @@ class Console:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._folder = (
-            None
-            if self._fits(config.data) and not config.read_only
-            else TemporaryDirectory(prefix="toehold-")
-        )
-        if self._folder is None:  # after kill -9 the next frontier takes it again
-            folder = config.data.absolute() / FOLDER
-            folder.mkdir(mode=0o700, exist_ok=True)
-            folder.chmod(0o700)
-        else:
-            folder = Path(self._folder.name)
-        self.socket = f"unix:{folder / SOCKET_NAME}"
+        self._folder = PrivateFolder(config.data, FOLDER, SOCKET_NAME, config.read_only)
+        self.socket = f"unix:{self._folder.path / SOCKET_NAME}"
         """Where the frontier is to listen for it."""
-
-    @staticmethod
-    def _fits(data: Path) -> bool:
-        """Whether the path of a socket in the data directory is not too long for the system."""
-        return len(os.fsencode(data.absolute() / FOLDER / SOCKET_NAME)) <= MOST_PATH_BYTES
 
     async def run(self) -> None:
         """Start the process, and start it again whenever it has ended."""
@@ -59,10 +42,8 @@ class Console:
             self.clear()
 
     def clear(self) -> None:
-        """Take away the folder, if it was made for this run."""
-        if self._folder is not None:
-            with suppress(OSError):
-                self._folder.cleanup()
+        """Take away the folder."""
+        self._folder.clear()
 
     async def _once(self) -> int:
         process = await asyncio.create_subprocess_exec(
@@ -81,7 +62,8 @@ class Console:
         config = self._config
         command = [sys.executable, "-P", "-m", "toehold_cli", "--config", os.devnull]
         command += ["console", "--until-stdin-ends"]
-        command += ["--frontier", self.socket, "--listen", str(config.console), "--data", str(config.data)]
+        command += ["--frontier", self.socket, "--listen", str(config.console)]
+        command += ["--data", str(config.whole_data)]
         command += ["--log-format", config.log_format, "--log-level", config.log_level]
         if not config.read_only:
             command += ["--session-key", str(config.data / SESSION_KEY)]

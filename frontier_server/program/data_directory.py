@@ -11,6 +11,7 @@ from .. import wire
 from ..config import Config
 from ..core.core import Core
 from ..core.opening import opening
+from ..core.opening.registry import MakeCrawl, made_of
 from ..core.opening.shard import Shard
 from ..core.opening.time_reset import set_time
 from ..core.rows.records import FORMAT, PlacesRow
@@ -32,10 +33,11 @@ CLOCK_WRONG_MS = 60_000
 _log = structlog.get_logger()
 
 
-def open_data(config: Config) -> tuple[RocksStore, Clock]:
+def open_data(config: Config, secret: bytes) -> tuple[RocksStore, Clock]:
     """Open the store, or make it. Raises what makes it unusable.
 
-    The store has the passwords of sites, so a new directory is for its owner alone.
+    `secret` is for a new store. The store has the passwords of sites, so a new directory is for its owner
+    alone.
     """
     make_directory(config.data, 0o700)
     if not os.access(config.data, os.W_OK | os.X_OK):
@@ -44,7 +46,7 @@ def open_data(config: Config) -> tuple[RocksStore, Clock]:
     store = RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
     row = opening.read_server_row(store)
     if row is None:
-        write_patiently(store, opening.new_store(secrets.token_bytes(16), wall_ms(), installed()))
+        write_patiently(store, opening.new_store(secret, wall_ms(), installed()))
         store.flush()
         sync_directory(config.data)  # the name of the store
         row = opening.server_row(store)
@@ -81,9 +83,12 @@ def _check_salvage(config: Config) -> None:
 
 
 def recover(
-    config: Config, store: RocksStore, clock: Clock, checkpoints: Checkpoints
+    config: Config, store: RocksStore, clock: Clock, checkpoints: Checkpoints, make: MakeCrawl = made_of
 ) -> tuple[Core, JobFeed]:
-    """Recover from the end of the last server, however it came, before serving; read-only, only in memory."""
+    """Recover from the end of the last server, however it came, before serving; read-only, only in memory.
+
+    `make` makes crawls of their rows.
+    """
     if not config.read_only:
         checkpoints.clear()
     shard = Shard(
@@ -98,6 +103,7 @@ def recover(
         heartbeat_ms=config.heartbeat_ms,
         read_only=config.read_only,
         check_dearly=config.check_operations,
+        make=make,
     )
     core = Core(shard)
     feed = JobFeed(JobLogs(config.data), core)

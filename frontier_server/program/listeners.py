@@ -17,6 +17,9 @@ class CannotListen(Exception):
 
 def listen(server: grpc.aio.Server, config: Config, tls: ServerTls | None) -> tuple[Address, Console | None]:
     """Listen. The address with its port, and the console if one is wanted. Raises CannotListen."""
+    if config.listen.is_socket:
+        _listen_by_socket(server, config.listen)
+        return config.listen, None
     for address in filter(None, (config.console, config.listen)):
         _check_free(address)  # first: gRPC's own error comes with lines for its developers
     console = None if config.console is None else _console(server, config)
@@ -29,6 +32,13 @@ def listen(server: grpc.aio.Server, config: Config, tls: ServerTls | None) -> tu
     except RuntimeError as problem:
         raise CannotListen(taken(config.listen)) from problem
     return config.listen._replace(port=port), console
+
+
+def _listen_by_socket(server: grpc.aio.Server, place: Address) -> None:
+    try:
+        server.add_insecure_port(str(place))
+    except RuntimeError as problem:
+        raise CannotListen(f"cannot listen on {place}: the folder must be writable") from problem
 
 
 def _console(server: grpc.aio.Server, config: Config) -> Console:

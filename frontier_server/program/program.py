@@ -6,13 +6,13 @@ nothing acknowledged is lost); 6 the store is damaged (`--salvage`); 7 with
 `--read-only`: a frontier runs on the data directory.
 """
 
+import json
 import os
 import platform
 import re
 import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import click
 import structlog
@@ -29,28 +29,39 @@ from toehold_base.observability.log_choices import FORMATS, LEVELS
 from toehold_base.options.command import Program
 from toehold_base.options.variables import long_name, settable, source_of, variable_used
 from toehold_base.options.warning import warn_of_unknown_variables
-from toehold_base.process.extras import advice, lacking
+from toehold_base.process.extras import advice, lacking, packages_of
+from toehold_base.process.parent import Parent
 from toehold_base.process.service_manager import ServiceManager
 from toehold_base.process.startup import fast_imports
 from toehold_base.serving.connections import raise_descriptor_limit, too_few_descriptors
 
-from ..config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
-from ..core.rows.errors import OtherFormat, StoreCorrupt
-from ..core.rows.store import StoreDamaged, StoreFailed
-from ..logs.log_check import CannotKeep
-from ..service import core_kind, version
-from ..stores.rocks import StoreUnavailable
-from ..stores.unchanged import StoreInUse
-from . import salvaging
-from .data_directory import open_data, open_data_unchanged
-from .listeners import CannotListen
-from .server import serve
+from ..config import DEFAULT_LISTEN, MAX_SHARDS, Config, ConfigError, ServerFile, read_file, usable
+from .exits import EXIT_DATA, EXIT_USAGE, end
+from .shard_map import (
+    SLOTS,
+    MapUnusable,
+    bytes_of,
+    check_no_split,
+    is_divided,
+    member_of,
+    read_map,
+    secret_around,
+)
+from .supervisor import supervise
 
 VARIABLES = "TOEHOLD_FRONTIER"
-EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7
-WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
 
 _log = structlog.get_logger()
+
+
+def _show_version(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    with packages_of("frontier", "toehold-frontier"), fast_imports():
+        from ..service import core_kind, version
+    python = platform.python_version()
+    click.echo(f"toehold-frontier, version {version()} ({core_kind()} core, Python {python})")
+    context.exit()
 
 
 @click.command(cls=Program, variables=VARIABLES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,6 +70,12 @@ _log = structlog.get_logger()
     metavar="DIR",
     help="Directory of the store and the logs. Created if it is missing. Required, here, as a variable or in "
     "the settings file.",
+)
+@click.option(
+    "--shards",
+    type=int,
+    help=f"How many shards a new data directory is to have, from 1 to {MAX_SHARDS}. They are processes that "
+    "share each crawl. Default: as many as the data directory has, and 1 for a new one.",
 )
 @click.option("--listen", help=f"HOST:PORT to serve on; port 0 takes a free one. Default {DEFAULT_LISTEN}.")
 @click.option(
@@ -165,16 +182,27 @@ _log = structlog.get_logger()
     help="Recount the queues that each operation changed, and stop before a contradiction is stored. Slow "
     "with long queues; for the search for a fault.",
 )
-@click.version_option(
-    version(),
-    prog_name="toehold-frontier",
-    message=f"%(prog)s, version %(version)s ({core_kind()} core, Python {platform.python_version()})",
+@click.option("--split", hidden=True, is_flag=True, help="Double the number of shards, then exit.")
+@click.option("--list-shards", hidden=True, is_flag=True, help="Show the shards, then exit.")
+@click.option("--member", hidden=True, default="", help="Be this member of a frontier of several shards.")
+@click.option("--sockets", hidden=True, default="", help="The folder of the shards' sockets.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
 )
 def main(
     config_file: Path | None,
     until_stdin_ends: bool,
     salvage: bool,
     set_clock: bool,
+    split: bool,
+    list_shards: bool,
+    member: str,
+    sockets: str,
     **flags: str | float | bool | None,
 ) -> None:
     """Serve a crawl frontier.
@@ -194,9 +222,9 @@ def main(
       6  the store is damaged: see --salvage
       7  another frontier runs on the data directory (only with --read-only)
     """
-    manager = ServiceManager.of_process()
+    manager = Parent.of_process() if member else ServiceManager.of_process()
     try:
-        file = read_file(config_file) if config_file is not None else ServerFile()
+        file = read_file(config_file) if config_file is not None and not member else ServerFile()
         for name, value in flags.items():
             if value is not None:
                 setattr(file, name, value)
@@ -205,64 +233,84 @@ def main(
                 f"data is missing: name the data directory with --data DIR, with {VARIABLES}_DATA, or as "
                 "data in the settings file"
             )
-        data = Path(file.data)
-        config = usable(data, file, until_stdin_ends, set_clock, config_file)
+        config = usable(Path(file.data), file, until_stdin_ends, set_clock, config_file)
         if salvage and config.read_only:
             raise ConfigError("--salvage changes the data directory; use it without --read-only")
     except ConfigError as problem:
-        _exit(EXIT_USAGE, _with_source(str(problem)))
-    logs.configure(config.log_format, config.log_level)
-    warn_of_unknown_variables(main, f"{VARIABLES}_")
+        end(EXIT_USAGE, _with_source(str(problem)))
+    own = {"member": member} if member else {}  # several processes write to one log
+    logs.configure(config.log_format, config.log_level, **own)
+    if not member:  # its supervisor has warned
+        warn_of_unknown_variables(main, f"{VARIABLES}_")
+        warn_if_open(config.callers, config.tls_key)
     if config_file is not None or manager:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can be obeyed
-    leave_out_callers_doings()
     os.umask(os.umask(0o077) | 0o007)  # an operator's own directory of data may be open to others
-    if salvage:
-        _salvage(config)
-        return
     try:
-        access = _access(config)
-    except (TlsUnusable, CallersInvalid) as problem:
-        _exit(EXIT_USAGE, str(problem))
-    if config.console is not None and lacking("cli", "console"):
-        sys.exit(advice("console", "toehold-frontier --console"))
+        if member:
+            config, shard_map = member_of(config, member, Path(sockets))
+            _serve(config, shard_map.secret, manager)
+            return
+        if split:
+            _split(config)
+            return
+        check_no_split(config.data)
+        if list_shards:
+            _list_shards(config)
+        elif is_divided(config.data, config.shards):
+            _supervise(config, file, salvage, manager)
+        else:
+            secret = secret_around(config.data, may_be_used=salvage or config.read_only)
+            if salvage:
+                _salvage(config, secret)
+            else:
+                _serve(config, secret, manager)
+    except MapUnusable as problem:
+        end(EXIT_DATA, f"data directory {config.data} {problem}")
+
+
+def _serve(config: Config, secret: bytes, manager: ServiceManager) -> None:
+    """Serve a store. `secret` is for a new one, if it is to have that of others."""
+    tls, callers = _access(config)
     _raise_descriptor_limit()
-    if config.metrics is not None:
-        with fast_imports():  # the library takes a tenth of a start
+    with packages_of("frontier", "toehold-frontier"), fast_imports():
+        from .serving import serve_store  # a supervisor needs none of what it imports
+
+        if config.metrics is not None:  # the library takes a tenth of a start
             from ..metrics import page  # noqa: F401  # here, so that it is frozen with the others
-    manager.status(f"Opening {data}")
-    try:
-        store, clock = open_data_unchanged(config) if config.read_only else open_data(config)
-    except StoreInUse as problem:
-        _exit(EXIT_IN_USE, f"data directory {data}: {problem}")
-    except (StoreUnavailable, OtherFormat) as problem:
-        _exit(EXIT_DATA, f"data directory {data}: {problem}")
-    except (StoreDamaged, StoreCorrupt) as problem:
-        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
-    except OSError as problem:
-        _exit(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
-    except StoreFailed as problem:
-        _exit(EXIT_STORE, f"data directory {data}: {problem}")
-    warn_if_open(data, config.callers, config.tls_key)
-    try:
-        failure = serve(config, store, clock, *access, manager)
-    except CannotListen as problem:
-        store.close()
-        _exit(EXIT_LISTEN, str(problem))
-    except (CannotKeep, OtherFormat) as problem:
-        _exit(EXIT_DATA, f"data directory {data}: {problem}")
-    except StoreDamaged as problem:
-        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
-    except StoreCorrupt as problem:
-        again = f"start again; if that fails too, {WAY_OUT}"
-        _exit(EXIT_DAMAGED, f"data directory {data}: the store contradicts itself: {problem}; {again}")
-    except StoreFailed as problem:  # before it served
-        _exit(EXIT_STORE, f"data directory {data}: {problem}")
-    if store.damage:
-        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
-    if failure:
-        _exit(EXIT_STORE, f"{failure}; the frontier stopped, so that it acknowledges only stored changes")
-    store.close()
+    leave_out_callers_doings()
+    manager.status(f"Opening {config.data}")
+    serve_store(config, tls, callers, manager, secret)
+
+
+def _salvage(config: Config, secret: bytes) -> None:
+    with packages_of("frontier", "toehold-frontier"), fast_imports():
+        from .serving import salvage
+    salvage(config, secret)
+
+
+def _split(config: Config) -> None:
+    with packages_of("frontier", "toehold-frontier"), fast_imports():
+        from .serving import split
+    split(config)
+
+
+def _list_shards(config: Config) -> None:
+    """Print a JSON object for each member."""
+    found = read_map(config.data)
+    store_bytes = bytes_of(config.data / "store")
+    whole = {"member": ".", "first_slot": 0, "last_slot": SLOTS - 1, "store_bytes": store_bytes}
+    for member in [whole] if found is None else found.shown():
+        click.echo(json.dumps(member))
+
+
+def _supervise(config: Config, file: ServerFile, salvage: bool, manager: ServiceManager) -> None:
+    """Run several shards, and a front."""
+    if salvage:
+        raise MapUnusable("has several shards; salvage the damaged one alone, such as --data DIR/shard-0000")
+    _access(config)  # so that one process says what is wrong with it
+    _raise_descriptor_limit()
+    sys.exit(supervise(config, file, manager))
 
 
 def _with_source(problem: str) -> str:
@@ -276,11 +324,18 @@ def _with_source(problem: str) -> str:
 
 
 def _access(config: Config) -> tuple[ServerTls | None, Callers | None]:
-    """TLS and the callers, or None. Raises TlsUnusable, CallersInvalid."""
-    tls = None
-    if config.tls_cert is not None and config.tls_key is not None:
-        tls = ServerTls(config.tls_cert, config.tls_key, config.tls_ca, _log_certificates)
-    return tls, None if config.callers is None else Callers(config.callers)
+    """TLS and the callers, or None."""
+    tls, callers = None, None
+    try:
+        if config.tls_cert is not None and config.tls_key is not None:
+            tls = ServerTls(config.tls_cert, config.tls_key, config.tls_ca, _log_certificates)
+        if config.callers is not None:
+            callers = Callers(config.callers)
+    except (TlsUnusable, CallersInvalid) as problem:
+        end(EXIT_USAGE, str(problem))
+    if config.console is not None and lacking("cli", "console"):
+        sys.exit(advice("console", "toehold-frontier --console"))
+    return tls, callers
 
 
 def _log_certificates(problem: str) -> None:
@@ -290,17 +345,6 @@ def _log_certificates(problem: str) -> None:
         _log.info("certificates_reloaded")
 
 
-def _salvage(config: Config) -> None:
-    try:
-        salvaging.salvage(config, version(), lambda line: print(line, flush=True))
-    except (StoreUnavailable, OtherFormat) as problem:
-        _exit(EXIT_DATA, f"data directory {config.data}: {problem}")
-    except StoreDamaged as problem:
-        _exit(EXIT_DAMAGED, f"data directory {config.data}: {problem}; put a checkpoint in its place")
-    except (OSError, StoreFailed) as problem:
-        _exit(EXIT_DATA, f"data directory {config.data}: the store cannot be salvaged: {problem}")
-
-
 def _raise_descriptor_limit() -> None:
     """Raise the process's limit of descriptors, and end the process if they are too few."""
     limit, problem = raise_descriptor_limit()
@@ -308,9 +352,4 @@ def _raise_descriptor_limit() -> None:
         _log.warning("descriptor_limit_not_raised", limit=limit, problem=problem)
     lack = too_few_descriptors(limit)
     if lack:
-        _exit(EXIT_USAGE, lack)
-
-
-def _exit(code: int, message: str) -> NoReturn:
-    print(f"toehold-frontier: {message}", file=sys.stderr, flush=True)
-    sys.exit(code)
+        end(EXIT_USAGE, lack)

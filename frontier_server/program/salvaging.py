@@ -33,8 +33,9 @@ SALVAGED = "salvaged"
 MOST_NAMED = 3  # gaps of a family that are shown
 
 
-def salvage(config: Config, version: str, say: Callable[[str], None]) -> None:
-    """Salvage the store of a data directory, and `say` what was kept and what was lost.
+def salvage(config: Config, version: str, secret: bytes, say: Callable[[str], None]) -> None:
+    """Salvage the store of a data directory, and `say` what was kept and what was lost. `secret` takes
+    the place of the store's if that is lost.
 
     Raises StoreUnavailable if a server uses it, StoreDamaged if no row can be read, and OSError; the store
     is then as it was.
@@ -55,7 +56,7 @@ def salvage(config: Config, version: str, say: Callable[[str], None]) -> None:
         shutil.rmtree(new, ignore_errors=True)  # left by an interrupted salvage
         wreck = Wreck(store, config.data / COPY)
         try:
-            _build(config, version, wreck, new, say)
+            _build(config, version, secret, wreck, new, say)
         finally:
             with suppress(OSError):
                 wreck.remove()
@@ -72,12 +73,14 @@ def was_cut_short(data: Path) -> bool:
     return not (data / "store").exists() and (data / NEW).exists()
 
 
-def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[[str], None]) -> None:
+def _build(
+    config: Config, version: str, secret: bytes, wreck: Wreck, new: Path, say: Callable[[str], None]
+) -> None:
     codec = wire.ContractCodec()
     target = RocksStore(new)
     try:
         rebuilding = Rebuilding(wreck.scan, target, codec, wire.settings_with, wall_ms(), installed())
-        for changes in rebuilding.changes(secrets.token_bytes(16)):
+        for changes in rebuilding.changes(secret):
             write_patiently(target, changes)
         row = opening.read_server_row(target)
         assert row is not None

@@ -16,16 +16,19 @@ from toehold_base.process.service_manager import ServiceManager
 from toehold_base.serving.connections import address_count, connection_options
 from toehold_base.serving.open_services import add_open_services
 
-from ..config import Config
+from ..config import FRONT, Config
+from ..core.opening.registry import made_of
 from ..logs.crawl_log import CrawlLogs
 from ..service import (
     MAX_CALLS,
     MAX_RECEIVED_BYTES,
     Gate,
     LeaseTraces,
+    Load,
     core_kind,
     refuse_openly,
     register,
+    register_shard,
     service_names,
     version,
 )
@@ -37,6 +40,7 @@ from ..stores.checkpoints import Checkpoints
 from ..stores.descriptors import connections
 from ..stores.rocks import RocksStore
 from .data_directory import recover
+from .front import Front, crawls_of, map_around
 from .listeners import CannotListen, listen
 from .pulse import Pulse
 from .signals import Stop, reread_at_hangup, stop_events
@@ -44,7 +48,7 @@ from .signals import Stop, reread_at_hangup, stop_events
 if TYPE_CHECKING:
     from ..metrics.page import FrontierMetrics
 
-GRACE_S = 3.0
+GRACE_S, HURRIED_GRACE_S = 3.0, 0.3  # for calls that have begun
 NO_THREAD = "can't start new thread"  # Python's message
 MAX_PENDING, MAX_PENDING_S = MAX_CALLS // 2, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
@@ -88,7 +92,9 @@ async def _serve(
 ) -> str:
     """Serve until asked to stop; returns the failure that ended it, or ""."""
     checkpoints = Checkpoints(config.data, store)
-    core, feed = recover(config, store, clock, checkpoints)
+    shard_map = map_around(config) if config.member == FRONT else None
+    make = made_of if shard_map is None else crawls_of(shard_map)
+    core, feed = recover(config, store, clock, checkpoints, make)
     runner = Runner(
         core,
         store,
@@ -103,17 +109,31 @@ async def _serve(
     )
     async with AsyncExitStack() as ending:  # the last one to begin is the first to end
         traces = _traces(config, ending)
+        front = None if shard_map is None else Front(config, shard_map, core, runner)
+        if front is not None:
+            ending.push_async_callback(front.close)  # when nothing uses its ways to shards any more
         ending.push_async_callback(runner.close)
-        server, gate, crawl_logs = _server(config), Gate(callers), CrawlLogs(runner, feed.logs, config.data)
+        server, gate = _server(config), Gate(callers, trusts_names=config.is_shard)
+        crawl_logs = CrawlLogs(runner, feed.logs, config.data)
         health = add_open_services(server, service_names(), refuse_openly)
-        metrics = _metrics(config, runner, store)
+        metrics = _metrics(config, runner, store, front)
         measured = server if metrics is None else metrics.measured(server)
-        register(measured, Exchange(runner), config, crawl_logs, checkpoints, clock.now_ms(), gate, traces)
+        if front is not None:
+            front.register(measured, crawl_logs, checkpoints, clock.now_ms(), gate)
+        else:
+            exchange, start_ms = Exchange(runner), clock.now_ms()
+            register(measured, exchange, config, crawl_logs, checkpoints, start_ms, gate, traces)
+            if config.is_shard:
+                load = Load(config.shard, exchange, config.data / "store")
+                register_shard(server, exchange, core.shard.incarnation, checkpoints, load)
+                runner.tasks.keep("watch of the load", load.watch())
         bound, console = listen(server, config, tls)
         stop = stop_events(config)
         reread_at_hangup(config, is_managed=bool(manager))
         await server.start()
-        ending.push_async_callback(server.stop, GRACE_S)
+        if front is not None:
+            await front.begin()
+        ending.push_async_callback(_end_server, server, stop)
         ending.callback(runner.begin_close)
         if metrics is not None:
             metrics.start()
@@ -142,6 +162,10 @@ async def _serve(
     return runner.failed.result() if runner.failed.done() else ""
 
 
+async def _end_server(server: grpc.aio.Server, stop: Stop) -> None:
+    await server.stop(HURRIED_GRACE_S if stop.is_hurried else GRACE_S)
+
+
 def _keep_watch(tasks: Tasks, pulse: Pulse, clock: Clock, tls: ServerTls | None, gate: Gate | None) -> None:
     """Keep watch of what may change while the server runs."""
     tasks.keep("pulse", pulse.run())
@@ -156,21 +180,29 @@ def _traces(config: Config, ending: AsyncExitStack) -> LeaseTraces | None:
     """The traces of leases, if they are wanted. A read-only frontier gives out no leases."""
     if config.read_only:
         return None
-    tracer = tracer_of(config.otlp, "toehold-frontier", f"{socket.gethostname()}:{config.listen.port}")
+    tracer = tracer_of(config.otlp, "toehold-frontier", _instance(config))
     if tracer is None:
         return None
     ending.push_async_callback(asyncio.to_thread, tracer.close)
     return LeaseTraces(tracer, config.trace_ratio)
 
 
-def _metrics(config: Config, runner: Runner, store: RocksStore) -> "FrontierMetrics | None":
+def _instance(config: Config) -> str:
+    """The name of this process among others' traces."""
+    return f"{socket.gethostname()}{f'/{config.member}' if config.is_shard else f':{config.listen.port}'}"
+
+
+def _metrics(
+    config: Config, runner: Runner, store: RocksStore, front: Front | None
+) -> "FrontierMetrics | None":
     """The page of metrics, if one is wanted. Raises CannotListen if its address cannot be taken."""
     if config.metrics is None:
         return None
     from ..metrics.page import FrontierMetrics
 
     try:
-        return FrontierMetrics(runner, store, config, (version(), core_kind()))
+        loads = None if front is None else front.loads
+        return FrontierMetrics(runner, store, config, (version(), core_kind()), loads)
     except OSError as problem:
         raise CannotListen(
             f"cannot serve metrics on {config.metrics}: the port is taken, or the address is not this "
@@ -183,7 +215,7 @@ async def _end_crawl_logs(
 ) -> None:
     """Write the lines of all that is done, unless the store has failed."""
     if not runner.failed.done() and stop.orphaned:
-        await _drained(runner)
+        await _drained(runner, stop)
     await runner.tasks.end(logging)
     if not runner.failed.done():
         with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
@@ -192,10 +224,11 @@ async def _end_crawl_logs(
 
 
 def _server(config: Config) -> grpc.aio.Server:
+    most_calls = MAX_CALLS if config.is_shard else MAX_CALLS_OF_CONNECTION  # the front has one connection
     return grpc.aio.server(
         options=[
             ("grpc.so_reuseport", 0),  # so that a taken port is an error
-            *connection_options(connections(address_count(config.listen)), MAX_CALLS_OF_CONNECTION),
+            *connection_options(connections(address_count(config.listen)), most_calls),
             ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
             ("grpc.max_send_message_length", MAX_SENT_BYTES),
             # Beyond these, gRPC would silently cancel calls that wait to be taken up.
@@ -208,11 +241,11 @@ def _server(config: Config) -> grpc.aio.Server:
     )
 
 
-async def _drained(runner: Runner) -> None:
+async def _drained(runner: Runner, stop: Stop) -> None:
     """Wait for a while until nodes have handed their leases back."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + ORPHAN_DRAIN_S
-    while runner.core.nodes.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # there is no event for it
+    while runner.core.nodes.leases_out and loop.time() < end_s and not stop.is_hurried:  # noqa: ASYNC110
         await asyncio.sleep(0.1)
 
 

@@ -1,6 +1,9 @@
 """The two services: per RPC decode, call, encode. No rules."""
 
+import grpc
+
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.shard.v1 import shard_pb2_grpc
 
 from ..config import Config
 from ..logs.crawl_log import CrawlLogs
@@ -15,10 +18,12 @@ from .fetchers import FrontierService
 from .gate import Gate
 from .imports import ImportRpcs
 from .jobs import JobRpcs
+from .load import Load
 from .outcomes import OutcomeRpcs
 from .overrides import OverrideRpcs
 from .queues import QueueRpcs
 from .room import MAX_CALLS
+from .shard import ShardService
 from .statistics import StatisticsRpcs
 from .traces import LeaseTraces
 from .uris import UriRpcs
@@ -59,6 +64,14 @@ def register(
     operators = FrontierAdminService(exchange.runner, config, logs, checkpoints, start_ms)
     arrivals.register(server, operators, admin["FrontierAdminService"], config.read_only)
     return arrivals
+
+
+def register_shard(
+    server: grpc.aio.Server, exchange: Exchange, incarnation: int, checkpoints: Checkpoints, load: Load
+) -> None:
+    """Let the server of a shard serve its front, too."""
+    shard = ShardService(exchange, incarnation, checkpoints, load)
+    shard_pb2_grpc.add_ShardServiceServicer_to_server(shard, server)
 
 
 def service_names() -> list[str]:

@@ -69,12 +69,13 @@ class Arrivals:
 
     def _handler(self, answer: Callable[..., Any], method: MethodDescriptor, read_only: bool) -> Any:
         """gRPC's handler of a method; it gets bytes."""
-        request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+        request = GetMessageClass(method.input_type)
         name = f"{method.containing_service.full_name}/{method.name}"
         waits = method.name in _WAITING
         asks = is_question(name)
         acts = not (asks or Role.FETCH in ROLES[name])
         lasts = waits or method.client_streaming or method.server_streaming
+        takes_bytes = getattr(answer, "takes_bytes", False)
 
         def entered(context: Context) -> AbstractContextManager[OpenCall]:
             return self._gate.entered(name, context, lasts)
@@ -95,6 +96,8 @@ class Arrivals:
                 data = [await self.incoming.batch(context)]
                 try:
                     with self.room.worked_on(len(data[0])):
+                        if takes_bytes:
+                            return await answer(_checked(call, request, data[0]), context, data.pop())
                         # Popped: otherwise the bytes would stay as long as the message.
                         return await answer(_checked(call, request, data.pop()), context)
                 finally:
@@ -133,7 +136,7 @@ class Arrivals:
 
         # All receive streams; on the wire a call with one message looks the same. Otherwise gRPC would
         # receive the message before the gate knows its caller.
-        serializer = response.SerializeToString
+        serializer = _serialized
         if method.server_streaming:
             return grpc.stream_stream_rpc_method_handler(_telling(method, streamed), None, serializer)
         behaviour: Callable[..., Any] = one
@@ -163,6 +166,11 @@ def _telling(method: MethodDescriptor, behaviour: Callable[..., Any]) -> Callabl
                 await context.abort(*status.failed(request_id()))
 
     return telling
+
+
+def _serialized(answer: Message | bytes) -> bytes:
+    """An answer in bytes, which it may be already."""
+    return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
 
 def _log_act(crawl: str, context: Context) -> None:

@@ -22,9 +22,9 @@ class CheckpointRpcs(AdminRpcs):
         try:
             kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
         except OSError as problem:
-            raise _refused("the checkpoint cannot be made", problem) from None
+            raise refused("the checkpoint cannot be made", problem) from None
         await self._runner.run(lambda core, now_ms: core.control.record_checkpoint(kept.name, now_ms))
-        return admin_pb2.CreateCheckpointResponse(checkpoint=_message(kept))
+        return admin_pb2.CreateCheckpointResponse(checkpoint=message_of(kept))
 
     @answered
     async def ListCheckpoints(
@@ -35,14 +35,14 @@ class CheckpointRpcs(AdminRpcs):
         try:
             kept = await asyncio.to_thread(self._checkpoints.kept)
         except OSError as problem:
-            raise _refused("the checkpoints cannot be listed", problem) from None
+            raise refused("the checkpoints cannot be listed", problem) from None
         names = [each.name for each in kept]
         later = kept[names.index(behind) + 1 :] if behind in names else kept
 
         def read(most: int) -> tuple[list[Kept], bytes]:
             return later[:most], later[most - 1].name.encode() if len(later) > most else b""
 
-        checkpoints, following = fitting(read, size, _message)
+        checkpoints, following = fitting(read, size, message_of)
         return admin_pb2.ListCheckpointsResponse(
             checkpoints=checkpoints, next_page_token=wire.page_token(_LISTING, following)
         )
@@ -57,16 +57,16 @@ class CheckpointRpcs(AdminRpcs):
         try:
             await asyncio.to_thread(self._checkpoints.delete, name)
         except OSError as problem:
-            raise _refused(f"checkpoint {name} cannot be deleted", problem) from None
+            raise refused(f"checkpoint {name} cannot be deleted", problem) from None
         return admin_pb2.DeleteCheckpointResponse()
 
 
-def _refused(what: str, problem: OSError) -> TryLater:
+def refused(what: str, problem: OSError) -> TryLater:
     """A refusal for an error of the disk, which may pass."""
     return TryLater("DISK_RESERVE", f"{what}: {problem.strerror or problem}", 30_000)
 
 
-def _message(kept: Kept) -> admin_pb2.Checkpoint:
+def message_of(kept: Kept) -> admin_pb2.Checkpoint:
     return admin_pb2.Checkpoint(
         checkpoint=kept.name, create_time=wire.timestamp(kept.create_ms), path=str(kept.path)
     )

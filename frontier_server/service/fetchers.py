@@ -12,7 +12,7 @@ from ..config import Config
 from ..core.core import Core
 from ..core.journey.dispatch import Want
 from ..core.machines.lifecycle import Input
-from ..core.rows.errors import InvalidRequest
+from ..core.rows.errors import InvalidRequest, UnknownCrawl
 from ..core.state.kinds import offered
 from ..core.state.model import CrawlView, check_batch
 from ..core.state.nodes import MAX_ADDRESS_CHARACTERS
@@ -50,17 +50,8 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
 
     @answered
     async def Next(self, request: frontier_pb2.NextRequest, context: Context) -> frontier_pb2.NextResponse:
-        wait_s = min(max(wire.milliseconds(request.wait_duration) / 1000, 0), MAX_WAIT_S)
-        remaining_s = context.time_remaining()
-        if remaining_s is not None:
-            wait_s = max(min(wait_s, remaining_s - DEADLINE_MARGIN_S), 0)
-        want = Want(
-            request.max_leases,
-            request.max_leases_per_queue,
-            request.max_queues,
-            tuple(request.queues),
-            offered(request.fetcher_kinds),
-        )
+        wait_s = wait_of(request, context)
+        want = want_of(request)
         tries = Tries() if self._traces is not None else None
         answer = await self._exchange.next(
             request.node,
@@ -174,6 +165,14 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         )
         return frontier_pb2.RequestStateResponse(status=wire.crawl_status(view))
 
+    async def present_state(self, crawl: str) -> frontier_pb2.RequestStateResponse | None:
+        """How a crawl is now; None if it is gone."""
+        try:
+            view = await self._runner.read(lambda core, _: core.views.crawl(crawl))
+        except UnknownCrawl:
+            return None
+        return frontier_pb2.RequestStateResponse(status=wire.crawl_status(view))
+
     @streamed
     async def StateEvents(
         self, request: frontier_pb2.StateEventsRequest, context: Context
@@ -201,6 +200,24 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             event = wire.event(*found)
             cursor = event.cursor
             yield frontier_pb2.StateEventsResponse(event=event, cursor=cursor)
+
+
+def want_of(request: frontier_pb2.NextRequest) -> Want:
+    """What the caller of Next wants."""
+    return Want(
+        request.max_leases,
+        request.max_leases_per_queue,
+        request.max_queues,
+        tuple(request.queues),
+        offered(request.fetcher_kinds),
+    )
+
+
+def wait_of(request: frontier_pb2.NextRequest, context: Context) -> float:
+    """How many seconds a call of Next may wait."""
+    wait_s = min(max(wire.milliseconds(request.wait_duration) / 1000, 0), MAX_WAIT_S)
+    remaining_s: float | None = context.time_remaining()
+    return wait_s if remaining_s is None else max(min(wait_s, remaining_s - DEADLINE_MARGIN_S), 0)
 
 
 def _check_address(address: str) -> None:

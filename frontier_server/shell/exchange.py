@@ -24,12 +24,17 @@ class Exchange:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.following = Followers(runner)
+        self.finished_count = 0
+        """Reports since the start."""
         self._schedules = 0  # requests in progress
+        self._reports_go_on = asyncio.Event()
+        self._reports_go_on.set()
+        self._holding: asyncio.TimerHandle | None = None
 
     async def schedule(
-        self, crawl: str, candidates: Sequence[Candidate], replace: bool = False
+        self, crawl: str, candidates: Sequence[Candidate], replace: bool = False, anew: bool = False
     ) -> list[Verdict]:
-        """Take in a batch of candidates, in slices."""
+        """Take in a batch of candidates, in slices; with `anew` they are the seeds of a round."""
         self.runner.admit()
         if self._schedules >= MAX_SCHEDULES:
             raise TryLater("OVERLOADED", f"{self._schedules} schedule calls are in progress; try later", 200)
@@ -43,7 +48,7 @@ class Exchange:
                 def operation(
                     core: Core, now_ms: int, part: Sequence[Candidate] = part
                 ) -> tuple[list[Verdict], Changes]:
-                    return core.frontier.schedule(crawl, part, now_ms, replace)
+                    return core.frontier.schedule(crawl, part, now_ms, replace, anew)
 
                 answer, mark = await self.runner.apply(operation)
                 verdicts.extend(answer)
@@ -67,6 +72,7 @@ class Exchange:
         results: list[ReportResult] = []
         mark = 0
         for part in _report_slices(reports):
+            await self._reports_go_on.wait()
 
             def operation(
                 core: Core, now_ms: int, part: Sequence[Report] = part
@@ -75,10 +81,23 @@ class Exchange:
 
             answer, mark = await self.runner.apply(operation)
             results.extend(answer)
+            self.finished_count += len(answer)
             if len(results) < len(reports):
                 await asyncio.sleep(0)
         await self.runner.durable(mark)
         return results
+
+    async def hold_reports(self, seconds: float) -> None:
+        """Keep reports back, for so long at most; 0 lets them go on. Those that were applied are durable."""
+        if self._holding is not None:
+            self._holding.cancel()
+            self._holding = None
+        if not seconds:
+            self._reports_go_on.set()
+            return
+        self._reports_go_on.clear()
+        self._holding = asyncio.get_running_loop().call_later(seconds, self._reports_go_on.set)
+        await self.runner.read(lambda core, now_ms: None)
 
     async def next(
         self,

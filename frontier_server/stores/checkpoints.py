@@ -88,13 +88,14 @@ class Checkpoints:
                 except OSError as problem:
                     _log.error("checkpoints", not_removed=str(path), problem=str(problem))
 
-    def create(self, now_ms: int) -> Kept:
-        """Make one, durably. Raises OSError. May block."""
+    def create(self, now_ms: int, name: str = "") -> Kept:
+        """Make one, durably; under a name that another one's was made with, or a new one. Raises OSError. May
+        block."""
         with self._making:
             make_directory(self._directory)
             number = max((_number(kept.name) for kept in self.kept()), default=0) + 1
             moment = datetime.fromtimestamp(now_ms / 1000, UTC)
-            path = self._directory / f"cp{number:05d}-{moment:%Y%m%d%H%M%S}"
+            path = self._directory / (name or f"cp{number:05d}-{moment:%Y%m%d%H%M%S}")
             unfinished = path.with_name(f"{path.name}.tmp")
             try:
                 self._store.checkpoint(unfinished)
@@ -155,6 +156,13 @@ class Checkpoints:
         path.rename(gone)
         sync_directory(self._directory)  # otherwise a power cut might bring back the name of a partial one
         shutil.rmtree(gone)
+
+
+def check_name(name: str) -> str:
+    """The name, if a checkpoint may have it. Raises UnknownCheckpoint."""
+    if _NAME.fullmatch(name) is None:
+        raise UnknownCheckpoint(f"no checkpoint can be called {name[:80]!r}", checkpoint=name[:80])
+    return name
 
 
 def _number(name: str) -> int:

@@ -6,18 +6,15 @@ and copies of its small files. RocksDB opens all tables at once. So the director
 that, and a server that opens the store later may delete tables without harm.
 """
 
-import fcntl
-import os
 import shutil
-import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..core.rows.store import StoreDamaged
+from .locks import ANSWERS, is_locked
 from .rocks import RocksStore, StoreUnavailable
 
 _PASSED_OVER = ("LOCK", "LOG", "rocksdict-config.json")
-_FLOCK = struct.Struct("hhqqi4x")  # struct flock of Linux, on all 64-bit machines
 
 
 class StoreInUse(StoreUnavailable):
@@ -57,15 +54,6 @@ def _mirror(path: Path, copy: Path) -> None:
 
 
 def _raise_if_in_use(path: Path) -> None:
-    """Raise StoreInUse if another process holds RocksDB's lock. Takes none, which might hinder a server."""
-    try:
-        file = os.open(path / "LOCK", os.O_RDONLY)
-    except FileNotFoundError:  # the store may be a copy
-        return
-    try:
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, *_ = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, asked))
-    finally:
-        os.close(file)
-    if kind != fcntl.F_UNLCK:
-        raise StoreInUse("a frontier runs on it, and answers questions too; ask that one")
+    """Raise StoreInUse if another process holds RocksDB's lock."""
+    if is_locked(path / "LOCK"):
+        raise StoreInUse(ANSWERS)

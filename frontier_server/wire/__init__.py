@@ -36,7 +36,8 @@ from .exchange import (
     toe_steps,
     verdicts,
 )
-from .jobs import job, job_asked
+from .jobs import job, job_asked, job_start
+from .parts import order, order_message, progress, progress_message
 from .specs import (
     amended,
     differences,
@@ -49,7 +50,7 @@ from .specs import (
     spec_problems,
 )
 from .times import duration, milliseconds, moment_ms, timestamp
-from .uris import import_row, refusal_rule, seed, seen_counts, seen_filter, story, waiting_uri
+from .uris import disposition, import_row, refusal_rule, seed, seen_counts, seen_filter, story, waiting_uri
 from .views import (
     QUEUE_STATES,
     QUEUE_STATES_BY_NUMBER,

@@ -17,6 +17,7 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
     errors.CrawlFinished: grpc.StatusCode.FAILED_PRECONDITION,
     errors.IllegalState: grpc.StatusCode.FAILED_PRECONDITION,
     errors.CrawlHeld: grpc.StatusCode.UNAVAILABLE,
+    errors.ShardAway: grpc.StatusCode.UNAVAILABLE,
     errors.CrawlTornDown: grpc.StatusCode.FAILED_PRECONDITION,
     errors.UrisNotKept: grpc.StatusCode.FAILED_PRECONDITION,
     errors.NodePresent: grpc.StatusCode.FAILED_PRECONDITION,

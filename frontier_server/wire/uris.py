@@ -18,7 +18,7 @@ from ..core.state.model import (
 from ..core.uri.canonical import MAX_URI_BYTES
 from .by_name import message_of
 from .exchange import DISPOSITIONS, candidate
-from .times import due_ms
+from .times import due_ms, timestamp
 
 _FINAL = {
     DISPOSITIONS[disposition]: disposition.value
@@ -49,6 +49,16 @@ def seen_filter(message: admin_pb2.SeenFilter) -> SeenFilter:
     before = message.HasField("discovered_before_time")
     before_ms = due_ms(message.discovered_before_time) if before else 0
     return SeenFilter(message.host, message.queue_key, message.uri_pattern, before_ms)
+
+
+def seen_filter_message(wanted: SeenFilter) -> admin_pb2.SeenFilter:
+    """The conditions for seen URIs, as a message."""
+    return admin_pb2.SeenFilter(
+        host=wanted.host,
+        queue_key=wanted.queue_key,
+        uri_pattern=wanted.uri_pattern,
+        discovered_before_time=timestamp(wanted.before_ms),
+    )
 
 
 def seen_counts(counts: SeenCounts) -> admin_pb2.CountSeenUrisResponse:

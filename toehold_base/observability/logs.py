@@ -63,6 +63,11 @@ def set_level(level: str) -> None:
     logging.root.setLevel(max(number, logging.WARNING))
 
 
+def level() -> str:
+    """The level that is logged."""
+    return _level
+
+
 def debugging() -> bool:
     """Whether `debug` is logged."""
     return _level == "debug"

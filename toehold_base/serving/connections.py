@@ -58,6 +58,8 @@ def descriptor_limit() -> int:
 def address_count(place: Address) -> int:
     """How many addresses a place stands for, as localhost does for one of IPv4 and one of IPv6. gRPC counts
     connections at each."""
+    if place.is_socket:
+        return 1
     try:
         found = socket.getaddrinfo(*place, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:  # who listens there says why not

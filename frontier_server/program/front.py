@@ -1,0 +1,167 @@
+"""The front of a frontier with several shards: the router and the coordinator, joined.
+
+They know each other through a few functions alone, since they need not be in one process.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.shard.v1 import shard_pb2
+
+from .. import wire
+from ..config import Config
+from ..coordinator.coordinator import Announcement, Coordinator
+from ..coordinator.errands import Errands
+from ..coordinator.jobs import PartedJobs
+from ..coordinator.leader import Leader
+from ..coordinator.requests import Requests
+from ..coordinator.whole import whole_crawls
+from ..core.core import Core
+from ..core.opening.registry import MakeCrawl
+from ..core.spec.settings import CrawlSettings
+from ..core.state.model import Verdict
+from ..logs.crawl_log import CrawlLogs
+from ..router.chances import Chances
+from ..router.fetchers import RoutedFrontier
+from ..router.loads import loads_of
+from ..router.operators import RoutedAdmin
+from ..router.places import Placing
+from ..service import Arrivals, FrontierService, Gate
+from ..service.arrivals import Server
+from ..shards.links import Link, Links
+from ..shards.watch import watch_all
+from ..shell.exchange import Exchange
+from ..shell.runner import Runner
+from ..stores.checkpoints import Checkpoints
+from .shard_map import MapUnusable, ShardMap, read_map
+
+ANNOUNCE = "toehold.shard.v1.ShardService/Announce"
+ANNOUNCE_S = 30.0
+START_S = 10.0
+CRAWLS_PLACED = 1_000  # whose settings the router has at hand
+
+_VERDICTS = {number: verdict for verdict, number in wire.VERDICTS.items()}
+
+
+def map_around(config: Config) -> ShardMap:
+    """The map of the frontier that a front's data directory belongs to. Raises MapUnusable."""
+    found = read_map(config.data.parent)
+    if found is None:
+        raise MapUnusable("has no shards")
+    return found
+
+
+def crawls_of(shard_map: ShardMap) -> MakeCrawl:
+    """Makes the crawls of a front."""
+    return whole_crawls(shard_map.shards)
+
+
+class Front:
+    """A front that can be served."""
+
+    def __init__(self, config: Config, shard_map: ShardMap, core: Core, runner: Runner) -> None:
+        assert config.sockets is not None, "a front is told where the shards' sockets are"
+        links = [Link(number, config.sockets / f"shard-{number}.sock") for number in range(shard_map.shards)]
+        self.links = Links(links, shard_map.shard_of)
+        self._config = config
+        self._core = core
+        self._runner = runner
+        self._chances = Chances(self.links, runner.tasks)
+        self._coordinator = Coordinator(core.shard, shard_map.shards)
+        self._leader = Leader(self._coordinator, runner, links, self._announce)
+        jobs = PartedJobs(core.shard, shard_map.shards)
+        self._errands = Errands(jobs, runner, links)
+        self._requests = Requests(self._coordinator, jobs, self._leader, runner)
+        self._placing = lru_cache(maxsize=CRAWLS_PLACED)(self._made_placing)
+
+    def register(
+        self, server: Server, logs: CrawlLogs, checkpoints: Checkpoints, start_ms: int, gate: Gate
+    ) -> Arrivals:
+        """Let a server serve the contract's services over all shards; the count of their requests."""
+        arrivals = Arrivals(gate)
+        frontier = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"]
+        admin = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
+        whole = FrontierService(Exchange(self._runner), self._config)
+        self._frontier = RoutedFrontier(
+            self.links,
+            self._chances,
+            self._placing_of,
+            self._requests,
+            whole,
+        )
+        operators = RoutedAdmin(
+            self._runner,
+            self._config,
+            logs,
+            checkpoints,
+            start_ms,
+            self.links,
+            self._placing_of,
+            self._requests,
+        )
+        arrivals.register(server, self._frontier, frontier, self._config.read_only)
+        arrivals.register(server, operators, admin, self._config.read_only)
+        return arrivals
+
+    async def begin(self) -> None:
+        """Begin to lead the shards, or only to read them. At a start they are all there soon; after that one
+        may be away."""
+        if self._config.read_only:
+            await watch_all(self.links, self._runner.tasks)
+            return
+        await self._leader.begin()
+        self._runner.tasks.keep("parts of jobs", self._errands.run())
+        await self._leader.all_present(START_S)
+
+    async def loads(self) -> list[shard_pb2.TellLoadResponse]:
+        """The load of each shard; of one that is away only its number."""
+        return await loads_of(self.links)
+
+    async def close(self) -> None:
+        """Leave the shards."""
+        await self.links.close()
+
+    def _placing_of(self, name: str) -> Placing:
+        """How the router places the URIs of a crawl. Raises UnknownCrawl."""
+        crawl = self._core.shard.registry.named(name)
+        return self._placing(crawl.number)
+
+    def _made_placing(self, number: int) -> Placing:
+        shard = self._core.shard
+        crawl = shard.crawls.get(number)
+        settings = crawl.settings if crawl is not None else self._torn_settings(number)
+        return Placing(settings, shard.places, self.links.shard_of)
+
+    def _torn_settings(self, number: int) -> CrawlSettings:
+        registry = self._core.shard.registry
+        name = next(name for name, known in registry.torn.items() if known == number)
+        return registry.named(name).settings
+
+    async def _announce(self, announcement: Announcement) -> Sequence[Verdict]:
+        """Offer seeds to the shards that they belong to."""
+        candidates = [
+            frontier_pb2.Candidate(
+                uri=seed,
+                seed=True,
+                directive=frontier_pb2.DIRECTIVE_MEDIUM,
+                refetch_before_time=_moment(announcement.before_ms),
+            )
+            for seed in announcement.seeds
+        ]
+        request = frontier_pb2.ScheduleRequest(crawl=announcement.crawl, candidates=candidates)
+
+        async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
+            seeds = frontier_pb2.ScheduleRequest.FromString(part)
+            asked = shard_pb2.AnnounceRequest(request=seeds, anew=bool(announcement.before_ms))
+            answer = await link.call(ANNOUNCE, asked, shard_pb2.AnnounceResponse, ANNOUNCE_S)
+            return answer.response
+
+        answer = await self._frontier.split(request, request.SerializeToString(), ask)
+        return [_VERDICTS[number] for number in answer.verdicts]
+
+
+def _moment(time_ms: int) -> Timestamp | None:
+    return wire.timestamp(time_ms) if time_ms else None

@@ -1,0 +1,90 @@
+"""One process that serves a store, from valid settings to its exit code."""
+
+from toehold_base.access.callers import Callers
+from toehold_base.access.privacy import warn_if_open
+from toehold_base.access.server_tls import ServerTls
+from toehold_base.process.service_manager import ServiceManager
+
+from ..config import Config
+from ..core.rows.errors import OtherFormat, StoreCorrupt
+from ..core.rows.store import StoreDamaged, StoreFailed
+from ..core.salvage.division import Unequal
+from ..logs.log_check import CannotKeep
+from ..service import version
+from ..stores.rocks import StoreUnavailable
+from ..stores.unchanged import StoreInUse
+from . import salvaging, splitting
+from .data_directory import open_data, open_data_unchanged
+from .exits import EXIT_DAMAGED, EXIT_DATA, EXIT_IN_USE, EXIT_LISTEN, EXIT_STORE, end
+from .listeners import CannotListen
+from .server import serve
+from .supervisor import locked
+
+WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
+
+
+def serve_store(
+    config: Config, tls: ServerTls | None, callers: Callers | None, manager: ServiceManager, secret: bytes
+) -> None:
+    """Serve the store of the data directory until asked to stop. Ends the program if that goes wrong."""
+    data = config.data
+    try:
+        store, clock = open_data_unchanged(config) if config.read_only else open_data(config, secret)
+    except StoreInUse as problem:
+        end(EXIT_IN_USE, f"data directory {data}: {problem}")
+    except (StoreUnavailable, OtherFormat) as problem:
+        end(EXIT_DATA, f"data directory {data}: {problem}")
+    except (StoreDamaged, StoreCorrupt) as problem:
+        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
+    except OSError as problem:
+        end(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
+    except StoreFailed as problem:
+        end(EXIT_STORE, f"data directory {data}: {problem}")
+    warn_if_open(data)
+    try:
+        failure = serve(config, store, clock, tls, callers, manager)
+    except CannotListen as problem:
+        store.close()
+        end(EXIT_LISTEN, str(problem))
+    except (CannotKeep, OtherFormat) as problem:
+        end(EXIT_DATA, f"data directory {data}: {problem}")
+    except StoreDamaged as problem:
+        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
+    except StoreCorrupt as problem:
+        again = f"start again; if that fails too, {WAY_OUT}"
+        end(EXIT_DAMAGED, f"data directory {data}: the store contradicts itself: {problem}; {again}")
+    except StoreFailed as problem:  # before it served
+        end(EXIT_STORE, f"data directory {data}: {problem}")
+    if store.damage:
+        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
+    if failure:
+        end(EXIT_STORE, f"{failure}; the frontier stopped, so that it acknowledges only stored changes")
+    store.close()
+
+
+def salvage(config: Config, secret: bytes) -> None:
+    """Salvage the store of the data directory. Ends the program if that goes wrong."""
+    try:
+        salvaging.salvage(config, version(), secret, lambda line: print(line, flush=True))
+    except (StoreUnavailable, OtherFormat) as problem:
+        end(EXIT_DATA, f"data directory {config.data}: {problem}")
+    except StoreDamaged as problem:
+        end(EXIT_DAMAGED, f"data directory {config.data}: {problem}; put a checkpoint in its place")
+    except (OSError, StoreFailed) as problem:
+        end(EXIT_DATA, f"data directory {config.data}: the store cannot be salvaged: {problem}")
+
+
+def split(config: Config) -> None:
+    """Double the shards of the data directory. Ends the program if that goes wrong."""
+    data = config.data
+    try:
+        with locked(data):
+            splitting.split(data, lambda line: print(line, flush=True))
+    except BlockingIOError:
+        end(EXIT_DATA, f"data directory {data} is in use by a frontier; stop it first")
+    except (StoreUnavailable, OtherFormat, Unequal) as problem:
+        end(EXIT_DATA, f"data directory {data}: {problem}")
+    except (StoreDamaged, StoreCorrupt) as problem:
+        end(EXIT_DAMAGED, f"data directory {data}: a store is damaged: {problem}; {WAY_OUT}")
+    except (OSError, StoreFailed) as problem:
+        end(EXIT_DATA, f"data directory {data} cannot be split: {problem}")
