@@ -10,7 +10,8 @@ toes        As many as were asked for. Each takes a lease from the book, sends i
             extract, archive), and hands its page to the reporter; then the next. A toe waits for the network,
             and for nothing else of this list but room in the reporter's backlog.
 reporter    Takes all pages that have finished so far, syncs their files, offers their links (*Schedule*),
-            reports them (*Finished*), and settles their leases in the book: in this order, always.
+            reports them (*Finished*), and settles their leases in the book: in this order, always. Pages
+            that need a shard of the frontier which is away wait in its outbox, and hold up no others.
 heartbeat   Names every lease that the node holds, and obeys the answer: leases that are over, to be handed
             back or broken off, the number of toes, a drain.
 watch       Replaces toes that died, leaves behind those that do not end, and tends the files.
@@ -22,9 +23,9 @@ rest, is the same for all that take leases, so it is not here but in `toehold_cl
 Locks
 -----
 `LeaseBook` has one lock, and it alone decides who has which lease; its two conditions wake toes (work) and
-the poller (room). `Reporter` has one for its backlog, each writer of files has its own, and the pool has one
-for its list of threads. The pool takes the book's and the reporter's while it holds its own, one after the
-other; these two call nobody. No lock is held during a call to the frontier or during a fetch.
+the poller (room). `Reporter` has one for its backlog and its outbox, each writer of files has its own, and
+the pool has one for its list of threads. The pool takes the book's and the reporter's while it holds its own,
+one after the other; these two call nobody. No lock is held during a call to the frontier or during a fetch.
 
 A lease is in the book from *Next*'s answer until its report is settled, and each heartbeat names it. If the
 node dies, the frontier hears nothing, and gives its leases to others: that is all that a crash costs.
@@ -233,6 +234,10 @@ class Node:
     def unreported_count(self) -> int:
         """How many finished pages wait for their report."""
         return self._reporter.unreported_count()
+
+    def outbox_count(self) -> int:
+        """How many of these wait for a shard of the frontier that is away."""
+        return self._reporter.outbox_count()
 
     def drain(self) -> None:
         """Asks the node to end in order. A second call makes it hurry."""

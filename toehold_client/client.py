@@ -6,8 +6,8 @@ call says, how it is cut into parts, and when it is tried again. `operators` has
 crawl's inside.
 """
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import partial
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -48,24 +48,29 @@ class FrontierClient(Operators):
     # for nodes and feeders
 
     def schedule(
-        self, crawl: str, candidates: Iterable[frontier_pb2.Candidate], *, replace: bool = False
+        self,
+        crawl: str,
+        candidates: Iterable[frontier_pb2.Candidate],
+        *,
+        replace: bool = False,
+        partial: bool = False,
     ) -> list[crawl_pb2.Verdict.ValueType]:
         """Offers any number of candidates; a verdict for each, in order. Harmless to repeat.
 
-        With `replace` they replace what the crawl has of their URIs (see ScheduleRequest). Sends them in
-        batches within the contract's limits. If one batch fails, those before it count.
+        With `replace` they replace what the crawl has of their URIs (see ScheduleRequest). With `partial`
+        those whose shard is away have the verdict AWAY, and are to be offered again; without it ShardAway is
+        raised. Sends them in batches within the contract's limits. If one batch fails, those before it count.
         UnknownCrawl, CrawlFinished; BatchTooLarge, before anything is sent, if one candidate exceeds a
         message.
         """
         verdicts: list[crawl_pb2.Verdict.ValueType] = []
         several(candidates, "candidates", "Candidates")
         with sendable():
-            for batch in split_messages(
-                candidates, envelope=frontier_pb2.ScheduleRequest(crawl=crawl, replace=replace)
-            ):
-                request = partial(
-                    frontier_pb2.ScheduleRequest, crawl=crawl, candidates=batch, replace=replace
-                )
+            make = functools.partial(
+                frontier_pb2.ScheduleRequest, crawl=crawl, replace=replace, partial=partial
+            )
+            for batch in split_messages(candidates, envelope=make()):
+                request = functools.partial(make, candidates=batch)
                 answer = self._call(lambda stubs: stubs.frontier.Schedule, request)
                 verdicts += one_for_each(batch, answer.verdicts)
         return verdicts
@@ -112,19 +117,27 @@ class FrontierClient(Operators):
         )
 
     def finished(
-        self, reports: Iterable[frontier_pb2.Report], *, node: str, session: str
+        self,
+        reports: Iterable[frontier_pb2.Report],
+        *,
+        node: str,
+        session: str,
+        partial: bool = False,
     ) -> list[frontier_pb2.ReportResult]:
         """Returns any number of leases with their reports; a result for each, in order. Harmless to repeat.
 
-        Sends them in batches, like `schedule`. SessionSuperseded; BatchTooLarge.
+        With `partial` those whose shard is away have the disposition AWAY, and are to be reported again;
+        without it ShardAway is raised. Sends them in batches, like `schedule`. SessionSuperseded;
+        BatchTooLarge.
         """
         results: list[frontier_pb2.ReportResult] = []
         several(reports, "reports", "Reports")
         with sendable():
-            for batch in split_messages(
-                reports, envelope=frontier_pb2.FinishedRequest(node=node, session=session)
-            ):
-                request = partial(frontier_pb2.FinishedRequest, reports=batch, node=node, session=session)
+            make = functools.partial(
+                frontier_pb2.FinishedRequest, node=node, session=session, partial=partial
+            )
+            for batch in split_messages(reports, envelope=make()):
+                request = functools.partial(make, reports=batch)
                 answer = self._call(lambda stubs: stubs.frontier.Finished, request)
                 results += one_for_each(batch, answer.results)
         return results
@@ -177,7 +190,7 @@ class FrontierClient(Operators):
         lost and the crawl is STOPPING or FINISHED: that is the answer then. UnknownCrawl, IllegalState,
         CrawlFinished; DiskReserve, for RUN.
         """
-        request = partial(frontier_pb2.RequestStateRequest, crawl=crawl, target_state=target)
+        request = functools.partial(frontier_pb2.RequestStateRequest, crawl=crawl, target_state=target)
         if target == crawl_pb2.TargetState.TARGET_STATE_FINISH:
             answer = self._call_unless_done(
                 lambda stubs: stubs.frontier.RequestState, request, stopping, crawl

@@ -205,6 +205,11 @@ class FrontierUnavailable(ToeholdError):
     """No frontier answers at the address, or it is shutting down. The request may have had its effect."""
 
 
+class ShardAway(FrontierUnavailable):
+    """A shard of the frontier that the request needs is away; the others go on. The part of the request that
+    they serve may have had its effect."""
+
+
 class NodeUnavailable(ToeholdError):
     """No node answers at the address, or another one does. The request may have had its effect."""
 
@@ -310,6 +315,7 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "ROLE_MISSING": PermissionDenied,
     "CRAWL_NOT_ALLOWED": PermissionDenied,
     "NODE_NOT_ALLOWED": PermissionDenied,
+    "SHARD_AWAY": ShardAway,
     "SHUTTING_DOWN": FrontierUnavailable,
     "STORE_FAILED": FrontierUnavailable,
 }

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from toehold_base.process.environment import for_child
@@ -32,6 +32,9 @@ class CannotStart(ToeholdError):
     """The fetcher's command cannot be run."""
 
 
+FRONTIER = (sys.executable, "-P", "-m", "frontier_server")
+
+
 class FrontierProcess:
     """A frontier process. It may be killed and started again on the same data."""
 
@@ -44,7 +47,8 @@ class FrontierProcess:
     def start(self) -> None:
         """Starts it and waits until it serves. Raises KitFailed."""
         command = [
-            *(sys.executable, "-P", "-m", "frontier_server", "--data", str(self._data)),
+            *FRONTIER,
+            *("--data", str(self._data)),
             *("--listen", "127.0.0.1:0", "--until-stdin-ends", "--disk-reserve-mib", "0"),
             *("--lease-seconds", str(LEASE_S), "--heartbeat-seconds", str(HEARTBEAT_S)),
         ]
@@ -88,6 +92,24 @@ def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
                     break
                 line += part
     return line
+
+
+@contextlib.contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """A context that Ctrl-C and SIGTERM let be completed: a process that is being started would be forgotten,
+    and left behind."""
+    received: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for each in received:
+        signal.raise_signal(each)
 
 
 class Fetcher:

@@ -15,7 +15,7 @@ from toehold_client.rpc.contract import duration
 
 from .answers import Pages, Request
 from .evidence import Evidence, Fails
-from .processes import Fetcher, FrontierProcess
+from .processes import Fetcher, FrontierProcess, interrupts_held_back
 from .tap import Call, Tap
 from .web import ALLOWED, Site, Web
 
@@ -143,8 +143,9 @@ class Stage:
             "TOEHOLD_CRAWL": self.crawl,
             "TOEHOLD_NODE": self.node,
         }
-        fetcher = Fetcher(command, self._setting.logs / f"{self.crawl}-{number}.log", environment)
-        self._fetchers.append(fetcher)
+        with interrupts_held_back():
+            fetcher = Fetcher(command, self._setting.logs / f"{self.crawl}-{number}.log", environment)
+            self._fetchers.append(fetcher)
         self._alone_since_s = None
         return fetcher
 

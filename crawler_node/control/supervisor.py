@@ -14,6 +14,8 @@ from queue import Empty, SimpleQueue
 
 import structlog
 
+from toehold_base.process.restarts import Rests
+
 from ..fetching.cookies import CookieJars
 from ..process import NodeExitCode
 from .worker import Worker
@@ -120,7 +122,7 @@ class Supervisor:
 
     def _keep(self, worker: Worker) -> None:
         """Runs a worker, again and again, until it has ended for good."""
-        rest_s = FIRST_REST_S
+        rests = Rests(FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S)
         code: int = NodeExitCode.DRAINED
         try:
             while not self._draining.is_set():
@@ -129,10 +131,8 @@ class Supervisor:
                 if self._draining.is_set() or code in _FOR_GOOD:
                     break
                 worker.restarts += 1
-                rest_s = FIRST_REST_S if time.monotonic() - started_s >= GOOD_LIFE_S else rest_s
                 log.error("worker_ended", worker=worker.number, code=code)
-                self._draining.wait(rest_s)
-                rest_s = min(2 * rest_s, LONGEST_REST_S)
+                self._draining.wait(rests.after(time.monotonic() - started_s))
         except OSError as error:  # it could not be started
             log.error("worker_not_started", worker=worker.number, error=str(error))
             code = NodeExitCode.UNREPORTED

@@ -92,8 +92,8 @@ class FrontierConnection:
     def schedule(
         self, crawl: str, candidates: Sequence[frontier_pb2.Candidate]
     ) -> Sequence[crawl_pb2.Verdict.ValueType]:
-        """Offers candidates; the verdicts in their order."""
-        return self._call("Schedule", lambda: self._client.schedule(crawl, candidates))
+        """Offers candidates; the verdicts in their order, AWAY for those whose shard is away."""
+        return self._call("Schedule", lambda: self._client.schedule(crawl, candidates, partial=True))
 
     def next(
         self, crawl: str, max_leases: int, wait_s: float, known_fetch_policy_ids: Collection[str]
@@ -113,9 +113,10 @@ class FrontierConnection:
         )
 
     def finished(self, reports: Sequence[frontier_pb2.Report]) -> Sequence[frontier_pb2.ReportResult]:
-        """Hands reports in; the results in their order."""
+        """Hands reports in; the results in their order, AWAY for those whose shard is away."""
         return self._call(
-            "Finished", lambda: self._client.finished(reports, node=self._node, session=self._session)
+            "Finished",
+            lambda: self._client.finished(reports, node=self._node, session=self._session, partial=True),
         )
 
     def heartbeat(

@@ -1,12 +1,13 @@
 """The candidates that finished pages offer to Schedule: their links, each once, without those it knows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from cachetools import LRUCache
 
 from toehold.frontier.v1.crawl_pb2 import (
     VERDICT_ALREADY_QUEUED,
     VERDICT_ALREADY_SEEN,
+    VERDICT_AWAY,
     VERDICT_QUEUED,
     VERDICT_ROBOTS_FORBIDDEN,
     Verdict,
@@ -99,6 +100,22 @@ def ends_of_loops(
         was_redirected = lease.path.endswith(Hop.REDIRECT)  # else `via` only links to the page
         if candidate.uri == lease.uri or (was_redirected and candidate.uri == lease.via):
             yield page
+
+
+def waiting_links(
+    pages: Iterable[FinishedPage], offered: Iterable[Candidate], verdicts: Iterable[Verdict.ValueType]
+) -> Iterator[tuple[FinishedPage, Sequence[Outlink]]]:
+    """The pages with links that a shard must judge which is away, and these links. A link that several pages
+    have was offered for one of them, and holds up all: the lease of that one may end."""
+    away = {
+        (candidate.uri, candidate.path.endswith(Hop.REDIRECT))
+        for candidate, verdict in zip(offered, verdicts, strict=True)
+        if verdict == VERDICT_AWAY
+    }
+    for page in pages if away else ():
+        links = [link for link in page.links if (link.uri, link.hop is Hop.REDIRECT) in away]
+        if links:
+            yield page, links
 
 
 def _redirected(link: Outlink, page: FinishedPage) -> Candidate:

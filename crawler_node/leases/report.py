@@ -54,7 +54,7 @@ class FinishedPage:
 
     `stored_in` is the epoch that Archive.append answered; None when nothing was stored for it. `cookies_sent`
     is the mark of the cookies that the page was asked for with, and `cookies_now` has those that the targets
-    of its redirects would be asked for with.
+    of its redirects would be asked for with. `waits_since_s` is when its links began to wait for a shard.
     """
 
     held: HeldLease
@@ -63,6 +63,7 @@ class FinishedPage:
     stored_in: int | None = None
     cookies_sent: bytes = b""
     cookies_now: Mapping[str, bytes] = field(default_factory=dict)
+    waits_since_s: float | None = None
 
     @property
     def size_bytes(self) -> int:

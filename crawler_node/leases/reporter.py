@@ -3,16 +3,22 @@
 A batch is every page that has finished so far. The reporter makes its WARC records durable, then offers its
 links to Schedule, then reports its pages to Finished, and goes on to the next batch. There is no timer: under
 load batches grow by themselves, and a single slow page is reported at once.
+
+While a shard of the frontier is away, the pages that need it wait in the outbox, with their leases held, and
+the others go on. Some of them are a batch again and again, until the shard is back.
 """
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 
 from toehold.frontier.v1.crawl_pb2 import (
+    DISPOSITION_AWAY,
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_STALE,
     DISPOSITION_UNKNOWN_TOKEN,
@@ -28,7 +34,8 @@ from ..fetching.outcome import Status
 from ..output.archive import Archive
 from .book import HeldLease, LeaseBook
 from .frontier import FrontierConnection
-from .offers import REDIRECT_LOOP, KnownLinks, candidates, ends_of_loops
+from .offers import REDIRECT_LOOP, KnownLinks, candidates, ends_of_loops, waiting_links
+from .outbox import Outbox, longest_wait_s
 from .report import FinishedPage, annotate, failed, put_off, released
 
 MAX_BACKLOG_PAGES = 500
@@ -61,6 +68,9 @@ class Reporter:
         self._backlog: deque[tuple[FinishedPage, int]] = deque()  # with its size
         self._backlog_bytes = 0
         self._in_hand_count = 0
+        self._outbox = Outbox()
+        self._tried_last = False
+        self._waiting_since_s: float | None = None
         self._open_ended = False
         self._finishing = False
         self._abandoned = threading.Event()
@@ -107,7 +117,12 @@ class Reporter:
     def unreported_count(self) -> int:
         """How many leases wait for their report, those that go back included."""
         with self._lock:
-            return len(self._backlog) + self._in_hand_count
+            return len(self._backlog) + self._in_hand_count + len(self._outbox)
+
+    def outbox_count(self) -> int:
+        """How many of these wait for a shard of the frontier that is away."""
+        with self._lock:
+            return len(self._outbox)
 
     # the reporter's own thread
 
@@ -120,24 +135,18 @@ class Reporter:
             return
 
     def _take_batch(self) -> list[FinishedPage]:
-        """Waits for pages. Returns all that have finished so far, within bounds; none when no more will
-        come."""
+        """Waits for pages. Returns all that have finished so far, or some that waited for a shard, within
+        bounds; none when no more will come."""
         with self._lock:
             self._in_hand_count = 0
-            while not self._backlog and not self._finishing:
-                self._work.wait()
-            if self._abandoned.is_set():
-                return []
-            batch: list[FinishedPage] = []
-            batch_bytes = 0
-            while self._backlog and len(batch) < MAX_BATCH_PAGES and batch_bytes < MAX_BATCH_BYTES:
-                page, size_bytes = self._backlog.popleft()
-                batch.append(page)
-                batch_bytes += size_bytes
-            self._backlog_bytes -= batch_bytes
-            self._in_hand_count = len(batch)
-            self._room.notify_all()
-            return batch
+            while not self._abandoned.is_set():
+                if batch := self._next_batch():
+                    self._in_hand_count = len(batch)
+                    return batch
+                if self._finishing and not self._backlog and not self._outbox:
+                    break
+                self._work.wait(self._outbox.rest_s)
+            return []
 
     def _hand_over(self, batch: list[FinishedPage]) -> None:
         pages = self._stored([page for page in batch if not page.held.ended])
@@ -145,13 +154,47 @@ class Reporter:
         for page in pages:
             if page.links:
                 by_spell.setdefault(page.held.spell, []).append(page)
-        for group in by_spell.values():
-            self._offer(group)
-        self._report([page for page in pages if not page.held.ended])
-        self._book.settle(page.held for page in batch)
-        for page in batch:
-            if page.held.trace is not None:
-                page.held.trace.end()
+        waiting = {page.held: page for group in by_spell.values() for page in self._offer(group)}
+        reported = [page for page in pages if not page.held.ended and page.held not in waiting]
+        reported += self._overdue(waiting)
+        waiting.update((page.held, page) for page in self._report(reported))
+        for held in [held for held in waiting if held.ended]:
+            del waiting[held]
+        settled = [page.held for page in batch if page.held not in waiting]
+        self._book.settle(settled)
+        for held in settled:
+            if held.trace is not None:
+                held.trace.end()
+        self._keep(waiting.values())
+
+    def _overdue(self, waiting: dict[HeldLease, FinishedPage]) -> list[FinishedPage]:
+        """Takes out the pages whose links have waited too long, and hands their leases back, to have them
+        fetched again."""
+        now_s, period_s = time.monotonic(), self._book.period_s
+        overdue = [
+            held
+            for held, page in waiting.items()
+            if now_s - (page.waits_since_s or now_s) > longest_wait_s(page, period_s)
+        ]
+        for held in overdue:
+            del waiting[held]
+        if overdue:
+            log.warning("pages_handed_back", pages=len(overdue))
+        return [FinishedPage(held, released(held.lease)) for held in overdue]
+
+    def _keep(self, waiting: Collection[FinishedPage]) -> None:
+        """Keeps the pages of a batch that wait for a shard."""
+        with self._lock:
+            self._outbox.put(waiting)
+            self._in_hand_count -= len(waiting)
+            count = len(self._outbox)
+        now_s = time.monotonic()
+        if count and self._waiting_since_s is None:
+            self._waiting_since_s = now_s
+            log.warning("outbox_begun", pages=count)
+        elif not count and self._waiting_since_s is not None:
+            log.info("outbox_empty", waited_s=round(now_s - self._waiting_since_s, 1))
+            self._waiting_since_s = None
 
     def _stored(self, pages: list[FinishedPage]) -> list[FinishedPage]:
         """Makes the records of pages durable. Puts off pages whose records are not."""
@@ -165,13 +208,13 @@ class Reporter:
             for page in pages
         ]
 
-    def _offer(self, pages: Sequence[FinishedPage]) -> None:
-        """Offers the links of pages of one crawl. Narrows a refusal down to a page, and annotates its
-        report."""
+    def _offer(self, pages: Sequence[FinishedPage]) -> list[FinishedPage]:
+        """Offers the links of pages of one crawl. Returns the pages that have links which wait for a shard,
+        with these alone. Narrows a refusal down to a page, and annotates its report."""
         crawl, spell = pages[0].held.lease.crawl, pages[0].held.spell
         offered = candidates(pages, self._known.of(spell))
         if not offered:
-            return
+            return []
 
         def schedule() -> Sequence[Verdict.ValueType]:
             if all(page.held.ended for page in pages):
@@ -201,8 +244,7 @@ class Reporter:
                 )
                 self._known.forget(spell)
             elif len(pages) > 1:
-                for half in _halves(pages):
-                    self._offer(half)
+                return [page for half in _halves(pages) for page in self._offer(half)]
             else:
                 log.error(
                     "links_refused",
@@ -215,12 +257,24 @@ class Reporter:
             self._known.learn(spell, offered, verdicts)
             for page in ends_of_loops(pages, offered, verdicts):
                 annotate(page.report, REDIRECT_LOOP)
+            now_s = time.monotonic()
+            # The records of these pages are durable, whatever becomes of the archive's later epochs.
+            return [
+                replace(page, links=links, stored_in=None, waits_since_s=page.waits_since_s or now_s)
+                for page, links in waiting_links(pages, offered, verdicts)
+            ]
+        return []
 
-    def _report(self, pages: Sequence[FinishedPage]) -> None:
-        """Reports pages. Reports one whose report is refused as failed, so that it holds up no others."""
+    def _report(self, pages: Sequence[FinishedPage]) -> list[FinishedPage]:
+        """Reports pages. Returns those that wait for a shard. Reports one whose report is refused as failed,
+        so that it holds up no others."""
+        waiting: list[FinishedPage] = []
         replaced: list[FinishedPage] = []
         for page, result in zip(pages, self._finished(pages), strict=True):
             held, report = page.held, page.report
+            if result.disposition == DISPOSITION_AWAY:
+                waiting.append(FinishedPage(held, report))
+                continue
             if held.trace is not None:
                 held.trace.end(result.disposition)
             if result.disposition == DISPOSITION_INVALID_REPORT:
@@ -236,7 +290,10 @@ class Reporter:
             elif result.disposition in (DISPOSITION_STALE, DISPOSITION_UNKNOWN_TOKEN):
                 log.debug("report_late", uri=held.lease.uri)
                 self._known.forget(held.spell)
-        self._finished(replaced)
+        for page, result in zip(replaced, self._finished(replaced), strict=True):
+            if result.disposition == DISPOSITION_AWAY:
+                waiting.append(page)
+        return waiting
 
     def _finished(self, pages: Sequence[FinishedPage]) -> Sequence[ReportResult]:
         """The results of pages, in their order; INVALID_REPORT for a page that the frontier refuses to
@@ -259,6 +316,27 @@ class Reporter:
         return persist(call, self._frontier.contact.log, self._abandoned)
 
     # under the lock
+
+    def _next_batch(self) -> list[FinishedPage]:
+        """The pages to report now: in turn those that waited for a shard, and those that have just
+        finished."""
+        is_due = self._outbox.rest_s == 0
+        takes_new = bool(self._backlog) and not self._outbox.is_full
+        self._tried_last = is_due and not (takes_new and self._tried_last)
+        if self._tried_last:
+            return self._outbox.take()
+        return self._new_batch() if takes_new else []
+
+    def _new_batch(self) -> list[FinishedPage]:
+        batch: list[FinishedPage] = []
+        batch_bytes = 0
+        while self._backlog and len(batch) < MAX_BATCH_PAGES and batch_bytes < MAX_BATCH_BYTES:
+            page, size_bytes = self._backlog.popleft()
+            batch.append(page)
+            batch_bytes += size_bytes
+        self._backlog_bytes -= batch_bytes
+        self._room.notify_all()
+        return batch
 
     def _is_full(self) -> bool:
         return len(self._backlog) >= MAX_BACKLOG_PAGES or self._backlog_bytes >= MAX_BACKLOG_BYTES

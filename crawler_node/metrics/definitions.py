@@ -51,6 +51,10 @@ LEASES = gauge(
 UNREPORTED = gauge(
     "toehold_node_reports_waiting", "Leases that wait for their report, those that go back included."
 )
+OUTBOX = gauge(
+    "toehold_node_outbox_pages",
+    "Finished pages among these whose links, or whose report, wait for a shard of the frontier that is away.",
+)
 DRAINING = gauge("toehold_node_draining", "1 while the node ends.", across=Across.MOST)
 
 # The frontier.
@@ -108,6 +112,7 @@ READ = (
     TOES_LEFT,
     LEASES,
     UNREPORTED,
+    OUTBOX,
     DRAINING,
     SILENT,
     WARC_RECORDS,
@@ -124,7 +129,8 @@ READ = (
 SECTIONS = (
     Section("fetches", (FETCHES, FETCH_SECONDS, STAGE_SECONDS, RECEIVED, FAILURES)),
     Section(
-        "toes and leases", (TOES, POOL_SIZE, TOES_DIED, TOES_KILLED, TOES_LEFT, LEASES, UNREPORTED, DRAINING)
+        "toes and leases",
+        (TOES, POOL_SIZE, TOES_DIED, TOES_KILLED, TOES_LEFT, LEASES, UNREPORTED, OUTBOX, DRAINING),
     ),
     Section("calls of the frontier", (CALLS, CALL_SECONDS, SILENT)),
     Section("output", (WARC_RECORDS, WARC_BYTES, WARC_FILES, OUTPUT_FAILING, DISK_FREE, DISK_RESERVE)),

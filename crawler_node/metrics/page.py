@@ -58,6 +58,7 @@ def _read(node: Node, archive: Archive, directories: Sequence[Path], reserve_byt
     for stage, count in node.held_counts().items():
         families.add(definitions.LEASES, count, stage.value)
     families.add(definitions.UNREPORTED, node.unreported_count())
+    families.add(definitions.OUTBOX, node.outbox_count())
     families.add(definitions.DRAINING, node.draining)
     families.add(definitions.SILENT, node.frontier_silent_s)
     written = [writer.written for writer in archive.writers if isinstance(writer, WarcWriter)]

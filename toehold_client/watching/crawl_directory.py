@@ -21,9 +21,23 @@ def frontier_data_of(directory: Path) -> Path:
     return directory / "frontier"
 
 
-def crawl_log_of(directory: Path, crawl: str) -> Path:
-    """The crawl's log of final dispositions."""
-    return frontier_data_of(directory) / "crawls" / crawl / "crawl.log"
+def shards_in(data: Path) -> list[Path]:
+    """The parts of a frontier's data that have a crawl log each: its shards, or, if it has one, the whole."""
+    return sorted(data.glob("shard-[0-9][0-9][0-9][0-9]")) or [data]
+
+
+def shard_count_of(directory: Path) -> int:
+    """How many shards the frontier has; 0 if there is none yet."""
+    data = frontier_data_of(directory)
+    try:
+        return int(json.loads((data / "shards.json").read_bytes())["shards"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return int((data / "store").is_dir())
+
+
+def crawl_logs_of(directory: Path, crawl: str) -> list[Path]:
+    """The crawl's logs of final dispositions, one for each shard."""
+    return [shard / "crawls" / crawl / "crawl.log" for shard in shards_in(frontier_data_of(directory))]
 
 
 def last_report(directory: Path) -> Mapping[str, Any]:

@@ -2,7 +2,9 @@
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import merge
 from pathlib import Path
 
 _STATUS, _SIZE = re.compile(r"-?[0-9]{1,5}"), re.compile(r"[0-9]{1,18}")
@@ -21,6 +23,17 @@ class LoggedPage:
 
 def last_pages(log: Path, count: int) -> list[LoggedPage]:
     """The last `count` pages of the log, the latest last; none if there is no log."""
+    return last_pages_of((log,), count)
+
+
+def last_pages_of(logs: Iterable[Path], count: int) -> list[LoggedPage]:
+    """The same for several logs together."""
+    ends = [_last_lines(log, count) for log in logs]
+    lines = merge(*ends, key=_time_of) if len(ends) > 1 else ends[0]
+    return [page for line in list(lines)[-count:] if (page := _page(line)) is not None] if count else []
+
+
+def _last_lines(log: Path, count: int) -> list[bytes]:
     try:
         with log.open("rb") as file:
             start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
@@ -32,8 +45,11 @@ def last_pages(log: Path, count: int) -> list[LoggedPage]:
     lines.pop()  # what follows the last newline is not a whole line yet
     if start:
         lines = lines[1:]
-    pages = [page for line in lines[-count:] if (page := _page(line)) is not None]
-    return pages if count else []
+    return lines[-count:]
+
+
+def _time_of(line: bytes) -> bytes:
+    return line.partition(b" ")[0]
 
 
 def _page(line: bytes) -> LoggedPage | None:

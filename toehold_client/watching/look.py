@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from toehold.frontier.v1.admin_pb2 import Crawl, Job, Node, WorkQueue
+from toehold.frontier.v1.admin_pb2 import Crawl, Job, Node, Shard, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
 from toehold_client.events import Event
 from toehold_client.spec.plain import seconds_of, to_plain
@@ -40,6 +40,8 @@ class Look:
     """The latest seen first."""
     sees_nodes: bool = True
     """Whether whoever looks may see the nodes. A caller who is bound to some crawls may not."""
+    shards: Sequence[Shard] = ()
+    """Those of a frontier that has several, as far as whoever looks may see them."""
     jobs: Sequence[Job] = ()
     """Those that have not ended."""
     slowest: Sequence[WorkQueue] = ()
@@ -104,6 +106,7 @@ def to_record(look: Look) -> dict[str, Any]:
         "pages_per_second": [round(rate, 3) for rate in look.history],
         "troubled_seeds": [to_plain(seed) for seed in look.seeds.troubled],
         "nodes": [to_plain(node) for node in look.nodes],
+        **({"shards": [to_plain(shard) for shard in look.shards]} if look.shards else {}),
         "jobs": [to_plain(job) for job in look.jobs],
         "slowest_queues": [to_plain(queue) for queue in look.slowest],
         "largest_queues": [to_plain(queue) for queue in look.largest],

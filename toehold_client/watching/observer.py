@@ -5,7 +5,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from toehold_client.text import duration_text
 from toehold_client.waits import ENDED
 from toehold_client.watching.interruptions import Bell
 
-from .crawl_log import last_pages
+from .crawl_log import last_pages_of
 from .history import History
 from .look import Look, is_problem, seconds_until
 from .seeds import MOST_SEEDS, Seeds
@@ -85,8 +85,8 @@ class Observer:
     """Looks at a crawl whenever it is asked to, in one thread. While the frontier does not answer, it gives
     what it saw last.
 
-    `on_news`, if given, is called in another thread when an event calls for another look. `log` is the crawl
-    log, if it is on this machine.
+    `on_news`, if given, is called in another thread when an event calls for another look. `logs` are the
+    crawl logs, if they are on this machine.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class Observer:
         crawl: CrawlController,
         on_news: Callable[[], None] | None = None,
         *,
-        log: Path | None = None,
+        logs: Sequence[Path] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._controller = crawl
         self._on_news = on_news
-        self._log = log
+        self._logs = logs
         self._clock = clock
         self._described: Crawl | None = None
         self._seen: Look | None = None
@@ -173,11 +173,12 @@ class Observer:
             history=history,
             seeds=self._asked_seeds(answer.status),
             nodes=list(server.nodes),
+            shards=list(server.shards),
             jobs=[job for job in frontier.list_jobs(name) if job.state not in ENDED],
             slowest=frontier.slowest_queues(name),
             largest=frontier.largest_queues(name),
             problems=self._problems_heard(),
-            pages=[] if self._log is None else last_pages(self._log, _MOST_PAGES),
+            pages=last_pages_of(self._logs, _MOST_PAGES) if self._logs else [],
         )
 
     def _server(self) -> GetFrontierResponse:

@@ -13,7 +13,8 @@ class Meaning(Enum):
     SILENT = auto()
     """The frontier does not answer. The call may have had its effect, and is harmless to repeat."""
     BUSY = auto()
-    """The frontier answers, but does not take this now: it has too much to do, or the crawl is held."""
+    """The frontier answers, but does not take this now: it has too much to do, the crawl is held, or a
+    shard is away."""
     DENIED = auto()
     """The frontier does not know the caller, or the caller lacks a right. Whoever mends that lets the worker
     go on, so it keeps its work meanwhile."""
@@ -37,10 +38,10 @@ class Meaning(Enum):
 def meaning_of(error: errors.ToeholdError) -> Meaning:
     """The meaning of an error that any call of a worker may end with."""
     match error:
+        case errors.RefusedForNow() | errors.ShardAway():
+            return Meaning.BUSY
         case errors.FrontierUnavailable() | errors.DeadlineExceeded():
             return Meaning.SILENT
-        case errors.RefusedForNow():
-            return Meaning.BUSY
         # Not CRAWL_NOT_ALLOWED: work of one crawl must not hold up that of others.
         case errors.Unauthenticated():
             return Meaning.DENIED
