@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from toehold_client.watching.crawl_directory import frontier_data_of, report_of
+from toehold_client.watching.crawl_directory import frontier_data_of, report_of, shards_in
 
 from .settings import Settings
 
 MOST_FILES = 1_000
-_LOGS = ("crawl.log", "job.log")
+_COORDINATOR = "coordinator"  # of a frontier with several shards: it has the job.log of all
 _OUTPUT = ("warcs", "pages")
 
 
@@ -57,8 +57,12 @@ class CrawlFiles:
 
     def _logs(self, crawl: str) -> Iterator[CrawlFile]:
         if self._data is not None:
-            folder = self._data / "crawls" / crawl
-            yield from _listed("logs", [folder / name for name in _LOGS])
+            for part in shards_in(self._data):
+                folder = "logs" if part == self._data else part.name
+                yield from _listed(folder, [part / "crawls" / crawl / "crawl.log"])
+            coordinator = self._data / _COORDINATOR
+            whole = coordinator if coordinator.is_dir() else self._data
+            yield from _listed("logs", [whole / "crawls" / crawl / "job.log"])
 
 
 def _is_of(name: str, crawl: str) -> bool:

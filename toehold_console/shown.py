@@ -6,7 +6,15 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node, NodePresence, Seed, SeedResult, WorkQueue
+from toehold.frontier.v1.admin_pb2 import (
+    GetFrontierResponse,
+    Node,
+    NodePresence,
+    Seed,
+    SeedResult,
+    Shard,
+    WorkQueue,
+)
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, QueueState
 from toehold_client.events import Event
 from toehold_client.spec.plain import enum_word, seconds_of, to_plain
@@ -93,6 +101,7 @@ def look(seen: Look, acts: Sequence[Event]) -> dict[str, Any]:
         },
         "statuses": statuses(seen),
         "nodes": nodes_of(seen),
+        "shards": [shard(each) for each in seen.shards],
         "queue_counts": {
             name.removeprefix("QUEUE_STATE_"): count for name, count in statistics.queue_state_counts.items()
         },
@@ -168,7 +177,25 @@ def all_nodes(answer: GetFrontierResponse) -> dict[str, Any]:
     """All nodes of a frontier, those that are missed first."""
     order = sorted(answer.nodes, key=lambda node: (_URGENCY.get(node.presence, 2), node.node))
     now_s, lease_s = time.time(), seconds_of(answer.lease_duration)
-    return {"text": summary(answer.nodes), "rows": [_node(each, lease_s, now_s) for each in order]}
+    return {
+        "text": summary(answer.nodes),
+        "rows": [_node(each, lease_s, now_s) for each in order],
+        "shards": [shard(each) for each in answer.shards],
+    }
+
+
+def shard(each: Shard) -> dict[str, Any]:
+    """A shard of a frontier that has several."""
+    return {
+        "shard": each.shard,
+        "present": each.present,
+        "queued": each.queued_count,
+        "leased": each.leased_count,
+        "rate": each.finished_per_second,
+        "cores": each.busy_core_count,
+        "memory": each.memory_bytes,
+        "disk": each.store_bytes,
+    }
 
 
 def _node(node: Node, lease_s: float, now_s: float) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from .run import run
 from .seeds import seeds
 from .seen import seen
 from .settings import set_settings, update
+from .shards import shards
 from .stats import stats
 from .status import status
 from .steer import hold, pause, resume, stop, teardown
@@ -45,5 +46,5 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Steer": (pause, resume, hold, stop, reopen, set_settings, update, overrides, seeds, jobs),
     "Nodes": (nodes, conformance),
     "Access": (callers, tokens, certs),
-    "Upkeep": (health, crawls, checkpoints, verify, teardown, delete, completion),
+    "Upkeep": (health, crawls, checkpoints, shards, verify, teardown, delete, completion),
 }

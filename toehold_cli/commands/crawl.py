@@ -37,6 +37,7 @@ from .sections import SectionedCommand, section
 
 _MOST_TOES = 1000  # the node's own limit
 _LAST_PORT = 65_535
+_MOST_SHARDS = 64  # the frontier's own limit
 
 _output = section("Where pages go")
 _load = section("How fast")
@@ -158,6 +159,13 @@ _running = section("This command")
     help="Crawl from the good URLs if others are refused, for instance because of a typo.",
 )
 @_running(
+    "--shards",
+    type=Whole(1, _MOST_SHARDS),
+    metavar="N",
+    help="Let a new crawl's frontier have N shards, processes that share the crawl: for a crawl that keeps a "
+    "processor busy.  [default: 1]",
+)
+@_running(
     "--frontier-port",
     type=Whole(1, _LAST_PORT),
     metavar="N",
@@ -199,6 +207,7 @@ def crawl(
     fresh: bool,
     recrawl: bool,
     skip_bad_seeds: bool,
+    shards: int | None,
     frontier_port: int | None,
     as_json: bool,
     resume_with: str | None,
@@ -264,6 +273,7 @@ def crawl(
                 skip_bad_seeds=skip_bad_seeds,
                 recrawl=recrawl,
                 frontier_port=frontier_port or 0,
+                shards=shards or 0,
                 command=command,
             )
             for line in seeds.bad:

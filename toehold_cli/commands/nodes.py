@@ -21,6 +21,7 @@ from toehold_client.watching.presence import (
     summary,
     toe_count,
 )
+from toehold_client.watching.shards import COLUMNS, shard_row
 
 from .options import Listing, json_option, limit_option, tell, with_frontier
 from .suggestions import node_names
@@ -61,6 +62,9 @@ def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None
     A node is `silent` after three missed heartbeats, and `lost` once its leases have lapsed. `toes` is the
     present and the intended number of toe threads; `wanted` is the requested number. `died/killed/left`
     counts lost toe threads; the `left` ones did not end, so the node abandoned them.
+
+    If the frontier has several shards, a table of them follows. `cores` is how many processor cores a shard
+    keeps busy: near 1 it can do no more.
     """
     answer = client.get_frontier()
     tell(
@@ -73,6 +77,9 @@ def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None
     )
     if not as_json:
         output.line(summary(answer.nodes) if answer.nodes else _no_node(client))
+        if answer.shards:
+            output.line("")
+            output.table(COLUMNS, map(shard_row, answer.shards), spare=("memory", "disk"))
     for node in answer.nodes:
         if node.rival_session:
             output.note(rival_warning(node))

@@ -1,6 +1,7 @@
 """The directory of a `toehold crawl`: its files, its locks, and whether this run may use it.
 
-frontier/       the frontier server's data; its crawl log is frontier/crawls/<crawl>/crawl.log
+frontier/       the frontier server's data; its crawl log is frontier/crawls/<crawl>/crawl.log, or, with
+                several shards, one in each frontier/shard-<number>/
 warcs/          the fetched pages in WARC files
 pages/          the fetched pages as JSON Lines, with --pages
 mirror/         the fetched pages as plain files, with --mirror
@@ -23,12 +24,14 @@ from toehold_base.durable import make_directory, sync_directory
 from toehold_cli import frontier_file
 from toehold_cli.exits import BadDirectory, DirectoryRefused, Interrupted
 from toehold_cli.setting_changes import changed_paths
+from toehold_client.text import counted
 from toehold_client.watching.crawl_directory import (
     crawl_file_of,
-    crawl_log_of,
+    crawl_logs_of,
     frontier_data_of,
     last_report,
     report_of,
+    shard_count_of,
 )
 from toehold_client.watching.interruptions import Interruptions
 
@@ -118,9 +121,9 @@ class CrawlDirectory:
         """The last report."""
         return report_of(self.path)
 
-    def crawl_log(self, crawl: str) -> Path:
-        """The crawl's log of final dispositions."""
-        return crawl_log_of(self.path, crawl)
+    def crawl_logs(self, crawl: str) -> list[Path]:
+        """The crawl's logs of final dispositions, one for each shard."""
+        return crawl_logs_of(self.path, crawl)
 
     def announce_frontier(self, address: str, pid: int, crawl: str) -> None:
         """Lets commands in other shells find the frontier."""
@@ -289,6 +292,12 @@ def _check_going_on(path: Path, record: CrawlFile, plan: Plan) -> None:
         raise DirectoryRefused(
             f"{path} holds the crawl {record.crawl!r}, not {plan.crawl!r}. Choose another directory with "
             "--dir. --fresh moves the old crawl aside and starts a new one."
+        )
+    shards = shard_count_of(path)
+    if plan.shards and shards and plan.shards != shards:
+        raise DirectoryRefused(
+            f"the crawl in {path} has {counted(shards, 'shard')}, got --shards {plan.shards}. Leave --shards "
+            "out. --fresh moves the old crawl aside and starts a new one."
         )
     missing = sorted(set(record.seeds) - set(plan.seeds))
     if missing:

@@ -10,14 +10,16 @@ DATA_UNUSABLE, IN_USE = 4, 7  # exit codes
 
 
 def frontier_program(
-    data: Path, *, port: int = 0, log: Path | None = None, read_only: bool = False
+    data: Path, *, port: int = 0, shards: int = 0, log: Path | None = None, read_only: bool = False
 ) -> Program:
-    """A frontier that listens on loopback, and ends with the process that started it."""
+    """A frontier that listens on loopback, and ends with the process that started it. With `shards` = 0 it
+    has as many as its data has."""
     return Program(
         name="frontier server",
         command=(
             *(sys.executable, "-P", "-m", "frontier_server"),
             *("--data", str(data), "--listen", f"127.0.0.1:{port}", "--until-stdin-ends"),
+            *(("--shards", str(shards)) if shards else ()),
             *(("--read-only",) if read_only else ()),
         ),
         log=log,

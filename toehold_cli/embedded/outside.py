@@ -15,7 +15,7 @@ from toehold_cli.frontier_file import EmbeddedFrontier
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.errors import ClientClosed, UnknownCrawl
-from toehold_client.watching.crawl_directory import crawl_file_of, crawl_log_of, last_report
+from toehold_client.watching.crawl_directory import crawl_file_of, crawl_logs_of, last_report
 from toehold_client.watching.look import Look
 from toehold_client.watching.observer import AWAY, Observer
 
@@ -79,11 +79,11 @@ class OutsideObserver:
             self._observer.end()
             self._observer.close()
         crawl = self._name or found.crawl
-        log = crawl_log_of(self._directory, crawl)
+        logs = crawl_logs_of(self._directory, crawl)
         with self._lock:
             self._check_goes_on()
             controller = CrawlController(FrontierClient(found.address, timeout_s=_CALL_S), crawl)
-            self._found, self._observer = found, Observer(controller, self._on_news, log=log)
+            self._found, self._observer = found, Observer(controller, self._on_news, logs=logs)
             return self._observer
 
     def _check_goes_on(self) -> None:

@@ -54,6 +54,8 @@ class Plan:
     """Whether a crawl that has finished is fetched again."""
     frontier_port: int = 0
     """Where its frontier listens, on loopback; 0 takes a free port."""
+    shards: int = 0
+    """How many its frontier has; 0: as many as it has, and one if it is new."""
     command: str = ""
     """The command line that runs it, for people."""
 

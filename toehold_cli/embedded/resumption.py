@@ -4,7 +4,7 @@ Each step may be repeated: a run that is killed in between is completed by the n
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -142,17 +142,20 @@ class GoingOn:
         if before is None:
             return
         self._raise_if_interrupted()
-        log = self._directory.crawl_log(self._plan.crawl)
-        self._await_lines(log)
-        source = ImportFile(log, Format.CRAWL_LOG, refetch_before=before)
+        logs = self._directory.crawl_logs(self._plan.crawl)
+        self._await_lines(logs)
+        for log in [log for log in logs if log.exists()] or logs:  # a shard may have had no URI
+            self._import(ImportFile(log, Format.CRAWL_LOG, refetch_before=before))
+        self._remember(replace(self._asked, recrawl_before=None))
+        self._say(self._told_again())
+
+    def _import(self, source: ImportFile) -> None:
         job = self._crawl.frontier.import_uris(self._crawl.crawl, source.entries())
         awaited = AwaitedJob(self._crawl.crawl, None)
         while (rest_s := awaited.rest_s(job)) is not None:
             self._interruptions.wait(rest_s)
             self._raise_if_interrupted()
             job = self._crawl.frontier.get_job(self._crawl.crawl, job.job)
-        self._remember(replace(self._asked, recrawl_before=None))
-        self._say(self._told_again())
 
     def _told_again(self) -> str:
         """What a recrawl will fetch."""
@@ -163,12 +166,12 @@ class GoingOn:
         room = f"{count_text(limit)} fetch{'' if limit == 1 else 'es'}"
         return f"{again}; the limit leaves room for {room}, new pages included."
 
-    def _await_lines(self, log: Path) -> None:
-        """Waits until a log has its last lines, which the frontier may still be writing after a kill."""
+    def _await_lines(self, logs: Sequence[Path]) -> None:
+        """Waits until logs have their last lines, which the frontier may still be writing after a kill."""
         counts = self._crawl.statistics().statistics
         wanted = counts.succeeded_count + counts.failed_count + counts.disregarded_count
         give_up_s = time.monotonic() + _MOST_LOG_S
-        while time.monotonic() < give_up_s and (not log.exists() or _page_lines(log) < wanted):
+        while time.monotonic() < give_up_s and sum(map(_page_lines, logs)) < wanted:
             self._interruptions.wait(0.2)
             self._raise_if_interrupted()
 
@@ -195,7 +198,9 @@ class GoingOn:
 
 
 def _page_lines(log: Path) -> int:
-    """How many lines of a log are not about a robots.txt."""
+    """How many lines of a log are not about a robots.txt; 0 if there is no log."""
+    if not log.exists():
+        return 0
     with log.open("rb") as file:
         paths = (line.split(None, 5)[4:5] for line in file)
         return sum(1 for path in paths if path and not path[0].endswith(b"P"))

@@ -90,7 +90,10 @@ class EmbeddedCrawl:
         if a signal came before it was under way.
         """
         program = frontier_program(
-            self._directory.frontier, port=self._plan.frontier_port, log=self._directory.frontier_log
+            self._directory.frontier,
+            port=self._plan.frontier_port,
+            shards=self._plan.shards,
+            log=self._directory.frontier_log,
         )
         self._frontier = Child(program, (self._directory.locks.programs,))
         address = self._frontier.wait_ready(self._interruptions)

@@ -68,7 +68,7 @@ class Watch:
         """
         controller = CrawlController(self._client, self._crawl.crawl)
         with Bell() as bell:
-            observer = Observer(controller, bell.ring, log=self._directory.crawl_log(self._crawl.crawl))
+            observer = Observer(controller, bell.ring, logs=self._directory.crawl_logs(self._crawl.crawl))
             try:
                 return self._until_end(observer, bell)
             finally:

@@ -1,9 +1,9 @@
-// The pages of the frontier: its crawls, and its nodes.
+// The pages of the frontier: its crawls, and its nodes and shards.
 
 import { admin, request, user } from "./api.js";
 import { Table, card, el, say, show } from "./dom.js";
 import { count, moment, stateOf } from "./format.js";
-import { nodeColumns } from "./overview.js";
+import { nodeColumns, shardColumns } from "./overview.js";
 
 const POLL_MS = 3000, NODES_A_PAGE = 100;
 
@@ -72,9 +72,11 @@ export class NodesView {
     this.text = el("p", { role: "status" });
     this.pages = el("span");
     this.turning = el("p.buttons", { hidden: true }, this.before, this.next, this.pages);
+    this.shards = new Table("Shards", shardColumns, { keyOf: (row) => row.shard });
+    this.shardsCard = card("Shards", this.shards.element);
     this.element = el("div", {}, el("h1", {}, "Nodes"), card("Nodes", this.text,
       el("p", {}, el("label", { for: "node-name" }, "Name "), this.query), this.table.element,
-      this.turning));
+      this.turning), this.shardsCard);
     this.timer = setInterval(() => { if (!document.hidden) this.load(); }, POLL_MS);
     this.load();
     document.title = "Nodes · Toehold";
@@ -82,8 +84,10 @@ export class NodesView {
 
   async load() {
     try {
-      const { text, rows } = await request("/console/nodes");
+      const { text, rows, shards } = await request("/console/nodes");
       say(this.text, text);
+      show(this.shardsCard, shards.length > 0);
+      this.shards.update(shards);
       this.rows = rows;
       this.render();
     } catch (problem) {

@@ -70,6 +70,20 @@ function steps(node) {
   return [toes, ...lost].join("; ");
 }
 
+const whenPresent = (text) => (row) => row.present ? text(row) : "–";
+
+// The shards of a frontier that has several.
+export const shardColumns = [
+  { title: "Shard", head: true, cell: (row) => `${row.shard}` },
+  { title: "Status", cell: (row) => row.present ? "present" : "away" },
+  { title: "Queued", number: true, cell: whenPresent((row) => count(row.queued)) },
+  { title: "Leases", number: true, cell: whenPresent((row) => count(row.leased)) },
+  { title: "Fetches", number: true, cell: whenPresent((row) => rate(row.rate)) },
+  { title: "Cores", number: true, cell: whenPresent((row) => row.cores.toFixed(2)) },
+  { title: "Memory", number: true, cell: whenPresent((row) => bytes(row.memory)) },
+  { title: "Disk", number: true, cell: whenPresent((row) => bytes(row.disk)) },
+];
+
 export const eventColumns = [
   { title: "When", cell: (row) => moment(row.at) },
   { title: "What", long: true, cell: (row) => row.text },
@@ -162,6 +176,8 @@ export class Overview {
     this.nodeText = el("p");
     this.nodes = new Table("Nodes", nodeColumns(), { empty: "No node.", keyOf: (row) => row.node });
     this.nodesHidden = el("p", { hidden: true }, "You may not see the nodes, as you are bound to some crawls.");
+    this.shards = new Table("Shards", shardColumns, { keyOf: (row) => row.shard });
+    this.shardsCard = wide(card("Shards", this.shards.element));
     this.queueText = el("p");
     this.slowest = new Table("Slowest queues", queueColumns(crawl, now), { empty: "No queue rests." });
     this.largest = new Table("Largest queues", queueColumns(crawl, now), { empty: "No queue has URIs." });
@@ -187,7 +203,7 @@ export class Overview {
         card("Seeds", this.seedText, this.seeds.element, more("seeds", "All seeds"))),
       wide(card("Failures", this.statuses, this.failures.element, more("failures", "All failures"))),
       wide(card("Nodes", this.nodeText, this.nodes.element, this.nodesHidden, el("p.more", {}, el("a", { href: "#/nodes" }, "All nodes")))),
-      queues, el("div.column", {}, this.jobsCard, card("Events", this.events.element, more("events", "More events"))),
+      this.shardsCard, queues, el("div.column", {}, this.jobsCard, card("Events", this.events.element, more("events", "More events"))),
       el("div.column", {}, card("Settings", this.changes.element, more("settings", "All settings")),
         card("Files", this.files)));
     this.timer = setInterval(() => this.loadFailures(), FAILURES_MS);
@@ -225,6 +241,8 @@ export class Overview {
     show(this.nodes.element, look.nodes !== null);
     say(this.nodeText, look.nodes ? look.nodes.text : "");
     this.nodes.update(look.nodes ? look.nodes.rows : []);
+    show(this.shardsCard, look.shards.length > 0);
+    this.shards.update(look.shards);
     say(this.queueText, queueStates(look.queue_counts));
     show(this.slowestPart, !ended);
     say(this.largest.none, counts.queued ? "The frontier does not know the largest ones yet; see all queues." : "No queue has URIs.");

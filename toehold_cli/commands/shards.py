@@ -1,0 +1,88 @@
+"""`toehold shards`: the shards of a frontier's data directory, while no frontier runs on it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toehold_cli import output
+from toehold_cli.exits import ExitCode
+
+from .options import Listing, json_option
+
+_USAGE, _UNUSABLE = 2, 4  # exit codes of toehold-frontier
+
+_data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    required=True,
+    help="The data directory of the frontier.",
+)
+
+
+@click.group(cls=Listing)
+def shards() -> None:
+    """Show or double the shards of a frontier that runs on this machine.
+
+    `toehold shards` means `toehold shards list`.
+    """
+
+
+@shards.command("list")
+@_data_option
+@json_option
+def list_shards(data: Path, as_json: bool) -> ExitCode:
+    """Show the shards of a data directory, each with its slots and the size of its store."""
+    code, members = _members(data)
+    for member in members:
+        output.result(member, _line(member), as_json=as_json)
+    return code
+
+
+@shards.command()
+@_data_option
+@json_option
+def split(data: Path, as_json: bool) -> ExitCode:
+    """Double the number of shards of a data directory.
+
+    Stop the frontier first. Its crawls keep all that they have, and go on when it starts again. All stores
+    are built anew and compared with the old ones, which stay in DIR until you remove them: DIR needs as much
+    room again. If the command is interrupted, run it again.
+    """
+    code, told = _frontier(data, "--split")
+    if code is not ExitCode.DONE or not as_json:
+        print(told, end="")
+        return code
+    code, members = _members(data)
+    output.result({"data": str(data), "shards": len(members) - 1}, "", as_json=True)
+    return code
+
+
+def _members(data: Path) -> tuple[ExitCode, list[dict[str, Any]]]:
+    code, told = _frontier(data, "--list-shards")
+    return code, [json.loads(line) for line in told.splitlines()]
+
+
+def _line(member: dict[str, Any]) -> str:
+    size = f"{member['store_bytes'] >> 20} MiB"
+    if "first_slot" not in member:
+        return f"{member['member']}: lives, seeds and events of crawls; {size}"
+    if member["member"] == ".":
+        return f"1 shard: the store is undivided; {size}"
+    return f"{member['member']}: slots {member['first_slot']} to {member['last_slot']}; {size}"
+
+
+def _frontier(data: Path, option: str) -> tuple[ExitCode, str]:
+    """Let the frontier's program do it, as the command line does not know its files; and what it prints."""
+    command = [sys.executable, "-P", "-m", "frontier_server", "--data", str(data), option]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    code = done.returncode
+    if code in (_USAGE, _UNUSABLE):
+        return ExitCode.REFUSED, done.stdout
+    return ExitCode.DONE if code == 0 else ExitCode.FAILED, done.stdout
