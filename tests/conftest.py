@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from frontier_harness import soaking
+from frontier_harness import divided, soaking
 from frontier_harness.soaking import soak  # noqa: F401  a fixture of all tests
 from hypothesis import HealthCheck, settings
 
@@ -53,7 +53,9 @@ for number, handler in (
         signal.signal(number, handler)
 
 # The settings of whoever runs the tests are not the tests'.
-for name in [name for name in os.environ if name.startswith("TOEHOLD_") and name != "TOEHOLD_CORE"]:
+for name in [name for name in os.environ if name.startswith("TOEHOLD_")]:
+    if name in ("TOEHOLD_CORE", divided.VARIABLE):
+        continue
     del os.environ[name]
 os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
 
@@ -166,6 +168,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves out the parts of the soak that nobody asked for, and puts the longest files first."""
     items[:], left = soaking.chosen(items)
     config.hook.pytest_deselected(items=left)
+    divided.skip_undivided(items)
     if core_kind() == "compiled":
         for item in items:
             if item.get_closest_marker("interpreted") is not None:

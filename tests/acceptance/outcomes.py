@@ -47,8 +47,17 @@ class LogLine:
 
 def crawl_log(file: Path) -> list[LogLine]:
     """All whole lines, in their order; none if there is no file."""
-    lines = file.read_text().split("\n")[:-1] if file.exists() else []
-    return [_line(line) for line in lines]
+    found = [
+        _line(line) for part in log_files(file) if part.exists() for line in part.read_text().split("\n")[:-1]
+    ]
+    return found if len(log_files(file)) == 1 else sorted(found, key=lambda line: line.time)
+
+
+def log_files(file: Path) -> list[Path]:
+    """A crawl's log in a data directory; of a frontier with several shards, that of each."""
+    data = file.parents[2]
+    shards = sorted(data.glob("shard-*"))
+    return [shard / file.relative_to(data) for shard in shards] or [file]
 
 
 def pages(lines: Iterable[LogLine]) -> list[LogLine]:

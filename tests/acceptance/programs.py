@@ -10,10 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from frontier_harness.descendants import children as children
+from frontier_harness.descendants import kill_all
+from frontier_harness.divided import shards_option
 from frontier_harness.waiting import PATIENCE_S, Late, eventually
 
 
@@ -104,6 +107,16 @@ class Program:
         self.wait()
 
 
+class Divided(Program):
+    """A frontier of several processes, perhaps: `kill` ends all, as when their machine fails."""
+
+    def kill(self) -> float:
+        moment = time.monotonic()
+        kill_all(self.pid)
+        self.wait()
+        return moment
+
+
 class Programs:
     """Starts programs, and clears them away at the end of its context."""
 
@@ -122,16 +135,18 @@ class Programs:
         for program in reversed(self._started):
             program.clear_away()
 
-    def start(self, name: str, *command: str, terminal: int | None = None) -> Program:
+    def start(
+        self, name: str, *command: str, terminal: int | None = None, kind: type[Program] = Program
+    ) -> Program:
         """Starts a program; of the same name may run before, after and beside it."""
-        program = Program(name, command, self.folder, terminal=terminal)
+        program = kind(name, command, self.folder, terminal=terminal)
         self._started.append(program)
         return program
 
     def frontier(self, data: Path, *options: str, listen: str = "127.0.0.1:0") -> "Frontier":
         """A frontier server that serves."""
-        command = (script("toehold-frontier"), "--data", str(data), "--listen", listen, *options)
-        return Frontier(self.start("frontier", *command))
+        where = ("--data", str(data), "--listen", listen, *shards_option(options))
+        return Frontier(self.start("frontier", script("toehold-frontier"), *where, *options, kind=Divided))
 
     def node(
         self, name: str, frontier: str, warcs: Path, *options: str, command: Sequence[str] = ()
@@ -171,28 +186,12 @@ def json_of(*arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def children(parent: int) -> list[int]:
-    """The process ids of a process's children, and of theirs."""
-    parents = dict(_processes())
-    found = [parent]
-    for pid in found:
-        found += [child for child, of in parents.items() if of == pid]
-    return found[1:]
-
-
 def program_of(pid: int) -> str:
     """The command line of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:
         return ""
-
-
-def _processes() -> Iterator[tuple[int, int]]:
-    """Every process and its parent."""
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has just ended
-            yield int(status.parent.name), int(status.read_text().rpartition(")")[2].split()[1])
 
 
 _TAKE_TERMINAL = """

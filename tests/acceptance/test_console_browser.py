@@ -238,6 +238,25 @@ def test_nodes_are_drained_and_forgotten_by_clicks(browser: Browser, tmp_path: P
         drain_and_forget(Place(server, console), visited)
 
 
+def test_a_frontier_of_several_shards_has_a_line_for_each(browser: Browser, tmp_path: Path) -> None:
+    with (
+        ServerProcess(tmp_path / "data", "--shards", "3") as server,
+        ConsoleProcess(server.address, tmp_path) as console,
+        visit(browser, console.url) as visited,
+    ):
+        crawl = Place(server, console).crawl()
+        for where in ("#/nodes", of(crawl)):
+            rows = visited.go(where).get_by_role("region", name="Table: Shards").get_by_role("row")
+            expect(rows.filter(has_text="present")).to_have_count(3)
+
+
+def test_a_frontier_of_one_shard_has_no_table_of_shards(place: Place, visited: Visit) -> None:
+    for where in ("#/nodes", of(place.crawl())):
+        page = visited.go(where)
+        expect(page.get_by_role("region", name="Table: Nodes")).to_be_visible()
+        expect(page.get_by_role("heading", name="Shards")).to_be_hidden()
+
+
 def drain_and_forget(place: Place, visited: Visit) -> None:
     crawl = place.crawl()
     page = visited.go("#/nodes")

@@ -40,7 +40,7 @@ def growth(folder: Path, sizes: Sequence[Size]) -> Iterator[Figure]:
     """The figures of each size; those of the larger ones beside those of the first."""
     least: dict[str, float] = {}
     for number, size in enumerate(sizes):
-        for what, figure in _at(folder / str(number), size):
+        for what, figure in figures(folder / str(number), size):
             cost = figure.scaled_us(SERVER)
             if what not in least:
                 least[what] = cost
@@ -52,11 +52,12 @@ def growth(folder: Path, sizes: Sequence[Size]) -> Iterator[Figure]:
 
 def durability(folder: Path, size: Size) -> Iterator[Figure]:
     """The figures of one size where answers outlive the server's end, but no power cut."""
-    for _, figure in _at(folder, size, *WITHOUT_SYNC):
+    for _, figure in figures(folder, size, *WITHOUT_SYNC):
         yield replace(figure, name=f"{figure.name}; durability process")
 
 
-def _at(folder: Path, size: Size, *flags: str) -> Iterator[tuple[str, Figure]]:
+def figures(folder: Path, size: Size, *flags: str) -> Iterator[tuple[str, Figure]]:
+    """The figures of one size with these flags, each with what it is about."""
     work = Workload(size.queues)
     round_uris = max(min(size.uris // 25, 40_000) // RUN * RUN, RUN)
     filled = size.uris - ROUNDS * round_uris
@@ -96,4 +97,4 @@ def _offer(load: Load, work: Workload, first: int, count: int, verdict: crawl_pb
 
 
 def _disk_mib(folder: Path) -> float:
-    return sum(path.stat().st_size for path in (folder / "store").iterdir()) / 2**20
+    return sum(path.stat().st_size for path in folder.rglob("store/*")) / 2**20

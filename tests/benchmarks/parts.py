@@ -26,6 +26,7 @@ from benchmarks.mixed import mixed
 from benchmarks.node import node
 from benchmarks.processes import Descendants, FrontierServer
 from benchmarks.restart import restart
+from benchmarks.shards import shards
 
 from practice_web.practice import PracticeWeb
 from practice_web.web import LIBRARY
@@ -180,6 +181,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "crawl": crawl,
     "console": console,
     "urlfrontier": urlfrontier,
+    "shards": shards,
 }
 
 

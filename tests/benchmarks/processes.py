@@ -78,14 +78,16 @@ class FrontierServer:
         self._child.communicate()
 
     def resident_mib(self) -> float:
-        """Memory that it holds."""
-        assert self._child is not None
-        return _resident_mib(self._child.pid)
+        """Memory that its processes hold."""
+        return sum(map(_resident_mib, self._processes()))
 
     def cpu_s(self) -> float:
-        """CPU time that it has used so far."""
+        """CPU time that its processes have used so far."""
+        return sum(map(cpu_s, self._processes()))
+
+    def _processes(self) -> list[int]:
         assert self._child is not None
-        return cpu_s(self._child.pid)
+        return [self._child.pid, *_descendants(self._child.pid)]
 
 
 class Child:

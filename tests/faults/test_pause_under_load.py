@@ -262,6 +262,7 @@ def _killed(load: Load, crawl: str, count: int) -> dict[str, str]:
     return found
 
 
+@pytest.mark.undivided("looks into the store")
 def test_a_crawl_that_is_held_stands_still_whatever_goes_on_around_it(load: Load, site: SlowSite) -> None:
     """S0.32: nothing of it is written between the event Held and the next one, through `kill -9` as well."""
     crawl = full(load, "held")

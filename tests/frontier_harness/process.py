@@ -14,7 +14,11 @@ from typing import Self
 import grpc
 
 from .calls import Stubs
+from .descendants import children, kill_all
+from .divided import shards_option, skip_if_divided
 from .waiting import PATIENCE_S
+
+PROGRAM = ("-m", "frontier_server")
 
 
 class NotServing(Exception):
@@ -37,9 +41,11 @@ class ServerProcess:
         *flags: str,
         listen: str = "127.0.0.1:0",
         stdin_pipe: bool = False,
-        program: Sequence[str] = ("-m", "frontier_server"),
+        program: Sequence[str] = PROGRAM,
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        if program != PROGRAM:
+            skip_if_divided("the test changes the program, which is several processes")
         self.data = data
         self.ready_line = ""
         self.errors = data.with_name(f"{data.name}.stderr")
@@ -50,6 +56,7 @@ class ServerProcess:
             str(data),
             "--listen",
             listen,
+            *shards_option(flags),
             *flags,
         ]
         self._environment = os.environ | dict(environment or {})
@@ -103,9 +110,14 @@ class ServerProcess:
         return line
 
     def kill(self) -> None:
-        """`kill -9`."""
-        self.child.kill()
+        """`kill -9`, of all its processes."""
+        kill_all(self.child.pid)
         self.child.wait(PATIENCE_S)
+
+    def send_all(self, number: signal.Signals) -> None:
+        """Send a signal to all its processes."""
+        for pid in (self.child.pid, *children(self.child.pid)):
+            os.kill(pid, number)
 
     def let_go(self) -> None:
         """Forget a program that has ended."""
@@ -147,9 +159,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return line.decode()
 
 
-def run_to_end(
-    *arguments: str, program: Sequence[str] = ("-m", "frontier_server")
-) -> subprocess.CompletedProcess[str]:
+def run_to_end(*arguments: str, program: Sequence[str] = PROGRAM) -> subprocess.CompletedProcess[str]:
     """Run the program with arguments that it cannot serve with."""
     command = [sys.executable, *program, *arguments]
     return subprocess.run(

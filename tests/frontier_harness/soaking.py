@@ -16,6 +16,7 @@ PART, CYCLES, SEED = "PART", "CYCLES", "SEED"
 """Variables of the environment, which `make soak PART=… CYCLES=… SEED=…` sets."""
 PARTS = {
     "kills": "programs ended by `kill -9` under full load, and again while they start",
+    "sets": "backups of several shards under full load, restored and crawled to the end",
     "cuts": "power cuts, with names ordered as on ext4 and as POSIX says",
     "simulation": "simulated crawls with crashes, a bad network and operators' wishes",
     "histories": "random histories of the core against its model",

@@ -21,6 +21,7 @@ from frontier_server.shell.runner import Runner
 LEASE_S, HEARTBEAT_S, AWAY_S = 4, 1, 5  # away for longer than a lease lives
 
 
+@pytest.mark.undivided("a front that has stood still refuses calls for a moment")
 def test_a_server_that_was_stopped_and_goes_on_has_kept_its_leases(tmp_path: Path) -> None:
     flags = "--lease-seconds", str(LEASE_S), "--heartbeat-seconds", str(HEARTBEAT_S)
     with ServerProcess(tmp_path / "data", *flags) as server:

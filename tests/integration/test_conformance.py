@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from conformance_doubles.broken import FAILING, Broken
+from frontier_harness.descendants import kill_all
+from frontier_harness.divided import shards_option
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_cli.exits import ExitCode
 from toehold_cli.main import run
-from toehold_conformance import kit
+from toehold_conformance import kit, processes
 from toehold_conformance.cases import ALL
 from toehold_conformance.cases.leases import ENDED
 from toehold_conformance.cases.outages import LOST
@@ -45,6 +47,20 @@ FAULTS = (
     Broken.COPIES_REDIRECTS_TO_LINKS,
     Broken.KEEPS_ENDED_LEASES,
 )
+
+
+@pytest.fixture(autouse=True)
+def divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frontiers have as many shards as the tests ask for, and all their processes end at once."""
+    kill = processes.FrontierProcess.kill
+
+    def kill_them(frontier: processes.FrontierProcess) -> None:
+        if frontier._process is not None:
+            kill_all(frontier._process.pid)
+        kill(frontier)
+
+    monkeypatch.setattr(processes.FrontierProcess, "kill", kill_them)
+    monkeypatch.setattr(processes, "FRONTIER", (*processes.FRONTIER, *shards_option(())))
 
 
 def test_our_own_node_conforms() -> None:
@@ -95,6 +111,16 @@ def test_an_interrupted_run_leaves_no_fetcher(tmp_path: Path, number: signal.Sig
         eventually(pid_file.exists)
         running.send_signal(number)
         assert running.wait(PATIENCE_S) == ExitCode.INTERRUPTED
+    fetcher_pid = int(pid_file.read_text())
+    eventually(lambda: is_gone(fetcher_pid))
+
+
+def test_a_run_that_is_interrupted_while_it_starts_a_fetcher_leaves_none(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    fetcher = ("sh", "-c", f"echo $$ > {pid_file}; kill -TERM $PPID; exec sleep 600")
+    command = [sys.executable, "-m", "toehold_cli", "conformance", "--case", "links", "--", *fetcher]
+    done = subprocess.run(command, stderr=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
+    assert done.returncode == ExitCode.INTERRUPTED
     fetcher_pid = int(pid_file.read_text())
     eventually(lambda: is_gone(fetcher_pid))
 

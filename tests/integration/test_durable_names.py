@@ -44,7 +44,7 @@ def test_a_directory_is_made_with_all_above_it_that_are_missing(tmp_path: Path, 
 
 def test_a_new_store_is_there_for_good_before_anybody_is_served(tmp_path: Path, synced: list[Path]) -> None:
     data = tmp_path / "a" / "data"
-    store, _ = data_directory.open_data(config(data))
+    store, _ = data_directory.open_data(config(data), b"s" * 16)
     store.close()
     assert {data / "store", data, data.parent} <= set(synced)
 

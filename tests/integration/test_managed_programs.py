@@ -7,9 +7,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from frontier_harness.members import members
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_cli.main import run
@@ -48,6 +50,14 @@ class Managed:
             self.heard.append(message)
             if word in message.splitlines():
                 return message
+
+    def until_silent(self, for_s: float) -> None:
+        """Waits until it tells nothing for so long."""
+        self._socket.settimeout(for_s)
+        with suppress(TimeoutError):
+            while True:
+                self.heard.append(self._socket.recv(4096).decode())
+        self._socket.settimeout(PATIENCE_S)
 
     def stop(self) -> int:
         self.process.terminate()
@@ -102,6 +112,30 @@ def test_a_frontier_tells_that_it_opens_its_data_is_ready_lives_and_stops(
     frontier.until("WATCHDOG=1")
     assert frontier.stop() == 0
     assert "did you mean TOEHOLD_FRONTIER_LISTEN?" in frontier.errors.read_text()
+
+
+def test_a_frontier_of_several_shards_lives_as_long_as_each_of_them(start: Start, tmp_path: Path) -> None:
+    frontier = start(
+        "frontier_server",
+        TOEHOLD_FRONTIER_DATA=str(tmp_path / "data"),
+        TOEHOLD_FRONTIER_LISTEN="127.0.0.1:0",
+        TOEHOLD_FRONTIER_SHARDS="2",
+    )
+    ready = frontier.until("READY=1")
+    address = address_in(ready, "STATUS=Serving on ").removesuffix(" with 2 shards")
+    assert run(["health", "--frontier", address]) == 0
+    frontier.until("WATCHDOG=1")
+    shard = members(frontier.process)["shard-1"]
+    os.kill(shard, signal.SIGSTOP)
+    frontier.until_silent(WATCHDOG_S)
+    os.kill(shard, signal.SIGCONT)
+    frontier.until("WATCHDOG=1")
+    os.kill(shard, signal.SIGKILL)
+    eventually(lambda: members(frontier.process).get("shard-1", shard) != shard, "another process")
+    frontier.until("WATCHDOG=1")
+    assert frontier.stop() == 0
+    told = [line for message in frontier.heard for line in message.splitlines()]
+    assert (told.count("READY=1"), told.count("STOPPING=1")) == (1, 1)
 
 
 def test_a_node_tells_that_it_is_ready_lives_and_ends(start: Start, tmp_path: Path) -> None:

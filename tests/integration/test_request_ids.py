@@ -124,6 +124,7 @@ def test_secrets_of_a_crawl_are_in_no_log(talkative: ServerProcess, tmp_path: Pa
         assert secret not in told
 
 
+@pytest.mark.undivided("counts lines, and each process logs the new level")
 def test_the_level_follows_the_settings_file(talkative: ServerProcess, settings: Path) -> None:
     def told(event: str) -> list[dict[str, Any]]:
         return [line for line in lines(talkative) if line["event"] == event]

@@ -46,6 +46,7 @@ def test_reasons_are_told_for_a_crawl_a_queue_and_a_uri(crawled: At) -> None:
     assert crawled.refused("explain", "--uri", "nope")[0] == 2
 
 
+@pytest.mark.undivided("a cursor of outcomes has a place in each shard, and no number to read")
 def test_outcomes_are_told_and_taken_up_at_a_cursor(crawled: At) -> None:
     lines = crawled.output("outcomes").splitlines()
     assert len(lines) == 4

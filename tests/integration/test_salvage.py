@@ -17,7 +17,7 @@ from frontier_harness.process import ServerProcess, run_to_end
 
 from frontier_server.core.rows import keys
 from frontier_server.core.rows.store import Changes, Family, StoreDamaged, StoreFailed
-from frontier_server.program import program
+from frontier_server.program import exits
 from frontier_server.stores.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable
 from frontier_server.stores.wreck import Wreck
@@ -503,4 +503,4 @@ def test_a_checkpoint_that_is_damaged_ends_the_launch_and_not_the_server(tmp_pat
 
 def test_other_failures_are_no_damage() -> None:
     assert not issubclass(StoreUnavailable, StoreDamaged) and issubclass(StoreDamaged, StoreFailed)
-    assert program.EXIT_DAMAGED == DAMAGED
+    assert exits.EXIT_DAMAGED == DAMAGED

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import grpc
+import pytest
 from core_doubles.rows import all_rows_of
 from frontier_harness.calls import (
     FINISH,
@@ -42,6 +43,7 @@ def files(data: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (data / "crawls" / "t").iterdir()}
 
 
+@pytest.mark.undivided("looks into the store")
 def test_a_crawl_that_is_held_is_not_touched_by_kills_nor_by_starts_nor_by_a_checkpoint(
     tmp_path: Path,
 ) -> None:

@@ -170,6 +170,7 @@ def succeeded(server: ServerProcess, count: int) -> Callable[[], bool]:
     return lambda: server.stubs.statistics("t").succeeded_count >= count
 
 
+@pytest.mark.undivided("each shard has a crawl.log")
 def test_the_log_has_each_final_disposition_once_however_often_the_server_is_killed(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         launch_for_log(server.stubs)
@@ -195,6 +196,7 @@ def test_the_log_has_each_final_disposition_once_however_often_the_server_is_kil
     assert times == sorted(times)
 
 
+@pytest.mark.undivided("looks into the store")
 def test_the_servers_time_never_goes_back_nor_stands_still(tmp_path: Path) -> None:
     """Where the machine's clock was set back, it goes on from the last: rests and leases need it."""
     ahead_ms = time.time_ns() // 1_000_000 + 10**9
@@ -211,6 +213,7 @@ def test_the_servers_time_never_goes_back_nor_stands_still(tmp_path: Path) -> No
         )
 
 
+@pytest.mark.undivided("looks into the store")
 def test_a_time_that_is_not_the_machine_s_is_told_loudly_and_can_be_set(tmp_path: Path) -> None:
     """To the log and to each crawl at the start that finds it so; `--set-clock` is the way out."""
     week_ms = 7 * 86_400_000

@@ -154,6 +154,7 @@ def test_a_heartbeat_tells_limits_and_which_leases_to_let_go(stubs: Stubs, crawl
     assert list(stubs.heartbeat([lease.token]).ended_tokens) == [lease.token]
 
 
+@pytest.mark.undivided("a crawl ends a moment after its last report")
 def test_a_crawl_ends_by_itself_when_nothing_is_left(stubs: Stubs, crawl: str) -> None:
     (lease,) = stubs.pages(crawl)
     stubs.finish(report(lease))

@@ -157,6 +157,7 @@ def hosts_of(at: Hosted, store: HeldStore) -> int:
 URIS = 8_000
 
 
+@pytest.mark.undivided("looks into the store")
 def test_a_deletion_goes_on_after_each_kill_until_nothing_is_left(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with ServerProcess(data) as server:

@@ -98,6 +98,7 @@ def test_a_token_of_a_crawl_that_was_deleted_is_stale(stubs: Stubs) -> None:
     stubs.launch(crawl, seed_of(crawl))
     (lease,) = stubs.pages(crawl)
     stubs.finish(report(lease))
+    stubs.until(crawl, crawl_pb2.CRAWL_STATE_FINISHED)
     stubs.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl=crawl), timeout=TIMEOUT_S)
     assert stubs.finish(report(lease)) == [("STALE", False)]
 

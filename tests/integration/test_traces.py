@@ -187,6 +187,7 @@ def test_without_a_collector_leases_carry_nothing(tmp_path: Path) -> None:
         assert [lease.traceparent for lease in answer.leases] == [""]
 
 
+@pytest.mark.undivided("counts lines, and each process has its own")
 def test_a_dead_collector_harms_nothing(site: SmallSite, tmp_path: Path) -> None:
     with KeptPort() as kept:
         address = f"127.0.0.1:{kept.port}"

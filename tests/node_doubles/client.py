@@ -48,7 +48,10 @@ class FakeClient:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> Sequence[Verdict.ValueType]:
+    def schedule(
+        self, crawl: str, candidates: Sequence[Candidate], *, partial: bool
+    ) -> Sequence[Verdict.ValueType]:
+        assert partial, "a shard that is away must not hold up the others"
         self._pass_gate()
         self.told.append(("schedule", [candidate.uri for candidate in candidates]))
         verdicts = self.on_schedule(crawl, candidates)
@@ -68,7 +71,10 @@ class FakeClient:
     ) -> NextResponse:
         raise AssertionError("nobody asks for leases here")
 
-    def finished(self, reports: Sequence[Report], *, node: str, session: str) -> Sequence[ReportResult]:
+    def finished(
+        self, reports: Sequence[Report], *, node: str, session: str, partial: bool
+    ) -> Sequence[ReportResult]:
+        assert partial, "a shard that is away must not hold up the others"
         self._pass_gate()
         self.told.append(("finished", [report.token.decode() for report in reports]))
         results = self.on_finished(reports)

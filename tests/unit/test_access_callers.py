@@ -17,7 +17,7 @@ from toehold_base.access.callers_file import CallerRow, CallersInvalid
 from toehold_base.access.denials import AccessDenied, PermissionDenied, Unauthenticated
 from toehold_base.access.files import mark_of
 from toehold_base.access.roles import Role
-from toehold_base.access.shown import Shown
+from toehold_base.access.shown import CALLER_KEY, Shown, named_by, shown_by
 from toehold_base.access.tokens import bearer, digest_of, looks_like_token, new_token, token_in
 from toehold_cli.access.authority import Authority
 
@@ -47,6 +47,22 @@ def denial(callers: Callers, credentials: Shown, now: datetime = NOW) -> AccessD
     with pytest.raises(Unauthenticated) as denied:
         callers.identified(credentials, now)
     return denied.value
+
+
+def test_a_name_that_a_front_has_identified_counts_as_long_as_it_is_known(tmp_path: Path) -> None:
+    callers = Callers(file_of(tmp_path, row()))
+    assert callers.identified(Shown("", b"", "alice"), NOW).roles == {Role.OPERATE}
+    assert denial(callers, Shown("", b"", "mallory")).reason == "CALLER_UNKNOWN"
+    revoked = Callers(file_of(tmp_path, row().replace("roles", "revoked = 2026-11-26T11:00:00Z\nroles")))
+    assert denial(revoked, Shown("", b"", "alice")).reason == "CALLER_REVOKED"
+
+
+def test_names_come_by_metadata_of_the_front_alone() -> None:
+    metadata = ((CALLER_KEY, "alice"), ("authorization", bearer(TOKEN)))
+    assert shown_by(metadata, {}) == Shown(bearer(TOKEN), b"")
+    assert named_by(metadata) == Shown("", b"", "alice")
+    assert named_by(metadata[1:]) == Shown("", b"")
+    assert named_by(((CALLER_KEY, ""),)) is None
 
 
 def test_a_token_names_its_caller(tmp_path: Path) -> None:

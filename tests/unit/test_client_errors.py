@@ -43,6 +43,7 @@ def failed(
         (CODE.RESOURCE_EXHAUSTED, "DISK_RESERVE", errors.DiskReserve),
         (CODE.FAILED_PRECONDITION, "CRAWL_TORN_DOWN", errors.CrawlTornDown),
         (CODE.UNAVAILABLE, "CRAWL_HELD", errors.CrawlHeld),
+        (CODE.UNAVAILABLE, "SHARD_AWAY", errors.ShardAway),
         (CODE.UNAVAILABLE, "SHUTTING_DOWN", errors.FrontierUnavailable),
         (CODE.UNAVAILABLE, "STORE_FAILED", errors.FrontierUnavailable),
         (CODE.NOT_FOUND, "UNKNOWN_NODE", errors.UnknownNode),

@@ -33,3 +33,19 @@ def test_a_crawl_has_the_files_that_name_it(tmp_path: Path, name: str, crawls: s
         found = [(file.folder, file.name) for file in files.of(crawl)]
         assert found == ([("warcs", name), ("pages", name)] if crawl in crawls else [])
         assert (files.named(crawl, "warcs", name) is not None) == (crawl in crawls)
+
+
+def test_a_crawl_in_several_shards_has_a_log_in_each_and_one_of_its_events(tmp_path: Path) -> None:
+    data = tmp_path / "frontier"
+    for part, name in (("shard-0000", "crawl.log"), ("shard-0001", "crawl.log"), ("coordinator", "job.log")):
+        log = data / part / "crawls" / "docs" / name
+        log.parent.mkdir(parents=True)
+        log.touch()
+    files = CrawlFiles(Settings("127.0.0.1:1", Address("127.0.0.1", 1), directory=tmp_path))
+    assert [(file.folder, file.name) for file in files.of("docs")] == [
+        ("shard-0000", "crawl.log"),
+        ("shard-0001", "crawl.log"),
+        ("logs", "job.log"),
+    ]
+    found = files.named("docs", "shard-0001", "crawl.log")
+    assert found is not None and found.path == data / "shard-0001" / "crawls" / "docs" / "crawl.log"

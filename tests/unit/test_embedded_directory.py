@@ -93,6 +93,26 @@ def test_how_the_node_runs_may_change_from_run_to_run(opened: Opener, tmp_path: 
         assert again.pages.is_dir()
 
 
+def test_a_crawl_keeps_the_number_of_its_shards(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path, with_plan(shards=3)) as directory:
+        directory.frontier.mkdir()
+        (directory.frontier / "shards.json").write_text('{"shards": 3}')
+    for shards in (0, 3):
+        with opened(tmp_path, with_plan(shards=shards)):
+            pass
+    told = re.escape(f"the crawl in {tmp_path} has 3 shards, got --shards 1. Leave --shards out.")
+    with pytest.raises(DirectoryRefused, match=told), opened(tmp_path, with_plan(shards=1)):
+        pass
+
+
+def test_a_crawl_without_shards_gets_none_later(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path) as directory:
+        (directory.frontier / "store").mkdir(parents=True)
+    told = re.escape("has 1 shard, got --shards 2")
+    with pytest.raises(DirectoryRefused, match=told), opened(tmp_path, with_plan(shards=2)):
+        pass
+
+
 def test_only_what_will_be_written_has_a_place(opened: Opener, tmp_path: Path) -> None:
     plan = Plan(PLAN.crawl, PLAN.spec, PLAN.seeds, NodePlan(warc=False, pages=True))
     with opened(tmp_path, plan) as directory:

@@ -8,7 +8,6 @@ import pytest
 from core_doubles.rows import nothing_is_left_of
 from core_doubles.shell import Shell
 
-from frontier_server.core.jobs.seeding import SEEDS_PER_SLICE
 from frontier_server.core.jobs.work import QUEUES_PER_SLICE
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.opening.teardown import ROWS_PER_SLICE
@@ -17,6 +16,7 @@ from frontier_server.core.rows.store import Family
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Report
 from frontier_server.core.state.queue import QueueState
+from frontier_server.core.state.seeds import SEEDS_PER_SLICE
 
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",))
 SEEDS = [f"http://host{number % 7}.example/{number}" for number in range(3 * SEEDS_PER_SLICE + 50)]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from toehold_client.watching.crawl_log import LoggedPage, last_pages
+from toehold_client.watching.crawl_log import LoggedPage, last_pages, last_pages_of
 
 LINE = "2026-01-01T00:00:00.000Z   200       4321 http://a.example/{} L - text/html #001 - - - -\n"
 
@@ -45,3 +45,12 @@ def test_digits_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
 
 def test_no_log_means_no_pages(tmp_path: Path) -> None:
     assert last_pages(tmp_path / "crawl.log", 5) == []
+
+
+def test_the_last_pages_of_several_logs_come_in_the_order_of_their_times(tmp_path: Path) -> None:
+    logs = [tmp_path / name for name in ("shard-0", "shard-1", "missing")]
+    for log, seconds in zip(logs, ((0, 3, 4), (1, 2)), strict=False):
+        log.write_text("".join(LINE.replace("00.000Z", f"0{n}.000Z").format(n) for n in seconds))
+    assert [page.uri[-1] for page in last_pages_of(logs, 9)] == ["0", "1", "2", "3", "4"]
+    assert [page.uri[-1] for page in last_pages_of(logs, 2)] == ["3", "4"]
+    assert last_pages_of(logs, 0) == []

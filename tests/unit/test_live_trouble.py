@@ -15,7 +15,7 @@ from client_doubles.looks import (
     told,
 )
 
-from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold.frontier.v1.admin_pb2 import Crawl, Shard
 from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
     CrawlState,
@@ -65,6 +65,13 @@ def test_nodes_that_are_missed_or_share_a_name_or_lose_toe_threads_are_trouble()
         "node north: 2 toe threads left behind",
         "node south: silent for 12 s",
         "node gone: lost 3 min ago",
+    ]
+
+
+def test_a_shard_that_is_away_is_trouble_and_the_others_are_not() -> None:
+    shards = [Shard(shard=0, present=True), Shard(shard=1), Shard(shard=2, present=True)]
+    assert wrong(quiet(shards=shards)) == [
+        "shard 1 is away: its sites wait until it is back, and the others go on"
     ]
 
 

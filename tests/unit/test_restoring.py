@@ -10,7 +10,7 @@ from core_doubles.memory_store import MemoryStore
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 
-from frontier_server.core.jobs import restoring, seeding
+from frontier_server.core.jobs import restoring
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.journey.kept import SeenFilter
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
@@ -24,7 +24,7 @@ from frontier_server.core.spec.settings import (
     LimitSettings,
     PolitenessSettings,
 )
-from frontier_server.core.state import job
+from frontier_server.core.state import job, seeds
 from frontier_server.core.state.job import JobKind
 from frontier_server.core.state.model import Directive, QueueView, Report, Verdict
 from frontier_server.core.state.queue import QueueState as Q
@@ -67,7 +67,7 @@ class Checkpointed(Shell):
 @pytest.fixture(autouse=True)
 def small_slices() -> Iterator[None]:
     """Several slices, so that there is something between them."""
-    with patch.object(restoring, "ROWS_PER_SLICE", 2), patch.object(seeding, "SEEDS_PER_SLICE", 2):
+    with patch.object(restoring, "ROWS_PER_SLICE", 2), patch.object(seeds, "SEEDS_PER_SLICE", 2):
         yield
 
 

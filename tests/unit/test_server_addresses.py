@@ -3,6 +3,7 @@
 import pytest
 
 from toehold_base.serving.addresses import Address, is_loopback, parsed_address
+from toehold_base.serving.connections import address_count
 
 EXAMPLE = "127.0.0.1:7707"
 
@@ -61,3 +62,7 @@ def test_these_hosts_are_this_machine(host: str) -> None:
 def test_other_hosts_may_be_elsewhere(host: str) -> None:
     assert not is_loopback(host)
     assert not Address(host, 1).is_loopback
+
+
+def test_a_socket_with_a_long_path_is_one_address() -> None:
+    assert address_count(Address(f"unix:/{'folder' * 12}/shard-0.sock", 0)) == 1

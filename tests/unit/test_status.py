@@ -31,7 +31,7 @@ OF_THE_SHELL = {
     ),
 }
 """Reasons that are no FrontierError's."""
-RETRIES_S = {"CRAWL_HELD": 1.0}
+RETRIES_S = {"CRAWL_HELD": 1.0, "SHARD_AWAY": 0.5}
 """The core's refusals that say when to try again."""
 
 
@@ -103,9 +103,9 @@ def test_a_refusal_says_the_same_in_its_code_its_message_and_its_details(
     assert retry_s == RETRIES_S.get(kind.reason)
 
 
-def test_what_is_held_may_be_tried_again_and_nothing_else_of_the_core() -> None:
-    """Schedule answers UNAVAILABLE with a retry hint while a crawl is held."""
-    assert status.CODES[errors.CrawlHeld] is grpc.StatusCode.UNAVAILABLE
+def test_what_is_held_or_away_may_be_tried_again_and_nothing_else_of_the_core() -> None:
+    """Schedule answers UNAVAILABLE with a retry hint while a crawl is held, or a shard away."""
+    assert status.CODES[errors.CrawlHeld] is status.CODES[errors.ShardAway] is grpc.StatusCode.UNAVAILABLE
     assert {kind.reason: kind.retry_ms / 1000 for kind in kinds() if kind.retry_ms} == RETRIES_S
 
 

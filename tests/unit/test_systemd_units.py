@@ -13,7 +13,8 @@ import pytest
 
 from crawler_node.process import NodeExitCode
 from crawler_node.program import main as node
-from frontier_server.program import program as frontier
+from frontier_server.program import exits
+from frontier_server.program.program import main as frontier
 from toehold_base.options.variables import variables
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
@@ -21,7 +22,7 @@ UNITS = ("toehold-frontier.service", "toehold-node@.service")
 MOST_EXPOSED = 20
 """Tenths of the number that `systemd-analyze security` gives a service: below 2.0 it is well confined."""
 
-PROGRAMS: dict[str, click.Command] = {UNITS[0]: frontier.main, UNITS[1]: node}
+PROGRAMS: dict[str, click.Command] = {UNITS[0]: frontier, UNITS[1]: node}
 
 
 def lines(unit: str) -> list[str]:
@@ -68,7 +69,7 @@ def test_the_services_are_confined(analyzed: list[str]) -> None:
 
 def test_a_service_is_not_started_again_where_that_would_not_help() -> None:
     codes = {
-        UNITS[0]: {frontier.EXIT_USAGE, frontier.EXIT_DATA, frontier.EXIT_DAMAGED, frontier.EXIT_IN_USE},
+        UNITS[0]: {exits.EXIT_USAGE, exits.EXIT_DATA, exits.EXIT_DAMAGED, exits.EXIT_IN_USE},
         UNITS[1]: {NodeExitCode.BAD_ARGUMENT, NodeExitCode.SUPERSEDED, NodeExitCode.OUTPUT_UNUSABLE},
     }
     for unit, expected in codes.items():

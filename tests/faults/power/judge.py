@@ -83,7 +83,7 @@ def judge(data: Path, ledger: Ledger, checkpoint: bool = True, lease_s: int = LE
     config = Config(data, Address("127.0.0.1", 0), lease_s * 1000, 3000, 0, sync=True)
     with _quiet():
         try:
-            store, _ = data_directory.open_data(config)
+            store, _ = data_directory.open_data(config, b"s" * 16)
         except Exception as problem:
             found.violated.append(f"it does not open: {problem!r}")
             return found

@@ -126,6 +126,30 @@ def test_list_tells_what_became_of_toe_threads_and_who_drains(
     assert summary == ["1 node works, with 3 toe threads; 1 drains."]
 
 
+def test_list_has_a_line_for_each_shard_of_several(toehold_at: Toehold, frontier: FakeFrontier) -> None:
+    busy = admin_pb2.Shard(
+        shard=0,
+        present=True,
+        queued_count=1_234,
+        leased_count=7,
+        finished_per_second=12.34,
+        busy_core_count=0.987,
+        memory_bytes=123_456_789,
+        store_bytes=4_321,
+    )
+    shards = [busy, admin_pb2.Shard(shard=1)]
+    frontier.will("GetFrontier", admin_pb2.GetFrontierResponse(nodes=[listed("n1")], shards=shards))
+    code, output, _ = toehold_at("nodes")
+    told = [[cell.strip() for cell in row] for row in rows(output.partition("\n\n")[2])]
+    assert (code, told) == (
+        0,
+        [
+            ["0", "present", "1 234", "7", "12.3", "0.99", "123.5 MB", "4.3 kB"],
+            ["1", "away", "-", "-", "-", "-", "-", "-"],
+        ],
+    )
+
+
 def test_list_says_it_all_to_programs(toehold_at: Toehold, frontier: FakeFrontier) -> None:
     hears(frontier, listed("n1", "10.0.0.1:7708", pool=STATISTICS, draining=True))
     (told,) = said(toehold_at("nodes", "list", "--json")[1])

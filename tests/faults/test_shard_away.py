@@ -1,0 +1,95 @@
+"""A shard that stands still: a node goes on with the others, and misses nothing once it is back."""
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from acceptance.programs import Program, Programs, children, program_of
+from core_doubles.placing import PLACES
+from frontier_harness.small_site import SmallSite
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
+
+from frontier_server.program.shard_map import read_map
+from toehold.frontier.v1 import crawl_pb2
+from toehold_client import CrawlController, FrontierClient
+
+HOSTS = [f"site{number}.example" for number in range(14)]
+PAGES = 12
+SHARDS, STOPPED = 3, 1
+
+
+@pytest.fixture
+def site() -> Iterator[SmallSite]:
+    """Each host has `/`, which links to its own pages, and `/cross`, which links to `/found` of all hosts."""
+    with SmallSite(PAGES) as served:
+        served.links["/cross"] = "".join(f'<a href="{served.url(host, "/found")}">it</a>' for host in HOSTS)
+        thread = threading.Thread(target=served.serve_forever, args=(0.05,))
+        thread.start()
+        yield served
+        served.let_all_go()
+        served.shutdown()
+        thread.join()
+
+
+def asked(site: SmallSite, hosts: list[str], *paths: str) -> bool:
+    """Whether each of these hosts was asked for all these paths."""
+    requests = set(site.requests)
+    return all((host, path) in requests for host in hosts for path in paths)
+
+
+def events(program: Program, name: str) -> list[str]:
+    return [line for line in (program.said + program.complaints).splitlines() if f'"event": "{name}"' in line]
+
+
+def test_a_node_goes_on_with_the_other_shards_and_misses_nothing(
+    programs: Programs, tmp_path: Path, site: SmallSite
+) -> None:
+    frontier = programs.frontier(tmp_path / "data", "--shards", str(SHARDS)).program
+    address = frontier.said.split()[-1]
+    shards = read_map(tmp_path / "data")
+    assert shards is not None
+    by_shard = {host: shards.shard_of(PLACES.of_host(host)) for host in HOSTS}
+    halted = [host for host in HOSTS if by_shard[host] == STOPPED]
+    crossing, *going_on = [host for host in HOSTS if by_shard[host] != STOPPED]
+    assert halted and {by_shard[host] for host in going_on} == {0, 2}
+    (shard,) = [pid for pid in children(frontier.pid) if f"shard-{STOPPED}" in program_of(pid)]
+    options = (*site.resolve(HOSTS), "--toes", str(2 * len(HOSTS)))
+    node = programs.node("node", address, tmp_path / "warcs", *options)
+
+    cross, middle = site.hold("/cross"), site.hold("/page/4")
+    with FrontierClient(address) as client:
+        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
+        spec.politeness.min_delay.FromMilliseconds(0)
+        spec.politeness.delay_factor = 0
+        crawl = CrawlController(client, "parted")
+        crawl.create(spec)
+        crawl.add_seeds([site.url(host) for host in HOSTS if host != crossing])
+        crawl.add_seeds([site.url(crossing, "/cross")])
+        crawl.launch()
+        eventually(lambda: asked(site, [*halted, *going_on], "/page/4"), "the middle of the crawl")
+        eventually(lambda: asked(site, [crossing], "/cross"), "the page that links to all hosts")
+
+        os.kill(shard, signal.SIGSTOP)
+        try:
+            before = len(site.requests)
+            cross.set()
+            middle.set()
+            all_pages = [f"/page/{number}" for number in range(PAGES)]
+            eventually(lambda: asked(site, going_on, *all_pages, "/found"), "the pages of the other shards")
+            meanwhile = {host for host, _ in site.requests[before:]}
+            assert meanwhile == set(going_on)
+            eventually(lambda: events(node, "outbox_begun"), "the node's word that pages wait")
+        finally:
+            os.kill(shard, signal.SIGCONT)
+        crawl.wait_for("FINISHED", WHOLE_CRAWL_S)
+
+    wanted = {(host, path) for host in (*halted, *going_on) for path in ("/", *all_pages)}
+    wanted |= {(crossing, "/cross")} | {(host, path) for host in HOSTS for path in ("/found", "/robots.txt")}
+    assert Counter(site.requests) == Counter(wanted)
+    eventually(lambda: events(node, "outbox_empty"), "the node's word that none waits")
+    node.signal(signal.SIGTERM)
+    assert node.wait() == 0, node.complaints

@@ -1,0 +1,38 @@
+"""Tests against a frontier of several shards: `TOEHOLD_TEST_SHARDS=2 pytest …` runs any of them so.
+
+The programs that tests start then have `--shards`. A test that is about one store, or one process, is marked
+`undivided`, with the reason: these are the differences that docs/operating.md names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+VARIABLE = "TOEHOLD_TEST_SHARDS"
+SHARDS = int(os.environ.get(VARIABLE, "1"))
+
+PROCESSES = 1 if SHARDS == 1 else SHARDS + 1
+"""So many read the settings of a frontier, and log that they have."""
+
+
+def shards_option(flags: Sequence[str]) -> list[str]:
+    """What a frontier's command line has besides these flags."""
+    told = any(flag.partition("=")[0] == "--shards" for flag in flags)
+    return [] if SHARDS == 1 or told else ["--shards", str(SHARDS)]
+
+
+def skip_if_divided(reason: str) -> None:
+    """Skip the test that runs, if frontiers have several shards."""
+    if SHARDS > 1:
+        pytest.skip(f"several shards: {reason}")
+
+
+def skip_undivided(items: Iterable[pytest.Item]) -> None:
+    """Skip the tests that a frontier of several shards is not meant to pass."""
+    for item in items if SHARDS > 1 else ():
+        if (mark := item.get_closest_marker("undivided")) is not None:
+            (reason,) = mark.args
+            item.add_marker(pytest.mark.skip(reason=f"several shards: {reason}"))

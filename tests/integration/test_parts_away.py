@@ -1,0 +1,215 @@
+"""The router, when one of its shards is away: the parts of the others count, if the caller takes a part."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+import pytest
+from frontier_harness.waiting import PATIENCE_S, soon
+
+from frontier_server.core.rows.errors import CrawlFinished, ShardAway
+from frontier_server.router import fetchers
+from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFrontier
+from frontier_server.service.answers import Context
+from frontier_server.shards.links import Link, Links, Relayed
+from frontier_server.wire.status import of_error
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2, frontier_pb2_grpc
+
+AWAY, QUEUED = crawl_pb2.VERDICT_AWAY, crawl_pb2.VERDICT_QUEUED
+MALFORMED = crawl_pb2.VERDICT_MALFORMED
+UNREPORTED, SUCCEEDED = crawl_pb2.DISPOSITION_AWAY, crawl_pb2.DISPOSITION_SUCCEEDED
+
+
+class Shard(frontier_pb2_grpc.FrontierServiceServicer):
+    """A shard that takes what it is given; or it stands still, or refuses."""
+
+    def __init__(self, socket: Path) -> None:
+        self.asked: list[str] = []
+        self.stands_still = self.refuses = False
+        self._server = grpc.aio.server()
+        frontier_pb2_grpc.add_FrontierServiceServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{socket}")
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(None)
+
+    async def Schedule(
+        self, request: frontier_pb2.ScheduleRequest, context: Any
+    ) -> frontier_pb2.ScheduleResponse:
+        await self._answer("Schedule", context)
+        bad = [index for index, each in enumerate(request.candidates) if "bad" in each.uri]
+        return frontier_pb2.ScheduleResponse(
+            verdicts=[MALFORMED if "bad" in each.uri else QUEUED for each in request.candidates],
+            problems=[frontier_pb2.CandidateProblem(index=index, problem="bad") for index in bad],
+        )
+
+    async def Finished(
+        self, request: frontier_pb2.FinishedRequest, context: Any
+    ) -> frontier_pb2.FinishedResponse:
+        await self._answer("Finished", context)
+        result = frontier_pb2.ReportResult(disposition=SUCCEEDED)
+        return frontier_pb2.FinishedResponse(results=[result] * len(request.reports))
+
+    async def Heartbeat(
+        self, request: frontier_pb2.HeartbeatRequest, context: Any
+    ) -> frontier_pb2.HeartbeatResponse:
+        await self._answer("Heartbeat", context)
+        return frontier_pb2.HeartbeatResponse(ended_tokens=request.tokens, ended_crawls=request.idle_crawls)
+
+    async def Next(self, request: frontier_pb2.NextRequest, context: Any) -> frontier_pb2.NextResponse:
+        raise AssertionError("nobody asks for leases here")
+
+    async def RequestState(
+        self, request: frontier_pb2.RequestStateRequest, context: Any
+    ) -> frontier_pb2.RequestStateResponse:
+        raise AssertionError("nobody asks for states here")
+
+    def StateEvents(
+        self, request: frontier_pb2.StateEventsRequest, context: Any
+    ) -> AsyncIterator[frontier_pb2.StateEventsResponse]:
+        raise AssertionError("nobody follows events here")
+
+    async def _answer(self, method: str, context: Any) -> None:
+        self.asked.append(method)
+        if self.stands_still:
+            await asyncio.sleep(3600)
+        if self.refuses:
+            await context.abort(*of_error(CrawlFinished("it has finished")))
+
+
+class FakeContext:
+    """A call without an end of its own."""
+
+    def time_remaining(self) -> float | None:
+        return None
+
+    def invocation_metadata(self) -> tuple[()]:
+        return ()
+
+    def peer(self) -> str:
+        return "here"
+
+
+class Rig:
+    """A router over two shards. The URI of a candidate begins with the number of its shard."""
+
+    def __init__(self, folder: Path) -> None:
+        sockets = [folder / f"shard-{number}.sock" for number in range(2)]
+        self.shards = [Shard(socket) for socket in sockets]
+        self.links = Links([Link(number, socket) for number, socket in enumerate(sockets)], lambda at: at[0])
+        for link in self.links.all:
+            link.away = False
+        unused: Any = None
+        placing: Any = type("Placing", (), {"shard": lambda self, uri, base: int(uri[0])})()
+        coordination: Any = type("Coordination", (), {"pool_size_of": lambda self, node: None})()
+        self.router = RoutedFrontier(self.links, unused, lambda crawl: placing, coordination, unused)
+        self._context = cast(Context, FakeContext())
+
+    async def schedule(self, *uris: str, partial: bool = True) -> frontier_pb2.ScheduleResponse:
+        candidates = [frontier_pb2.Candidate(uri=uri) for uri in uris]
+        request = frontier_pb2.ScheduleRequest(crawl="c", candidates=candidates, partial=partial)
+        split = RoutedFrontier.Schedule.__wrapped__  # type: ignore[attr-defined]
+        answer: frontier_pb2.ScheduleResponse = await split(
+            self.router, request, self._context, request.SerializeToString()
+        )
+        return answer
+
+    async def finished(self, *shards: int, partial: bool = True) -> list[crawl_pb2.Disposition.ValueType]:
+        reports = [frontier_pb2.Report(token=token(shard)) for shard in shards]
+        request = frontier_pb2.FinishedRequest(reports=reports, partial=partial)
+        split = RoutedFrontier.Finished.__wrapped__  # type: ignore[attr-defined]
+        answer = await split(self.router, request, self._context, request.SerializeToString())
+        return [each.disposition for each in frontier_pb2.FinishedResponse.FromString(answer).results]
+
+    async def heartbeat(self, *shards: int) -> frontier_pb2.HeartbeatResponse:
+        request = frontier_pb2.HeartbeatRequest(tokens=[token(each) for each in shards], idle_crawls=["idle"])
+        answer: frontier_pb2.HeartbeatResponse = await RoutedFrontier.Heartbeat.__wrapped__(  # type: ignore[attr-defined]
+            self.router, request, self._context
+        )
+        return answer
+
+
+def token(shard: int) -> bytes:
+    return bytes(PARTITION_AT) + bytes([shard]) * PARTITION_BYTES
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
+    monkeypatch.setattr(fetchers, "SHARD_S", 0.2)
+    made = Rig(tmp_path)
+    for shard in made.shards:
+        await shard.start()
+    yield made
+    await made.links.close()
+    for shard in made.shards:
+        await shard.stop()
+
+
+async def test_links_of_a_shard_that_is_away_are_not_judged_and_the_others_are(rig: Rig) -> None:
+    await rig.shards[1].stop()
+    answer = await rig.schedule("0 a", "1 b", "0 bad", "1 c", "0 d")
+    assert list(answer.verdicts) == [QUEUED, AWAY, MALFORMED, AWAY, QUEUED]
+    assert [problem.index for problem in answer.problems] == [2]
+    assert list((await rig.schedule("1 b", "1 c")).verdicts) == [AWAY, AWAY]
+
+
+async def test_reports_of_a_shard_that_is_away_are_not_applied_and_the_others_are(rig: Rig) -> None:
+    await rig.shards[1].stop()
+    assert await rig.finished(1, 0, 1) == [UNREPORTED, SUCCEEDED, UNREPORTED]
+    assert await rig.finished(1, 1) == [UNREPORTED, UNREPORTED]
+
+
+async def test_a_request_for_all_is_refused_as_a_whole_while_a_shard_is_away(rig: Rig) -> None:
+    await rig.shards[1].stop()
+    for uris in ("0 a", "1 b"), ("1 b",):
+        with pytest.raises(ShardAway, match="shard 1 is away"):
+            await rig.schedule(*uris, partial=False)
+    for shards in (0, 1), (1,):
+        with pytest.raises(ShardAway, match="shard 1 is away"):
+            await rig.finished(*shards, partial=False)
+    assert list((await rig.schedule("0 a", partial=False)).verdicts) == [QUEUED]
+
+
+async def test_a_shard_that_stands_still_holds_up_the_others_for_a_short_time(rig: Rig) -> None:
+    rig.shards[1].stands_still = True
+    async with asyncio.timeout(PATIENCE_S):
+        assert list((await rig.schedule("1 a", "0 b")).verdicts) == [AWAY, QUEUED]
+        assert await rig.finished(1, 0) == [UNREPORTED, SUCCEEDED]
+        assert list((await rig.heartbeat(0, 1)).ended_tokens) == [token(0)]
+
+
+async def test_a_shard_that_is_known_to_be_away_is_not_asked(rig: Rig) -> None:
+    rig.links[1].away = True
+    assert list((await rig.schedule("1 a", "0 b")).verdicts) == [AWAY, QUEUED]
+    assert await rig.finished(1, 0) == [UNREPORTED, SUCCEEDED]
+    assert list((await rig.heartbeat(0, 1)).ended_tokens) == [token(0)]
+    with pytest.raises(ShardAway):
+        await rig.schedule("1 a", "0 b", partial=False)
+    assert rig.shards[1].asked == []
+
+
+async def test_a_request_for_all_ends_when_its_shard_goes_away(rig: Rig) -> None:
+    rig.shards[1].stands_still = True
+    call = asyncio.create_task(rig.schedule("1 a", "0 b", partial=False))
+    await soon(lambda: rig.shards[1].asked)
+    rig.links[1].away = True
+    with pytest.raises(ShardAway):
+        await call
+
+
+async def test_a_crawl_has_ended_for_a_heartbeat_only_if_all_shards_say_so(rig: Rig) -> None:
+    assert list((await rig.heartbeat(0, 1)).ended_crawls) == ["idle"]
+    rig.links[1].away = True
+    assert list((await rig.heartbeat(0, 1)).ended_crawls) == []
+
+
+async def test_what_a_shard_refuses_is_refused_as_a_whole(rig: Rig) -> None:
+    rig.shards[0].refuses = True
+    rig.links[1].away = True
+    with pytest.raises(Relayed, match="it has finished"):
+        await rig.schedule("0 a", "1 b")

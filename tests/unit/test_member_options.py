@@ -1,0 +1,56 @@
+"""The command lines of the members of a frontier with several shards."""
+
+import pytest
+
+from frontier_server.config import FRONT, ServerFile
+from frontier_server.program import program
+from frontier_server.program.supervisor import options_of, share_of
+
+SETTINGS = ServerFile(
+    data="d",
+    listen="192.0.2.1:7707",
+    insecure=True,
+    tls_cert="c",
+    tls_key="k",
+    tls_ca="a",
+    callers="who",
+    lease_seconds=77,
+    cache_mib=90,
+    metrics="127.0.0.1:1",
+    console="127.0.0.1:2",
+    console_hosts="h",
+    disk_reserve_mib=0,
+    trace_ratio=0,
+    shards=2,
+    read_only=True,
+)
+
+
+def understood(options: list[str]) -> dict[str, object]:
+    """What the program takes options for, but for those that were not given."""
+    context = program.main.make_context("toehold-frontier", options)
+    return {name: value for name, value in context.params.items() if is_given(value)}
+
+
+def is_given(value: object) -> bool:
+    return not (value is None or value is False or value == "")
+
+
+def test_the_front_has_all_settings_but_its_share_of_the_cache() -> None:
+    found = understood(options_of(FRONT, SETTINGS, 2))
+    given = {field: getattr(SETTINGS, field) for field in SETTINGS.__struct_fields__}
+    expected = {name: value for name, value in given.items() if is_given(value)}
+    del expected["shards"]
+    assert found == {**expected, "cache_mib": 30}
+
+
+def test_a_shard_knows_callers_and_nothing_of_addresses_and_encryption() -> None:
+    found = understood(options_of("shard-1", SETTINGS, 2))
+    assert (found["callers"], found["lease_seconds"], found["read_only"]) == ("who", 77, True)
+    assert found["listen"] == ServerFile().listen
+    assert not found.keys() & {"insecure", "tls_cert", "tls_key", "tls_ca", "metrics", "console", "shards"}
+
+
+@pytest.mark.parametrize(("cache_mib", "shards", "each"), [(256, 3, 64), (1, 64, 1)])
+def test_members_share_the_cache(cache_mib: int, shards: int, each: int) -> None:
+    assert share_of(cache_mib, shards) == each
