@@ -99,13 +99,11 @@ class Fetchers:
         )
         request = frontier_pb2.FinishedRequest(reports=[report], node=node, session=f"session of {node}")
 
-        def sent() -> frontier_pb2.FinishedResponse:
-            with self._lock:
-                self._reported_s[host] = time.monotonic()
-                self._out.pop(host, None)
-            return self.stubs.frontier.Finished(request, timeout=5)
-
-        (result,) = self._asked(sent).results
+        with self._lock:  # one that is not answered may have counted: the rest begins now, or later
+            self._reported_s[host] = time.monotonic()
+            self._out.pop(host, None)
+        finished = partial(self.stubs.frontier.Finished, request, timeout=5)
+        (result,) = self._asked(finished).results
         if not robots:
             with self._lock:
                 self.done[lease.uri] += result.disposition == crawl_pb2.DISPOSITION_SUCCEEDED
