@@ -88,7 +88,7 @@ MUTATIONS = (
         "journey/dispatch",
         "if not shared or",
         "if True or",
-        ("withheld", "nobody is told that there is something", "rebuilt._queues"),
+        ("withheld", "nobody is told that there is something", "rebuilt._queues", "ms too early"),
     ),
     Mutation(
         "Simultaneous requests to a host keep its rest between their starts",
@@ -137,7 +137,7 @@ MUTATIONS = (
         "journey/future",
         "if due_ms > op.now_ms or number == PER_CALL:",
         "if number == PER_CALL:",
-        ("with 0 URIs", "what waits in"),
+        ("with 0 URIs", "what waits in", "was leased without waiting"),
     ),
     Mutation(
         "A future URI is stored in the write of its disposition (D17)",
@@ -172,14 +172,14 @@ MUTATIONS = (
         "rules/disposition",
         "steps_aside=status not in _OF_HOST)",
         "steps_aside=meaning is Meaning.MALFORMED)",
-        ("events tell",),
+        ("events tell", "statistics of"),
     ),
     Mutation(
         "Three different URIs of a host without an answer let the queue rest",
         "journey/reports",
         "(silent or not decision.steps_aside)",
         "not decision.steps_aside",
-        ("rests by itself",),
+        ("rests by itself", "ms too early"),
     ),
     Mutation(
         "An answer ends the silence of a host",
