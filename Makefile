@@ -24,7 +24,7 @@ RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check examples conformance soak urlfrontier-suite bench bench-quick wheel-native native \
+.PHONY: help crawl test check examples conformance soak sharded urlfrontier-suite bench bench-quick wheel-native native \
     native-or-not release keep-release picture prometheus chromium doc-pages pywb generate protos lock clean
 .DELETE_ON_ERROR:
 
@@ -54,6 +54,19 @@ endif
 # are enough.
 test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus chromium pywb
 	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 5 --dist loadfile --no-loadscope-reorder
+	TOEHOLD_TEST_SHARDS=2 HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -q -n 5 --dist loadfile $(SOME_SHARDED)
+
+# Suites whose frontiers can have several shards. A test that they are not meant to pass is marked `undivided`.
+SOME_SHARDED := $(addprefix tests/integration/test_service,.py _events.py _waiting.py _reports.py _candidates.py)
+SHARDED := $(wildcard tests/integration/test_service*.py) tests/integration/test_conformance.py \
+    $(addprefix tests/integration/urlfrontier/,test_urls.py test_suite.py) tests/acceptance/test_live.py \
+    $(addprefix tests/faults/,test_cut_off.py test_attendance.py)
+
+## make sharded  run suites against frontiers of 2 and of 5 shards; SHARDS="3" chooses others
+sharded: $(SETUP) $(PAGES)
+	for each in $(or $(SHARDS),2 5); do \
+	    TOEHOLD_TEST_SHARDS=$$each HYPOTHESIS_PROFILE=ci $(PY) -m pytest -q -n 4 --dist loadfile $(SHARDED) || exit 1; \
+	done
 
 ## make check    check style, types, import rules, contract, generated code, diagrams, and that mypyc accepts the core
 check: $(SETUP)

@@ -15,7 +15,7 @@ from ..core.frontier import check_want
 from ..core.rows.errors import FrontierError, ShardAway
 from ..core.state.model import EmptyReason, check_batch
 from ..service.answers import Context
-from ..service.fetchers import FrontierService, wait_of, want_of
+from ..service.fetchers import FrontierService, check_tokens, wait_of, want_of
 from ..shards.links import Link, Links, Metadata, Relayed, passed_on, time_left_s
 from .answers import routed, routed_bytes
 from .chances import Chance, Chances, Told, Wish
@@ -305,6 +305,7 @@ class RoutedFrontier:
         self, request: frontier_pb2.HeartbeatRequest, context: Context
     ) -> frontier_pb2.HeartbeatResponse:
         metadata, left_s = passed_on(context), _left_s(context, True)
+        check_tokens(request.tokens)
         tokens: dict[int, list[bytes]] = {}
         for token in request.tokens:
             tokens.setdefault(self._shard_of(token), []).append(token)

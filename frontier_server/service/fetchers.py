@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 from toehold_base.serving.addresses import parsed_address
@@ -108,12 +108,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         self, request: frontier_pb2.HeartbeatRequest, context: Context
     ) -> frontier_pb2.HeartbeatResponse:
         tokens, steps = list(request.tokens), wire.toe_steps(request.toe_steps)
-        for place, token in enumerate(tokens):
-            if len(token) > MAX_TOKEN_BYTES:
-                raise InvalidRequest(
-                    f"tokens[{place}] must have at most {MAX_TOKEN_BYTES} bytes, got {len(token)}",
-                    field="tokens",
-                )
+        check_tokens(tokens)
         _check_address(request.service_address)
         pool = wire.pool_statistics(request.pool) if request.HasField("pool") else None
         call, idle_crawls = present_call(), list(request.idle_crawls)
@@ -218,6 +213,15 @@ def wait_of(request: frontier_pb2.NextRequest, context: Context) -> float:
     wait_s = min(max(wire.milliseconds(request.wait_duration) / 1000, 0), MAX_WAIT_S)
     remaining_s: float | None = context.time_remaining()
     return wait_s if remaining_s is None else max(min(wait_s, remaining_s - DEADLINE_MARGIN_S), 0)
+
+
+def check_tokens(tokens: Sequence[bytes]) -> None:
+    """Raise InvalidRequest for a token that no frontier has given out."""
+    for place, token in enumerate(tokens):
+        if len(token) > MAX_TOKEN_BYTES:
+            raise InvalidRequest(
+                f"tokens[{place}] must have at most {MAX_TOKEN_BYTES} bytes, got {len(token)}", field="tokens"
+            )
 
 
 def _check_address(address: str) -> None:
