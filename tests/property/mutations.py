@@ -290,7 +290,7 @@ MUTATIONS = (
         row.trouble = ""
 """,
         "",
-        ("the crawl's life",),
+        ("the crawl's life", "events tell"),
     ),
     Mutation(
         "No lease lapses because the frontier was away",
