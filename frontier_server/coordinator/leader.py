@@ -54,7 +54,6 @@ class Leader:
         self._runner = runner
         self._links = links
         self._announce = announce
-        self._deleted = [asyncio.Event() for _ in links]
 
     async def begin(self) -> None:
         """Begin to lead."""
@@ -70,10 +69,15 @@ class Leader:
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*(link.is_present.wait() for link in self._links))
 
-    def crawl_deleted(self) -> None:
-        """Let the shards delete their parts of a crawl that is gone."""
-        for event in self._deleted:
-            event.set()
+    async def crawl_deleted(self) -> None:
+        """Let the shards that are there delete their parts of a crawl that is gone; others do when they are
+        back."""
+
+        async def tell(link: Link) -> None:
+            with suppress(ShardAway, Relayed):
+                await self._tell_known(link)
+
+        await asyncio.gather(*(tell(link) for link in self._links if not link.away))
 
     async def settled(self, name: str, timeout_s: float) -> None:
         """Wait until all shards that are there have the settings of a crawl, or for so long."""
@@ -143,6 +147,7 @@ class Leader:
         if link.away:
             _log.info("shard_present", shard=part)
         link.away = False
+        await self._tell_known(link)  # a crawl may have been deleted while it was away
         both = [
             asyncio.create_task(self._follow(link, first.incarnation)),
             asyncio.create_task(self._order(link, first.incarnation, change)),
@@ -156,7 +161,6 @@ class Leader:
             await asyncio.gather(*both, return_exceptions=True)
 
     async def _tell_known(self, link: Link) -> None:
-        self._deleted[link.number].clear()
         numbers = await self._runner.read(lambda core, _: self._coordinator.known_numbers())
         request = shard_pb2.ObeyRequest(known_crawls=shard_pb2.KnownCrawls(numbers=numbers))
         await self._ask(link, "Obey", request, shard_pb2.ObeyResponse)
@@ -175,8 +179,6 @@ class Leader:
         while True:
             next_change = self._runner.next_change()
             change, gave = await self._give_orders(link, incarnation, change)
-            if self._deleted[link.number].is_set():
-                await self._tell_known(link)
             if not gave:
                 await asyncio.wait((next_change,))
 

@@ -44,9 +44,9 @@ class Requests:
         """A future that is done when that may have changed for a crawl (empty: any)."""
         return self._runner.waiting.one((crawl or None, ()))
 
-    def crawl_deleted(self) -> None:
+    async def crawl_deleted(self) -> None:
         """Let the shards delete their parts of a crawl that is gone."""
-        self._leader.crawl_deleted()
+        await self._leader.crawl_deleted()
 
     async def record_act(self, crawl: str, by: str, action: str, detail: str) -> None:
         """Record what an operator has done in the shards, once for the whole crawl."""

@@ -27,7 +27,7 @@ class Coordination(Protocol):
     def change(self, crawl: str) -> AbstractContextManager[asyncio.Future[None]]:
         """A future that is done when that may have changed for a crawl (empty: any)."""
 
-    def crawl_deleted(self) -> None:
+    async def crawl_deleted(self) -> None:
         """Let the shards delete their parts of a crawl that is gone."""
 
     async def record_act(self, crawl: str, by: str, action: str, detail: str) -> None:

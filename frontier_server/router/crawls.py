@@ -65,7 +65,7 @@ class RoutedCrawls(OverShards):
         self, request: admin_pb2.DeleteCrawlRequest, context: Context
     ) -> admin_pb2.DeleteCrawlResponse:
         answer = await super().DeleteCrawl(request, context)
-        self._coordination.crawl_deleted()
+        await self._coordination.crawl_deleted()
         return answer
 
     @routed
