@@ -54,10 +54,8 @@ endif
 # are enough.
 test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus chromium pywb
 	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 5 --dist loadfile --no-loadscope-reorder
-	TOEHOLD_TEST_SHARDS=2 HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -q -n 5 --dist loadfile $(SOME_SHARDED)
 
 # Suites whose frontiers can have several shards. A test that they are not meant to pass is marked `undivided`.
-SOME_SHARDED := $(addprefix tests/integration/test_service,.py _events.py _waiting.py _reports.py _candidates.py)
 SHARDED := $(wildcard tests/integration/test_service*.py) tests/integration/test_conformance.py \
     $(addprefix tests/integration/urlfrontier/,test_urls.py test_suite.py) tests/acceptance/test_live.py \
     $(addprefix tests/faults/,test_cut_off.py test_attendance.py)
