@@ -20,8 +20,6 @@ from ..core.state.operation import Operation
 from ..core.state.order import Order, Progress
 from .whole import ANNOUNCED, WholeCrawl
 
-# What happens in a part alone. All else the crawl records by itself.
-_PASSED_ON = frozenset(("problem", "flights_cancelled"))
 _PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
 
 
@@ -95,22 +93,14 @@ class Coordinator:
         for node, session in list(known.items()):
             if nodes.get(node) != session and (node in nodes or not ends):  # ended parts have no nodes
                 del known[node]
-                op.event(
-                    crawl,
-                    "node_left",
-                    node=node,
-                    session=session,
-                    reason="replaced" if node in nodes else self._why_gone(node),
-                )
+                why = crawl.state_row.why_left.pop(node, "replaced" if node in nodes else "silent")
+                op.event(crawl, "node_left", node=node, session=session, reason=why)
                 op.put_state(crawl)
         for node, session in nodes.items():
             if node not in known and crawl.state is not CrawlState.FINISHED:
                 known[node] = session
                 op.event(crawl, "node_joined", node=node, session=session)
                 op.put_state(crawl)
-
-    def _why_gone(self, node: str) -> str:
-        return "left"
 
     def _note_trouble(self, op: Operation, crawl: WholeCrawl, progress: Progress, steered: int) -> None:
         """Pause the crawl if trouble has paused a part; let it go on when no part has trouble any more."""
@@ -152,32 +142,49 @@ class Coordinator:
 
     # Events.
 
-    def untold(self, part: int, name: str) -> int:
-        """The last event of a part that is among the crawl's own, if the part has later ones; else -1."""
-        crawl = self._shard.registry.names.get(name)
-        progress = crawl.parts[part].progress if isinstance(crawl, WholeCrawl) else None
-        if crawl is None or progress is None:
-            return -1
+    def unheard(self, part: int, progress: Progress) -> int | None:
+        """The last event of a part that was heard, if there are later ones."""
+        crawl = self._shard.registry.names.get(progress.crawl)
+        if not isinstance(crawl, WholeCrawl) or crawl.number != progress.number:
+            return None
         heard = crawl.state_row.heard.get(part, 0)
-        return heard if progress.last_event > heard else -1
+        return heard if progress.last_event > heard else None
 
     def hear(
-        self, part: int, name: str, after: int, events: Sequence[tuple[int, EventRow]], now_ms: int
+        self, part: int, progress: Progress, after: int, events: Sequence[tuple[int, EventRow]], now_ms: int
     ) -> tuple[None, Changes]:
-        """Put events of a part among the crawl's own, each once: the event and its number are one write."""
+        """Take in the events of a part after one, each once: what follows from it and its number are one
+        write."""
         op = self._shard.begin(now_ms)
-        crawl = self._shard.registry.names.get(name)
-        if isinstance(crawl, WholeCrawl) and crawl.state_row.heard.get(part, 0) == after and events:
+        crawl = self._shard.registry.names.get(progress.crawl)
+        if isinstance(crawl, WholeCrawl) and self.unheard(part, progress) == after and events:
             for _, row in events:
-                if row.kind in _PASSED_ON:
-                    told = (
-                        {"detail": f"shard {part}: {row.fields['detail']}"} if row.kind == "problem" else {}
-                    )
-                    op.event(crawl, row.kind, **{**row.fields, **told})
+                self._hear(op, crawl, part, row)
             crawl.state_row.heard[part] = events[-1][0]
             op.put_state(crawl)
             op.counters(crawl)
         return None, self._shard.end(op)
+
+    def _hear(self, op: Operation, crawl: WholeCrawl, part: int, row: EventRow) -> None:
+        fields = row.fields
+        match row.kind:
+            case "problem":
+                op.event(crawl, row.kind, **{**fields, "detail": f"shard {part}: {fields['detail']}"})
+            case "flights_cancelled":
+                op.event(crawl, row.kind, **fields)
+            case "node_joined" | "node_left":
+                self._hear_node(crawl, str(fields["node"]), str(fields["session"]), fields.get("reason"))
+
+    def _hear_node(self, crawl: WholeCrawl, node: str, session: str, why_left: str | int | None) -> None:
+        """Note why a node has left a part, if it has. That it said so counts more than the silence that a
+        shard found which was away then."""
+        row = crawl.state_row
+        if row.nodes.get(node) != session:
+            return
+        if why_left is None:
+            row.why_left.pop(node, None)
+        elif row.why_left.get(node) != "left":
+            row.why_left[node] = str(why_left)
 
     # Operators.
 

@@ -92,9 +92,9 @@ class Leader:
 
         async def look(link: Link) -> None:
             request = shard_pb2.LookRequest(crawls=[name])
-            with suppress(ShardAway):
+            with suppress(ShardAway, Relayed):
                 answer = await self._ask(link, "Look", request, shard_pb2.LookResponse)
-                await self._record(link.number, answer.progress, answer.incarnation)
+                await self._record(link, answer.progress, answer.incarnation)
 
         await asyncio.gather(*(look(link) for link in self._links if not link.away))
 
@@ -123,9 +123,9 @@ class Leader:
         while True:
             try:
                 await self._meet(link)
-            except (ShardAway, TimeoutError):
+            except (ShardAway, Relayed) as problem:
                 if not link.away:
-                    _log.warning("shard_away", shard=link.number)
+                    _log.warning("shard_away", shard=link.number, problem=str(problem))
                 link.away = True
                 await asyncio.sleep(AGAIN_S)
 
@@ -139,7 +139,7 @@ class Leader:
             answer = await self._ask(link, "Look", request, shard_pb2.LookResponse)
             if answer.incarnation != first.incarnation:
                 raise link.absence()
-            await self._record(part, answer.progress, answer.incarnation)
+            await self._record(link, answer.progress, answer.incarnation)
         await self._tell_known(link)
         change, gave = 0, True
         while gave:  # it serves nodes when it knows what has been wished meanwhile
@@ -172,8 +172,7 @@ class Leader:
                 if message.incarnation != incarnation:
                     raise link.absence()
                 if message.progress:
-                    await self._record(link.number, message.progress, incarnation)
-                    await self._hear(link, [each.crawl for each in message.progress])
+                    await self._record(link, message.progress, incarnation)
 
     async def _order(self, link: Link, incarnation: int, change: int) -> None:
         while True:
@@ -193,7 +192,7 @@ class Leader:
             answer = await self._ask(link, "Obey", request, shard_pb2.ObeyResponse)
             if answer.incarnation != incarnation:
                 raise link.absence()
-            await self._record(link.number, answer.progress, incarnation)
+            await self._record(link, answer.progress, incarnation)
         return last, bool(orders)
 
     def _orders(self, part: int, change: int, core: Core, now_ms: int) -> tuple[list[Order], int]:
@@ -201,23 +200,24 @@ class Leader:
         found = (self._coordinator.order(name, part) for name in names)
         return [order for order in found if order is not None], last
 
-    async def _record(self, part: int, messages: Sequence[shard_pb2.Progress], incarnation: int) -> None:
+    async def _record(self, link: Link, messages: Sequence[shard_pb2.Progress], incarnation: int) -> None:
+        """Take in how parts are, after their events: these tell why it is so."""
         told = [wire.progress(message, incarnation) for message in messages]
-        await self._runner.apply(lambda core, now_ms: self._coordinator.record(part, told, now_ms))
+        for progress in told:
+            await self._hear(link, progress)
+        await self._runner.apply(lambda core, now_ms: self._coordinator.record(link.number, told, now_ms))
 
-    async def _hear(self, link: Link, names: Sequence[str]) -> None:
-        """Put the events of a shard among those of its crawls."""
-        for name in names:
-            part = link.number
-            while (after := self._coordinator.untold(part, name)) >= 0:
-                request = shard_pb2.ListEventsRequest(crawl=name, after=after)
-                answer = await self._ask(link, "ListEvents", request, shard_pb2.ListEventsResponse)
-                events = [(each.number, decode(EventRow, each.row)) for each in answer.events]
-                if not events:
-                    break
-                await self._runner.apply(
-                    functools.partial(_hear, self._coordinator, part, name, after, events)
-                )
+    async def _hear(self, link: Link, progress: Progress) -> None:
+        part = link.number
+        while (after := self._coordinator.unheard(part, progress)) is not None:
+            request = shard_pb2.ListEventsRequest(crawl=progress.crawl, after=after)
+            answer = await self._ask(link, "ListEvents", request, shard_pb2.ListEventsResponse)
+            events = [(each.number, decode(EventRow, each.row)) for each in answer.events]
+            if not events:
+                break
+            await self._runner.apply(
+                functools.partial(_hear, self._coordinator, part, progress, after, events)
+            )
 
     async def _ask(self, link: Link, method: str, request: Message, kind: type[M]) -> M:
         return await link.call(f"{SERVICE}/{method}", request, kind, CALL_S)
@@ -265,7 +265,7 @@ class Leader:
         try:
             first = await self._round(name)
             second = await self._round(name)
-        except (ShardAway, TimeoutError):
+        except (ShardAway, Relayed):
             return False
         return await self._runner.run(
             functools.partial(_conclude, self._coordinator, name, request, first, second)
@@ -290,13 +290,13 @@ def _may_have_ended(coordinator: Coordinator, name: str, core: Core, now_ms: int
 def _hear(
     coordinator: Coordinator,
     part: int,
-    name: str,
+    progress: Progress,
     after: int,
     events: Sequence[tuple[int, EventRow]],
     core: Core,
     now_ms: int,
 ) -> tuple[None, Changes]:
-    return coordinator.hear(part, name, after, events, now_ms)
+    return coordinator.hear(part, progress, after, events, now_ms)
 
 
 def _next_seeds(

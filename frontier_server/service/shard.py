@@ -109,9 +109,7 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
     async def ListEvents(
         self, request: shard_pb2.ListEventsRequest, context: Context
     ) -> shard_pb2.ListEventsResponse:
-        rows = await self._runner.read(
-            lambda core, _: core.history.events_after(request.crawl, request.after)
-        )
+        rows = await self._runner.read(lambda core, _: core.orders.events_after(request.crawl, request.after))
         return shard_pb2.ListEventsResponse(
             events=[shard_pb2.StoredEvent(number=number, row=encode(row)) for number, row in rows]
         )

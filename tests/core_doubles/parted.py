@@ -7,6 +7,7 @@ of a coordinator that is no more; what a former start of a shard has said reache
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -19,9 +20,11 @@ from core_doubles.shell import START_MS, CheckedShell, Shell
 from frontier_server.coordinator.coordinator import Announcement, Coordinator
 from frontier_server.coordinator.doubling import doubled_row
 from frontier_server.coordinator.whole import WholeCrawl, whole_crawls
+from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.rows.errors import FrontierError
-from frontier_server.core.rows.store import Family, Store, WritableStore
+from frontier_server.core.rows.records import EventRow
+from frontier_server.core.rows.store import Changes, Family, Store, WritableStore
 from frontier_server.core.salvage.division import Division
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Grant, Report, Verdict
@@ -123,8 +126,7 @@ class Parted:
         if self.met[part] == shard.incarnation:
             return
         names = self.head.coordinator.hear_anew(part)
-        told = shard.core.orders.progress(names)
-        self.head.do(lambda core, now: self.head.coordinator.record(part, told, now))
+        self._record(part, shard.core.orders.progress(names))
         self.met[part] = shard.incarnation
         known = self.head.coordinator.known_numbers()
         shard.do(lambda core, now: core.orders.delete_others(known, now))
@@ -136,7 +138,16 @@ class Parted:
 
     def _hear(self, part: int, incarnation: int, told: list[Progress]) -> None:
         if self.met[part] == incarnation:
-            self.head.do(lambda core, now: self.head.coordinator.record(part, told, now))
+            self._record(part, told)
+
+    def _record(self, part: int, told: Sequence[Progress]) -> None:
+        coordinator, shard = self.head.coordinator, self.shards[part]
+        for progress in told:
+            after = coordinator.unheard(part, progress)
+            if after is not None:
+                events = shard.core.orders.events_after(progress.crawl, after)
+                self.head.do(functools.partial(_hear, coordinator, part, progress, after, events))
+        self.head.do(lambda core, now: coordinator.record(part, told, now))
 
     def order(self, part: int) -> None:
         """The coordinator gives a shard its order, if it needs one."""
@@ -344,6 +355,18 @@ class Parted:
             if self.head.state(CRAWL) is CrawlState.FINISHED:
                 break
         return self.head.state(CRAWL)
+
+
+def _hear(
+    coordinator: Coordinator,
+    part: int,
+    progress: Progress,
+    after: int,
+    events: Sequence[tuple[int, EventRow]],
+    core: Core,
+    now_ms: int,
+) -> tuple[None, Changes]:
+    return coordinator.hear(part, progress, after, events, now_ms)
 
 
 def divided(source: Store, number: int, parts: int, undivided: bool = False) -> list[MemoryStore]:

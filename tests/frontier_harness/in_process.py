@@ -17,6 +17,7 @@ from frontier_server import wire
 from frontier_server.config import Config
 from frontier_server.core.core import Core
 from frontier_server.core.opening import opening
+from frontier_server.core.opening.registry import MakeCrawl, made_of
 from frontier_server.core.opening.shard import Shard
 from frontier_server.core.rows.store import WritableStore
 from frontier_server.logs.crawl_log import CrawlLogs
@@ -42,7 +43,7 @@ def config(
     return Config(data, Address("127.0.0.1", 0), lease_ms, heartbeat_ms, disk_reserve_bytes, sync=True)
 
 
-def opened(store: WritableStore, settings: Config) -> tuple[Core, Clock]:
+def opened(store: WritableStore, settings: Config, make: MakeCrawl = made_of) -> tuple[Core, Clock]:
     """A frontier over a store, which becomes one of ours if it is empty."""
     row = opening.read_server_row(store)
     if row is None:
@@ -52,16 +53,18 @@ def opened(store: WritableStore, settings: Config) -> tuple[Core, Clock]:
     codec = wire.ContractCodec()
     incarnation = secrets.randbits(32)
     now_ms = clock.now_ms()
-    shard = Shard(store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation)
+    shard = Shard(
+        store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation, make=make
+    )
     return Core(shard), clock
 
 
 @contextlib.asynccontextmanager
 async def running(
-    store: WritableStore, settings: Config, job_logs: JobLogs | None = None
+    store: WritableStore, settings: Config, job_logs: JobLogs | None = None, make: MakeCrawl = made_of
 ) -> AsyncIterator[Runner]:
     """A runner, closed at the end. A test that holds flushes lets them go before."""
-    core, clock = opened(store, settings)
+    core, clock = opened(store, settings, make)
     feed = JobFeed(job_logs or JobLogs(settings.data), core)
     runner = Runner(
         core,

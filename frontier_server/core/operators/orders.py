@@ -13,16 +13,17 @@ from ..machines.lifecycle import CrawlState, Input
 from ..machines.target import Target
 from ..opening import opening
 from ..opening.shard import Shard
-from ..rows.records import CountersRow, SpecRow
+from ..rows.records import CountersRow, EventRow, SpecRow
 from ..rows.store import Changes
 from ..state import life
 from ..state.attendance import reconcile
 from ..state.crawl import Crawl
 from ..state.meaning import authorities
-from ..state.operation import Operation
+from ..state.operation import EVENTS_KEPT, Operation
 from ..state.order import Order, Progress, Stamp
 from ..uri.scope import add_authority
 from .changes import change_overrides, change_spec, put_spec
+from .history import events_after
 from .views import queue_counts
 
 _INPUT_OF = {
@@ -83,6 +84,15 @@ class Orders:
         """The parts that have changed since a change, and the number of the last change."""
         names, last = self._shard.changed_after(change)
         return self.progress(names), last
+
+    def events_after(self, name: str, number: int) -> list[tuple[int, EventRow]]:
+        """Some events of a part after one with a number, as far as they are kept. A part that is not there
+        has none."""
+        crawl = self._known(name)
+        if crawl is None:
+            return []
+        last = crawl.counters.next_event - 1
+        return events_after(self._shard.store, crawl, min(max(number, last - EVENTS_KEPT), last))
 
     def _known(self, name: str) -> Crawl | None:
         return self._shard.registry.named(name) if name in self._shard.registry else None

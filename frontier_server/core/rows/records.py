@@ -103,6 +103,7 @@ class StateRow(Record):
     documents_lent: int = 0  # what it may fetch of the whole crawl's document limit, if somebody leads it
     toes_lent: int = 0  # likewise of `max_toes`
     heard: dict[int, int] = {}  # part of the crawl → the last of its events that is among the crawl's own
+    why_left: dict[str, str] = {}  # nodes of it that have left some of its parts → why
 
 
 class CountersRow(Record):

@@ -141,7 +141,7 @@ class ShardServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListEvents(self, request, context):
-        """Returns events of a crawl's part, in order.
+        """Returns events of a crawl's part, in order; none if the shard does not have it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

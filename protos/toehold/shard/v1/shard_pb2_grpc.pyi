@@ -58,7 +58,7 @@ class ShardServiceStub:
     Await: _grpc.UnaryUnaryMultiCallable[_shard_pb2.AwaitRequest, _shard_pb2.AwaitResponse]
     """Waits until a caller of Next may get a lease. May end early."""
     ListEvents: _grpc.UnaryUnaryMultiCallable[_shard_pb2.ListEventsRequest, _shard_pb2.ListEventsResponse]
-    """Returns events of a crawl's part, in order."""
+    """Returns events of a crawl's part, in order; none if the shard does not have it."""
     HoldReports: _grpc.UnaryUnaryMultiCallable[_shard_pb2.HoldReportsRequest, _shard_pb2.HoldReportsResponse]
     """Keeps reports back, so that a checkpoint of all shards shows one moment: pages whose links it lacks are not
     done in it.
@@ -92,7 +92,7 @@ class ShardServiceAsyncStub(ShardServiceStub):
     Await: _aio.UnaryUnaryMultiCallable[_shard_pb2.AwaitRequest, _shard_pb2.AwaitResponse]  # type: ignore[assignment]
     """Waits until a caller of Next may get a lease. May end early."""
     ListEvents: _aio.UnaryUnaryMultiCallable[_shard_pb2.ListEventsRequest, _shard_pb2.ListEventsResponse]  # type: ignore[assignment]
-    """Returns events of a crawl's part, in order."""
+    """Returns events of a crawl's part, in order; none if the shard does not have it."""
     HoldReports: _aio.UnaryUnaryMultiCallable[_shard_pb2.HoldReportsRequest, _shard_pb2.HoldReportsResponse]  # type: ignore[assignment]
     """Keeps reports back, so that a checkpoint of all shards shows one moment: pages whose links it lacks are not
     done in it.
@@ -165,7 +165,7 @@ class ShardServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _shard_pb2.ListEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_shard_pb2.ListEventsResponse, _abc.Awaitable[_shard_pb2.ListEventsResponse]]:
-        """Returns events of a crawl's part, in order."""
+        """Returns events of a crawl's part, in order; none if the shard does not have it."""
 
     @_abc_1.abstractmethod
     def HoldReports(
