@@ -54,12 +54,14 @@ class FrontierClient(Operators):
         *,
         replace: bool = False,
         partial: bool = False,
+        park: bool = False,
     ) -> list[crawl_pb2.Verdict.ValueType]:
         """Offers any number of candidates; a verdict for each, in order. Harmless to repeat.
 
-        With `replace` they replace what the crawl has of their URIs (see ScheduleRequest). With `partial`
-        those whose shard is away have the verdict AWAY, and are to be offered again; without it ShardAway is
-        raised. Sends them in batches within the contract's limits. If one batch fails, those before it count.
+        With `replace` they replace what the crawl has of their URIs (see ScheduleRequest). With `park` those
+        whose shard is away are kept by the frontier, and have the verdict PARKED. With `partial` they have
+        the verdict AWAY, or those that are not kept have, and are to be offered again; without it ShardAway
+        is raised. Sends them in batches within the contract's limits. If one fails, those before it count.
         UnknownCrawl, CrawlFinished; BatchTooLarge, before anything is sent, if one candidate exceeds a
         message.
         """
@@ -67,7 +69,7 @@ class FrontierClient(Operators):
         several(candidates, "candidates", "Candidates")
         with sendable():
             make = functools.partial(
-                frontier_pb2.ScheduleRequest, crawl=crawl, replace=replace, partial=partial
+                frontier_pb2.ScheduleRequest, crawl=crawl, replace=replace, partial=partial, park=park
             )
             for batch in split_messages(candidates, envelope=make()):
                 request = functools.partial(make, candidates=batch)

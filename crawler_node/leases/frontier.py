@@ -92,8 +92,11 @@ class FrontierConnection:
     def schedule(
         self, crawl: str, candidates: Sequence[frontier_pb2.Candidate]
     ) -> Sequence[crawl_pb2.Verdict.ValueType]:
-        """Offers candidates; the verdicts in their order, AWAY for those whose shard is away."""
-        return self._call("Schedule", lambda: self._client.schedule(crawl, candidates, partial=True))
+        """Offers candidates; the verdicts in their order. Those whose shard is away are PARKED, or AWAY if
+        the frontier cannot keep them."""
+        return self._call(
+            "Schedule", lambda: self._client.schedule(crawl, candidates, partial=True, park=True)
+        )
 
     def next(
         self, crawl: str, max_leases: int, wait_s: float, known_fetch_policy_ids: Collection[str]

@@ -217,7 +217,9 @@ class Coordinator:
         """The number of the request that a crawl follows, if all of its parts said that they have nothing to
         do; otherwise 0. Two rounds of questions then show whether that was so at one moment."""
         crawl = self._shard.registry.names.get(name)
-        if not isinstance(crawl, WholeCrawl) or crawl.rests or crawl.jobs or crawl.target is not Target.RUN:
+        if not isinstance(crawl, WholeCrawl) or crawl.rests or crawl.target is not Target.RUN:
+            return 0
+        if crawl.jobs or crawl.parked:
             return 0
         runs = crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY)
         idle = all(part.progress is not None and not part.progress.left for part in crawl.parts)
@@ -237,6 +239,7 @@ class Coordinator:
         if (
             not isinstance(crawl, WholeCrawl)
             or crawl.jobs
+            or crawl.parked
             or crawl.state_row.request != request
             or len(first) != len(second)
             or len(second) != self.parts

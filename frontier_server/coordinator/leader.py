@@ -26,6 +26,7 @@ from ..core.state.order import Order, Progress
 from ..shards.links import Link, Relayed
 from ..shell.runner import Runner
 from .coordinator import Announcement, Coordinator
+from .parking import Parked, Parking
 
 SERVICE = "toehold.shard.v1.ShardService"
 AGAIN_S = 0.1  # after a shard has not answered
@@ -41,6 +42,9 @@ M = TypeVar("M", bound=Message)
 Announce = Callable[[Announcement], Awaitable[Sequence[Verdict]]]
 """Offers seeds to the parts that they belong to. Raises ShardAway if one cannot be reached."""
 
+Deliver = Callable[[Parked], Awaitable[None]]
+"""Offers parked links to the parts that they belong to. Raises ShardAway likewise, Relayed for a refusal."""
+
 _log = structlog.get_logger()
 
 
@@ -48,18 +52,27 @@ class Leader:
     """The coordinator's tasks."""
 
     def __init__(
-        self, coordinator: Coordinator, runner: Runner, links: Sequence[Link], announce: Announce
+        self,
+        coordinator: Coordinator,
+        parking: Parking,
+        runner: Runner,
+        links: Sequence[Link],
+        announce: Announce,
+        deliver: Deliver,
     ) -> None:
         self._coordinator = coordinator
+        self._parking = parking
         self._runner = runner
         self._links = links
         self._announce = announce
+        self._deliver = deliver
 
     async def begin(self) -> None:
         """Begin to lead."""
         await self._runner.run(lambda core, now_ms: self._coordinator.begin_term(now_ms))
         for link in self._links:
             self._runner.tasks.keep(f"leading of shard {link.number}", self._lead(link))
+            self._runner.tasks.keep(f"parked links of shard {link.number}", self._deliver_all(link))
         self._runner.tasks.keep("announcement of seeds", self._announce_all())
         self._runner.tasks.keep("search for ends", self._find_ends())
 
@@ -246,6 +259,26 @@ class Leader:
             elif not names:
                 await asyncio.wait((next_change,))
 
+    # Parked links.
+
+    async def _deliver_all(self, link: Link) -> None:
+        """Offer a shard the links that wait for it, whenever it is there."""
+        part = link.number
+        while True:
+            await link.is_present.wait()
+            next_change = self._runner.next_change()
+            parked = await self._runner.read(lambda core, _: self._parking.next_for(part))
+            if parked is None:
+                await asyncio.wait((next_change,))
+                continue
+            try:
+                await self._deliver(parked)
+            except (FrontierError, Relayed) as problem:
+                _log.debug("parked_links_wait", shard=part, crawl=parked.crawl, problem=str(problem))
+                await asyncio.sleep(ANNOUNCE_AGAIN_S)
+                continue
+            await self._runner.run(functools.partial(_delivered, self._parking, parked))
+
     # The end.
 
     async def _find_ends(self) -> None:
@@ -313,6 +346,10 @@ def _announced(
     now_ms: int,
 ) -> tuple[None, Changes]:
     return coordinator.announced(announcement, verdicts, now_ms)
+
+
+def _delivered(parking: Parking, parked: Parked, core: Core, now_ms: int) -> tuple[None, Changes]:
+    return parking.delivered(parked, now_ms)
 
 
 def _conclude(

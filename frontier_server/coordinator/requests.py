@@ -1,23 +1,32 @@
 """What the router asks of the coordinator (see `router.coordination.Coordination`)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from ..core.state.agenda import empty_reason
-from ..core.state.model import EmptyReason, JobView
+from ..core.state.model import Candidate, EmptyReason, JobView
 from ..core.state.order import Progress
-from ..shell.runner import Runner
+from ..shell.runner import Runner, TryLater
 from .coordinator import Coordinator
 from .jobs import PartedJobs
 from .leader import Leader
+from .parking import Parking
 
 
 class Requests:
     """The coordinator as the router knows it."""
 
-    def __init__(self, coordinator: Coordinator, jobs: PartedJobs, leader: Leader, runner: Runner) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        parking: Parking,
+        jobs: PartedJobs,
+        leader: Leader,
+        runner: Runner,
+    ) -> None:
         self._coordinator = coordinator
+        self._parking = parking
         self._jobs = jobs
         self._leader = leader
         self._runner = runner
@@ -57,6 +66,21 @@ class Requests:
     async def record_drain(self, node: str, by: str) -> None:
         """Record in the crawls that a node fetches for that it is asked to end."""
         await self._runner.run(lambda core, now_ms: self._coordinator.record_drain(node, by, now_ms))
+
+    async def park(self, crawl: str, shard: int, candidates: Sequence[Candidate]) -> bool:
+        """Keep candidates for a shard that is away; whether there was room for them. Raises UnknownCrawl or
+        CrawlFinished."""
+        try:
+            self._runner.admit()
+        except TryLater:
+            return False
+        return await self._runner.run(
+            lambda core, now_ms: self._parking.park(crawl, shard, candidates, now_ms)
+        )
+
+    def parked(self, crawl: str) -> Mapping[int, int]:
+        """How many links of a crawl are kept, by the numbers of the shards that they wait for."""
+        return self._parking.counts(crawl)
 
     async def count_received(self, crawl: str, job: int, rows: int) -> None:
         """Count the rows of an import that shards get. Raises IllegalState if it takes none any more."""

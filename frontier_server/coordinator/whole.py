@@ -87,11 +87,16 @@ class WholeCrawl(Crawl):
     def rests(self, rests: bool) -> None:
         self._rested = self.state_row.request if rests else -1
 
+    @property
+    def parked(self) -> int:
+        """How many links wait for parts whose shards were away."""
+        return sum([after - first for first, after in self.state_row.parked.values()])
+
     # What the rules of a crawl's life ask.
 
     @property
     def left(self) -> bool:
-        return bool(self.jobs or self.receiving) or not self.rests
+        return bool(self.jobs or self.receiving or self.parked) or not self.rests
 
     @property
     def in_flight(self) -> bool:

@@ -17,6 +17,7 @@ from ..coordinator.coordinator import Announcement, Coordinator
 from ..coordinator.errands import Errands
 from ..coordinator.jobs import PartedJobs
 from ..coordinator.leader import Leader
+from ..coordinator.parking import Parked, Parking
 from ..coordinator.requests import Requests
 from ..coordinator.whole import whole_crawls
 from ..core.core import Core
@@ -71,10 +72,11 @@ class Front:
         self._runner = runner
         self._chances = Chances(self.links, runner.tasks)
         self._coordinator = Coordinator(core.shard, shard_map.shards)
-        self._leader = Leader(self._coordinator, runner, links, self._announce)
+        parking = Parking(core.shard)
+        self._leader = Leader(self._coordinator, parking, runner, links, self._announce, self._deliver)
         jobs = PartedJobs(core.shard, shard_map.shards)
         self._errands = Errands(jobs, runner, links)
-        self._requests = Requests(self._coordinator, jobs, self._leader, runner)
+        self._requests = Requests(self._coordinator, parking, jobs, self._leader, runner)
         self._placing = lru_cache(maxsize=CRAWLS_PLACED)(self._made_placing)
 
     def register(
@@ -151,11 +153,21 @@ class Front:
             )
             for seed in announcement.seeds
         ]
-        request = frontier_pb2.ScheduleRequest(crawl=announcement.crawl, candidates=candidates)
+        return await self._offer(announcement.crawl, candidates, bool(announcement.before_ms))
+
+    async def _deliver(self, parked: Parked) -> None:
+        """Offer parked links to the shards that they belong to."""
+        candidates = [frontier_pb2.Candidate.FromString(record) for record in parked.records]
+        await self._offer(parked.crawl, candidates)
+
+    async def _offer(
+        self, crawl: str, candidates: Sequence[frontier_pb2.Candidate], anew: bool = False
+    ) -> Sequence[Verdict]:
+        request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=candidates)
 
         async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
-            seeds = frontier_pb2.ScheduleRequest.FromString(part)
-            asked = shard_pb2.AnnounceRequest(request=seeds, anew=bool(announcement.before_ms))
+            offered = frontier_pb2.ScheduleRequest.FromString(part)
+            asked = shard_pb2.AnnounceRequest(request=offered, anew=anew)
             answer = await link.call(ANNOUNCE, asked, shard_pb2.AnnounceResponse, ANNOUNCE_S)
             return answer.response
 

@@ -244,13 +244,13 @@ def _double(source: RocksStore, made: ShardMap) -> None:
         target = _Target(made.directory_of(FRONT), stack)
         for family in Family:
             for key, value in source.scan(family, b"", b""):
-                target.put(family, key, doubled_row(family, key, value))
+                target.put(family, *doubled_row(family, key, value))
         target.write()
         target.store.flush()
         for family in Family:
             copies = target.store.scan(family, b"", b"")
             for key, value in source.scan(family, b"", b""):
-                if next(copies, None) != (key, doubled_row(family, key, value)):
+                if next(copies, None) != doubled_row(family, key, value):
                     raise Unequal(
                         f"the row {key.hex()} of {family.value} is missing in the coordinator's store"
                     )

@@ -1,11 +1,11 @@
 """What the router asks of the coordinator, beside what every frontier's service asks of its store."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ..core.state.model import EmptyReason, JobView
+from ..core.state.model import Candidate, EmptyReason, JobView
 from ..core.state.order import Progress
 
 
@@ -35,6 +35,13 @@ class Coordination(Protocol):
 
     async def record_drain(self, node: str, by: str) -> None:
         """Record in the crawls that a node fetches for that it is asked to end."""
+
+    async def park(self, crawl: str, shard: int, candidates: Sequence[Candidate]) -> bool:
+        """Keep candidates for a shard that is away, and offer them to it when it is back; whether there was
+        room for them. Raises UnknownCrawl or CrawlFinished."""
+
+    def parked(self, crawl: str) -> Mapping[int, int]:
+        """How many links of a crawl are kept, by the numbers of the shards that they wait for."""
 
     async def count_received(self, crawl: str, job: int, rows: int) -> None:
         """Count the rows of an import that shards get. Raises IllegalState if it takes none any more."""

@@ -86,7 +86,7 @@ class RoutedFrontier:
         self, request: frontier_pb2.ScheduleRequest, context: Context, data: bytes
     ) -> frontier_pb2.ScheduleResponse:
         check_batch(len(request.candidates), "candidates")
-        metadata, left_s = passed_on(context), _left_s(context, request.partial)
+        metadata, left_s = passed_on(context), _left_s(context, request.partial or request.park)
 
         async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
             answer = await link.pass_on(f"{SERVICE}/Schedule", part, left_s, metadata)
@@ -98,26 +98,34 @@ class RoutedFrontier:
         self, request: frontier_pb2.ScheduleRequest, data: bytes, ask: Ask
     ) -> frontier_pb2.ScheduleResponse:
         """Ask each shard for its candidates; the verdicts in the order of the candidates. Raises ShardAway,
-        unless the request is for a part."""
+        unless the request is for a part, or lets what waits for a shard be parked."""
         shard = self._placing_of(request.crawl).shard
         places: dict[int, list[int]] = {}
         for index, candidate in enumerate(request.candidates):
             places.setdefault(shard(candidate.uri, candidate.base), []).append(index)
         links = [self._links[number] for number in places]
+        takes_part = request.partial or request.park
         if len(links) == 1:
-            answer = await _answer(links[0], lambda: ask(links[0], data), request.partial)
-            return answer or frontier_pb2.ScheduleResponse(verdicts=_AWAY_VERDICT * len(request.candidates))
+            answer = await _answer(links[0], lambda: ask(links[0], data), takes_part)
+            return answer or frontier_pb2.ScheduleResponse(
+                verdicts=[await self._verdict_for_absent(links[0], request, request.candidates)]
+                * len(request.candidates)
+            )
         candidates, rest = frames(data, CANDIDATES, len(request.candidates))
 
         async def ask_one(link: Link) -> frontier_pb2.ScheduleResponse | None:
             part = rest + b"".join([candidates[index] for index in places[link.number]])
-            return await _answer(link, lambda: ask(link, part), request.partial)
+            return await _answer(link, lambda: ask(link, part), takes_part)
 
         answers = await self._links.of_all(ask_one, links)
         verdicts = _AWAY_VERDICT * len(request.candidates)
         problems: list[frontier_pb2.CandidateProblem] = []
-        for indexes, answer in zip(places.values(), answers, strict=True):
+        for (number, indexes), answer in zip(places.items(), answers, strict=True):
             if answer is None:
+                waiting = [request.candidates[index] for index in indexes]
+                verdict = await self._verdict_for_absent(self._links[number], request, waiting)
+                for index in indexes:
+                    verdicts[index] = verdict
                 continue
             for index, verdict in zip(indexes, answer.verdicts, strict=True):
                 verdicts[index] = verdict
@@ -126,6 +134,19 @@ class RoutedFrontier:
                 problems.append(problem)
         problems.sort(key=lambda problem: problem.index)
         return frontier_pb2.ScheduleResponse(verdicts=verdicts, problems=problems[:MAX_PROBLEMS])
+
+    async def _verdict_for_absent(
+        self, link: Link, request: frontier_pb2.ScheduleRequest, waiting: Sequence[frontier_pb2.Candidate]
+    ) -> crawl_pb2.Verdict.ValueType:
+        """The verdict on candidates whose shard is away: they are parked, if the request allows that and
+        there is room. Raises ShardAway if they are not, and the request is not for a part."""
+        if request.park and not request.replace:
+            candidates = [wire.candidate(message) for message in waiting]
+            if await self._coordination.park(request.crawl, link.number, candidates):
+                return crawl_pb2.VERDICT_PARKED
+        if not request.partial:
+            raise link.absence()
+        return crawl_pb2.VERDICT_AWAY
 
     # Leases.
 

@@ -4,7 +4,7 @@ The reasons of a crawl's life are the coordinator's, since the parts only follow
 reason of its own for all that belongs to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from toehold.frontier.v1 import admin_pb2
 
@@ -31,8 +31,9 @@ class RoutedReasons(OverShards):
         told, away = await self._told(request, context, links)
         kinds = OF_LIFE if subject is None else OF_LIFE - OF_THE_WHOLE
         life = [reason for reason in whole.reasons if reason.why in kinds]
+        parked = self._coordination.parked(request.crawl)
         absences = [
-            admin_pb2.Reason(why=admin_pb2.WHY_SHARD_AWAY, message=str(link.absence())) for link in away
+            admin_pb2.Reason(why=admin_pb2.WHY_SHARD_AWAY, message=_absence(link, parked)) for link in away
         ]
         reasons = merged_reasons(life, told, of_all=subject is None)
         return admin_pb2.ExplainResponse(reasons=[*life, *absences, *reasons])
@@ -62,3 +63,9 @@ class RoutedReasons(OverShards):
         if len(refusals) == len(links):
             raise refusals[0]
         return told, sorted(away, key=lambda link: link.number)
+
+
+def _absence(link: Link, parked: Mapping[int, int]) -> str:
+    links = parked.get(link.number, 0)
+    waiting = f"; {links} link{'s' if links > 1 else ''} of this crawl wait{'' if links > 1 else 's'} for it"
+    return f"{link.absence()}{waiting if links else ''}"

@@ -19,6 +19,7 @@ from core_doubles.shell import START_MS, CheckedShell, Shell
 
 from frontier_server.coordinator.coordinator import Announcement, Coordinator
 from frontier_server.coordinator.doubling import doubled_row
+from frontier_server.coordinator.parking import Parked, Parking
 from frontier_server.coordinator.whole import WholeCrawl, whole_crawls
 from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
@@ -47,6 +48,7 @@ class Head(Shell):
     def restart(self) -> None:
         super().restart()
         self.coordinator = Coordinator(self.core.shard, self._parts)
+        self.parking = Parking(self.core.shard)
         self.do(lambda core, now: self.coordinator.begin_term(now))
 
     @property
@@ -89,6 +91,7 @@ class Parted:
         self.fetches: list[Fetch] = []
         self.announced: Announcement | None = None
         self.rounds: Rounds | None = None
+        self.delivering: set[int] = set()  # parts that take in parked links, and have not said so yet
         self.fetched: list[str] = []
         self.lossy = True
         self._placing = Placing(settings, PLACES, self._shard_of)
@@ -185,6 +188,28 @@ class Parted:
         coordinator = self.head.coordinator
         self.head.do(lambda core, now: coordinator.announced(announcement, verdicts, now))
 
+    def offer_parked(self, part: int) -> None:
+        """The coordinator offers a shard the links that wait for it; whoever offers waits for the answer."""
+        parked = self.head.parking.next_for(part)
+        if parked is None or part in self.delivering:
+            return
+        for record in parked.records:
+            link = PlainCodec().decode(record)
+            try:
+                self.shards[self.part_of(link.uri)].schedule(CRAWL, link)
+            except FrontierError:
+                return  # it has no part yet; again later
+        if self.lossy and self.random.random() < 0.2:
+            return  # the answer is lost
+        self.delivering.add(part)
+        head = self.head
+        self.messages.append(lambda: self._delivered(head.parking, parked))
+
+    def _delivered(self, parking: Parking, parked: Parked) -> None:
+        if parking is self.head.parking:
+            self.delivering.discard(parked.part)
+            self.head.do(lambda core, now: parking.delivered(parked, now))
+
     def look_for_the_end(self) -> None:
         """The coordinator begins two rounds, if all parts say that they have nothing left."""
         request = self.head.coordinator.may_have_ended(CRAWL)
@@ -228,6 +253,7 @@ class Parted:
             (told,) = shard.core.orders.progress([CRAWL])
             assert not told.left, f"part {part} has something left: {told}"
         assert not self.fetches, f"pages are being worked on: {self.fetches}"
+        assert not self.head.crawl.parked, "links are parked"
 
     # Fetchers.
 
@@ -248,8 +274,12 @@ class Parted:
         if work.links:
             link = work.links[-1]
             offered = candidate(link, via=work.grant.uri, path="L")
+            part, away = self.part_of(link), self.lossy and self.random.random() < 0.2
             try:
-                self.shards[self.part_of(link)].schedule(CRAWL, offered)
+                if away:
+                    self.head.do(lambda core, now: self.head.parking.park(CRAWL, part, [offered], now))
+                else:
+                    self.shards[part].schedule(CRAWL, offered)
             except FrontierError:
                 return
             if self.random.random() < 0.8 or not self.lossy:  # else it has not heard the answer
@@ -278,6 +308,7 @@ class Parted:
         self.head.restart()
         self.met = [0] * len(self.shards)
         self.rounds = None
+        self.delivering.clear()
 
     def split(self) -> None:
         """All stand still, and start anew with twice as many shards. Fetchers keep their leases."""
@@ -291,11 +322,13 @@ class Parted:
         store = MemoryStore()
         for family in Family:
             for key, value in self.head.store.scan(family, b"", b""):
-                store.write({(family, key): doubled_row(family, key, value)})
+                new_key, new_value = doubled_row(family, key, value)
+                store.write({(family, new_key): new_value})
         self.shards, self.met = halves, [0] * len(halves)
         self.head = Head(len(halves), store, self.head.now_ms)
         self._placing = Placing(self.head.crawl.settings, PLACES, self._shard_of)
         self.messages, self.rounds = [], None
+        self.delivering.clear()
         for work in self.fetches:
             work.part = self._shard_of(work.grant.token[4:12])
 
@@ -339,6 +372,7 @@ class Parted:
             (10, lambda: self.tell(part)),
             (10, lambda: self.order(part)),
             (4, self.announce),
+            (4, lambda: self.offer_parked(part)),
             (4, self.look_for_the_end),
             (10, lambda: self.lease(part)),
             (20, self.fetch),

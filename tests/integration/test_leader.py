@@ -15,6 +15,7 @@ from frontier_harness.waiting import soon
 from frontier_server import wire
 from frontier_server.coordinator.coordinator import Announcement, Coordinator
 from frontier_server.coordinator.leader import Leader
+from frontier_server.coordinator.parking import Parked, Parking
 from frontier_server.coordinator.whole import whole_crawls
 from frontier_server.core.rows.errors import CursorTooOld, FrontierError, UnknownCrawl
 from frontier_server.core.rows.records import EventRow, encode
@@ -64,6 +65,10 @@ async def announce(announcement: Announcement) -> Sequence[Verdict]:
     raise AssertionError("no seeds were added")
 
 
+async def deliver(parked: Parked) -> None:
+    raise AssertionError("no links were parked")
+
+
 def problems(runner: Runner) -> list[object]:
     events = runner.core.history.events_after("t", 0)
     return [row.fields["detail"] for _, row in events if row.kind == "problem"]
@@ -88,7 +93,8 @@ def test_a_refusal_of_a_shard_does_not_end_its_leading(
             made, said = wire.settings_of(plain), plain.SerializeToString()
             await runner.run(lambda core, now: core.control.create_crawl("t", made, said, now))
             shard = Shard("t", runner.core.views.crawl("t").number, refused)
-            await Leader(Coordinator(runner.core.shard, 1), runner, [shard], announce).begin()
+            core = runner.core.shard
+            await Leader(Coordinator(core, 1), Parking(core), runner, [shard], announce, deliver).begin()
             failed = runner.failed
             await soon(lambda: failed.done() or (not shard.away and problems(runner)), "the shard's event")
             assert not failed.done(), failed.result()

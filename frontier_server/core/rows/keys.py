@@ -224,6 +224,21 @@ def import_prefix(crawl: int, job: int) -> bytes:
     return crawl_prefix(crawl) + job.to_bytes(8, "big")
 
 
+def parked_key(crawl: int, part: int, place: int) -> bytes:
+    """Family `imports` of a coordinator: a link that waits for a part of a crawl."""
+    return import_key(crawl, part, place)
+
+
+def parked_part(key: bytes) -> int:
+    """The part that a link waits for."""
+    return int.from_bytes(key[4:12])
+
+
+def parked_with_part(key: bytes, part: int) -> bytes:
+    """The key of a link that waits for another part."""
+    return key[:4] + part.to_bytes(8) + key[12:]
+
+
 def scope_key(crawl: int, partition: bytes, authority_hash: bytes) -> bytes:
     """Family `index`: a host in scope."""
     return crawl_prefix(crawl) + bytes((IndexSet.SCOPE,)) + partition + authority_hash

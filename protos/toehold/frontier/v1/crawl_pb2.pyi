@@ -431,6 +431,10 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     """Not judged: the shard that the URI belongs to is away. Offer it again. Only
     requests with ScheduleRequest.partial get it.
     """
+    VERDICT_PARKED: _Verdict.ValueType  # 11
+    """Kept, and judged later: the shard that the URI belongs to is away. Only requests
+    with ScheduleRequest.park get it.
+    """
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
     """Schedule's answer for one candidate."""
@@ -460,6 +464,10 @@ limits.
 VERDICT_AWAY: Verdict.ValueType  # 10
 """Not judged: the shard that the URI belongs to is away. Offer it again. Only
 requests with ScheduleRequest.partial get it.
+"""
+VERDICT_PARKED: Verdict.ValueType  # 11
+"""Kept, and judged later: the shard that the URI belongs to is away. Only requests
+with ScheduleRequest.park get it.
 """
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 

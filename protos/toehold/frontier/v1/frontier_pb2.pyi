@@ -265,6 +265,7 @@ class ScheduleRequest(_message.Message):
     CANDIDATES_FIELD_NUMBER: _builtins.int
     REPLACE_FIELD_NUMBER: _builtins.int
     PARTIAL_FIELD_NUMBER: _builtins.int
+    PARK_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
     replace: _builtins.bool
@@ -281,6 +282,14 @@ class ScheduleRequest(_message.Message):
     its shards is away (SHARD_AWAY), so that nobody who does not know the verdict loses
     a link. Has no effect on a frontier of one shard.
     """
+    park: _builtins.bool
+    """Keep the candidates whose shard is away, and judge them when it is back: their
+    verdict is PARKED, and the caller is done with them. They are durable, survive a
+    restart, and the crawl does not end before they are judged. At most 2 000 000 of a
+    crawl wait for one shard; more are treated as without this field, and so are all
+    while the disk is nearly full, or with `replace`. Has no effect on a frontier of one
+    shard.
+    """
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Candidate]:
         """1 to 1000 candidates."""
@@ -292,10 +301,11 @@ class ScheduleRequest(_message.Message):
         candidates: _abc.Iterable[Global___Candidate] | None = ...,
         replace: _builtins.bool = ...,
         partial: _builtins.bool = ...,
+        park: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "crawl", b"crawl", "partial", b"partial", "replace", b"replace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "crawl", b"crawl", "park", b"park", "partial", b"partial", "replace", b"replace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -477,7 +477,7 @@ Global___FollowResponse: _TypeAlias = FollowResponse  # noqa: Y015
 
 @_typing.final
 class AnnounceRequest(_message.Message):
-    """Seeds."""
+    """Seeds, or links that have waited."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

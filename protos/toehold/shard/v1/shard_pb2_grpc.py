@@ -120,7 +120,8 @@ class ShardServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Announce(self, request, context):
-        """Takes in seeds of a crawl, as FrontierService.Schedule takes in candidates.
+        """Takes in seeds of a crawl, or links that have waited for the shard, as FrontierService.Schedule takes in
+        candidates.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -52,7 +52,9 @@ class ShardServiceStub:
     second: a shard that sends none does not answer.
     """
     Announce: _grpc.UnaryUnaryMultiCallable[_shard_pb2.AnnounceRequest, _shard_pb2.AnnounceResponse]
-    """Takes in seeds of a crawl, as FrontierService.Schedule takes in candidates."""
+    """Takes in seeds of a crawl, or links that have waited for the shard, as FrontierService.Schedule takes in
+    candidates.
+    """
     TellSeeds: _grpc.UnaryUnaryMultiCallable[_shard_pb2.TellSeedsRequest, _shard_pb2.TellSeedsResponse]
     """Returns what has become of some seeds here."""
     Await: _grpc.UnaryUnaryMultiCallable[_shard_pb2.AwaitRequest, _shard_pb2.AwaitResponse]
@@ -86,7 +88,9 @@ class ShardServiceAsyncStub(ShardServiceStub):
     second: a shard that sends none does not answer.
     """
     Announce: _aio.UnaryUnaryMultiCallable[_shard_pb2.AnnounceRequest, _shard_pb2.AnnounceResponse]  # type: ignore[assignment]
-    """Takes in seeds of a crawl, as FrontierService.Schedule takes in candidates."""
+    """Takes in seeds of a crawl, or links that have waited for the shard, as FrontierService.Schedule takes in
+    candidates.
+    """
     TellSeeds: _aio.UnaryUnaryMultiCallable[_shard_pb2.TellSeedsRequest, _shard_pb2.TellSeedsResponse]  # type: ignore[assignment]
     """Returns what has become of some seeds here."""
     Await: _aio.UnaryUnaryMultiCallable[_shard_pb2.AwaitRequest, _shard_pb2.AwaitResponse]  # type: ignore[assignment]
@@ -141,7 +145,9 @@ class ShardServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _shard_pb2.AnnounceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_shard_pb2.AnnounceResponse, _abc.Awaitable[_shard_pb2.AnnounceResponse]]:
-        """Takes in seeds of a crawl, as FrontierService.Schedule takes in candidates."""
+        """Takes in seeds of a crawl, or links that have waited for the shard, as FrontierService.Schedule takes in
+        candidates.
+        """
 
     @_abc_1.abstractmethod
     def TellSeeds(
