@@ -94,6 +94,7 @@ class Parted:
         self.delivering: set[int] = set()  # parts that take in parked links, and have not said so yet
         self.fetched: list[str] = []
         self.lossy = True
+        self.park_chance = random.choice((0.0, 0.2, 0.9))  # that a link's shard seems to be away
         self._placing = Placing(settings, PLACES, self._shard_of)
         if random.random() < 0.5:
             for part in range(parts):
@@ -274,7 +275,7 @@ class Parted:
         if work.links:
             link = work.links[-1]
             offered = candidate(link, via=work.grant.uri, path="L")
-            part, away = self.part_of(link), self.lossy and self.random.random() < 0.2
+            part, away = self.part_of(link), self.lossy and self.random.random() < self.park_chance
             try:
                 if away:
                     self.head.do(lambda core, now: self.head.parking.park(CRAWL, part, [offered], now))
@@ -372,7 +373,7 @@ class Parted:
             (10, lambda: self.tell(part)),
             (10, lambda: self.order(part)),
             (4, self.announce),
-            (4, lambda: self.offer_parked(part)),
+            (1, lambda: self.offer_parked(part)),
             (4, self.look_for_the_end),
             (10, lambda: self.lease(part)),
             (20, self.fetch),

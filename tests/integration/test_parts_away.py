@@ -1,7 +1,7 @@
 """The router, when one of its shards is away: the parts of the others count, if the caller takes a part."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ import pytest
 from frontier_harness.waiting import PATIENCE_S, soon
 
 from frontier_server.core.rows.errors import CrawlFinished, ShardAway
+from frontier_server.core.state.model import Candidate
 from frontier_server.router import fetchers
 from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFrontier
 from frontier_server.service.answers import Context
@@ -18,6 +19,7 @@ from frontier_server.wire.status import of_error
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2, frontier_pb2_grpc
 
 AWAY, QUEUED = crawl_pb2.VERDICT_AWAY, crawl_pb2.VERDICT_QUEUED
+PARKED = crawl_pb2.VERDICT_PARKED
 MALFORMED = crawl_pb2.VERDICT_MALFORMED
 UNREPORTED, SUCCEEDED = crawl_pb2.DISPOSITION_AWAY, crawl_pb2.DISPOSITION_SUCCEEDED
 
@@ -95,6 +97,22 @@ class FakeContext:
         return "here"
 
 
+class Coordination:
+    """A coordinator that keeps links, if it has room."""
+
+    def __init__(self) -> None:
+        self.has_room = True
+        self.parked: list[tuple[int, str]] = []
+
+    def pool_size_of(self, node: str) -> None:
+        return None
+
+    async def park(self, crawl: str, shard: int, candidates: Sequence[Candidate]) -> bool:
+        if self.has_room:
+            self.parked += [(shard, candidate.uri) for candidate in candidates]
+        return self.has_room
+
+
 class Rig:
     """A router over two shards. The URI of a candidate begins with the number of its shard."""
 
@@ -106,13 +124,18 @@ class Rig:
             link.away = False
         unused: Any = None
         placing: Any = type("Placing", (), {"shard": lambda self, uri, base: int(uri[0])})()
-        coordination: Any = type("Coordination", (), {"pool_size_of": lambda self, node: None})()
+        self.coordination = Coordination()
+        coordination = cast(Any, self.coordination)
         self.router = RoutedFrontier(self.links, unused, lambda crawl: placing, coordination, unused)
         self._context = cast(Context, FakeContext())
 
-    async def schedule(self, *uris: str, partial: bool = True) -> frontier_pb2.ScheduleResponse:
+    async def schedule(
+        self, *uris: str, partial: bool = True, park: bool = False, replace: bool = False
+    ) -> frontier_pb2.ScheduleResponse:
         candidates = [frontier_pb2.Candidate(uri=uri) for uri in uris]
-        request = frontier_pb2.ScheduleRequest(crawl="c", candidates=candidates, partial=partial)
+        request = frontier_pb2.ScheduleRequest(
+            crawl="c", candidates=candidates, partial=partial, park=park, replace=replace
+        )
         split = RoutedFrontier.Schedule.__wrapped__  # type: ignore[attr-defined]
         answer: frontier_pb2.ScheduleResponse = await split(
             self.router, request, self._context, request.SerializeToString()
@@ -156,6 +179,29 @@ async def test_links_of_a_shard_that_is_away_are_not_judged_and_the_others_are(r
     assert list(answer.verdicts) == [QUEUED, AWAY, MALFORMED, AWAY, QUEUED]
     assert [problem.index for problem in answer.problems] == [2]
     assert list((await rig.schedule("1 b", "1 c")).verdicts) == [AWAY, AWAY]
+
+
+async def test_links_of_a_shard_that_is_away_are_parked_if_the_request_allows_it(rig: Rig) -> None:
+    await rig.shards[1].stop()
+    for partial in (True, False):
+        answer = await rig.schedule("0 a", "1 b", "0 bad", "1 c", partial=partial, park=True)
+        assert list(answer.verdicts) == [QUEUED, PARKED, MALFORMED, PARKED]
+    assert list((await rig.schedule("1 d", park=True)).verdicts) == [PARKED]
+    assert rig.coordination.parked == [(1, "1 b"), (1, "1 c")] * 2 + [(1, "1 d")]
+
+
+async def test_links_that_cannot_be_parked_are_away(rig: Rig) -> None:
+    rig.coordination.has_room = False
+    rig.links[1].away = True
+    assert list((await rig.schedule("0 a", "1 b", park=True)).verdicts) == [QUEUED, AWAY]
+    with pytest.raises(ShardAway, match="shard 1 is away"):
+        await rig.schedule("0 a", "1 b", partial=False, park=True)
+
+
+async def test_candidates_that_replace_others_are_not_parked(rig: Rig) -> None:
+    rig.links[1].away = True
+    assert list((await rig.schedule("1 b", park=True, replace=True)).verdicts) == [AWAY]
+    assert rig.coordination.parked == []
 
 
 async def test_reports_of_a_shard_that_is_away_are_not_applied_and_the_others_are(rig: Rig) -> None:

@@ -22,7 +22,7 @@ from frontier_server.core.spec.settings import (
 )
 
 PARTS = 3
-HISTORIES, SOAKED_HISTORIES = 12, 20_000
+HISTORIES, SOAKED_HISTORIES = 24, 20_000
 STEPS = 300
 HOSTS = [f"www.site{number}.example" for number in range(7)]
 RESTARTS, REQUESTS = 0.02, 0.04  # a step

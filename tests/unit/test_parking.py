@@ -1,0 +1,144 @@
+"""Links that wait for a shard that is away."""
+
+from random import Random
+
+import pytest
+from core_doubles.codec import candidate
+from core_doubles.parted import CRAWL, Parted, begin
+
+from frontier_server.coordinator import parking
+from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.rows.errors import CrawlFinished
+from frontier_server.core.rows.store import Family
+from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import Candidate
+
+PART = 1
+
+
+@pytest.fixture
+def parted() -> Parted:
+    """A crawl in two parts that runs, and whose seed is not fetched yet."""
+    found = Parted(2, Random(0), lambda uri: [], CrawlSettings(contact="https://example.org/"))
+    found.lossy = False
+    begin(found, "http://seed.example/")
+    talk(found)
+    assert found.head.state(CRAWL) is CrawlState.RUNNING
+    return found
+
+
+def talk(parted: Parted) -> None:
+    """Let coordinator and parts hear all of each other."""
+    for _ in range(6):
+        for part in range(len(parted.shards)):
+            parted.meet(part)
+            parted.order(part)
+            parted.tell(part)
+        parted.announce()
+        while parted.messages:
+            parted.deliver()
+
+
+def park(parted: Parted, *links: Candidate, part: int = PART) -> bool:
+    return parted.head.do(lambda core, now: parted.head.parking.park(CRAWL, part, links, now))
+
+
+def rows(parted: Parted) -> int:
+    return len(list(parted.head.store.scan(Family.IMPORTS, b"", b"")))
+
+
+def test_parked_links_survive_a_restart_in_their_order(parted: Parted) -> None:
+    links = [candidate(f"http://a.example/{number}", via="http://b.example/") for number in range(3)]
+    assert park(parted, *links[:2])
+    parted.restart_head()
+    assert park(parted, links[2])
+    found = parted.head.parking.next_for(PART)
+    assert found is not None and list(found.records) == [link.record for link in links]
+    assert parted.head.parking.next_for(0) is None
+    assert parted.head.parking.counts(CRAWL) == {PART: 3}
+
+
+def test_links_are_forgotten_when_their_part_has_taken_them_in(
+    parted: Parted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parking, "LINKS_PER_DELIVERY", 2)
+    park(parted, *(candidate(f"http://a.example/{number}") for number in range(3)))
+    first = parted.head.parking.next_for(PART)
+    assert first is not None and len(first.records) == 2
+    for _ in range(2):  # the second time changes nothing
+        parted.head.do(lambda core, now: parted.head.parking.delivered(first, now))
+    rest = parted.head.parking.next_for(PART)
+    assert rest is not None and list(rest.records) == [candidate("http://a.example/2").record]
+    assert rows(parted) == 1
+
+
+def test_a_link_of_many_pages_is_parked_once_for_each_path(parted: Parted) -> None:
+    for via in ("http://b.example/", "http://c.example/"):
+        park(parted, *(candidate("http://a.example/", via=via, path=path) for path in ("L", "LE")))
+    assert parted.head.parking.counts(CRAWL) == {PART: 2}
+
+
+def test_redirects_and_links_with_wishes_are_parked_each_time(parted: Parted) -> None:
+    links = (
+        candidate("http://a.example/", redirects=b"chain"),
+        candidate("http://a.example/", refetch_before_ms=7),
+        candidate("http://a.example/", annotations=b"{}"),
+    )
+    for _ in range(2):
+        park(parted, *links)
+    assert parted.head.parking.counts(CRAWL) == {PART: 6}
+
+
+def test_links_beyond_the_most_are_not_parked(parted: Parted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parking, "MAX_PARKED", 3)
+    assert park(parted, *(candidate(f"http://a.example/{number}") for number in range(2)))
+    assert not park(parted, *(candidate(f"http://b.example/{number}") for number in range(2)))
+    assert parted.head.parking.counts(CRAWL) == {PART: 2}
+    assert park(parted, candidate("http://b.example/"))
+    assert park(parted, candidate("http://c.example/"), part=0)
+
+
+def test_a_crawl_does_not_end_while_links_of_it_are_parked(parted: Parted) -> None:
+    park(parted, candidate("http://seed.example/next", path="L"))
+    for _ in range(10):
+        parted.lease(0)
+        parted.lease(1)
+        while parted.fetches:
+            parted.fetch()
+        parted.look_for_the_end()
+        talk(parted)
+        parted.wait(5_000)
+    assert parted.fetched == ["http://seed.example/"]
+    assert parted.head.state(CRAWL) is CrawlState.RUNNING
+    assert parted.settle() is CrawlState.FINISHED
+    assert parted.fetched == ["http://seed.example/", "http://seed.example/next"]
+    assert rows(parted) == 0
+
+
+def test_a_held_or_ended_crawl_is_offered_no_links_until_it_goes_on(parted: Parted) -> None:
+    park(parted, candidate("http://a.example/"))
+    assert parted.head.parking.next_for(PART) is not None
+    parted.request(Input.HOLD)
+    talk(parted)
+    assert parted.head.parking.next_for(PART) is None
+    parted.request(Input.RESUME)
+    assert parted.head.parking.next_for(PART) is not None
+    parted.request(Input.STOP)
+    assert parted.head.parking.next_for(PART) is None
+    talk(parted)
+    assert parted.head.state(CRAWL) is CrawlState.FINISHED
+    with pytest.raises(CrawlFinished):
+        park(parted, candidate("http://b.example/"))
+    assert parted.head.parking.counts(CRAWL) == {PART: 1}
+
+
+def test_parked_links_go_with_a_split_and_with_the_deletion_of_their_crawl(parted: Parted) -> None:
+    park(parted, candidate("http://a.example/"))
+    talk(parted)
+    parted.split()
+    assert parted.head.parking.counts(CRAWL) == {2 * PART: 1}
+    found = parted.head.parking.next_for(2 * PART)
+    assert found is not None and list(found.records) == [candidate("http://a.example/").record]
+    parted.head.do(lambda core, now: core.control.delete_crawl(CRAWL, now, force=True))
+    parted.head.work()
+    assert rows(parted) == 0
