@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +11,22 @@ from pathlib import Path
 import pytest
 from acceptance.programs import Program, Programs, children, program_of
 from core_doubles.placing import PLACES
-from frontier_harness.small_site import SmallSite
+from frontier_harness.small_site import SmallSite, small_site
+from frontier_harness.soaking import Soak
 from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from frontier_server.program.shard_map import read_map
-from toehold.frontier.v1 import crawl_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_client import CrawlController, FrontierClient
 
 HOSTS = [f"site{number}.example" for number in range(14)]
 PAGES = 12
 SHARDS, STOPPED = 3, 1
+
+WOVEN_HOSTS = [f"woven{number}.example" for number in range(48)]
+WOVEN_PAGES = 400
+DELAY_MS = 300
+STOPPED_S = 60.0
 
 
 @pytest.fixture
@@ -33,6 +40,18 @@ def site() -> Iterator[SmallSite]:
         served.let_all_go()
         served.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def woven_site() -> Iterator[SmallSite]:
+    """Each of WOVEN_PAGES pages of a host links to the next one on some other hosts."""
+    with small_site(WOVEN_PAGES) as served:
+        for page in range(WOVEN_PAGES - 1):
+            others = [served.url(WOVEN_HOSTS[(7 * page + 11 * n) % len(WOVEN_HOSTS)]) for n in range(4)]
+            served.links[f"/page/{page}"] = "".join(
+                f'<a href="{url}page/{page + 1}">it</a>' for url in others
+            )
+        yield served
 
 
 def asked(site: SmallSite, hosts: list[str], *paths: str) -> bool:
@@ -79,9 +98,15 @@ def test_a_node_goes_on_with_the_other_shards_and_misses_nothing(
             cross.set()
             middle.set()
             all_pages = [f"/page/{number}" for number in range(PAGES)]
-            eventually(lambda: asked(site, going_on, *all_pages, "/found"), "the pages of the other shards")
+            eventually(lambda: asked(site, going_on, *all_pages), "the pages of the other shards")
+            eventually(lambda: asked(site, [crossing, *going_on], "/found"), "links of the others' pages")
             meanwhile = {host for host, _ in site.requests[before:]}
-            assert meanwhile == set(going_on)
+            assert meanwhile == {crossing, *going_on}
+            reasons = client.explain("parted")
+            absences = [reason.message for reason in reasons if reason.why == admin_pb2.WHY_SHARD_AWAY]
+            assert len(absences) == 1 and absences[0].endswith(
+                f"; {len(halted)} links of this crawl wait for it"
+            ), absences
             eventually(lambda: events(node, "outbox_begun"), "the node's word that pages wait")
         finally:
             os.kill(shard, signal.SIGCONT)
@@ -93,3 +118,48 @@ def test_a_node_goes_on_with_the_other_shards_and_misses_nothing(
     eventually(lambda: events(node, "outbox_empty"), "the node's word that none waits")
     node.signal(signal.SIGTERM)
     assert node.wait() == 0, node.complaints
+
+
+@pytest.mark.soak("kills")
+def test_two_shards_keep_two_thirds_of_their_rate_while_the_third_stands_still(
+    programs: Programs, tmp_path: Path, woven_site: SmallSite, soak: Soak
+) -> None:
+    site = woven_site
+    frontier = programs.frontier(tmp_path / "data", "--shards", str(SHARDS)).program
+    address = frontier.said.split()[-1]
+    shards = read_map(tmp_path / "data")
+    assert shards is not None
+    going_on = {host for host in WOVEN_HOSTS if shards.shard_of(PLACES.of_host(host)) != STOPPED}
+    (shard,) = [pid for pid in children(frontier.pid) if f"shard-{STOPPED}" in program_of(pid)]
+    options = (*site.resolve(WOVEN_HOSTS), "--toes", str(len(WOVEN_HOSTS)))
+    programs.node("node", address, tmp_path / "warcs", *options)
+
+    def pages_a_second(seconds: float) -> float:
+        """How many pages of the shards that go on are fetched in a second."""
+        begin, begin_s = len(site.requests), time.monotonic()
+        time.sleep(seconds)
+        fetched = [host for host, _ in site.requests[begin:] if host in going_on]
+        return len(fetched) / (time.monotonic() - begin_s)
+
+    with FrontierClient(address) as client:
+        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
+        spec.politeness.min_delay.FromMilliseconds(DELAY_MS)
+        spec.politeness.delay_factor = 0
+        crawl = CrawlController(client, "woven")
+        crawl.create(spec)
+        crawl.add_seeds([site.url(host) for host in WOVEN_HOSTS])
+        crawl.launch()
+        eventually(lambda: asked(site, WOVEN_HOSTS, "/page/3"), "all hosts to be under way")
+        before = pages_a_second(10)
+        os.kill(shard, signal.SIGSTOP)
+        try:
+            meanwhile = pages_a_second(STOPPED_S)
+        finally:
+            os.kill(shard, signal.SIGCONT)
+        crawl.wait_for("FINISHED", 10 * WHOLE_CRAWL_S)
+
+    paths = {"/", "/robots.txt", *(f"/page/{page}" for page in range(WOVEN_PAGES))}
+    assert Counter(site.requests) == Counter({(host, path) for host in WOVEN_HOSTS for path in paths})
+    soak.count(faults=1, checked=len(site.requests))
+    print(f"{before:.1f} pages a second before, {meanwhile:.1f} while shard {STOPPED} stands still")
+    assert meanwhile >= 2 / 3 * before, f"{meanwhile:.1f} pages a second, {before:.1f} before"
