@@ -27,6 +27,9 @@ are asked twice, the second time when all have answered the first. A part that w
 the same count of offers and leases, was so in between; if all were, then all at the moment between the
 rounds. Nodes offer the links of a page before they report it, so nothing was on its way then.
 
-What decides is pure, as the core is: `coordinator`, `whole`, `pool`, `jobs`. Its tasks (`leader`, `errands`)
-carry messages to and from shards. `tests/core_doubles/parted.py` plays both with messages that go astray.
+Links to a part whose shard is away are kept until it is back (`parking`), and the crawl does not end before.
+
+What decides is pure, as the core is: `coordinator`, `whole`, `pool`, `jobs`, `parking`. Its tasks (`leader`,
+`errands`) carry messages to and from shards. `tests/core_doubles/parted.py` plays both with messages that go
+astray.
 """

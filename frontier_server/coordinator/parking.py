@@ -100,6 +100,12 @@ class Parking:
         rows = {} if crawl is None else crawl.state_row.parked
         return {part: after - first for part, (first, after) in rows.items() if after > first}
 
+    def count_for(self, part: int) -> int:
+        """How many links of all crawls are parked for a part."""
+        parked = (crawl.state_row.parked for crawl in self._shard.registry.crawls.values())
+        numbers = [rows[part] for rows in parked if part in rows]
+        return sum([after - first for first, after in numbers])
+
     def _set(self, op: Operation, crawl: Crawl, part: int, numbers: tuple[int, int]) -> None:
         crawl.state_row.parked[part] = numbers
         op.put_state(crawl)

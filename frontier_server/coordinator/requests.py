@@ -82,6 +82,10 @@ class Requests:
         """How many links of a crawl are kept, by the numbers of the shards that they wait for."""
         return self._parking.counts(crawl)
 
+    def parked_for(self, shard: int) -> int:
+        """How many links of all crawls are kept for a shard."""
+        return self._parking.count_for(shard)
+
     async def count_received(self, crawl: str, job: int, rows: int) -> None:
         """Count the rows of an import that shards get. Raises IllegalState if it takes none any more."""
         await self._runner.run(lambda core, now_ms: self._jobs.count_received(crawl, job, rows, now_ms))

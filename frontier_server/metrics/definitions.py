@@ -148,6 +148,9 @@ SHARD_LEASES = gauge("toehold_frontier_shard_leases", "Leases out.", "shard")
 SHARD_FINISHED = counter("toehold_frontier_shard_fetches_total", "Fetches that were reported to it.", "shard")
 SHARD_CPU = counter("toehold_frontier_shard_cpu_seconds_total", "CPU time of its process.", "shard")
 SHARD_MEMORY = gauge("toehold_frontier_shard_resident_bytes", "Memory of its process.", "shard")
+SHARD_PARKED = gauge(
+    "toehold_frontier_shard_parked_links", "Links of other shards' pages that wait until it is back.", "shard"
+)
 SHARD_STORE = gauge("toehold_frontier_shard_store_bytes", "Size of its store on disk.", "shard")
 
 # RocksDB.
@@ -205,6 +208,7 @@ OF_SHARDS = (
     SHARD_CPU,
     SHARD_MEMORY,
     SHARD_STORE,
+    SHARD_PARKED,
 )
 OF_STORE = (
     BUFFER_BYTES,

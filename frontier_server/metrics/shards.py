@@ -1,4 +1,5 @@
-"""The loads of shards, as families of metrics. One that is away has no values but its absence."""
+"""The loads of shards, as families of metrics. One that is away has no values but its absence,
+and what waits for it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from .definitions import (
     SHARD_FINISHED,
     SHARD_LEASES,
     SHARD_MEMORY,
+    SHARD_PARKED,
     SHARD_PRESENT,
     SHARD_QUEUED,
     SHARD_STORE,
@@ -25,6 +27,7 @@ def add_shards(families: Families, loads: Sequence[Load]) -> None:
     for load in loads:
         shard, label = load.shard, str(load.shard.shard)
         families.add(SHARD_PRESENT, shard.present, label)
+        families.add(SHARD_PARKED, shard.parked_link_count, label)
         if not shard.present:
             continue
         families.add(SHARD_QUEUED, shard.queued_count, label)

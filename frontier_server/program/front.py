@@ -120,7 +120,7 @@ class Front:
 
     async def loads(self) -> list[shard_pb2.TellLoadResponse]:
         """The load of each shard; of one that is away only its number."""
-        return await loads_of(self.links)
+        return await loads_of(self.links, self._requests)
 
     async def close(self) -> None:
         """Leave the shards."""

@@ -43,6 +43,9 @@ class Coordination(Protocol):
     def parked(self, crawl: str) -> Mapping[int, int]:
         """How many links of a crawl are kept, by the numbers of the shards that they wait for."""
 
+    def parked_for(self, shard: int) -> int:
+        """How many links of all crawls are kept for a shard."""
+
     async def count_received(self, crawl: str, job: int, rows: int) -> None:
         """Count the rows of an import that shards get. Raises IllegalState if it takes none any more."""
 

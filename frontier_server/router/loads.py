@@ -5,14 +5,15 @@ from toehold.shard.v1 import shard_pb2
 
 from ..core.rows.errors import ShardAway
 from ..shards.links import Link, Links, Relayed
+from .coordination import Coordination
 
 TELL_LOAD = "toehold.shard.v1.ShardService/TellLoad"
 PATIENCE_S = 2.0
 """How long a shard may take to tell its load. It is told by memory alone."""
 
 
-async def loads_of(links: Links) -> list[shard_pb2.TellLoadResponse]:
-    """The load of each shard, in order. Of one that is away it has the number."""
+async def loads_of(links: Links, coordination: Coordination) -> list[shard_pb2.TellLoadResponse]:
+    """The load of each shard, in order. Of one that is away it has the number, and what waits for it."""
 
     async def ask(link: Link) -> shard_pb2.TellLoadResponse:
         away = shard_pb2.TellLoadResponse(shard=admin_pb2.Shard(shard=link.number))
@@ -24,4 +25,7 @@ async def loads_of(links: Links) -> list[shard_pb2.TellLoadResponse]:
         except (ShardAway, Relayed):
             return away
 
-    return await links.of_all(ask)
+    loads = await links.of_all(ask)
+    for load in loads:
+        load.shard.parked_link_count = coordination.parked_for(load.shard.shard)
+    return loads

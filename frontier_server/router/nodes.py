@@ -26,7 +26,7 @@ class RoutedNodes(OverShards):
         self, request: admin_pb2.GetFrontierRequest, context: Context
     ) -> admin_pb2.GetFrontierResponse:
         whole = await super().GetFrontier(request, context)
-        loads, nodes = await asyncio.gather(loads_of(self._links), self._nodes(context))
+        loads, nodes = await asyncio.gather(loads_of(self._links, self._coordination), self._nodes(context))
         whole.nodes.extend(nodes)
         whole.shards.extend(load.shard for load in loads)
         return whole

@@ -71,7 +71,7 @@ def test_nodes_that_are_missed_or_share_a_name_or_lose_toe_threads_are_trouble()
 def test_a_shard_that_is_away_is_trouble_and_the_others_are_not() -> None:
     shards = [Shard(shard=0, present=True), Shard(shard=1), Shard(shard=2, present=True)]
     assert wrong(quiet(shards=shards)) == [
-        "shard 1 is away: its sites wait until it is back, and the others go on"
+        "shard 1 is away: its sites wait until it is back; the others go on"
     ]
 
 

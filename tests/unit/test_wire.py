@@ -48,8 +48,8 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 def test_each_value_has_its_counterpart_in_the_contract_and_the_reverse(
     ours: type[Enum], contract: Any, prefix: str
 ) -> None:
-    """The front of several shards alone says AWAY: a core judges all that it is asked."""
-    of_the_front = {"AWAY"} if ours in (Verdict, Disposition) else set()
+    """The front of several shards alone says AWAY and PARKED: a core judges all that it is asked."""
+    of_the_front = {Verdict: {"AWAY", "PARKED"}, Disposition: {"AWAY"}}.get(ours, set())
     names = {name.removeprefix(prefix) for name, number in contract.items() if number != 0}
     assert {value.value for value in ours} | of_the_front == names
 

@@ -30,4 +30,6 @@ def shard_row(shard: Shard) -> Sequence[str]:
 
 def away_text(shard: Shard) -> str:
     """That a shard is away, and what that means."""
-    return f"shard {shard.shard} is away: its sites wait until it is back, and the others go on"
+    parked = shard.parked_link_count
+    links = f", and {count_text(parked)} link{'s' if parked > 1 else ''} to them" if parked else ""
+    return f"shard {shard.shard} is away: its sites wait until it is back{links}; the others go on"

@@ -1595,11 +1595,13 @@ class Shard(_message.Message):
     BUSY_CORE_COUNT_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     STORE_BYTES_FIELD_NUMBER: _builtins.int
+    PARKED_LINK_COUNT_FIELD_NUMBER: _builtins.int
     shard: _builtins.int
     """Its number; the first is 0."""
     present: _builtins.bool
-    """It answers. If not, all that follows is unset, and nothing of its sites is
-    fetched or taken in until it is back. The other shards go on.
+    """It answers. If not, all that follows but `parked_link_count` is unset, and
+    nothing of its sites is fetched or taken in until it is back. The other shards
+    go on.
     """
     queued_count: _builtins.int
     """URIs that wait in its queues, those that are out at nodes included."""
@@ -1615,6 +1617,10 @@ class Shard(_message.Message):
     """The memory that it takes, in bytes."""
     store_bytes: _builtins.int
     """What its store takes on disk, in bytes. Logs and checkpoints are not counted."""
+    parked_link_count: _builtins.int
+    """Links of pages of other shards that wait until it is back, whether it answers
+    or not (ScheduleRequest.park).
+    """
     def __init__(
         self,
         *,
@@ -1626,10 +1632,11 @@ class Shard(_message.Message):
         busy_core_count: _builtins.float = ...,
         memory_bytes: _builtins.int = ...,
         store_bytes: _builtins.int = ...,
+        parked_link_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_core_count", b"busy_core_count", "finished_per_second", b"finished_per_second", "leased_count", b"leased_count", "memory_bytes", b"memory_bytes", "present", b"present", "queued_count", b"queued_count", "shard", b"shard", "store_bytes", b"store_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_core_count", b"busy_core_count", "finished_per_second", b"finished_per_second", "leased_count", b"leased_count", "memory_bytes", b"memory_bytes", "parked_link_count", b"parked_link_count", "present", b"present", "queued_count", b"queued_count", "shard", b"shard", "store_bytes", b"store_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
