@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 
-import grpc
-
 from toehold_base.observability.metrics_page import (
     Families,
     Family,
@@ -27,7 +25,7 @@ from toehold_base.observability.metrics_page import (
 from ..config import Config
 from ..core.operators.measures import CrawlMeasures
 from ..core.state.model import Presence
-from ..service.arrivals import refused_early
+from ..service.arrivals import Server, refused_early
 from ..shell.runner import Runner
 from ..stores.rocks import RocksStore, StoreStatistics
 from . import definitions
@@ -93,7 +91,7 @@ class FrontierMetrics:
         self._page = MetricsPage(config.metrics, registry)
         runner.measure(flush.observe, commit.observe)
 
-    def measured(self, server: grpc.aio.Server) -> Measured:
+    def measured(self, server: Server) -> Measured:
         """A server to which services are added whose calls are measured."""
         return Measured(server, self._rpcs)
 

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
@@ -13,6 +14,7 @@ from toehold_base.access.callers import Callers
 from toehold_base.access.server_tls import ServerTls
 from toehold_base.observability.tracing import tracer_of
 from toehold_base.process.service_manager import ServiceManager
+from toehold_base.serving.addresses import SOCKET
 from toehold_base.serving.connections import address_count, connection_options
 from toehold_base.serving.open_services import add_open_services
 
@@ -32,6 +34,7 @@ from ..service import (
     service_names,
     version,
 )
+from ..shards.pipe import Both, PipeServer, pipe_beside
 from ..shell.clock import Clock, wall_ms
 from ..shell.exchange import Exchange
 from ..shell.runner import CLOSE_S, Runner
@@ -117,7 +120,9 @@ async def _serve(
         crawl_logs = CrawlLogs(runner, feed.logs, config.data)
         health = add_open_services(server, service_names(), refuse_openly)
         metrics = _metrics(config, runner, store, front)
-        measured = server if metrics is None else metrics.measured(server)
+        pipe = PipeServer() if config.is_shard else None
+        served = server if pipe is None else Both(server, pipe)
+        measured = served if metrics is None else metrics.measured(served)
         if front is not None:
             front.register(measured, crawl_logs, checkpoints, clock.now_ms(), gate)
         else:
@@ -125,15 +130,17 @@ async def _serve(
             register(measured, exchange, config, crawl_logs, checkpoints, start_ms, gate, traces)
             if config.is_shard:
                 load = Load(config.shard, exchange, config.data / "store")
-                register_shard(server, exchange, core.shard.incarnation, checkpoints, load)
+                register_shard(served, exchange, core.shard.incarnation, checkpoints, load)
                 runner.tasks.keep("watch of the load", load.watch())
         bound, console = listen(server, config, tls)
         stop = stop_events(config)
         reread_at_hangup(config, is_managed=bool(manager))
         await server.start()
+        if pipe is not None:
+            await pipe.start(pipe_beside(Path(str(config.listen).removeprefix(SOCKET))))
         if front is not None:
             await front.begin()
-        ending.push_async_callback(_end_server, server, stop)
+        ending.push_async_callback(_end_server, server, pipe, stop)
         ending.callback(runner.begin_close)
         if metrics is not None:
             metrics.start()
@@ -162,8 +169,9 @@ async def _serve(
     return runner.failed.result() if runner.failed.done() else ""
 
 
-async def _end_server(server: grpc.aio.Server, stop: Stop) -> None:
-    await server.stop(HURRIED_GRACE_S if stop.is_hurried else GRACE_S)
+async def _end_server(server: grpc.aio.Server, pipe: PipeServer | None, stop: Stop) -> None:
+    grace_s = HURRIED_GRACE_S if stop.is_hurried else GRACE_S
+    await asyncio.gather(server.stop(grace_s), *([] if pipe is None else [pipe.stop(grace_s)]))
 
 
 def _keep_watch(tasks: Tasks, pulse: Pulse, clock: Clock, tls: ServerTls | None, gate: Gate | None) -> None:

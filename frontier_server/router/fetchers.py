@@ -16,7 +16,8 @@ from ..core.rows.errors import FrontierError, ShardAway
 from ..core.state.model import EmptyReason, check_batch
 from ..service.answers import Context
 from ..service.fetchers import FrontierService, check_tokens, wait_of, want_of
-from ..shards.links import Link, Links, Metadata, Relayed, passed_on, time_left_s
+from ..shards.links import Link, Links, Relayed, passed_on, time_left_s
+from ..shards.pipe import Metadata
 from .answers import routed, routed_bytes
 from .chances import Chance, Chances, Told, Wish
 from .coordination import Coordination

@@ -1,5 +1,7 @@
 """The two services: per RPC decode, call, encode. No rules."""
 
+from typing import cast
+
 import grpc
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
@@ -67,11 +69,11 @@ def register(
 
 
 def register_shard(
-    server: grpc.aio.Server, exchange: Exchange, incarnation: int, checkpoints: Checkpoints, load: Load
+    server: Server, exchange: Exchange, incarnation: int, checkpoints: Checkpoints, load: Load
 ) -> None:
     """Let the server of a shard serve its front, too."""
     shard = ShardService(exchange, incarnation, checkpoints, load)
-    shard_pb2_grpc.add_ShardServiceServicer_to_server(shard, server)
+    shard_pb2_grpc.add_ShardServiceServicer_to_server(shard, cast(grpc.aio.Server, server))
 
 
 def service_names() -> list[str]:

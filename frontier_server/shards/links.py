@@ -1,4 +1,4 @@
-"""Links to shards: a channel each, and whether it answers."""
+"""Links to shards: a pipe and a channel each, and whether it answers."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
@@ -15,6 +15,7 @@ from toehold_base.serving.request_ids import REQUEST_ID_KEY
 from ..core.rows.errors import ShardAway
 from ..service.answers import OPERATOR_KEY, Context, operator_of, request_id
 from ..service.gate import present_call
+from .pipe import Broken, Metadata, Pipe, Refused, Trailer, pipe_beside
 
 M = TypeVar("M", bound=Message)
 V = TypeVar("V")
@@ -33,16 +34,13 @@ _OPTIONS = (
 )
 _DETAILS = "grpc-status-details-bin"
 
-Metadata = tuple[tuple[str, str], ...]
-
 
 class Relayed(Exception):
     """A shard has refused a call. The refusal is the caller's."""
 
-    def __init__(self, error: grpc.aio.AioRpcError) -> None:
-        super().__init__(error.details())
-        self.code, self.message = error.code(), error.details() or ""
-        self.trailer = tuple((key, value) for key, value in error.trailing_metadata() or ())
+    def __init__(self, code: grpc.StatusCode, message: str, trailer: Trailer) -> None:
+        super().__init__(message)
+        self.code, self.message, self.trailer = code, message, trailer
 
     @property
     def reason(self) -> str:
@@ -58,8 +56,8 @@ class Link:
         self.channel = grpc.aio.insecure_channel(f"unix:{socket}", _OPTIONS)
         self.is_present = asyncio.Event()
         self._lost = asyncio.Event()  # set when it goes away, and then another one
-        self._methods: dict[str, Any] = {}
-        self._raw: dict[str, Any] = {}
+        self._pipe = Pipe(pipe_beside(socket))
+        self._methods: dict[str, Any] = {}  # of streams
 
     @property
     def away(self) -> bool:
@@ -69,6 +67,7 @@ class Link:
     @away.setter
     def away(self, away: bool) -> None:
         if away:
+            self._pipe.close()
             self.is_present.clear()
             self._lost.set()
             self._lost = asyncio.Event()
@@ -105,11 +104,16 @@ class Link:
         metadata: Metadata = (),
     ) -> M:
         """The answer of the shard. Raises Relayed for its refusal, ShardAway if there is no answer."""
+        answer = await self._called(method, request.SerializeToString(), timeout_s, metadata)
+        return kind.FromString(answer)
+
+    async def _called(self, method: str, request: bytes, timeout_s: float, metadata: Metadata) -> bytes:
         try:
-            answer: M = await self._unary(method, kind)(request, timeout=timeout_s, metadata=metadata)
-        except grpc.aio.AioRpcError as error:
-            raise self._problem(error) from None
-        return answer
+            return await self._pipe.call(method, request, timeout_s, metadata)
+        except Refused as refusal:
+            raise self._refusal(refusal.code, refusal.message, refusal.trailer) from None
+        except (Broken, TimeoutError):
+            raise self.absence() from None
 
     def stream(
         self, method: str, request: Message, kind: type[M], metadata: Metadata = ()
@@ -175,26 +179,20 @@ class Link:
         """The answer of the shard in bytes, likewise. A shard that is away is not waited for."""
         if self.away:
             raise self.absence()
-        call = self._raw.get(method)
-        if call is None:
-            call = self._raw[method] = self.channel.unary_unary(f"/{method}")
-        try:
-            answer: bytes = await call(request, timeout=timeout_s, metadata=metadata)
-        except grpc.aio.AioRpcError as error:
-            raise self._problem(error) from None
-        return answer
+        return await self._called(method, request, timeout_s, metadata)
 
-    def _unary(self, method: str, kind: type[Message]) -> Any:
-        known = self._methods.get(method)
-        if known is None:
-            known = self._methods[method] = self.channel.unary_unary(
-                f"/{method}", request_serializer=_serialized, response_deserializer=kind.FromString
-            )
-        return known
+    async def close(self) -> None:
+        """Leave the shard."""
+        self._pipe.close()
+        await self.channel.close()
 
     def _problem(self, error: grpc.aio.AioRpcError) -> Exception:
+        trailer = tuple((key, value) for key, value in error.trailing_metadata() or ())
+        return self._refusal(error.code(), error.details() or "", trailer)
+
+    def _refusal(self, code: grpc.StatusCode, message: str, trailer: Trailer) -> Exception:
         """A refusal of the shard, or its absence: only a refusal has Toehold's ErrorInfo."""
-        relayed = Relayed(error)
+        relayed = Relayed(code, message, trailer)
         if relayed.reason in ("", "SHUTTING_DOWN", "STORE_FAILED"):
             return self.absence()
         return relayed
@@ -275,7 +273,7 @@ class Links:
     async def close(self) -> None:
         """Close all channels."""
         for link in self.all:
-            await link.channel.close()
+            await link.close()
 
 
 def passed_on(context: Context) -> Metadata:

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from frontier_harness.calls import spec
 from frontier_harness.held_store import HeldStore
@@ -44,8 +43,7 @@ class Shard(Link):
         asked = method.rpartition("/")[2]
         if (refusal := self._refused.pop(asked, None)) is not None:
             code, details, trailer = of_error(refusal)
-            metadata = grpc.aio.Metadata(*trailer)
-            raise Relayed(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details))
+            raise Relayed(code, details, trailer)
         if asked == "Look":
             told = [self._progress] if list(request.crawls) else []
             return shard_pb2.LookResponse(incarnation=1, progress=told)

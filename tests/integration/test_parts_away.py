@@ -15,6 +15,7 @@ from frontier_server.router import fetchers
 from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFrontier
 from frontier_server.service.answers import Context
 from frontier_server.shards.links import Link, Links, Relayed
+from frontier_server.shards.pipe import PipeServer, pipe_beside
 from frontier_server.wire.status import of_error
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2, frontier_pb2_grpc
 
@@ -30,15 +31,15 @@ class Shard(frontier_pb2_grpc.FrontierServiceServicer):
     def __init__(self, socket: Path) -> None:
         self.asked: list[str] = []
         self.stands_still = self.refuses = False
-        self._server = grpc.aio.server()
-        frontier_pb2_grpc.add_FrontierServiceServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix:{socket}")
+        self._socket = pipe_beside(socket)
+        self._server = PipeServer()
+        frontier_pb2_grpc.add_FrontierServiceServicer_to_server(self, cast(grpc.aio.Server, self._server))
 
     async def start(self) -> None:
-        await self._server.start()
+        await self._server.start(self._socket)
 
     async def stop(self) -> None:
-        await self._server.stop(None)
+        await self._server.stop(0)
 
     async def Schedule(
         self, request: frontier_pb2.ScheduleRequest, context: Any
