@@ -147,7 +147,7 @@ class Errands:
         )
 
     async def _ask(self, link: Link, method: str, request: Message, kind: type[M]) -> M:
-        return await link.while_there(link.call(f"{SERVICE}/{method}", request, kind, CALL_S))
+        return await link.call(f"{SERVICE}/{method}", request, kind, CALL_S)
 
 
 def _record(

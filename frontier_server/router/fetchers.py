@@ -100,10 +100,7 @@ class RoutedFrontier:
     ) -> frontier_pb2.ScheduleResponse:
         """Ask each shard for its candidates; the verdicts in the order of the candidates. Raises ShardAway,
         unless the request is for a part, or lets what waits for a shard be parked."""
-        shard = self._placing_of(request.crawl).shard
-        places: dict[int, list[int]] = {}
-        for index, candidate in enumerate(request.candidates):
-            places.setdefault(shard(candidate.uri, candidate.base), []).append(index)
+        places = self._placing_of(request.crawl).by_shard(request.candidates)
         links = [self._links[number] for number in places]
         takes_part = request.partial or request.park
         if len(links) == 1:
@@ -375,7 +372,7 @@ async def _answer(link: Link, ask: Callable[[], Coroutine[Any, Any, V]], partial
     try:
         if link.away:
             raise link.absence()
-        return await (ask() if partial else link.while_there(ask()))
+        return await ask()
     except ShardAway:
         if partial:
             return None

@@ -21,7 +21,7 @@ async def loads_of(links: Links, coordination: Coordination) -> list[shard_pb2.T
             return away
         try:
             request, kind = shard_pb2.TellLoadRequest(), shard_pb2.TellLoadResponse
-            return await link.while_there(link.call(TELL_LOAD, request, kind, PATIENCE_S))
+            return await link.call(TELL_LOAD, request, kind, PATIENCE_S)
         except (ShardAway, Relayed):
             return away
 

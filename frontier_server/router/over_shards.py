@@ -55,7 +55,7 @@ class OverShards(FrontierAdminService):
         """The answer of a shard about a crawl. Raises Relayed, ShardAway or UnknownCrawl."""
         try:
             left_s, metadata = patience_s(link, context), passed_on(context)
-            return await link.while_there(link.call(f"{SERVICE}/{method}", request, kind, left_s, metadata))
+            return await link.call(f"{SERVICE}/{method}", request, kind, left_s, metadata)
         except Relayed as refusal:
             if refusal.reason == "UNKNOWN_CRAWL":
                 await self._check_known(getattr(request, "crawl", ""))

@@ -5,7 +5,9 @@ a crawl's own may lead to another site; then each URI is made canonical here, to
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from toehold.frontier.v1 import frontier_pb2
 
 from ..core.spec.settings import CrawlSettings
 from ..core.state.meaning import groups_of
@@ -14,6 +16,7 @@ from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonica
 from ..core.uri.identity import identity_of
 
 MAX_KNOWN = 50_000  # origins
+BEHIND_SCHEME = len("https://")
 ANYWHERE = 0  # the shard that judges what has no place
 
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?=[/?#]|$)").match
@@ -29,6 +32,25 @@ class Placing:
         self._groups = groups_of(settings)
         self._by_host = not settings.identity.rewrites
         self._known: dict[str, int] = {}
+
+    def by_shard(self, candidates: Sequence[frontier_pb2.Candidate]) -> dict[int, list[int]]:
+        """The places of candidates in their request, by the shards that they belong to.
+
+        Half of what a request costs the front is this loop, so it is written out. An origin that is known is
+        found without a look at its text: only those that `_ORIGIN` takes are.
+        """
+        found: dict[int, list[int]] = {}
+        known = self._known
+        for index, text in enumerate([candidate.uri for candidate in candidates]):
+            end = text.find("/", BEHIND_SCHEME)
+            shard = known.get(text[:end]) if end > 0 else None
+            if shard is None:
+                shard = self.shard(text, candidates[index].base)
+            if shard in found:
+                found[shard].append(index)
+            else:
+                found[shard] = [index]
+        return found
 
     def shard(self, text: str, base: str = "") -> int:
         """The shard of a URI as it is offered."""

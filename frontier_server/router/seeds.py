@@ -78,7 +78,7 @@ class RoutedSeeds(OverShards):
                 passed_on(context),
             )
             try:
-                answer = await link.while_there(link.call(TELL_SEEDS, request, kind, left_s, metadata))
+                answer = await link.call(TELL_SEEDS, request, kind, left_s, metadata)
             except ShardAway:
                 return {} if led_only else {index: _unknown(uri, link) for index, uri in uris.items()}
             return dict(zip(uris, answer.seeds, strict=True))

@@ -75,8 +75,8 @@ class Link:
             self.is_present.set()
 
     async def while_there(self, work: Coroutine[Any, Any, V]) -> V:
-        """The result of a call, which a shard that stands still would leave open. Raises ShardAway when it
-        goes away."""
+        """The result of a step of a stream that a shard which stands still would leave open. Raises ShardAway
+        when it goes away. Calls break then by themselves: their pipe is closed."""
         call = asyncio.create_task(work)
         lost = asyncio.create_task(self._lost.wait())
         try:
