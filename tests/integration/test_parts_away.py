@@ -114,6 +114,16 @@ class Coordination:
         return self.has_room
 
 
+class Placing:
+    """Places each candidate by the number that its URI begins with."""
+
+    def by_shard(self, candidates: Sequence[frontier_pb2.Candidate]) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for index, candidate in enumerate(candidates):
+            found.setdefault(int(candidate.uri[0]), []).append(index)
+        return found
+
+
 class Rig:
     """A router over two shards. The URI of a candidate begins with the number of its shard."""
 
@@ -124,7 +134,7 @@ class Rig:
         for link in self.links.all:
             link.away = False
         unused: Any = None
-        placing: Any = type("Placing", (), {"shard": lambda self, uri, base: int(uri[0])})()
+        placing: Any = Placing()
         self.coordination = Coordination()
         coordination = cast(Any, self.coordination)
         self.router = RoutedFrontier(self.links, unused, lambda crawl: placing, coordination, unused)
