@@ -66,6 +66,7 @@ class Leader:
         self._links = links
         self._announce = announce
         self._deliver = deliver
+        self._has_parked = [asyncio.Event() for _ in links]
 
     async def begin(self) -> None:
         """Begin to lead."""
@@ -91,6 +92,10 @@ class Leader:
                 await self._tell_known(link)
 
         await asyncio.gather(*(tell(link) for link in self._links if not link.away))
+
+    def note_parked(self, part: int) -> None:
+        """Note that links wait for a shard."""
+        self._has_parked[part].set()
 
     async def settled(self, name: str, timeout_s: float) -> None:
         """Wait until all shards that are there have the settings of a crawl, or for so long."""
@@ -263,9 +268,13 @@ class Leader:
 
     async def _deliver_all(self, link: Link) -> None:
         """Offer a shard the links that wait for it, whenever it is there."""
-        part = link.number
+        part, has_some = link.number, self._has_parked[link.number]
         while True:
             await link.is_present.wait()
+            if not self._parking.count_for(part):
+                has_some.clear()
+                await has_some.wait()
+                continue
             next_change = self._runner.next_change()
             parked = await self._runner.read(lambda core, _: self._parking.next_for(part))
             if parked is None:

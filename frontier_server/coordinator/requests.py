@@ -74,9 +74,11 @@ class Requests:
             self._runner.admit()
         except TryLater:
             return False
-        return await self._runner.run(
+        parked = await self._runner.run(
             lambda core, now_ms: self._parking.park(crawl, shard, candidates, now_ms)
         )
+        self._leader.note_parked(shard)
+        return parked
 
     def parked(self, crawl: str) -> Mapping[int, int]:
         """How many links of a crawl are kept, by the numbers of the shards that they wait for."""

@@ -137,7 +137,7 @@ async def _serve(
         reread_at_hangup(config, is_managed=bool(manager))
         await server.start()
         if pipe is not None:
-            await pipe.start(pipe_beside(Path(str(config.listen).removeprefix(SOCKET))))
+            await _open(pipe, pipe_beside(Path(str(config.listen).removeprefix(SOCKET))))
         if front is not None:
             await front.begin()
         ending.push_async_callback(_end_server, server, pipe, stop)
@@ -167,6 +167,13 @@ async def _serve(
     if runner.corrupt is not None:
         raise runner.corrupt
     return runner.failed.result() if runner.failed.done() else ""
+
+
+async def _open(pipe: PipeServer, place: Path) -> None:
+    try:
+        await pipe.start(place)
+    except OSError as problem:
+        raise CannotListen(f"cannot listen on {place}: {problem.strerror}") from problem
 
 
 async def _end_server(server: grpc.aio.Server, pipe: PipeServer | None, stop: Stop) -> None:
