@@ -32,6 +32,7 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", MAX_BACKOFF_MS),
     ("grpc.use_local_subchannel_pool", 1),
 )
+_ENDS = ("SHUTTING_DOWN", "STORE_FAILED")  # a shard that gives these reasons is away at once
 _DETAILS = "grpc-status-details-bin"
 
 
@@ -111,7 +112,9 @@ class Link:
         try:
             return await self._pipe.call(method, request, timeout_s, metadata)
         except Refused as refusal:
-            raise self._refusal(refusal.code, refusal.message, refusal.trailer) from None
+            relayed = Relayed(refusal.code, refusal.message, refusal.trailer)
+            ends = refusal.code is grpc.StatusCode.UNAVAILABLE and not relayed.reason
+            raise (self.absence() if ends or relayed.reason in _ENDS else relayed) from None
         except (Broken, TimeoutError):
             raise self.absence() from None
 
@@ -187,15 +190,11 @@ class Link:
         await self.channel.close()
 
     def _problem(self, error: grpc.aio.AioRpcError) -> Exception:
+        """What the end of a stream means: a refusal of the shard, or its absence. gRPC has many codes for a
+        connection that has broken, but only a refusal has Toehold's ErrorInfo."""
         trailer = tuple((key, value) for key, value in error.trailing_metadata() or ())
-        return self._refusal(error.code(), error.details() or "", trailer)
-
-    def _refusal(self, code: grpc.StatusCode, message: str, trailer: Trailer) -> Exception:
-        """A refusal of the shard, or its absence: only a refusal has Toehold's ErrorInfo."""
-        relayed = Relayed(code, message, trailer)
-        if relayed.reason in ("", "SHUTTING_DOWN", "STORE_FAILED"):
-            return self.absence()
-        return relayed
+        relayed = Relayed(error.code(), error.details() or "", trailer)
+        return relayed if relayed.reason and relayed.reason not in _ENDS else self.absence()
 
 
 class Upload(Generic[M]):

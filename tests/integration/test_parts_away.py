@@ -16,7 +16,7 @@ from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, Route
 from frontier_server.service.answers import Context
 from frontier_server.shards.links import Link, Links, Relayed
 from frontier_server.shards.pipe import PipeServer, pipe_beside
-from frontier_server.wire.status import of_error
+from frontier_server.wire.status import failed, of_error
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2, frontier_pb2_grpc
 
 AWAY, QUEUED = crawl_pb2.VERDICT_AWAY, crawl_pb2.VERDICT_QUEUED
@@ -30,7 +30,7 @@ class Shard(frontier_pb2_grpc.FrontierServiceServicer):
 
     def __init__(self, socket: Path) -> None:
         self.asked: list[str] = []
-        self.stands_still = self.refuses = False
+        self.stands_still = self.refuses = self.fails = False
         self._socket = pipe_beside(socket)
         self._server = PipeServer()
         frontier_pb2_grpc.add_FrontierServiceServicer_to_server(self, cast(grpc.aio.Server, self._server))
@@ -81,6 +81,8 @@ class Shard(frontier_pb2_grpc.FrontierServiceServicer):
         self.asked.append(method)
         if self.stands_still:
             await asyncio.sleep(3600)
+        if self.fails:
+            await context.abort(*failed("request 7"))
         if self.refuses:
             await context.abort(*of_error(CrawlFinished("it has finished")))
 
@@ -270,3 +272,11 @@ async def test_what_a_shard_refuses_is_refused_as_a_whole(rig: Rig) -> None:
     rig.links[1].away = True
     with pytest.raises(Relayed, match="it has finished"):
         await rig.schedule("0 a", "1 b")
+
+
+async def test_a_defect_of_a_shard_is_told_and_not_taken_for_its_absence(rig: Rig) -> None:
+    rig.shards[1].fails = True
+    for partial in (True, False):
+        with pytest.raises(Relayed, match="the frontier failed at this call") as told:
+            await rig.schedule("0 a", "1 b", partial=partial, park=partial)
+        assert told.value.code is grpc.StatusCode.INTERNAL
