@@ -10,12 +10,13 @@ from toehold_base.process.environment import for_child
 from toehold_base.process.parent import BEAT_S
 
 SERVING = "toehold-frontier serving on "
+CONSOLE = "toehold console serving on "
 READY, ALIVE = "READY=1", "WATCHDOG=1"  # as sd_notify(3) has them
 
 
 class Member:
     """A process that can be started, told to end, and started again. It tells by lines on its standard output
-    that it serves, and that it is alive."""
+    that it serves, and that it is alive, and its console tells where it is."""
 
     def __init__(
         self,
@@ -23,9 +24,10 @@ class Member:
         command: Callable[[], Sequence[str]],
         beat_s: float,
         heard: Callable[["Member"], None],
+        pass_on: Callable[[str], None],
     ) -> None:
         """`command` makes the command line. The process says each `beat_s` that it is alive. `heard` is
-        called with each sign of life."""
+        called with each sign of life, `pass_on` with the lines of the console beside it."""
         self.name = name
         self.is_serving = False
         self.has_served = False
@@ -35,6 +37,7 @@ class Member:
         self._command = command
         self._beat_s = beat_s
         self._heard = heard
+        self._pass_on = pass_on
         self._is_ending = False
         self._process: asyncio.subprocess.Process | None = None
 
@@ -88,6 +91,8 @@ class Member:
         elif line in (READY, ALIVE):
             self.is_serving = self.has_served = True
             self._heard(self)
+        elif line.startswith(CONSOLE):
+            self._pass_on(line)
 
 
 class _Lines:

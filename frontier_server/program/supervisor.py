@@ -101,10 +101,12 @@ class Supervisor:
         self._folder = folder
         beat_s = min(BEAT_S, manager.beat_s / 2 or BEAT_S)
         *self._shards, self._front = self._members = [
-            Member(name, self._command(name), beat_s, self._hear) for name in shard_map.names
+            Member(name, self._command(name), beat_s, self._hear, self._say) for name in shard_map.names
         ]
         self._alive: set[str] = set()  # since the manager was told last
         self._is_announced = False
+        self._unsaid: list[str] = []
+        """What is to be said as soon as all serve: that comes first."""
         self._ending = asyncio.Event()
 
     async def run(self) -> int:
@@ -199,8 +201,15 @@ class Supervisor:
             self._is_announced = True
             if not self._config.read_only:
                 self._map = self._map.completed()
-            print(f"{SERVING}{self._front.address}", flush=True)
+            print(f"{SERVING}{self._front.address}", *self._unsaid, sep="\n", flush=True)
             self._manager.ready(f"Serving on {self._front.address} with {self._map.shards} shards")
+
+    def _say(self, line: str) -> None:
+        """Print a line of a member, for whoever started the whole."""
+        if self._is_announced:
+            print(line, flush=True)
+        else:
+            self._unsaid.append(line)
 
     def _pass_on_hangup(self) -> None:
         for member in self._members:

@@ -86,6 +86,14 @@ def test_it_says_one_line_once_each_member_serves(server: ServerProcess) -> None
     assert line_of(server.child) == ""
 
 
+def test_the_console_of_the_front_tells_its_address_behind_that_line(data: Path) -> None:
+    with ServerProcess(data, *SHARDS, "--console", "127.0.0.1:0") as server:
+        assert server.ready_line.startswith("toehold-frontier serving on ")
+        assert re.fullmatch(
+            r"toehold console serving on http://127\.0\.0\.1:[1-9]\d*/\n", line_of(server.child)
+        )
+
+
 def test_the_stores_of_all_members_have_one_secret_and_are_for_their_owner_alone(
     server: ServerProcess, data: Path
 ) -> None:
