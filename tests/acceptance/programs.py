@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from frontier_harness.descendants import children as children
 from frontier_harness.descendants import kill_all
-from frontier_harness.divided import shards_option
+from frontier_harness.divided import of_toehold, shards_option
 from frontier_harness.waiting import PATIENCE_S, Late, eventually
 
 
@@ -161,7 +161,7 @@ class Programs:
 
     def toehold(self, *arguments: str) -> Program:
         """The command line tool, at work."""
-        return self.start(f"toehold-{len(self._started)}", script("toehold"), *arguments)
+        return self.start(f"toehold-{len(self._started)}", script("toehold"), *of_toehold(arguments))
 
 
 class Frontier:
@@ -175,7 +175,7 @@ class Frontier:
 
 def toehold(*arguments: str, within_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
     """A command of the command line tool, run to its end."""
-    command = [script("toehold"), *arguments]
+    command = [script("toehold"), *of_toehold(arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=within_s, check=False)
 
 

@@ -8,6 +8,7 @@ import threading
 from typing import Self
 
 from acceptance.programs import Program, Programs, script
+from frontier_harness.divided import of_toehold
 from frontier_harness.waiting import eventually
 
 CTRL_C = b"\x03"
@@ -48,7 +49,8 @@ class Terminal:
 
     def toehold(self, *arguments: str) -> Program:
         """The command line tool, started here: this is its controlling terminal."""
-        return self._programs.start("at-terminal", script("toehold"), *arguments, terminal=self._slave)
+        command = (script("toehold"), *of_toehold(arguments))
+        return self._programs.start("at-terminal", *command, terminal=self._slave)
 
     def resize(self, columns: int, lines: int) -> None:
         """Gives it another size, and tells the program in its foreground, as terminals do."""

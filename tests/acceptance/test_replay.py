@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from acceptance.judging import seeds_of
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.divided import of_toehold
 from frontier_harness.embedded import BRISK, TOEHOLD, toehold
 from frontier_harness.replay import Pywb
 from frontier_harness.small_site import serving
@@ -177,7 +178,7 @@ def test_practice_web_replays_after_its_recrawl(
     resolve = [argument for entry in web.resolve for argument in ("--resolve", entry)]
     options = ["--spec", str(SPEC), "--dir", "it", "--ca-file", str(web.ca_file), *resolve]
     for more in ([], ["--recrawl"]):
-        command = [*TOEHOLD, "crawl", *options, *more, *seeds]
+        command = [*TOEHOLD, *of_toehold(("crawl", *options, *more, *seeds))]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=WHOLE_CRAWL_S, check=False)
         assert (done.returncode, done.stderr) == (0, b""), done.stdout
     files = sorted((tmp_path / "it" / "warcs").glob("*.warc.gz"))

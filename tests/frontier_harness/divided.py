@@ -1,13 +1,15 @@
 """Tests against a frontier of several shards: `TOEHOLD_TEST_SHARDS=2 pytest …` runs any of them so.
 
-The programs that tests start then have `--shards`. A test that is about one store, or one process, is marked
-`undivided`, with the reason: these are the differences that docs/operating.md names.
+The programs that tests start then have `--shards`, and so has `toehold crawl`. A test that is about
+one store, or one process, is marked `undivided`, with the reason: these are the differences that
+docs/operating.md names.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,22 @@ def shards_option(flags: Sequence[str]) -> list[str]:
     """What a frontier's command line has besides these flags."""
     told = any(flag.partition("=")[0] == "--shards" for flag in flags)
     return [] if SHARDS == 1 or told else ["--shards", str(SHARDS)]
+
+
+def of_toehold(arguments: Sequence[str]) -> list[str]:
+    """The arguments of `toehold`; those of a crawl ask for shards."""
+    command, *rest = arguments or [""]
+    return [command, *shards_option(rest), *rest] if command == "crawl" else list(arguments)
+
+
+def first_of(data: Path) -> Path:
+    """In a data directory, that of the process which has the addresses and leads the crawls."""
+    return data if SHARDS == 1 else data / "coordinator"
+
+
+def job_log(data: Path, crawl: str) -> Path:
+    """The log of a crawl's life in a data directory."""
+    return first_of(data) / "crawls" / crawl / "job.log"
 
 
 def skip_if_divided(reason: str) -> None:

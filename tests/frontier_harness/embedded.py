@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.divided import of_toehold
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
@@ -36,7 +37,7 @@ class Run:
         if fakes is not None:
             environment["PYTHONPATH"] = str(fakes)
         self.process = subprocess.Popen(
-            [*TOEHOLD, "crawl", *arguments],
+            [*TOEHOLD, *of_toehold(("crawl", *arguments))],
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -108,7 +109,7 @@ def report_in(tmp_path: Path) -> dict[str, Any]:
 def toehold(tmp_path: Path, *arguments: str, stdin: IO[str] | None = None) -> tuple[int, str, str]:
     """Runs `toehold` in a directory: its exit code, stdout and stderr."""
     done = subprocess.run(
-        [*TOEHOLD, *arguments],
+        [*TOEHOLD, *of_toehold(arguments)],
         cwd=tmp_path,
         stdin=stdin,
         capture_output=True,

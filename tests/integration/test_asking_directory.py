@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from frontier_harness.divided import of_toehold
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
@@ -82,7 +83,7 @@ def folder(
     let_go = site.hold(f"/page/{PAGES - 1}")
     (folder / "spec.toml").write_text(SPEC)
     paused = subprocess.Popen(
-        [*TOEHOLD, "crawl", site.url(), "--dir", "paused", *BRISK],
+        [*TOEHOLD, *of_toehold(("crawl", site.url(), "--dir", "paused", *BRISK))],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -107,7 +108,12 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def toehold(folder: Path, *arguments: str) -> tuple[int, str, str]:
     done = subprocess.run(
-        [*TOEHOLD, *arguments], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        [*TOEHOLD, *of_toehold(arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     return done.returncode, done.stdout, done.stderr
 

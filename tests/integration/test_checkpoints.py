@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from frontier_harness.divided import job_log
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S
 
@@ -63,7 +64,7 @@ def test_a_crawl_goes_on_from_a_checkpoint_after_restarts_and_without_what_came_
         assert first.statistics().statistics.succeeded_count == 2
         client.schedule("first", [Candidate(uri="http://host0.example/later")])
         assert [event.WhichOneof("kind") for event in first.events()].count("checkpointed") == 1
-        log = (server.data / "crawls" / "first" / "job.log").read_text()
+        log = job_log(server.data, "first").read_text()
         assert f"CHECKPOINTED {kept.checkpoint}" in log
         second = CrawlController(client, "second")
         second.create(spec())

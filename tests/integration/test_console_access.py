@@ -12,6 +12,7 @@ import pytest
 from frontier_harness.access import Installation
 from frontier_harness.calls import fresh_name, seed_of
 from frontier_harness.console import ConsoleProcess, client_of, told
+from frontier_harness.divided import job_log
 from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import PATIENCE_S
 
@@ -83,7 +84,7 @@ def test_a_browser_logs_in_with_a_token_and_acts_in_its_name(guarded: GatedConso
         assert http.post(f"{RPC}/UpdateCrawl", json=spec, headers=headers).status_code == 200
         assert http.delete(SESSION, headers=headers).status_code == 204
         assert http.get(SESSION).json()["login"] is True
-    acts = guarded.server.data.joinpath("crawls", guarded.crawl, "job.log")
+    acts = job_log(guarded.server.data, guarded.crawl)
     assert acts.exists()
 
 

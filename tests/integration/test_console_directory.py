@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from frontier_harness.console import ConsoleProcess, NoStream, told
+from frontier_harness.divided import of_toehold
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S, eventually
 
@@ -29,7 +30,7 @@ def site() -> Iterator[SmallSite]:
 def crawl_of(site: SmallSite, folder: Path, min_delay_s: int) -> subprocess.Popen[bytes]:
     """A run of the crawl in `folder`/made."""
     (folder / "spec.toml").write_text(SPEC)
-    command = [sys.executable, "-m", "toehold_cli", "crawl", site.url(), "--dir", "made"]
+    command = [sys.executable, "-m", "toehold_cli", *of_toehold(("crawl", site.url(), "--dir", "made"))]
     command += ["--spec", "spec.toml", "--min-delay", str(min_delay_s), "--delay-factor", "0"]
     return subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -11,7 +11,8 @@ import pytest
 from frontier_harness.access import Installation
 from frontier_harness.calls import TIMEOUT_S, fresh_name, seed_of
 from frontier_harness.console import ConsoleProcess, Told, client_of, told, url_in
-from frontier_harness.embedded import children_of
+from frontier_harness.descendants import children
+from frontier_harness.divided import first_of
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess, line_of, run_to_end
 from frontier_harness.waiting import eventually
@@ -178,6 +179,16 @@ def test_a_stream_of_events_goes_on_after_a_restart_without_gap_or_repeat(tmp_pa
 # The console beside a frontier.
 
 
+def console_beside(server: ServerProcess) -> int:
+    """The process id of its console."""
+    (found,) = (pid for pid in children(server.child.pid) if b"toehold_cli" in command_of(pid))
+    return found
+
+
+def command_of(process: int) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
 def test_a_frontier_brings_its_console_keeps_it_and_takes_it_away(tmp_path: Path) -> None:
     installation = Installation(tmp_path / "access")
     token = installation.caller("watch", "watch")
@@ -188,14 +199,13 @@ def test_a_frontier_brings_its_console_keeps_it_and_takes_it_away(tmp_path: Path
             answer = http.post("/console/session", json={"token": token})
             assert answer.json()["caller"] == "watch"  # without a client certificate, which others need
             assert answer.json()["files"] is True
-            assert server.data.joinpath("console.key").stat().st_mode & 0o777 == 0o600
-        (child,) = children_of(server.child.pid)
-        os.kill(child, signal.SIGKILL)
+            assert first_of(server.data).joinpath("console.key").stat().st_mode & 0o777 == 0o600
+        os.kill(console_beside(server), signal.SIGKILL)
         url = url_in(line_of(server.child))
         assert "console_ended" in server.errors.read_text()
         with client_of(url) as http:
             assert http.get("/healthz").status_code == 200
-        (child,) = children_of(server.child.pid)
+        child = console_beside(server)
         assert server.stop()[0] == 0
         eventually(lambda: not Path(f"/proc/{child}").exists(), "the end of the console")
 
@@ -205,11 +215,11 @@ def test_the_console_ends_with_a_frontier_that_is_killed(tmp_path: Path) -> None
         with ServerProcess(tmp_path / "data", "--console", "127.0.0.1:0") as server:
             with client_of(url_in(line_of(server.child))) as http:
                 assert http.get("/console/session").json()["login"] is False
-            (child,) = children_of(server.child.pid)
-            server.kill()
+            child = console_beside(server)
+            server.child.kill()
             gone = Path(f"/proc/{child}")
             eventually(partial(has_ended, gone), "the end of the console")
-    assert server.data.joinpath("console").stat().st_mode & 0o777 == 0o700
+    assert first_of(server.data).joinpath("console").stat().st_mode & 0o777 == 0o700
 
 
 def has_ended(process: Path) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from frontier_harness.access import Installation
 from frontier_harness.calls import fresh_name
 from frontier_harness.console import ConsoleProcess, client_of, told
+from frontier_harness.divided import job_log
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, eventually
@@ -132,7 +133,7 @@ def test_a_log_that_grows_while_it_is_read_comes_as_it_was_at_first(tmp_path: Pa
         ConsoleProcess(server.address, tmp_path, "--data", str(tmp_path / "data")) as console,
     ):
         server.stubs.create("a", crawl_pb2.CrawlSpec(allowed_addresses=["loopback"]))
-        log = tmp_path / "data" / "crawls" / "a" / "job.log"
+        log = job_log(tmp_path / "data", "a")
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"x" * 20_000_000)  # more than sockets hold
         path = "/console/crawls/a/files/logs/job.log"

@@ -22,6 +22,7 @@ from frontier_harness.calls import (
     seconds,
     spec,
 )
+from frontier_harness.divided import job_log
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.process import ServerProcess
@@ -33,16 +34,12 @@ A = "http://a.example/"
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (\d+) (.+)")
 
 
-def log_of(data: Path, crawl: str = "t") -> Path:
-    return data / "crawls" / crawl / "job.log"
-
-
 def lines(data: Path, crawl: str = "t", growing: bool = False) -> list[tuple[str, int, str]]:
     """Time, number and text of each line. Whole lines only, each as it should be.
 
     A write that is under way (`growing`) may be seen in part: its last line is left out.
     """
-    text = log_of(data, crawl).read_text()
+    text = job_log(data, crawl).read_text()
     if growing:
         text = text[: text.rfind("\n") + 1]
     assert not text or text.endswith("\n"), text[-200:]
@@ -124,7 +121,7 @@ def test_lines_that_wait_are_written_also_when_nothing_else_happens(
     """A crawl that is held, for one, has nothing more to tell."""
     monkeypatch.setattr("frontier_server.logs.job_feed.RETRY_S", 0.05)
     monkeypatch.setattr("frontier_server.shell.runner.WATCH_EVERY_S", 0.05)
-    obstacle = log_of(tmp_path)
+    obstacle = job_log(tmp_path, "t")
     obstacle.mkdir(parents=True)
     with hosted(store, tmp_path) as at:
         at.stubs.launch("t", A)
@@ -211,7 +208,7 @@ def test_killed_at_any_moment_it_has_each_event_once(tmp_path: Path) -> None:
     for _ in range(6):
         with ServerProcess(data) as server:
             agrees(server.stubs, data)  # also with what the kill before has kept from it
-            before = operators(log_of(data).read_bytes())
+            before = operators(job_log(data, "t").read_bytes())
             acknowledged: list[str] = []
             asking = threading.Thread(target=live, args=(server.stubs, acknowledged, chance), daemon=True)
             asking.start()
@@ -219,7 +216,7 @@ def test_killed_at_any_moment_it_has_each_event_once(tmp_path: Path) -> None:
             eventually(partial(has, acknowledged, wanted), "an answer")
             server.kill()
             asking.join(TIMEOUT_S)
-        assert operators(log_of(data).read_bytes()) - before >= len(acknowledged)
+        assert operators(job_log(data, "t").read_bytes()) - before >= len(acknowledged)
     with ServerProcess(data) as server:
         server.stubs.request("t", FINISH)
         agrees(server.stubs, data)
@@ -243,7 +240,7 @@ def test_what_a_crash_took_from_its_end_is_written_again_before_anybody_is_serve
         server.stubs.request("t", HOLD)
         eventually(lambda: server.stubs.describe("t").status.held)
         server.kill()
-    log = log_of(data)
+    log = job_log(data, "t")
     whole = log.read_bytes()
     if damage == "lines lost":
         log.write_bytes(b"".join(whole.splitlines(keepends=True)[:-3]))
@@ -266,7 +263,7 @@ def test_of_a_crawl_that_was_torn_down_it_ends_with_that_though_the_server_is_ki
         server.stubs.ask("TearDownCrawl", "t")
         eventually(lambda: server.stubs.describe("t").status.torn_down)
         server.kill()
-    log = log_of(data)
+    log = job_log(data, "t")
     whole = log.read_bytes()
     assert whole.decode().endswith(" Job instance discarded\n")
     log.write_bytes(b"".join(whole.splitlines(keepends=True)[:-2]))
