@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+import pytest
 from acceptance.judging import BRISK, FEW, complaints, in_flight, slow_spec
 from acceptance.manual import Operator, blocks
 from acceptance.parts import CRAWL, Parts
@@ -18,6 +19,7 @@ def until_logged(parts: Parts, pages: int) -> None:
     eventually(lambda: len(parts.pages) >= pages, f"{pages} pages in crawl.log")
 
 
+@pytest.mark.undivided("a backup of several shards is made in another way, as tests/faults/test_sets.py does")
 def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path: Path) -> None:
     backup, restore, go_on = blocks("operating.md", "## Backup, and restore on another machine")
     other = tmp_path / "other"

@@ -56,8 +56,8 @@ class Slow:
         return {node["node"]: node for node in map(json.loads, listed.stdout.splitlines())}
 
     def summary(self) -> str:
-        """The last line of `toehold nodes`."""
-        return toehold("nodes", *self.there).stdout.splitlines()[-1]
+        """What `toehold nodes` says below the nodes."""
+        return toehold("nodes", *self.there).stdout.partition("\n\n")[0].splitlines()[-1]
 
 
 def start_frontier(programs: Programs, folder: Path, address: str) -> Program:
