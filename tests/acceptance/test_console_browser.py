@@ -250,6 +250,7 @@ def test_a_frontier_of_several_shards_has_a_line_for_each(browser: Browser, tmp_
             expect(rows.filter(has_text="present")).to_have_count(3)
 
 
+@pytest.mark.undivided("is about a frontier of one shard")
 def test_a_frontier_of_one_shard_has_no_table_of_shards(place: Place, visited: Visit) -> None:
     for where in ("#/nodes", of(place.crawl())):
         page = visited.go(where)

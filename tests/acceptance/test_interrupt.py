@@ -14,6 +14,7 @@ from acceptance.judging import BRISK, FEW, ONE, complaints, crawl_arguments, in_
 from acceptance.outcomes import LogLine, check_failures, closed_files, crawl_log, pages
 from acceptance.programs import Programs, children, json_of, program_of, toehold
 from acceptance.terminal import CTRL_C, Terminal
+from frontier_harness.divided import of_toehold
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from practice_web.practice import PracticeWeb
@@ -49,7 +50,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on_without_a_page_twice(
     asked = len(web.log())
     assert json.loads((directory / "report.json").read_text())["state"] == "PAUSED"
     shown = _plain(terminal.all_shown())
-    assert "To continue:" in shown and _squeezed(shlex.join(command)) in _squeezed(shown)
+    assert "To continue:" in shown and _squeezed(shlex.join(of_toehold(command))) in _squeezed(shown)
 
     crawl = terminal.toehold(*command)
     _until_asked(web, asked + 1)
