@@ -1,5 +1,6 @@
 """Makes file names durable: a new file survives a power cut only once its directory is synced too."""
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,14 @@ def make_directory(path: Path, mode: int = 0o777) -> None:
     for directory in directories:
         with suppress(PermissionError):
             sync_directory(directory.parent)
+
+
+def make_own_directory(path: Path) -> None:
+    """Make a directory for its owner alone, likewise. Raises PermissionError if this process may not write
+    in it."""
+    make_directory(path, 0o700)
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "not writable")
 
 
 def replace_file(path: Path, content: bytes, mode: int) -> None:

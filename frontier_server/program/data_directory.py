@@ -1,11 +1,10 @@
 """The data directory: opens its store, and recovers from the end of the last server, however it came."""
 
-import os
 import secrets
 
 import structlog
 
-from toehold_base.durable import make_directory, sync_directory
+from toehold_base.durable import make_own_directory, sync_directory
 
 from .. import wire
 from ..config import Config
@@ -39,9 +38,7 @@ def open_data(config: Config, secret: bytes) -> tuple[RocksStore, Clock]:
     `secret` is for a new store. The store has the passwords of sites, so a new directory is for its owner
     alone.
     """
-    make_directory(config.data, 0o700)
-    if not os.access(config.data, os.W_OK | os.X_OK):
-        raise PermissionError(13, "not writable")
+    make_own_directory(config.data)
     _check_salvage(config)
     store = RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
     row = opening.read_server_row(store)

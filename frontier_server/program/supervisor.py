@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from toehold_base.access.privacy import warn_if_open
-from toehold_base.durable import make_directory
+from toehold_base.durable import make_own_directory
 from toehold_base.observability import logs
 from toehold_base.process.restarts import Rests
 from toehold_base.process.service_manager import ServiceManager
@@ -53,7 +53,7 @@ def supervise(config: Config, settings: ServerFile, manager: ServiceManager) -> 
         shard_map = wanted_map(data, config.shards)  # before anything is made
         if config.read_only:
             return _run(config, shard_map, settings, manager)
-        make_directory(data, 0o700)
+        make_own_directory(data)
         warn_if_open(data)
         with locked(data):
             shard_map = wanted_map(data, config.shards)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from acceptance.outcomes import log_files
 from acceptance.programs import Program, Programs, json_of, toehold
+from frontier_harness.divided import log_lines
 from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web.hostile import watched_node
@@ -159,7 +159,7 @@ def _resident_mb(program: Program, figure: str) -> float:
 
 
 def _endings(log: Path) -> list[Ending]:
-    return [_ending(line) for part in log_files(log) for line in part.read_text().splitlines()]
+    return [_ending(line) for line in log_lines(log)]
 
 
 def _ending(line: str) -> Ending:

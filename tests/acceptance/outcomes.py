@@ -9,6 +9,7 @@ from pathlib import Path
 
 from acceptance.programs import script
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.divided import log_files
 
 from practice_web.reply import Reply
 from practice_web.truth import LATE
@@ -51,13 +52,6 @@ def crawl_log(file: Path) -> list[LogLine]:
         _line(line) for part in log_files(file) if part.exists() for line in part.read_text().split("\n")[:-1]
     ]
     return found if len(log_files(file)) == 1 else sorted(found, key=lambda line: line.time)
-
-
-def log_files(file: Path) -> list[Path]:
-    """A crawl's log in a data directory; of a frontier with several shards, that of each."""
-    data = file.parents[2]
-    shards = sorted(data.glob("shard-*"))
-    return [shard / file.relative_to(data) for shard in shards] or [file]
 
 
 def pages(lines: Iterable[LogLine]) -> list[LogLine]:

@@ -29,14 +29,24 @@ class Parts:
     frontier: Program
 
     def __init__(
-        self, web: PracticeWeb, programs: Programs, folder: Path, *, lease_s: float = LEASE_S
+        self,
+        web: PracticeWeb,
+        programs: Programs,
+        folder: Path,
+        *,
+        lease_s: float = LEASE_S,
+        options: Sequence[str] = (),
     ) -> None:
+        """`options` are more of the frontier's."""
         self.web = web
         self._programs = programs
         self._folder = folder
         self.data = folder / "data"
         """The frontier's data directory."""
-        self._lease_s = lease_s
+        self._options = (
+            *("--lease-seconds", str(lease_s), "--heartbeat-seconds", str(lease_s / 10)),
+            *options,
+        )
         self._nodes: set[str] = set()
         self._keys: tuple[str, ...] = ()
         self._followed: Program | None = None
@@ -46,11 +56,7 @@ class Parts:
 
     def start_frontier(self) -> None:
         """Starts the frontier, for the first time or again."""
-        self.frontier = self._programs.frontier(
-            self.data,
-            *("--lease-seconds", str(self._lease_s), "--heartbeat-seconds", str(self._lease_s / 10)),
-            listen=self.address,
-        ).program
+        self.frontier = self._programs.frontier(self.data, *self._options, listen=self.address).program
 
     def launch(self, keys: Iterable[str] = FEW, settings: str = "") -> None:
         """Launches the crawl of the hosts of these keys, and follows its events from the first. `settings`:

@@ -16,6 +16,7 @@ from faults.load import Load, told
 from faults.slow_site import SlowSite
 from faults.watchers import Listening, Plain, Read, Restless, Streaming, StreamingAsync, Watcher, read
 from frontier_harness.calls import seconds, seed_of
+from frontier_harness.members import front_of
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, eventually
 
@@ -181,11 +182,11 @@ def _deaf(server: ServerProcess, count: int) -> Iterator[None]:
 
 def _busy_s(server: ServerProcess, calls: int) -> float:
     """How much of a processor the server takes for calls that a node makes, and that an operator makes."""
-    began_s = processor_s(server.child.pid)
+    began_s = processor_s(front_of(server))
     for _ in range(calls):
         server.stubs.next("c")
         server.stubs.describe("c")
-    return processor_s(server.child.pid) - began_s
+    return processor_s(front_of(server)) - began_s
 
 
 def processor_s(pid: int) -> float:
@@ -195,5 +196,5 @@ def processor_s(pid: int) -> float:
 
 
 def _resident_bytes(server: ServerProcess) -> int:
-    status = Path(f"/proc/{server.child.pid}/status").read_text()
+    status = Path(f"/proc/{front_of(server)}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024

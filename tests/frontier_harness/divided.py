@@ -42,6 +42,18 @@ def job_log(data: Path, crawl: str) -> Path:
     return first_of(data) / "crawls" / crawl / "job.log"
 
 
+def log_files(file: Path) -> list[Path]:
+    """A crawl's log in a data directory; of a frontier with several shards, that of each."""
+    data = file.parents[2]
+    shards = sorted(data.glob("shard-*"))
+    return [shard / file.relative_to(data) for shard in shards] or [file]
+
+
+def log_lines(file: Path) -> list[str]:
+    """The lines of a crawl's log, likewise."""
+    return [line for part in log_files(file) if part.exists() for line in part.read_text().splitlines()]
+
+
 def skip_if_divided(reason: str) -> None:
     """Skip the test that runs, if frontiers have several shards."""
     if SHARDS > 1:

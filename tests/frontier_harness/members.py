@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from frontier_harness.divided import SHARDS
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
@@ -22,6 +23,11 @@ def members(supervisor: subprocess.Popen[Any]) -> dict[str, int]:
         if parent == supervisor.pid and "--member" in command:
             found[command[command.index("--member") + 1]] = int(process.name)
     return found
+
+
+def front_of(server: ServerProcess) -> int:
+    """The process id of the one that has the addresses: a frontier of one shard is one process."""
+    return server.child.pid if SHARDS == 1 else members(server.child)["front"]
 
 
 def kill(server: ServerProcess, name: str, number: signal.Signals = signal.SIGKILL) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from frontier_harness.divided import of_toehold
+from frontier_harness.divided import first_of, of_toehold
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import PATIENCE_S, eventually
 
@@ -212,7 +212,7 @@ def test_a_change_is_told_how_to_continue_the_crawl(folder: Path, site: SmallSit
     code, stdout, stderr = toehold(folder, *change.split(), "--dir", "paused")
     assert (code, stdout) == (5, "")
     command = command_of(folder, "paused")
-    assert command.endswith(f"crawl {site.url()} --dir paused {' '.join(BRISK)}")
+    assert command.endswith(" ".join(of_toehold(("crawl", site.url(), "--dir", "paused", *BRISK))))
     assert stderr == f"Error: the crawl in paused is not running; continue it with: {command}\n"
     assert state_of(folder) == before
 
@@ -303,7 +303,7 @@ def test_a_frontier_that_is_starting_or_ending_is_waited_for(folder: Path, tmp_p
     holder = "import sys\nfrom pathlib import Path\nfrom frontier_server.stores.rocks import RocksStore\n"
     holder += "store = RocksStore(Path(sys.argv[1]))\nprint(flush=True)\ninput()\n"
     process = subprocess.Popen(
-        [sys.executable, "-c", holder, str(copy / "frontier" / "store")],
+        [sys.executable, "-c", holder, str(first_of(copy / "frontier") / "store")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -332,7 +332,7 @@ def test_a_crawl_that_was_killed_before_it_began_is_told(folder: Path, tmp_path:
 def test_a_crawl_of_another_version_is_told(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder / "ended", copy)
-    store = RocksStore(copy / "frontier" / "store")
+    store = RocksStore(first_of(copy / "frontier") / "store")
     row = opening.server_row(store)
     row.format = FORMAT + 1
     store.write(opening.server_changes(row))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from frontier_harness.divided import log_lines
 from frontier_harness.embedded import BRISK, Run
 from frontier_harness.session_site import Request, SessionSite
 from frontier_harness.small_site import serving
@@ -217,9 +218,7 @@ class Walls:
         with crawling(directory, self._answer, cookies, hosts=hosts) as (run, _):
             code, _, stderr = run.end()
         assert (code, stderr) == (0, "")
-        self._log = (
-            (directory / "it" / "frontier" / "crawls" / "crawl" / "crawl.log").read_text().splitlines()
-        )
+        self._log = log_lines(directory / "it" / "frontier" / "crawls" / "crawl" / "crawl.log")
 
     def _answer(self, request: Request, url: Callable[..., str]) -> bool:
         found = re.search("[0-9]+", request.host)

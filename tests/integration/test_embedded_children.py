@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from frontier_harness import divided
 from frontier_harness.waiting import PATIENCE_S
 
 from toehold_cli.embedded import children
@@ -62,6 +63,7 @@ def test_it_does_not_get_the_credentials_for_frontiers_elsewhere(
     monkeypatch.setenv("TOEHOLD_TLS_CA", "ca.crt")
     monkeypatch.setenv("TOEHOLD_TOKEN_FILE", "token")
     monkeypatch.setenv("TOEHOLD_OTHER", "kept")
+    monkeypatch.delenv(divided.VARIABLE, raising=False)
     child = start('print("program ready at", sum(name.startswith("TOEHOLD_") for name in os.environ))')
     assert child.wait_ready(interruptions) == "1"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from frontier_harness import embedded
+from frontier_harness.divided import PROCESSES, SHARDS, shards_option
 from frontier_harness.embedded import (
     ALL_PATHS,
     PAGES,
@@ -147,11 +148,11 @@ def test_killing_it_leaves_none_of_the_nodes_processes(
     run = crawl("--processes", "2")
     run.until(lambda: site.asked["/page/5"])
     children = run.children()
-    processes = [pid for child in children for pid in children_of(child)]
-    assert (len(children), len(processes)) == (2, 2)
+    frontiers, nodes = map(children_of, children)
+    assert (len(frontiers), len(nodes)) == (0 if SHARDS == 1 else PROCESSES, 2)
     run.process.kill()
     run.process.wait()
-    eventually(lambda: all_gone([*children, *processes]), "the processes to end")
+    eventually(lambda: all_gone([*children, *frontiers, *nodes]), "the processes to end")
     let_go.set()
     assert crawl("--processes", "2").end()[0] == 0
     assert report_in(tmp_path)["pages"] == PAGES + 1
@@ -170,7 +171,7 @@ def test_a_frontier_that_dies_is_told_with_the_end_of_its_log(
     code, _, stderr = run.end()
     assert code == 1
     assert "Error: the frontier server was killed by signal 9" in stderr
-    assert "frontier.log" in stderr and "serving" in stderr
+    assert "frontier.log" in stderr and ("serving" if SHARDS == 1 else "stopped") in stderr
     assert "Traceback" not in stderr
     assert all_gone(children)
     let_go.set()
@@ -206,7 +207,10 @@ def test_killed_between_any_two_steps_it_goes_on_from_there(
     with Interruptions() as none, open_directory(tmp_path / "it", plan, none, fresh=False, say=print) as it:
         data = str(it.frontier)
     server = subprocess.Popen(
-        [sys.executable, "-m", "frontier_server", "--data", data, "--listen", "127.0.0.1:0"],
+        [
+            *(sys.executable, "-m", "frontier_server", "--data", data, "--listen", "127.0.0.1:0"),
+            *shards_option(()),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

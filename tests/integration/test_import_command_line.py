@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from frontier_harness.calls import FINISH, PAUSE, TIMEOUT_S, Stubs, fresh_name, report, seed_of, spec
 from frontier_harness.command_line import At, Toehold, facts, paused_crawl
+from frontier_harness.divided import log_lines
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
@@ -95,6 +96,15 @@ def test_failures_of_a_journal_may_be_tried_again(fresh: At, stubs: Stubs, tmp_p
     assert told["job"]["counts"] == {"ALREADY_QUEUED": 1, "QUEUED": 1}
 
 
+def whole_log(server: ServerProcess, crawl: str, lines: int, folder: Path) -> Path:
+    """A file with what a crawl has logged, once it is so many lines."""
+    file = server.data / "crawls" / crawl / "crawl.log"
+    logged = eventually(lambda: len(found := log_lines(file)) >= lines and found, "the log to be written")
+    whole = folder / "crawl.log"
+    whole.write_text("".join(f"{line}\n" for line in logged))
+    return whole
+
+
 def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(
     server: ServerProcess, stubs: Stubs, toehold_at: Toehold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,9 +125,8 @@ def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(
     stubs.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
     pending = stubs.waiting(crawl)
     assert 0 < len(pending) < 5
-    log = server.data / "crawls" / crawl / "crawl.log"
     done = len(stubs.ask("StreamOutcomes", crawl, cursor="start")[1].outcomes)
-    eventually(lambda: log.exists() and len(log.read_text().splitlines()) == done, "the log to be written")
+    log = whole_log(server, crawl, done, tmp_path)
     here, export = At(toehold_at, crawl), tmp_path / "export"
     here.output("uris", "export", "--output", str(export))
     with ServerProcess(tmp_path / "fresh") as other:
@@ -143,7 +152,7 @@ def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(
 
 
 def test_a_crawl_log_is_fetched_again_if_asked_for(
-    server: ServerProcess, stubs: Stubs, toehold_at: Toehold
+    server: ServerProcess, stubs: Stubs, toehold_at: Toehold, tmp_path: Path
 ) -> None:
     crawl = fresh_name()
     seed = seed_of(crawl)
@@ -152,8 +161,7 @@ def test_a_crawl_log_is_fetched_again_if_asked_for(
     for _ in range(2):
         (lease,) = stubs.pages(crawl, most=1)
         stubs.finish(report(lease, -4 if lease.uri.endswith("bad") else 200))
-    log = server.data / "crawls" / crawl / "crawl.log"
-    eventually(lambda: log.exists() and len(log.read_text().splitlines()) >= 3, "the log to be written")
+    log = whole_log(server, crawl, 3, tmp_path)
     at = At(toehold_at, crawl)
     asked = ("uris", "import", str(log), "--format", "crawl-log", "--recrawl", "--wait", "60")
     (told,) = at.json(*asked, "--no-failures")

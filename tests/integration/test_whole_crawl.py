@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from frontier_harness.calls import TIMEOUT_S, Stubs, report, seconds, spec
+from frontier_harness.divided import SHARDS
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
@@ -115,4 +116,4 @@ def _judge(stubs: Stubs, scheduled: int, reported: Counter[int], wait_s: float) 
     found = ended()
     assert found is not None
     assert (found.changed_count, list(found.findings)) == (0, [])
-    assert (found.counts["sums_compared"], found.counts["seen"]) == (1, scheduled)
+    assert (found.counts["sums_compared"], found.counts["seen"]) == (SHARDS, scheduled)

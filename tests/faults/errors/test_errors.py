@@ -86,6 +86,7 @@ def test_a_server_that_gets_no_more_of_the_machine_ends_and_has_what_it_acknowle
     assert_all_there(trial, soak)
 
 
+@pytest.mark.undivided("is about one store")
 @parametrized(cases.AT_START)
 def test_a_server_that_meets_trouble_at_its_start_says_what_the_manual_says_and_starts_when_it_is_over(
     library: Path, tmp_path: Path, soak: Soak, case: Case
