@@ -35,7 +35,7 @@ from ..service.arrivals import Server
 from ..shards.links import Link, Links
 from ..shards.watch import watch_all
 from ..shell.exchange import Exchange
-from ..shell.runner import Runner
+from ..shell.runner import Closing, Runner
 from ..stores.checkpoints import Checkpoints
 from .shard_map import MapUnusable, ShardMap, read_map
 
@@ -117,6 +117,10 @@ class Front:
         await self._leader.begin()
         self._runner.tasks.keep("parts of jobs", self._errands.run())
         await self._leader.all_present(START_S)
+
+    def begin_close(self) -> None:
+        """End all waits for leases."""
+        self._chances.end(Closing("STORE_FAILED" if self._runner.failed.done() else "SHUTTING_DOWN"))
 
     async def loads(self) -> list[shard_pb2.TellLoadResponse]:
         """The load of each shard; of one that is away only its number."""

@@ -141,6 +141,8 @@ async def _serve(
         if front is not None:
             await front.begin()
         ending.push_async_callback(_end_server, server, pipe, stop)
+        if front is not None:
+            ending.callback(front.begin_close)
         ending.callback(runner.begin_close)
         if metrics is not None:
             metrics.start()

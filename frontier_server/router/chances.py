@@ -16,7 +16,7 @@ from toehold.shard.v1 import shard_pb2
 from ..core.rows.errors import ShardAway
 from ..core.state.kinds import Kinds
 from ..shards.links import Link, Links, Relayed
-from ..shell.tasks import Tasks
+from ..shell.tasks import Closing, Tasks
 
 AWAIT = "toehold.shard.v1.ShardService/Await"
 AWAIT_S = 30.0  # then the shard is asked again
@@ -55,7 +55,15 @@ class Chance:
         self.pauses_s = [0.0] * shards
         self.turn = 0
         """How often callers have got something: each time another shard is asked first."""
-        self.changed = self._new()
+        self._changed = self._new()
+        self._end: Closing | None = None
+
+    @property
+    def changed(self) -> asyncio.Future[None]:
+        """Done when a shard may have something. Raises Closing once nobody may wait any more."""
+        if self._end is not None:
+            raise self._end
+        return self._changed
 
     def _new(self) -> asyncio.Future[None]:
         return asyncio.get_running_loop().create_future()
@@ -63,8 +71,16 @@ class Chance:
     def comes(self, shard: int) -> None:
         """Note that a shard may have something, and let those who wait ask."""
         self.may[shard] = True
-        self.changed.set_result(None)
-        self.changed = self._new()
+        self._wake()
+
+    def end(self, why: Closing) -> None:
+        """End all waits."""
+        self._end = why
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set_result(None)
+        self._changed = self._new()
 
 
 class Chances:
@@ -74,17 +90,26 @@ class Chances:
         self.tasks = tasks
         self._links = links
         self._known: OrderedDict[Wish, Chance] = OrderedDict()
+        self._end: Closing | None = None
 
     def of(self, wish: Wish) -> Chance:
         """The chance of a wish."""
         known = self._known.get(wish)
         if known is None:
             known = self._known[wish] = Chance(wish, len(self._links))
+            if self._end is not None:
+                known.end(self._end)
             if len(self._known) > MAX_KNOWN:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(wish)
         return known
+
+    def end(self, why: Closing) -> None:
+        """End all waits, and let no other begin."""
+        self._end = why
+        for chance in self._known.values():
+            chance.end(why)
 
     def gave_all(self, chance: Chance, link: Link) -> None:
         """Note that a shard has given all that it has now."""

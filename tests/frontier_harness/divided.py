@@ -8,10 +8,15 @@ docs/operating.md names.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+
+from .waiting import eventually
+
+T = TypeVar("T")
 
 VARIABLE = "TOEHOLD_TEST_SHARDS"
 SHARDS = int(os.environ.get(VARIABLE, "1"))
@@ -34,7 +39,8 @@ def of_toehold(arguments: Sequence[str]) -> list[str]:
 
 def first_of(data: Path) -> Path:
     """In a data directory, that of the process which has the addresses and leads the crawls."""
-    return data if SHARDS == 1 else data / "coordinator"
+    whole = data / "coordinator"
+    return whole if whole.exists() else data
 
 
 def job_log(data: Path, crawl: str) -> Path:
@@ -52,6 +58,15 @@ def log_files(file: Path) -> list[Path]:
 def log_lines(file: Path) -> list[str]:
     """The lines of a crawl's log, likewise."""
     return [line for part in log_files(file) if part.exists() for line in part.read_text().splitlines()]
+
+
+def settled(holds: Callable[[], T]) -> T:
+    """What one frontier has done when it answers the call before, and several shards a moment later."""
+    if SHARDS > 1:
+        return eventually(holds)
+    found = holds()
+    assert found
+    return found
 
 
 def skip_if_divided(reason: str) -> None:

@@ -15,6 +15,7 @@ FAILED = 5
 PAGES = [f"http://alpha.example/{number}" for number in range(5)]
 
 
+@pytest.mark.undivided("looks into the store")
 def test_a_contradiction_stops_the_server_before_it_is_stored(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with ServerProcess(data, "--check-operations") as server:

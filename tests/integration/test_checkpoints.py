@@ -52,6 +52,7 @@ def fetch_all(client: FrontierClient, crawl: str, most: int = 1000) -> list[str]
     return fetched
 
 
+@pytest.mark.undivided("crawls begin with their seeds alone")
 def test_a_crawl_goes_on_from_a_checkpoint_after_restarts_and_without_what_came_later(tmp_path: Path) -> None:
     """S0.8, S0.10"""
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
@@ -100,6 +101,7 @@ def test_what_a_crash_has_left_of_checkpoints_is_removed_at_the_next_start(tmp_p
         assert str(made) in server.errors.read_text()
 
 
+@pytest.mark.undivided("a set of checkpoints is restored as a whole")
 def test_a_whole_frontier_begins_again_from_a_checkpoint_in_place_of_its_store(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
         crawl = CrawlController(client, "crawl")
@@ -118,6 +120,7 @@ def test_a_whole_frontier_begins_again_from_a_checkpoint_in_place_of_its_store(t
         assert sorted([*before, *after]) == [f"http://host{n}.example/" for n in range(HOSTS)]
 
 
+@pytest.mark.undivided("a set of checkpoints is restored as a whole")
 def test_reports_of_leases_given_since_count_for_nothing_in_a_store_that_was_put_back_or_copied(
     tmp_path: Path,
 ) -> None:
@@ -148,6 +151,7 @@ def test_reports_of_leases_given_since_count_for_nothing_in_a_store_that_was_put
         assert answer[0].disposition == DISPOSITION_SUCCEEDED, "it was out when the copy was made"
 
 
+@pytest.mark.undivided("crawls begin with their seeds alone")
 def test_a_checkpoint_that_is_not_there_is_named_and_the_crawl_stays_as_it_is(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
         crawl = CrawlController(client, "crawl")
@@ -158,6 +162,7 @@ def test_a_checkpoint_that_is_not_there_is_named_and_the_crawl_stays_as_it_is(tm
         assert crawl.status().state == S.CRAWL_STATE_NASCENT
 
 
+@pytest.mark.undivided("crawls begin with their seeds alone")
 def test_a_crawl_that_has_taken_something_in_is_told_that_its_state_is_wrong(tmp_path: Path) -> None:
     """LaunchCrawl: ILLEGAL_STATE, also by a controller, which takes it for no lost answer."""
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
@@ -172,6 +177,7 @@ def test_a_crawl_that_has_taken_something_in_is_told_that_its_state_is_wrong(tmp
         assert crawl.status().state == S.CRAWL_STATE_NASCENT
 
 
+@pytest.mark.undivided("crawls begin with their seeds alone")
 def test_a_checkpoint_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
         kept = client.create_checkpoint()

@@ -25,6 +25,7 @@ from frontier_harness.calls import (
     schedule_request,
     seed_of,
 )
+from frontier_harness.divided import shards_option
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import PATIENCE_S, eventually
@@ -128,7 +129,9 @@ def test_a_port_that_another_program_has_is_refused(tmp_path: Path) -> None:
 def test_a_port_that_another_server_has_is_refused(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "one") as first:
         refused(
-            "--data", str(tmp_path / "two"), "--listen", first.address, code=LISTEN, named=(first.address,)
+            *("--data", str(tmp_path / "two"), "--listen", first.address, *shards_option(())),
+            code=LISTEN,
+            named=(first.address,),
         )
         first.stubs.launch("t", seed_of("t"))  # undisturbed
     with ServerProcess(tmp_path / "two"):
@@ -213,6 +216,7 @@ def test_a_store_with_kinds_of_rows_that_only_a_later_version_knows_is_refused(t
     refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", code=DATA, named=named)
 
 
+@pytest.mark.undivided("looks into the store")
 def test_a_server_marks_its_store_with_its_version(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "store")
     store.write(opening.new_store(b"s" * 16, 1, SUFFIXES))
@@ -354,6 +358,7 @@ def health(server: ServerProcess) -> object:
     return check(request, timeout=TIMEOUT_S).status
 
 
+@pytest.mark.undivided("a shard whose store fails is started again")
 def test_when_the_disk_fails_it_ends_with_its_own_code_and_loses_nothing(tmp_path: Path) -> None:
     """A limit on the size of files, set from outside, stands for a disk that is full."""
     acknowledged: list[str] = []
@@ -382,6 +387,7 @@ def test_when_the_disk_fails_it_ends_with_its_own_code_and_loses_nothing(tmp_pat
         assert server.stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_RUNNING
 
 
+@pytest.mark.undivided("each shard has a crawl.log")
 def test_a_log_that_cannot_be_written_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
     obstacle = tmp_path / "data" / "crawls" / "t" / "crawl.log"
     obstacle.mkdir(parents=True)
