@@ -332,7 +332,8 @@ def test_a_crawl_that_was_killed_before_it_began_is_told(folder: Path, tmp_path:
 def test_a_crawl_of_another_version_is_told(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder / "ended", copy)
-    store = RocksStore(first_of(copy / "frontier") / "store")
+    data = first_of(copy / "frontier")
+    store = RocksStore(data / "store")
     row = opening.server_row(store)
     row.format = FORMAT + 1
     store.write(opening.server_changes(row))
@@ -340,4 +341,4 @@ def test_a_crawl_of_another_version_is_told(folder: Path, tmp_path: Path) -> Non
     code, _, stderr = toehold(tmp_path, "status", "--dir", "copy")
     known = f"format {OLDEST_FORMAT} to {FORMAT} for this version of Toehold"
     told = f"the store must have {known}, got {FORMAT + 1}, "
-    assert code == 2 and stderr.startswith(f"Error: copy/frontier: {told}"), stderr
+    assert code == 2 and stderr.startswith(f"Error: {data.relative_to(tmp_path)}: {told}"), stderr

@@ -2,6 +2,7 @@
 questions, as long as the command takes.
 """
 
+import re
 import shlex
 import time
 from collections.abc import Iterator
@@ -118,11 +119,12 @@ def _opened(directory: Path) -> tuple[Child, str]:
             child.close()
             if code == IN_USE:
                 raise _InUse from None
-            beginning = f"toehold-frontier: data directory {data}: "
+            # That of the frontier, or of one of its shards.
+            told = re.compile(rf"toehold-frontier: data directory ({re.escape(str(data))}(?:/[\w-]+)?: .+)")
             for line in lines:
-                if line.startswith(beginning):
+                if (found := told.fullmatch(line)) is not None:
                     kind = BadDirectory if code == DATA_UNUSABLE else ChildFailed
-                    raise kind(f"{data}: {line.removeprefix(beginning)}") from None
+                    raise kind(found[1]) from None
             raise
         except BaseException:
             child.end(_END_S)
