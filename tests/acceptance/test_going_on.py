@@ -10,6 +10,7 @@ import pytest
 from acceptance.at_terminal import check_fits, plain, squeezed, terminal_of, until_told
 from acceptance.programs import Programs, json_of, toehold
 from acceptance.terminal import CTRL_C
+from frontier_harness.divided import of_toehold
 from frontier_harness.small_site import SmallSite, small_site
 from frontier_harness.waiting import eventually
 
@@ -30,7 +31,7 @@ class Story:
     """How many requests the site had had after each command."""
 
     def command(self, *options: str) -> list[str]:
-        return ["crawl", self.site.url(), "--dir", str(self.directory), *options]
+        return of_toehold(("crawl", self.site.url(), "--dir", str(self.directory), *options))
 
     def run(self, name: str, *arguments: str) -> None:
         done = toehold(*arguments)

@@ -12,7 +12,7 @@ from frontier_harness.access import Installation
 from frontier_harness.calls import TIMEOUT_S, fresh_name, seed_of
 from frontier_harness.console import ConsoleProcess, Told, client_of, told, url_in
 from frontier_harness.descendants import children
-from frontier_harness.divided import first_of
+from frontier_harness.divided import SHARDS, first_of
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess, line_of, run_to_end
 from frontier_harness.waiting import eventually
@@ -219,7 +219,8 @@ def test_the_console_ends_with_a_frontier_that_is_killed(tmp_path: Path) -> None
             server.child.kill()
             gone = Path(f"/proc/{child}")
             eventually(partial(has_ended, gone), "the end of the console")
-    assert first_of(server.data).joinpath("console").stat().st_mode & 0o777 == 0o700
+    if SHARDS == 1:  # else its path is too long for a socket
+        assert server.data.joinpath("console").stat().st_mode & 0o777 == 0o700
 
 
 def has_ended(process: Path) -> bool:

@@ -100,7 +100,7 @@ def failure(
 
 def _summary(statuses: Mapping[int, int]) -> str:
     """The commonest statuses in words."""
-    most = sorted(statuses.items(), key=lambda item: -item[1])
+    most = sorted(statuses.items(), key=lambda item: (-item[1], item[0]))
     told = [
         f"{words(status)}{f' ({count} times)' if count > 1 else ''}" for status, count in most[:MOST_TOLD]
     ]
