@@ -54,11 +54,24 @@ endif
 # are enough.
 test: check $(PAGES) $(COMPILED) $(NATIVE_CORE) prometheus chromium pywb
 	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 5 --dist loadfile --no-loadscope-reorder
+	TOEHOLD_TEST_SHARDS=2 HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -q -n 5 --dist loadfile $(SHARDED_TENTH)
 
 # Suites whose frontiers can have several shards. A test that they are not meant to pass is marked `undivided`.
-SHARDED := $(wildcard tests/integration/test_service*.py) tests/integration/test_conformance.py \
-    $(addprefix tests/integration/urlfrontier/,test_urls.py test_suite.py) tests/acceptance/test_live.py \
-    $(addprefix tests/faults/,test_cut_off.py test_attendance.py)
+# What is left out of the folders is about packages, about one store, or has shards anyway.
+NOT_SHARDED := $(foreach name,api_page backup compiled_core compose_credentials conformance_soak container_image install \
+        kubernetes_credentials network upgrade,tests/acceptance/test_$(name).py) \
+    $(foreach name,disk_low sets shards shard_away split,tests/faults/test_$(name).py)
+SHARDED := $(filter-out $(NOT_SHARDED),$(foreach group,integration/test_service integration/test_server_ \
+        integration/test_console_ integration/test_embedded_ integration/urlfrontier/test_ acceptance/test_ faults/test_,\
+        $(wildcard tests/$(group)*.py))) $(wildcard tests/integration/test_*_command_line.py) \
+    $(foreach name,absence asking_directory checkpoints conformance cookie_walls descriptors disk_reserve gate \
+        health_command metrics pings plain_refusals private_files read_only redirected_pages reflection request_ids \
+        scrapy_joining shared_cookies strangers tls traces whole_crawl,tests/integration/test_$(name).py) \
+    tests/faults/errors/test_nodes.py tests/faults/errors/test_read_only.py
+# A tenth of them, of each kind some that are quick: `make test` runs these on two shards.
+SHARDED_TENTH := $(foreach name,service service_candidates service_events service_waiting console_live gate scrapy_joining,\
+        tests/integration/test_$(name).py) tests/integration/urlfrontier/test_urls.py tests/acceptance/test_live.py \
+    $(foreach name,attendance pause_under_load same_name,tests/faults/test_$(name).py)
 
 ## make sharded  run suites against frontiers of 2 and of 5 shards; SHARDS="3" chooses others
 sharded: $(SETUP) $(PAGES)

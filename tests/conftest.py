@@ -109,8 +109,8 @@ def longest_first(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Notes how long the files took, if this was `make test`."""
-    if config.getoption("dist", "no") != "loadfile":
+    """Notes how long the files took, if these were all tests of `make test`."""
+    if config.getoption("dist", "no") != "loadfile" or divided.SHARDS > 1:
         return
     seconds: dict[str, float] = {}
     for reports in terminalreporter.stats.values():
