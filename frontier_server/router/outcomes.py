@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from typing import Any
 
 from toehold.frontier.v1 import admin_pb2
 
@@ -15,6 +16,7 @@ from .. import wire
 from ..core.rows.errors import InvalidRequest
 from ..service.answers import Context, fitting_count
 from ..shards.links import passed_on
+from ..shell.runner import Closing
 from .answers import routed_stream
 from .over_shards import SERVICE, OverShards
 
@@ -67,35 +69,39 @@ class RoutedOutcomes(OverShards):
             firsts = await self._links.of_all(lambda link: anext(streams[link.number]))
             places = [first.cursor for first in firsts]
             yield Told(kept=merged_kept([first.kept for first in firsts]), cursor=vector_cursor(places))
-            async with aclosing(_together(streams)) as messages:
+            async with aclosing(self._together(request.crawl, streams)) as messages:
                 async for shard, message in messages:
                     for part in _placed(message, shard, places):
                         yield part
 
-
-async def _together(streams: Sequence[AsyncGenerator[Told, None]]) -> AsyncGenerator[tuple[int, Told], None]:
-    """The messages of all streams with the streams' numbers, as they come, to the last one's end; of those
-    without outcomes only as many as show that somebody lives."""
-    loop = asyncio.get_running_loop()
-    silent_since_s = loop.time()
-    coming = {asyncio.ensure_future(anext(stream)): number for number, stream in enumerate(streams)}
-    try:
-        while coming:
-            done, _ = await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
-            for task in sorted(done, key=lambda task: coming[task]):
-                number = coming.pop(task)
-                try:
-                    message = task.result()
-                except StopAsyncIteration:
-                    continue
-                if message.outcomes or loop.time() - silent_since_s >= HEARTBEAT_S:
-                    silent_since_s = loop.time()
-                    yield number, message
-                coming[asyncio.ensure_future(anext(streams[number]))] = number
-    finally:
-        for task in coming:
-            task.cancel()
-        await asyncio.gather(*coming, return_exceptions=True)
+    async def _together(
+        self, crawl: str, streams: Sequence[AsyncGenerator[Told, None]]
+    ) -> AsyncGenerator[tuple[int, Told], None]:
+        """The messages of all streams with the streams' numbers, as they come, to the last one's end; of
+        those without outcomes only as many as show that somebody lives. Raises Closing."""
+        loop = asyncio.get_running_loop()
+        silent_since_s = loop.time()
+        coming = {asyncio.ensure_future(anext(stream)): number for number, stream in enumerate(streams)}
+        try:
+            while coming:
+                awaited: list[asyncio.Future[Any]] = [*coming, self._runner.next_event(crawl)]
+                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)  # or when the front ends
+                if not self._runner.serving:
+                    raise Closing
+                for task in sorted(filter(asyncio.Future.done, coming), key=lambda task: coming[task]):
+                    number = coming.pop(task)
+                    try:
+                        message = task.result()
+                    except StopAsyncIteration:
+                        continue
+                    if message.outcomes or loop.time() - silent_since_s >= HEARTBEAT_S:
+                        silent_since_s = loop.time()
+                        yield number, message
+                    coming[asyncio.ensure_future(anext(streams[number]))] = number
+        finally:
+            for task in coming:
+                task.cancel()
+            await asyncio.gather(*coming, return_exceptions=True)
 
 
 def _placed(message: Told, shard: int, places: list[str]) -> Iterator[Told]:

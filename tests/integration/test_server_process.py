@@ -277,7 +277,10 @@ def test_it_stops_at_once_when_told_though_callers_wait(tmp_path: Path, number: 
             stubs.frontier.Next.future(next_request("t", wait_s=60, node=f"n{place}"), timeout=70)
             for place in range(3)
         ]
-        streams = [stubs.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t")) for _ in range(3)]
+        streams: list[Iterator[object]] = [
+            stubs.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t")) for _ in range(3)
+        ]
+        streams.append(stubs.admin.StreamOutcomes(admin_pb2.StreamOutcomesRequest(crawl="t", follow=True)))
         for stream in streams:
             next(stream)
         eventually(lambda: len(nodes(server)) == 4, "the calls to arrive")
