@@ -86,6 +86,20 @@ def test_one_that_ends_instead_is_told_with_its_exit_code_and_the_end_of_its_log
     assert len(told) < 10
 
 
+def test_what_it_has_said_in_a_sentence_is_told_though_its_parts_log_more(
+    start: Start, interruptions: Interruptions
+) -> None:
+    child = start("""
+        print("the store is damaged", file=sys.stderr)
+        for n in range(20):
+            print('{"event": "stopped", "level": "info"}', file=sys.stderr)
+        sys.exit(4)
+    """)
+    with pytest.raises(ChildFailed) as failure:
+        child.wait_ready(interruptions)
+    assert str(failure.value).split("\n")[2:] == ["  the store is damaged", *["  info stopped"] * 5]
+
+
 def test_an_earlier_runs_log_is_not_taken_for_its_own(
     start: Start, interruptions: Interruptions, tmp_path: Path
 ) -> None:

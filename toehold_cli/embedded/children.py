@@ -175,7 +175,8 @@ class Child:
         return f"The last lines of {self.program.log or 'its log'}:\n{shown}"
 
     def last_lines(self) -> list[str]:
-        """The last lines of its log, as they are; none if it cannot be read, or after `close`."""
+        """The last lines of its log, as they are, with what it has said in a sentence; none if it cannot be
+        read, or after `close`."""
         if self._log.closed:
             return []
         file = self._log.fileno()
@@ -185,7 +186,10 @@ class Child:
             text = os.pread(file, _LOG_TAIL_BYTES, start).decode(errors="replace")
         except OSError:
             return []
-        return text.splitlines()[-_LOG_TAIL_LINES:]
+        lines = text.splitlines()
+        last = lines[-_LOG_TAIL_LINES:]
+        said = [line for line in lines if not line.startswith("{")]
+        return last if not said or said[-1] in last else [said[-1], *last[1:]]
 
 
 def _opened(log: Path | None) -> BinaryIO:
