@@ -379,5 +379,7 @@ def test_a_shard_judges_the_callers_that_the_front_names(tmp_path: Path, data: P
 
         assert asked(*metadata_of("reader")) == "answered, ROLE_MISSING"
         assert asked(*metadata_of("")) == "answered, UNKNOWN_CRAWL"  # the front itself
+        installation.caller("late", "watch")  # the front may know it before the shard
+        assert asked(*metadata_of("late")) == "answered, ROLE_MISSING"
         assert asked(*metadata_of("mallory")) == "CALLER_UNKNOWN, CALLER_UNKNOWN"
         assert asked() == asked((AUTHORIZATION, bearer(token))) == "CREDENTIALS_MISSING, CREDENTIALS_MISSING"

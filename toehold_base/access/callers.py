@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 from . import callers_file
 from .callers_file import CallerRow, CallersInvalid, TokenRow
@@ -96,15 +97,20 @@ class Callers:
         self._path = path
         self._mark = mark_of(path)
         self._table = _Table(_read(path))
+        self._reading = Lock()
 
     def __len__(self) -> int:
         return len(self._table.callers)
 
     def reload_if_changed(self) -> bool:
-        """Read the file again if it has changed; whether it has. Any thread may call it, one at a time.
+        """Read the file again if it has changed; whether it has. Any thread may call it.
 
         Raises CallersInvalid, once for each change; the callers stay as they were.
         """
+        with self._reading:
+            return self._reload_if_changed()
+
+    def _reload_if_changed(self) -> bool:
         mark = mark_of(self._path)
         if mark == self._mark:
             return False
