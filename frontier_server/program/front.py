@@ -126,6 +126,10 @@ class Front:
         """The load of each shard; of one that is away only its number."""
         return await loads_of(self.links, self._requests)
 
+    async def leases_out(self) -> int:
+        """How many leases the shards have given."""
+        return sum([load.shard.leased_count for load in await self.loads()])
+
     async def close(self) -> None:
         """Leave the shards."""
         await self.links.close()

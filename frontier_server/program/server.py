@@ -149,7 +149,8 @@ async def _serve(
             ending.push_async_callback(metrics.close)
         if not config.read_only:
             logging = runner.tasks.keep("crawl log", crawl_logs.run())
-            ending.push_async_callback(_end_crawl_logs, runner, crawl_logs, logging, stop)
+            ending.push_async_callback(_end_crawl_logs, runner, crawl_logs, logging)
+            ending.push_async_callback(_drained, runner, front, stop)
         if console is not None:
             ending.push_async_callback(runner.tasks.end, runner.tasks.keep("console", console.run()))
         pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), health.tell, manager)
@@ -227,12 +228,8 @@ def _metrics(
         ) from problem
 
 
-async def _end_crawl_logs(
-    runner: Runner, crawl_logs: CrawlLogs, logging: asyncio.Task[None], stop: Stop
-) -> None:
+async def _end_crawl_logs(runner: Runner, crawl_logs: CrawlLogs, logging: asyncio.Task[None]) -> None:
     """Write the lines of all that is done, unless the store has failed."""
-    if not runner.failed.done() and stop.orphaned:
-        await _drained(runner, stop)
     await runner.tasks.end(logging)
     if not runner.failed.done():
         with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
@@ -258,11 +255,13 @@ def _server(config: Config) -> grpc.aio.Server:
     )
 
 
-async def _drained(runner: Runner, stop: Stop) -> None:
-    """Wait for a while until nodes have handed their leases back."""
+async def _drained(runner: Runner, front: Front | None, stop: Stop) -> None:
+    """If the parent is gone, wait for a while until nodes have handed their leases back."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + ORPHAN_DRAIN_S
-    while runner.core.nodes.leases_out and loop.time() < end_s and not stop.is_hurried:  # noqa: ASYNC110
+    while stop.orphaned and not stop.is_hurried and not runner.failed.done() and loop.time() < end_s:
+        if not (runner.core.nodes.leases_out if front is None else await front.leases_out()):
+            break
         await asyncio.sleep(0.1)
 
 
