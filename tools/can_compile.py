@@ -11,7 +11,7 @@ def lacks() -> str:
     """What is missing, in a sentence; empty if nothing is."""
     try:
         import ensurepip  # noqa: F401  # Debian's python3 has venv without it
-        import venv  # noqa: F401
+        import venv  # noqa: F401  # it is imported to see that it is there
     except ImportError:
         return "its venv module is missing or incomplete (on Debian and Ubuntu: apt install python3-venv)"
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]

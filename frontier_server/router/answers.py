@@ -38,7 +38,7 @@ def routed_bytes(handler: Handler) -> Handler:
         except (FrontierError, TryLater, Closing) as problem:
             await abort(context, problem)
 
-    wrapper.takes_bytes = True  # type: ignore[attr-defined]
+    wrapper.takes_bytes = True  # type: ignore[attr-defined]  # a mark, which functions may have
     return wrapper  # type: ignore[return-value]  # same signature
 
 

@@ -94,18 +94,18 @@ class RoutedListings(OverShards):
                 refusals.append(refusal)
                 answer = kind()
             if found and page.ByteSize() + answer.ByteSize() > PAGE_BYTES:
-                page.next_page_token = token_of(listing, shard, own)
-                return page  # type: ignore[no-any-return]  # it is of that kind
+                break
             found.extend(getattr(answer, items))
             own = answer.next_page_token
             shard += not own
-            if shard == shards and len(refusals) == shards:
-                raise refusals[0]
-            if shard == shards:
-                return page  # type: ignore[no-any-return]
-            if own or len(found) == size:
-                page.next_page_token = token_of(listing, shard, own)
-                return page  # type: ignore[no-any-return]
+            if own or len(found) == size or shard == shards:
+                break
+        if len(refusals) == shards:
+            raise refusals[0]
+        if shard < shards:
+            page.next_page_token = token_of(listing, shard, own)
+        whole: M = page
+        return whole
 
     @routed
     async def ListQueues(

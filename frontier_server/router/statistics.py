@@ -87,21 +87,21 @@ def merge_statistics(whole: crawl_pb2.Statistics, parts: Sequence[crawl_pb2.Stat
         _take(whole, awaited[0], ("waiting_for", "next_due_time"))
 
 
-def _add_up(whole: crawl_pb2.Statistics, parts: Sequence[crawl_pb2.Statistics], name: str) -> None:
-    whole.ClearField(name)  # type: ignore[arg-type]
+def _add_up(whole: Message, parts: Sequence[Message], name: str) -> None:
+    whole.ClearField(name)
     total = getattr(whole, name)
     for part in parts:
         for key, count in getattr(part, name).items():
             total[key] += count
 
 
-def _take(whole: crawl_pb2.Statistics, part: crawl_pb2.Statistics, names: Sequence[str]) -> None:
+def _take(whole: Message, part: Message, names: Sequence[str]) -> None:
     for name in names:
-        whole.ClearField(name)  # type: ignore[arg-type]
+        whole.ClearField(name)
         value = getattr(part, name)
         if not isinstance(value, Message):
             setattr(whole, name, value)
-        elif part.HasField(name):  # type: ignore[arg-type]
+        elif part.HasField(name):
             getattr(whole, name).CopyFrom(value)
 
 

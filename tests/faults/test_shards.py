@@ -64,6 +64,10 @@ class Fetchers:
         except Exception as problem:
             self.problems.append(f"{node}: {problem!r}")
 
+    def came_to(self, pages: float) -> bool:
+        """Whether more pages than so many are fetched, or there is a problem."""
+        return bool(self.problems) or sum(self.done.values()) > pages
+
     def _run(self, node: str) -> None:
         while not self.ending.is_set():
             request = next_request(CRAWL, 5, 0.5, node, f"session of {node}")
@@ -173,10 +177,7 @@ def killed(folder: Path, kills: int, pages: int, seed: int) -> Fetchers:
         random.shuffle(aims)
         step = 0.8 * pages / (kills + 1)
         for number, aim in enumerate(aims, 1):
-            eventually(
-                lambda: fetchers.problems or sum(fetchers.done.values()) > number * step,  # noqa: B023
-                f"pages after kill {number - 1}",
-            )
+            eventually(partial(fetchers.came_to, number * step), f"pages after kill {number - 1}")
             installation.kill(aim)
         for thread in threads:
             thread.join(PATIENCE_S * 2)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from inspect import unwrap
 from pathlib import Path
 from typing import Any, cast
 
@@ -149,7 +150,7 @@ class Rig:
         request = frontier_pb2.ScheduleRequest(
             crawl="c", candidates=candidates, partial=partial, park=park, replace=replace
         )
-        split = RoutedFrontier.Schedule.__wrapped__  # type: ignore[attr-defined]
+        split = unwrap(RoutedFrontier.Schedule)
         answer: frontier_pb2.ScheduleResponse = await split(
             self.router, request, self._context, request.SerializeToString()
         )
@@ -158,15 +159,14 @@ class Rig:
     async def finished(self, *shards: int, partial: bool = True) -> list[crawl_pb2.Disposition.ValueType]:
         reports = [frontier_pb2.Report(token=token(shard)) for shard in shards]
         request = frontier_pb2.FinishedRequest(reports=reports, partial=partial)
-        split = RoutedFrontier.Finished.__wrapped__  # type: ignore[attr-defined]
+        split = unwrap(RoutedFrontier.Finished)
         answer = await split(self.router, request, self._context, request.SerializeToString())
         return [each.disposition for each in frontier_pb2.FinishedResponse.FromString(answer).results]
 
     async def heartbeat(self, *shards: int) -> frontier_pb2.HeartbeatResponse:
         request = frontier_pb2.HeartbeatRequest(tokens=[token(each) for each in shards], idle_crawls=["idle"])
-        answer: frontier_pb2.HeartbeatResponse = await RoutedFrontier.Heartbeat.__wrapped__(  # type: ignore[attr-defined]
-            self.router, request, self._context
-        )
+        heartbeat = unwrap(RoutedFrontier.Heartbeat)
+        answer: frontier_pb2.HeartbeatResponse = await heartbeat(self.router, request, self._context)
         return answer
 
 

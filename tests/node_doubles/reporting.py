@@ -1,6 +1,7 @@
 """A reporter whose frontier and WARC writer are not real."""
 
 from pathlib import Path
+from typing import Any
 
 from node_doubles.client import FakeClient
 from node_doubles.leases import held, lease
@@ -45,8 +46,8 @@ class Rig:
         ]
         return FinishedPage(one, fetched(one.lease, fetch, 1), outlinks, stored_in)
 
-    def put(self, uri: str, *links: str, **more: str) -> FinishedPage:
-        one = self.page(uri, *links, **more)  # type: ignore[arg-type]
+    def put(self, uri: str, *links: str, **more: Any) -> FinishedPage:
+        one = self.page(uri, *links, **more)
         self.reporter.put(one)
         return one
 

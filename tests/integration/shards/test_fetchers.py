@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -69,13 +70,12 @@ def shard_of(lease: frontier_pb2.Lease) -> int:
     return ((slot + 1) * SHARDS - 1) // 4096
 
 
-def all_of(stubs: Stubs, crawl: str, most: int = HOSTS, **more: object) -> list[frontier_pb2.Lease]:
+def all_of(stubs: Stubs, crawl: str, most: int = HOSTS) -> list[frontier_pb2.Lease]:
     """So many leases of a crawl."""
     leases: list[frontier_pb2.Lease] = []
 
     def come() -> bool:
         request = next_request(crawl, most - len(leases), 5)
-        request.MergeFrom(frontier_pb2.NextRequest(**more))  # type: ignore[arg-type]
         leases.extend(stubs.frontier.Next(request, timeout=TIMEOUT_S).leases)
         return len(leases) >= most
 
@@ -132,7 +132,7 @@ def test_a_request_that_makes_no_sense_is_refused_though_no_shard_has_anything(
     assert not stubs.next(crawl, wait_s=1).leases
     request = next_request(crawl, wait_s=1)
     setattr(request, field, -1)
-    call = lambda: stubs.frontier.Next(request, timeout=TIMEOUT_S)  # noqa: E731
+    call = partial(stubs.frontier.Next, request, timeout=TIMEOUT_S)
     refused(call, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE", field)
 
 
@@ -164,9 +164,8 @@ def test_a_new_session_ends_the_leases_of_the_earlier_one_in_all_shards(stubs: S
     assert first
     assert stubs.frontier.Next(next_request(crawl, HOSTS, 5, node, "second"), timeout=TIMEOUT_S).leases
     for lease in first:
-        call = lambda lease=lease: stubs.frontier.Finished(  # noqa: E731
-            finished_request(report(lease), node=node, session="first"), timeout=TIMEOUT_S
-        )
+        request = finished_request(report(lease), node=node, session="first")
+        call = partial(stubs.frontier.Finished, request, timeout=TIMEOUT_S)
         refused(call, grpc.StatusCode.FAILED_PRECONDITION, "SESSION_SUPERSEDED")
 
 
