@@ -265,7 +265,7 @@ def test_a_page_behind_a_cookie_wall_is_fetched(kept: Walls, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_a_wall_that_does_not_open_is_left_and_says_so(kept: Walls, name: str) -> None:
+def test_a_cookie_wall_that_does_not_open_ends_as_a_redirect_loop(kept: Walls, name: str) -> None:
     """A page whose cookies have not changed since its last visit is not asked for again."""
     _, asked = CLOSED[name]
     assert kept.asked(name) == Counter({"/": 1, "/page": 1, **asked})
@@ -273,7 +273,9 @@ def test_a_wall_that_does_not_open_is_left_and_says_so(kept: Walls, name: str) -
 
 
 @pytest.mark.parametrize("name", OPENING)
-def test_a_crawl_that_keeps_no_cookies_says_what_it_ignored(ignored: Walls, name: str) -> None:
+def test_a_crawl_that_keeps_no_cookies_annotates_pages_whose_cookies_it_ignored(
+    ignored: Walls, name: str
+) -> None:
     _, asked = OPENING[name]
     assert ignored.asked(name) == Counter({"/": 1, "/page": 1, **dict.fromkeys(asked, 1)})
     if "meta" not in name:  # a page, not a redirect

@@ -77,7 +77,7 @@ def refused(*arguments: str, code: int, told: str) -> None:
 # Starting.
 
 
-def test_it_says_one_line_once_each_member_serves(server: ServerProcess) -> None:
+def test_a_start_prints_one_line_once_each_member_serves(server: ServerProcess) -> None:
     assert re.fullmatch(r"toehold-frontier serving on 127\.0\.0\.1:[1-9]\d*\n", server.ready_line)
     assert set(members(server.child)) == NAMES
     assert all(serves(server, name) for name in NAMES)
@@ -136,7 +136,7 @@ def test_another_number_of_shards_than_the_directory_has_is_refused(
     refused("--data", str(data), "--shards", str(wanted), code=DATA, told=told)
 
 
-def test_an_undivided_store_is_not_divided_by_the_way(data: Path) -> None:
+def test_a_start_with_several_shards_refuses_an_undivided_store(data: Path) -> None:
     with ServerProcess(data) as server:
         server.stop()
     refused("--data", str(data), *SHARDS, code=DATA, told="undivided store")
@@ -163,14 +163,14 @@ def test_a_damaged_map_is_refused(data: Path) -> None:
     refused("--data", str(data), code=DATA, told="shards.json is damaged")
 
 
-def test_a_part_of_a_frontier_serves_alone_only_to_be_read(server: ServerProcess, data: Path) -> None:
+def test_a_member_serves_alone_only_if_it_is_read_only(server: ServerProcess, data: Path) -> None:
     server.stop()
     refused("--data", str(data / "shard-0000"), code=DATA, told=f"is a part of {data}")
     with ServerProcess(data / "shard-0000", "--read-only"):
         pass
 
 
-def test_a_salvage_names_one_member(server: ServerProcess, data: Path) -> None:
+def test_a_salvage_takes_one_member_and_refuses_all_at_once(server: ServerProcess, data: Path) -> None:
     server.stop()
     refused("--data", str(data), "--salvage", code=DATA, told="salvage the damaged one alone")
     (data / "shard-0001" / "store" / "CURRENT").unlink()
@@ -194,7 +194,7 @@ def test_a_taken_port_ends_all_members(server: ServerProcess, tmp_path: Path) ->
         pass
 
 
-def test_read_only_changes_nothing(server: ServerProcess, data: Path) -> None:
+def test_a_read_only_frontier_of_shards_changes_nothing(server: ServerProcess, data: Path) -> None:
     server.stop()
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     with ServerProcess(data, "--read-only") as again:
@@ -288,7 +288,9 @@ def test_members_of_a_killed_supervisor_end_and_free_the_directory_and_the_port(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_the_front_first_and_then_the_shards(server: ServerProcess, number: signal.Signals) -> None:
+def test_a_signal_ends_the_front_first_and_then_the_shards(
+    server: ServerProcess, number: signal.Signals
+) -> None:
     running = members(server.child)
     assert server.stop(number)[0] == 0
     ended = [line["member"] for line in events(server, "stopped")]
@@ -297,20 +299,22 @@ def test_it_ends_the_front_first_and_then_the_shards(server: ServerProcess, numb
     assert not any(map(is_running, running.values()))
 
 
-def test_a_second_signal_changes_nothing(server: ServerProcess) -> None:
+def test_a_second_signal_does_not_hurry_the_end(server: ServerProcess) -> None:
     server.child.send_signal(signal.SIGTERM)
     assert server.stop()[0] == 0
     assert len(events(server, "stopped")) == len(NAMES)
 
 
-def test_it_ends_with_its_standard_input(data: Path) -> None:
+def test_a_frontier_of_shards_ends_with_its_standard_input(data: Path) -> None:
     with ServerProcess(data, *SHARDS, "--until-stdin-ends", stdin_pipe=True) as server:
         server.end_stdin()
         assert server.wait() == 0
         assert len(events(server, "stopped")) == len(NAMES)
 
 
-def test_a_member_that_dies_while_all_end_makes_a_bad_end(server: ServerProcess) -> None:
+def test_a_member_that_is_killed_while_all_end_makes_the_exit_code_that_of_the_store(
+    server: ServerProcess,
+) -> None:
     shard = members(server.child)["shard-1"]
     os.kill(shard, signal.SIGSTOP)
     server.child.send_signal(signal.SIGTERM)

@@ -223,7 +223,7 @@ async def test_reports_of_a_shard_that_is_away_are_not_applied_and_the_others_ar
     assert await rig.finished(1, 1) == [UNREPORTED, UNREPORTED]
 
 
-async def test_a_request_for_all_is_refused_as_a_whole_while_a_shard_is_away(rig: Rig) -> None:
+async def test_a_request_that_takes_no_partial_answer_is_refused_while_a_shard_is_away(rig: Rig) -> None:
     await rig.shards[1].stop()
     for uris in ("0 a", "1 b"), ("1 b",):
         with pytest.raises(ShardAway, match="shard 1 is away"):
@@ -252,7 +252,7 @@ async def test_a_shard_that_is_known_to_be_away_is_not_asked(rig: Rig) -> None:
     assert rig.shards[1].asked == []
 
 
-async def test_a_request_for_all_ends_when_its_shard_goes_away(rig: Rig) -> None:
+async def test_a_request_that_takes_no_partial_answer_ends_when_its_shard_goes_away(rig: Rig) -> None:
     rig.shards[1].stands_still = True
     call = asyncio.create_task(rig.schedule("1 a", "0 b", partial=False))
     await soon(lambda: rig.shards[1].asked)
@@ -267,7 +267,7 @@ async def test_a_crawl_has_ended_for_a_heartbeat_only_if_all_shards_say_so(rig: 
     assert list((await rig.heartbeat(0, 1)).ended_crawls) == []
 
 
-async def test_what_a_shard_refuses_is_refused_as_a_whole(rig: Rig) -> None:
+async def test_a_refusal_of_one_shard_refuses_the_whole_request(rig: Rig) -> None:
     rig.shards[0].refuses = True
     rig.links[1].away = True
     with pytest.raises(Relayed, match="it has finished"):

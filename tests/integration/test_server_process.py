@@ -93,7 +93,7 @@ def test_a_settings_file_is_followed_and_flags_win_over_it(tmp_path: Path) -> No
         assert answer.interval_duration.ToSeconds() == 5
 
 
-def test_its_version_says_whether_the_core_is_compiled_and_which_python_runs_it() -> None:
+def test_the_version_says_whether_the_core_is_compiled_and_which_python_runs_it() -> None:
     python = platform.python_version()
     expected = f"toehold-frontier, version {version()} ({core_kind()} core, Python {python})\n"
     assert run_to_end("--version").stdout == expected

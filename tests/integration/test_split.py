@@ -140,7 +140,7 @@ def test_no_frontier_starts_while_a_split_lacks_its_last_steps(data: Path, deadl
     assert "has an interrupted split; complete it with 'toehold shards split' first" in ended.stderr
 
 
-def test_the_old_directory_is_a_whole_one(data: Path) -> None:
+def test_a_frontier_starts_on_what_a_split_has_set_aside(data: Path) -> None:
     shards = len(stores(data))
     splitting.split(data, silent)
     with ServerProcess(data / f"before-split-{shards}") as server:

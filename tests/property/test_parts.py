@@ -152,7 +152,7 @@ def histories(seeds: Iterable[int]) -> None:
 
 @pytest.mark.parametrize("history", KINDS, ids=lambda history: history.__name__)
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_a_crawl_in_parts_is_as_one(history: Callable[[int], None], seed: int) -> None:
+def test_a_crawl_in_three_parts_fetches_and_ends_as_one(history: Callable[[int], None], seed: int) -> None:
     with small_shares():
         history(seed)
 

@@ -57,7 +57,7 @@ def test_a_name_that_a_front_has_identified_counts_as_long_as_it_is_known(tmp_pa
     assert denial(revoked, Shown("", b"", "alice")).reason == "CALLER_REVOKED"
 
 
-def test_names_come_by_metadata_of_the_front_alone() -> None:
+def test_only_the_front_names_callers_in_metadata() -> None:
     metadata = ((CALLER_KEY, "alice"), ("authorization", bearer(TOKEN)))
     assert shown_by(metadata, {}) == Shown(bearer(TOKEN), b"")
     assert named_by(metadata) == Shown("", b"", "alice")

@@ -111,13 +111,13 @@ def test_time_spent_on_answers_counts_as_patience() -> None:
 
 
 @pytest.mark.parametrize("kind", [errors.Overloaded, errors.CrawlHeld])
-def test_the_frontiers_own_hint_is_kept_to(kind: type[errors.RefusedForNow]) -> None:
+def test_a_retry_waits_as_long_as_the_frontier_says(kind: type[errors.RefusedForNow]) -> None:
     play = Play(60)
     play.run(beat, kind("not now", retry_after_s=7), HeartbeatResponse())
     assert play.rests == pytest.approx([7.1])
 
 
-def test_what_is_offered_to_a_crawl_that_is_held_waits_until_it_is_released() -> None:
+def test_uris_offered_to_a_held_crawl_wait_until_it_is_released() -> None:
     """S0.32: HOLD is a stable state; nothing of it is done meanwhile, so nothing is done twice."""
     play = Play(60)
     offered = [Candidate(uri="u")]
@@ -140,7 +140,7 @@ def test_a_hint_beyond_patience_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     "error", [errors.DeadlineExceeded("late"), errors.CrawlFinished("over"), errors.UnexpectedAnswer("?")]
 )
-def test_what_would_not_help_or_might_harm_is_not_repeated(error: errors.ToeholdError) -> None:
+def test_a_call_whose_error_a_retry_cannot_mend_is_not_repeated(error: errors.ToeholdError) -> None:
     play = Play(60)
     with pytest.raises(type(error)):
         play.run(beat, error)

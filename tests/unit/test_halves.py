@@ -75,7 +75,7 @@ def halves(undivided: bool = False) -> Halves:
 
 
 @pytest.mark.parametrize("kind", PARTED_ROWS)
-def test_a_row_of_a_uri_goes_where_its_partition_goes(kind: str) -> None:
+def test_a_row_of_a_uri_goes_to_the_half_that_has_its_partition(kind: str) -> None:
     family, key_at = PARTED_ROWS[kind]
     assert [partition_of(family, key_at(at)) for at in (LOW, HIGH)] == [LOW, HIGH]
     for undivided in (False, True):
@@ -83,12 +83,12 @@ def test_a_row_of_a_uri_goes_where_its_partition_goes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SHARED_ROWS)
-def test_a_row_that_any_page_may_need_goes_to_both(kind: str) -> None:
+def test_a_row_that_any_page_may_need_goes_to_both_halves(kind: str) -> None:
     assert halves().of(*SHARED_ROWS[kind]) == halves(undivided=True).of(*SHARED_ROWS[kind]) == BOTH
 
 
 @pytest.mark.parametrize("kind", ROWS_OF_THE_PAST)
-def test_a_row_of_the_past_goes_to_the_first(kind: str) -> None:
+def test_a_row_that_counts_the_past_goes_to_the_first_half(kind: str) -> None:
     assert (
         halves().of(*ROWS_OF_THE_PAST[kind]) == halves(undivided=True).of(*ROWS_OF_THE_PAST[kind]) == (FIRST,)
     )
@@ -100,7 +100,7 @@ def test_a_row_of_a_crawl_that_was_undivided_goes_to_its_coordinator(kind: str) 
     assert halves().of(*ROWS_OF_A_WHOLE[kind]) == (FIRST,)
 
 
-def test_overrides_go_to_all() -> None:
+def test_overrides_go_to_both_halves_and_to_a_new_coordinator() -> None:
     assert halves().of(*OVERRIDE) == BOTH
     assert halves(undivided=True).of(*OVERRIDE) == (*BOTH, COORDINATOR)
 
@@ -123,7 +123,7 @@ def test_every_set_of_the_index_has_its_rule() -> None:
 # Counts.
 
 
-def test_sums_of_the_past_stay_with_the_first() -> None:
+def test_sums_of_the_past_stay_with_the_first_half() -> None:
     whole = CountersRow(
         next_event=9, next_outcome=20, logged_outcome=19, log_bytes=900, succeeded=12, bytes=77,
         next_lease=40, discovered=30, told={"discovered": 25, "succeeded": 10},
@@ -137,14 +137,14 @@ def test_sums_of_the_past_stay_with_the_first() -> None:
     assert first.told["discovered"] + second.told["discovered"] == 25
 
 
-def test_room_that_is_kept_for_known_pages_goes_where_they_wait() -> None:
+def test_room_kept_for_known_pages_goes_to_the_half_where_they_wait() -> None:
     whole = CountersRow(to_revisit=10, revisited=3, kept_room=7)
     first, second = halved_counters(whole, (Recount(), Recount()), 4)
     assert (first.to_revisit, first.revisited, first.kept_room) == (6, 3, 3)
     assert (second.to_revisit, second.revisited, second.kept_room) == (4, 0, 4)
 
 
-def test_what_a_crawl_may_fetch_is_divided_by_what_is_out() -> None:
+def test_the_second_half_is_lent_as_much_as_it_has_out() -> None:
     whole = new_state_row(1)
     whole.documents_lent, whole.toes_lent, whole.order = 10, 6, 3
     first, second = halved_states(whole, Out(leases=3, pages=2))
@@ -153,7 +153,7 @@ def test_what_a_crawl_may_fetch_is_divided_by_what_is_out() -> None:
     assert (first.order, second.order) == (3, 3)
 
 
-def test_logs_of_an_undivided_crawl_go_on_in_one_place_each() -> None:
+def test_each_log_of_an_undivided_crawl_goes_on_in_one_place() -> None:
     whole = CountersRow(
         next_event=9, job_log_event=8, job_log_bytes=80, next_outcome=20, logged_outcome=19, log_bytes=900,
         next_seed=4, announced_seeds=3, active_queues=5, inactive={1: 2},
@@ -175,8 +175,11 @@ def test_logs_of_an_undivided_crawl_go_on_in_one_place_each() -> None:
     assert (coordinator.active_queues, coordinator.inactive) == (0, {})
 
 
-def test_what_differs_is_told() -> None:
+def test_a_count_that_differs_is_named_with_both_numbers() -> None:
     assert Recount(queued=4).differences(CountersRow(queued=5)) == ["queued must be 4, got 5"]
+
+
+def test_recounts_of_two_halves_add_up() -> None:
     assert Recount(inactive={1: 2}).plus(Recount(inactive={1: 1, 3: 1})).inactive == {1: 3, 3: 1}
 
 
@@ -190,7 +193,7 @@ def test_a_coordinator_goes_on_with_the_events_of_the_first_halves() -> None:
     assert decode(StateRow, doubled_row(Family.CRAWLS, key, encode(row))[1]).heard == {0: 12, 2: 30}
 
 
-def test_a_job_that_has_ended_has_ended_in_both_halves() -> None:
+def test_a_job_that_has_ended_counts_as_ended_in_both_halves() -> None:
     parts = [JobPart(3, ended="DONE", done=5), JobPart(4, ended="CANCELLED")]
     row = JobRow("verify", 1, cursor=msgpack.encode(parts))
     doubled = decode(JobRow, doubled_row(Family.JOBS, keys.serial_key(CRAWL, 1), encode(row))[1])

@@ -36,7 +36,7 @@ def is_given(value: object) -> bool:
     return not (value is None or value is False or value == "")
 
 
-def test_the_front_has_all_settings_but_its_share_of_the_cache() -> None:
+def test_the_front_has_all_settings_and_a_share_of_the_cache() -> None:
     found = understood(options_of(FRONT, SETTINGS, 2))
     given = {field: getattr(SETTINGS, field) for field in SETTINGS.__struct_fields__}
     expected = {name: value for name, value in given.items() if is_given(value)}
@@ -44,7 +44,7 @@ def test_the_front_has_all_settings_but_its_share_of_the_cache() -> None:
     assert found == {**expected, "cache_mib": 30}
 
 
-def test_a_shard_knows_callers_and_nothing_of_addresses_and_encryption() -> None:
+def test_a_shard_has_the_callers_but_no_settings_of_addresses_or_encryption() -> None:
     found = understood(options_of("shard-1", SETTINGS, 2))
     assert (found["callers"], found["lease_seconds"], found["read_only"]) == ("who", 77, True)
     assert found["listen"] == ServerFile().listen

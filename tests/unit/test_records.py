@@ -52,7 +52,7 @@ def test_all_kinds_are_tested() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_put_in_comes_out(kind: type[records.Record]) -> None:
+def test_a_row_is_decoded_as_it_was_encoded(kind: type[records.Record]) -> None:
     @given(rows_of(kind))
     def round_trip(row: records.Record) -> None:
         value = records.encode(row)
@@ -63,7 +63,7 @@ def test_what_was_put_in_comes_out(kind: type[records.Record]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_of_before_a_field_was_added_takes_its_default(kind: type[records.Record]) -> None:
+def test_a_row_that_lacks_a_later_field_takes_its_default(kind: type[records.Record]) -> None:
     """The rule for changing a format: new fields stand at the end, with a default."""
 
     @given(rows_of(kind))
@@ -78,13 +78,15 @@ def test_a_row_of_before_a_field_was_added_takes_its_default(kind: type[records.
 
 @pytest.mark.sampled("kind", KINDS)
 @pytest.mark.sampled("version", [b"", b"\x00", b"\x02", b"\xff"])
-def test_another_version_is_refused_by_name(kind: type[records.Record], version: bytes) -> None:
+def test_a_row_of_another_version_is_refused_by_the_name_of_its_kind(
+    kind: type[records.Record], version: bytes
+) -> None:
     with pytest.raises(StoreCorrupt, match=f"{kind.__name__}.*version"):
         records.decode(kind, version + records.encode(records.HostRow())[1:] if version else b"")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bytes_that_are_no_row_are_refused_and_harm_nothing(kind: type[records.Record]) -> None:
+def test_bytes_that_are_no_row_are_refused_by_the_name_of_its_kind(kind: type[records.Record]) -> None:
     @given(st.binary(max_size=40))
     def garbage(value: bytes) -> None:
         try:

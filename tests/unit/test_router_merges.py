@@ -85,13 +85,13 @@ def test_the_first_twenty_queues_of_all_shards_are_told() -> None:
 # Sums.
 
 
-def test_counts_add_up_and_nothing_else_does() -> None:
+def test_only_counts_are_added_up() -> None:
     total = admin_pb2.CountSeenUrisResponse(queued_count=1)
     add_counts(total, [admin_pb2.CountSeenUrisResponse(queued_count=2, done_count=5)] * 2)
     assert (total.queued_count, total.done_count, total.leased_count) == (5, 10, 0)
 
 
-def test_a_rule_has_all_its_refusals_and_the_latest_examples() -> None:
+def test_a_rule_of_several_shards_has_all_its_refusals_and_the_latest_examples() -> None:
     def rule(name: str, count: int, *times: int) -> admin_pb2.RefusalRule:
         made = admin_pb2.RefusalRule(rule=name, refused_count=count)
         for time in times:
@@ -107,7 +107,7 @@ def test_a_rule_has_all_its_refusals_and_the_latest_examples() -> None:
     ]
 
 
-def test_a_node_is_as_the_shard_that_it_called_last_knows_it_with_its_leases_everywhere() -> None:
+def test_a_node_has_the_state_that_its_last_shard_knows_and_the_leases_of_all() -> None:
     def node(session: str, seen_s: int, leases: int, draining: bool = False) -> admin_pb2.Node:
         return admin_pb2.Node(
             node="n", session=session, last_seen_time=at(seen_s), leased_count=leases, draining=draining
@@ -127,29 +127,29 @@ def test_a_node_is_as_the_shard_that_it_called_last_knows_it_with_its_leases_eve
 # Reasons.
 
 
-def test_what_all_shards_say_is_said_once() -> None:
+def test_a_reason_that_all_shards_give_alike_is_given_once() -> None:
     due = reason(Why.WHY_DUE, "due now")
     assert merged_reasons([], [(0, [due]), (1, [due])], of_all=True) == [due]
 
 
-def test_what_shards_say_differently_is_said_of_each_and_holds_until_the_first_ends() -> None:
+def test_a_reason_that_shards_give_differently_names_each_and_holds_until_the_first_ends() -> None:
     told = [(0, [reason(Why.WHY_FUTURE, "2 URIs", 9)]), (1, []), (2, [reason(Why.WHY_FUTURE, "1 URI", 4)])]
     (merged,) = merged_reasons([], told, of_all=True)
     assert (merged.message, merged.until_time.seconds) == ("shard 0: 2 URIs; shard 2: 1 URI", 4)
 
 
-def test_each_shard_counts_for_itself() -> None:
+def test_a_reason_with_a_count_names_each_shard_even_if_the_counts_are_equal() -> None:
     told = [(shard, [reason(Why.WHY_LEASED, "2 URIs being fetched")]) for shard in range(2)]
     (merged,) = merged_reasons([], told, of_all=True)
     assert merged.message == "shard 0: 2 URIs being fetched; shard 1: 2 URIs being fetched"
 
 
-def test_the_reasons_of_one_shard_stay_as_they_are() -> None:
+def test_reasons_that_one_shard_alone_gives_stay_as_they_are() -> None:
     both = [reason(Why.WHY_QUEUE_SNOOZED, "one", 3), reason(Why.WHY_QUEUE_SNOOZED, "another", 4)]
     assert merged_reasons([], [(0, []), (1, both)], of_all=False) == both
 
 
-def test_what_a_part_says_of_its_life_does_not_count() -> None:
+def test_reasons_of_a_crawls_life_are_not_taken_from_its_parts() -> None:
     """A part has a share of the limit, and hears a moment later that its crawl is paused."""
     paused = [reason(Why.WHY_PAUSED, "the crawl is paused")]
     told = [

@@ -103,7 +103,7 @@ def test_a_refusal_says_the_same_in_its_code_its_message_and_its_details(
     assert retry_s == RETRIES_S.get(kind.reason)
 
 
-def test_what_is_held_or_away_may_be_tried_again_and_nothing_else_of_the_core() -> None:
+def test_only_a_held_crawl_and_an_absent_shard_are_refused_with_a_time_to_try_again() -> None:
     """Schedule answers UNAVAILABLE with a retry hint while a crawl is held, or a shard away."""
     assert status.CODES[errors.CrawlHeld] is status.CODES[errors.ShardAway] is grpc.StatusCode.UNAVAILABLE
     assert {kind.reason: kind.retry_ms / 1000 for kind in kinds() if kind.retry_ms} == RETRIES_S

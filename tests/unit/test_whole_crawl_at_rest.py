@@ -6,7 +6,7 @@ from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.spec.settings import CrawlSettings
 
 
-def test_what_was_found_before_a_request_does_not_end_the_crawl_after_it() -> None:
+def test_a_crawl_found_at_rest_before_a_request_does_not_end_after_it() -> None:
     """It may have got URIs meanwhile: a crawl that is reopened and paused for that, and then resumed."""
     head = Head(3)
     head.create(CRAWL, CrawlSettings(contact="https://example.org/"))

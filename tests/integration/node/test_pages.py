@@ -83,7 +83,9 @@ def test_a_page_may_be_kept_as_it_is_written_or_not_at_all(tmp_path: Path) -> No
         page("http://h/", body=b"", headers=[]),
     ],
 )
-def test_a_page_that_is_no_text_has_no_text(tmp_path: Path, fetch: FetchResult, text: TextForm) -> None:
+def test_a_fetch_without_text_gives_neither_title_nor_text(
+    tmp_path: Path, fetch: FetchResult, text: TextForm
+) -> None:
     line = written(tmp_path, PageVisit(lease("http://h/"), fetch), text)
     assert line["title"] is None and line[text] is None and line["status"] == fetch.status
 

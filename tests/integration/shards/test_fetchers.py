@@ -125,7 +125,7 @@ def test_next_of_a_named_queue_is_answered_when_it_has_a_uri(stubs: Stubs, crawl
 
 
 @pytest.mark.parametrize("field", ["max_leases", "max_queues", "max_leases_per_queue"])
-def test_a_request_that_makes_no_sense_is_refused_though_no_shard_has_anything(
+def test_a_request_with_a_negative_limit_is_refused_though_no_shard_has_anything(
     stubs: Stubs, crawl: str, field: str
 ) -> None:
     all_of(stubs, crawl)
@@ -256,7 +256,7 @@ def test_a_shard_that_was_away_leases_nothing_of_a_crawl_that_was_paused_meanwhi
         assert stubs.next().empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
 
 
-def test_what_a_shard_is_needed_for_is_refused_at_once_while_it_is_away(tmp_path: Path) -> None:
+def test_calls_that_need_a_shard_are_refused_at_once_while_it_is_away(tmp_path: Path) -> None:
     data, crawl = tmp_path / "data", fresh_name()
     with ServerProcess(data, "--shards", str(SHARDS)) as server:
         stubs = server.stubs
