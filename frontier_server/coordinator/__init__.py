@@ -2,10 +2,11 @@
 
 What it is
 ----------
-A crawl over N shards is N crawls, one in each, and a *whole*: its spec, life, limits, seeds, events and jobs.
-The parts are ordinary crawls that are *led* (`core.state.crawl.Crawl.led`): they neither end by themselves
-nor announce seeds. The whole is a crawl as the core knows it, but without queues (`whole`): the core's rules
-of a crawl's life ask it what is left and what is in flight, and it answers from what the parts have said.
+A crawl over N shards has N *parts*, one in each shard, and a *whole*, which the coordinator has. The whole is
+a crawl of the core without queues (`whole`): it has the spec, the life, the limits, the seeds, the events and
+the jobs. The core's rules of a crawl's life ask it what is left and what is in flight, and it answers from
+what the parts have said. Each part is an ordinary crawl that is *led* (`core.state.crawl.Crawl.led`): it does
+not end by itself, and leaves the announcement of seeds to the coordinator.
 
 Orders and progress
 -------------------
@@ -22,10 +23,11 @@ has less. Bytes and time are summed up, and may be exceeded by what is fetched w
 
 The end
 -------
-A crawl has ended when nothing is left in any part at one moment, and nothing is on its way between two. Parts
-are asked twice, the second time when all have answered the first. A part that was at rest both times, with
-the same count of offers and leases, was so in between; if all were, then all at the moment between the
-rounds. Nodes offer the links of a page before they report it, so nothing was on its way then.
+A crawl has ended if at one moment no part has anything left, and nothing is on its way from one part to
+another. To find such a moment, the coordinator asks all parts twice, and begins the second round when all
+have answered the first. A part that was at rest in both rounds, with the same count of offers and leases, was
+at rest all the time between its two answers. If that holds for each part, all were at rest at the moment
+between the rounds. Nothing was on its way then, as nodes offer the links of a page before they report it.
 
 Links to a part whose shard is away are kept until it is back (`parking`), and the crawl does not end before.
 

@@ -37,7 +37,7 @@ FORMER_END_S = 10.0
 LOOK_S = 0.02
 FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
 PORT_PATIENCE_S = 10.0
-"""How long an address at which the front has served may be taken when it comes back."""
+"""For so long a front that comes back may find its address taken."""
 BEAT_S = 1.0
 END_S = 40.0
 """How long a member may take to end. What it has acknowledged is safe if it is killed then."""

@@ -67,12 +67,12 @@ def first_queues(
 
 
 def by_size(queue: admin_pb2.WorkQueue) -> int:
-    """What makes a queue large."""
+    """The rank of a queue among the largest."""
     return queue.queued_count
 
 
 def by_wake(queue: admin_pb2.WorkQueue) -> tuple[int, int]:
-    """What makes a queue slow."""
+    """The rank of a queue among the slowest: they wake last."""
     return _moment(queue.wake_time)
 
 

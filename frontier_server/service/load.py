@@ -77,7 +77,7 @@ def rates(first: Sample, last: Sample) -> tuple[float, float]:
 
 
 def _of_core(core: Core, now_ms: int) -> shard_pb2.TellLoadResponse:
-    """What memory has."""
+    """The part of the load that the core's memory tells."""
     measures = core.measures
     hosts = measures.hosts()
     crawls = [measures.crawl(number) for number in measures.crawls(0)[1]]

@@ -29,11 +29,11 @@ from .halves import (
 ALL = (FIRST, SECOND, COORDINATOR)
 
 OwnedRow = tuple[int, Family, bytes, bytes]
-"""Who has a row: one of the halves, or the coordinator."""
+"""The owner of a row, which is one of `ALL`; the row's family, key and value."""
 
 
 class Unequal(Exception):
-    """What was divided contradicts itself, or the division does not have what it had."""
+    """A store that is to be divided contradicts itself, or its parts differ from it."""
 
 
 class Division:

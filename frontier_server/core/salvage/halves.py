@@ -2,8 +2,8 @@
 
 A row with a partition goes where its slot goes, and a lease's token with it. What many hosts share, or any
 page may need, goes to both: rows of hosts, of robots.txt and of scope, overrides, and where seeds were led.
-What counts the past, or has numbers of its own, goes to the first half alone, so that sums over both stay as
-they were.
+Rows that count the past, or that are numbered, go to the first half alone, so that sums over both halves stay
+as they were.
 """
 
 from collections.abc import Callable, Mapping
@@ -75,8 +75,8 @@ class Halves:
         self._undivided = undivided
 
     def of(self, family: Family, key: bytes) -> tuple[int, ...]:
-        """Who has a row, in any family but that of crawls: the halves, or the coordinator of what was
-        undivided."""
+        """The owners of a row of any family but that of crawls: one half, both, or, if the frontier was
+        undivided, its coordinator."""
         if self._undivided and family in _OF_A_WHOLE:
             return (COORDINATOR,)
         if self._undivided and family is Family.OVERRIDES:
