@@ -41,7 +41,9 @@ from .shard_map import (
     SLOTS,
     MapUnusable,
     bytes_of,
+    check_no_member,
     check_no_split,
+    check_store,
     is_divided,
     member_of,
     read_map,
@@ -260,7 +262,9 @@ def main(
         elif is_divided(config.data, config.shards):
             _supervise(config, file, salvage, manager)
         else:
-            secret = secret_around(config.data, may_be_used=salvage or config.read_only)
+            if not (salvage or config.read_only):
+                check_no_member(config.data)
+            secret = secret_around(config.data)
             if salvage:
                 _salvage(config, secret)
             else:
@@ -298,6 +302,9 @@ def _split(config: Config) -> None:
 def _list_shards(config: Config) -> None:
     """Print a JSON object for each member."""
     found = read_map(config.data)
+    if found is None:
+        check_no_member(config.data)
+        check_store(config.data)
     store_bytes = bytes_of(config.data / "store")
     whole = {"member": ".", "first_slot": 0, "last_slot": SLOTS - 1, "store_bytes": store_bytes}
     for member in [whole] if found is None else found.shown():

@@ -4,6 +4,7 @@ Such a directory has one data directory for each member: `coordinator` for the f
 for the shards.
 """
 
+import os
 import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,9 +83,7 @@ class ShardMap:
     def check(self) -> None:
         """Raise MapUnusable if the store of a member is lost."""
         lost = [
-            self.directory_of(name).name
-            for name in self.names
-            if not any((self.directory_of(name) / store).is_dir() for store in STORES)
+            self.directory_of(name).name for name in self.names if not _has_store(self.directory_of(name))
         ]
         if self.complete and lost:
             raise MapUnusable(
@@ -147,7 +146,7 @@ def wanted_map(data: Path, shards: int | None) -> ShardMap:
     if found is None:
         if _has_members(data):
             raise MapUnusable(f"has shards, but {FILE} is missing; {_WAY_BACK}")
-        if any((data / store).exists() for store in STORES):
+        if _has_store(data):
             raise MapUnusable(f"has an undivided store, which needs --shards 1, got --shards {shards}")
         return ShardMap(data, shards or 1, secrets.token_bytes(SECRET_BYTES))
     if shards not in (None, found.shards):
@@ -162,7 +161,7 @@ def wanted_map(data: Path, shards: int | None) -> ShardMap:
 def was_split_halfway(data: Path) -> bool:
     """Whether a split has built all members, and was interrupted before they were in their places."""
     try:
-        return (data / SPLIT).exists()
+        return (data / SPLIT / FILE).exists()
     except PermissionError:  # who opens the directory says so
         return False
 
@@ -194,20 +193,43 @@ def socket_of(sockets: Path, shard: str) -> Address:
     return Address(f"{SOCKET}{sockets / shard}.sock", 0)
 
 
-def secret_around(data: Path, *, may_be_used: bool) -> bytes:
+def whole_around(data: Path) -> ShardMap | None:
+    """The map that has a data directory as a member's, whatever path leads there; None if it is no member's.
+    Raises MapUnusable."""
+    for path in (data.absolute(), Path(os.path.realpath(data))):
+        found = read_map(path.parent)
+        if found is not None and path in map(found.directory_of, found.names):
+            return found
+    return None
+
+
+def check_no_member(data: Path) -> None:
+    """Raise MapUnusable for the directory of a member."""
+    found = whole_around(data)
+    if found is not None:
+        raise MapUnusable(f"is a part of {found.data}; name that, as all its parts serve together")
+
+
+def secret_around(data: Path) -> bytes:
     """The secret that the store of a data directory is to have if it is lost: that of the map around it, or a
-    new one. Raises MapUnusable for the directory of a member, unless that may be used."""
-    found = read_map(data.absolute().parent)
-    if found is None or data.absolute() not in map(found.directory_of, found.names):
-        return secrets.token_bytes(SECRET_BYTES)
-    if not may_be_used:
-        raise MapUnusable(f"is a part of {found.data}, which serves as a whole; start the frontier on that")
-    return found.secret
+    new one. Raises MapUnusable."""
+    found = whole_around(data)
+    return secrets.token_bytes(SECRET_BYTES) if found is None else found.secret
+
+
+def check_store(data: Path) -> None:
+    """Raise MapUnusable for a directory without a store."""
+    if not _has_store(data):
+        raise MapUnusable("has no store")
 
 
 def bytes_of(store: Path) -> int:
     """The bytes of a store's files."""
     return sum(path.stat().st_size for path in store.iterdir()) if store.is_dir() else 0
+
+
+def _has_store(data: Path) -> bool:
+    return any((data / store).is_dir() for store in STORES)
 
 
 def _has_members(data: Path) -> bool:

@@ -32,7 +32,17 @@ from ..service import version
 from ..stores.patient import write_patiently
 from ..stores.rocks import RocksStore
 from . import salvaging
-from .shard_map import FILE, SPLIT, STORES, MapUnusable, ShardMap, read_map, was_split_halfway
+from .shard_map import (
+    FILE,
+    SPLIT,
+    STORES,
+    MapUnusable,
+    ShardMap,
+    check_no_member,
+    check_store,
+    read_map,
+    was_split_halfway,
+)
 
 ROWS_PER_WRITE = 500
 LEASE_MS = 30_000  # of a store that is opened for a look: nothing of it is written
@@ -50,7 +60,7 @@ def split(data: Path, say: Say) -> None:
     StoreCorrupt, StoreFailed and OSError: the old stores are then in their places, unchanged, or the next
     call completes what is left.
     """
-    if was_split_halfway(data):
+    if was_split_halfway(data) or _lacks_tidying(data):
         say("An interrupted split lacked only its last steps.")
     else:
         _build(data, say)
@@ -67,8 +77,11 @@ def _build(data: Path, say: Say) -> None:
         raise MapUnusable(f"was split before, and has {aside.name} from then; remove that first")
     if old is not None:
         old.check()
-    elif not (data / "store").is_dir():
-        raise MapUnusable("has no store that could be split")
+    else:
+        check_no_member(data)
+        check_store(data)
+    if (data / SPLIT).exists() and not _is_empty(data / SPLIT):
+        raise MapUnusable(f"has a folder {SPLIT} that is none of Toehold's; move it away")
     new = data / f"{SPLIT}.new"
     with ExitStack() as stack:
         sources = [
@@ -285,6 +298,16 @@ def _aside(shards: int) -> str:
     return f"before-split-{shards}"
 
 
+def _lacks_tidying(data: Path) -> bool:
+    """Whether a split has put all in place, and was interrupted before it removed its folder."""
+    made = read_map(data)
+    return made is not None and (data / _aside(made.shards // 2)).exists() and _is_empty(data / SPLIT)
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
 def _put_in_place(data: Path, say: Say) -> None:
     """Let the new stores and the old ones change places. Each step is one rename, and done once."""
     made = read_map(data / SPLIT) or read_map(data)  # the map is the last of the new ones to come
@@ -303,7 +326,7 @@ def _put_in_place(data: Path, say: Say) -> None:
                 (new / name).rename(data / name)
                 sync_directory(data)
         sync_directory(new)
-    shutil.rmtree(new)
+    new.rmdir()
     say(f"{data} has {made.shards} shards now. Start the frontier as usual.")
     say(f"What it had before is in {aside}; remove it when you no longer need it.")
 

@@ -192,6 +192,12 @@ def test_shards_are_shown_before_and_after(data: Path, toehold: Toehold) -> None
     assert re.match(r"shard-0000: slots 0 to \d+; \d+ MiB\n", told)
 
 
+def test_a_directory_without_a_store_has_no_shards_to_show(tmp_path: Path, toehold: Toehold) -> None:
+    code, told, problem = toehold("shards", "list", "--data", str(tmp_path))
+    assert (code, told) == (REFUSED, "")
+    assert f"data directory {tmp_path} has no store" in problem
+
+
 def test_a_directory_that_a_frontier_uses_is_refused(data: Path, toehold: Toehold) -> None:
     with ServerProcess(data):
         code, _, problem = toehold("shards", "split", "--data", str(data))
@@ -244,6 +250,32 @@ def test_a_row_of_another_shard_is_refused(data: Path) -> None:
     refused(data, "is in a shard that does not have its slot")
 
 
+@pytest.mark.parametrize("filled", [2], indirect=True)
+@pytest.mark.parametrize("member", ["coordinator", "shard-0001"])
+def test_a_member_of_a_divided_directory_is_neither_split_nor_shown(
+    data: Path, toehold: Toehold, member: str
+) -> None:
+    for command in ("split", "list"):
+        code, told, problem = toehold("shards", command, "--data", str(data / member))
+        assert (code, told) == (REFUSED, "")
+        assert f"data directory {data / member} is a part of {data}" in problem
+    assert not (data / member / "shards.json").exists()
+
+
+def test_a_folder_called_split_that_no_split_has_made_is_left_alone(data: Path) -> None:
+    foreign = data / "split" / "notes.txt"
+    foreign.parent.mkdir()
+    foreign.write_text("mine")
+    refused(data, "has a folder split that is none of Toehold's; move it away")
+    assert foreign.read_text() == "mine"
+    with ServerProcess(data):
+        pass
+    foreign.unlink()
+    shards = len(stores(data))
+    splitting.split(data, silent)
+    assert len(stores(data)) == 2 * shards
+
+
 def test_sixty_four_shards_are_the_most(tmp_path: Path) -> None:
     data = tmp_path / "data"
     ShardMap(data, 64, bytes(SECRET_BYTES)).write()
@@ -253,7 +285,7 @@ def test_sixty_four_shards_are_the_most(tmp_path: Path) -> None:
 def test_a_directory_without_a_store_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    refused(data, "has no store that could be split")
+    refused(data, "has no store")
 
 
 def test_a_crawl_that_several_shards_could_not_crawl_is_refused(tmp_path: Path) -> None:

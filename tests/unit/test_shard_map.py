@@ -12,11 +12,13 @@ from frontier_server.program.shard_map import (
     SLOTS,
     MapUnusable,
     ShardMap,
+    check_no_member,
     is_divided,
     member_of,
     read_map,
     secret_around,
     wanted_map,
+    whole_around,
 )
 
 SECRET = bytes(range(16))
@@ -173,12 +175,27 @@ def test_a_member_has_its_own_directory_and_a_shard_its_socket(tmp_path: Path) -
 
 def test_the_directory_of_a_member_has_the_secret_of_all(tmp_path: Path, monkeypatch: Any) -> None:
     made(tmp_path)
-    assert secret_around(tmp_path / "shard-0001", may_be_used=True) == SECRET
+    assert secret_around(tmp_path / "shard-0001") == SECRET
     monkeypatch.chdir(tmp_path)
-    assert secret_around(Path("coordinator"), may_be_used=True) == SECRET
+    assert secret_around(Path("coordinator")) == SECRET
     with pytest.raises(MapUnusable, match=f"is a part of {tmp_path}"):
-        secret_around(tmp_path / "shard-0001", may_be_used=False)
-    assert secret_around(tmp_path / "shard-0002", may_be_used=False) != SECRET
+        check_no_member(tmp_path / "shard-0001")
+    assert secret_around(tmp_path / "shard-0002") != SECRET
+
+
+def test_a_member_is_known_by_whatever_path_leads_to_it(tmp_path: Path) -> None:
+    """By a link to it, by a path with dots, and if it is itself a link to another disk."""
+    shard_map, disk = made(tmp_path / "data"), tmp_path / "disk"
+    member = shard_map.directory_of("shard-0")
+    (member / "store").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(member)
+    moved = shard_map.directory_of("shard-1")
+    disk.mkdir()
+    moved.symlink_to(disk)
+    for path in (tmp_path / "link", member / "store" / "..", moved):
+        assert whole_around(path) == shard_map
+    for path in (tmp_path / "data", tmp_path, member / "store"):
+        assert whole_around(path) is None
 
 
 @pytest.mark.parametrize("shards", [0, -1, 65])
