@@ -9,6 +9,7 @@ import asyncio
 
 from toehold.frontier.v1 import admin_pb2
 
+from ..core.rows.errors import ShardAway
 from ..service.answers import Context, operator_of
 from .answers import routed
 from .loads import loads_of
@@ -34,7 +35,10 @@ class RoutedNodes(OverShards):
     async def _nodes(self, context: Context) -> list[admin_pb2.Node]:
         """The nodes as the shards that are there know them: each node calls them all."""
         asked, kind = admin_pb2.GetFrontierRequest(), admin_pb2.GetFrontierResponse
-        answers = await self._of_present("GetFrontier", asked, kind, context)
+        try:
+            answers = await self._of_present("GetFrontier", asked, kind, context)
+        except ShardAway:  # no shard is there, as their list tells
+            return []
         nodes = merged_nodes([answer.nodes for answer in answers])
         for node in nodes:
             size = self._coordination.pool_size_of(node.node)

@@ -4,7 +4,8 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,23 @@ def test_a_shard_that_is_away_is_named_wherever_somebody_looks(
         assert "serving" in toehold("health")
     assert "1 present" in toehold("nodes")
     assert AWAY not in toehold("status", "--crawl", crawl)
+
+
+def test_shards_and_crawls_are_listed_although_all_shards_are_away(
+    server: ServerProcess, stubs: Stubs, crawl: str
+) -> None:
+    """As after a suspended machine: whoever looks why nothing goes on finds out."""
+    with ExitStack() as stack:
+        for number in (0, 1, 2):
+            os.kill(process := members(server.child)[f"shard-{number}"], signal.SIGSTOP)
+            stack.callback(os.kill, process, signal.SIGCONT)
+        eventually(lambda: server.errors.read_text().count('"shard_away"') >= 3, "their absence")
+        found = stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest())
+        assert [(each.shard, each.present) for each in found.shards] == [(0, False), (1, False), (2, False)]
+        assert crawl in [each.crawl for each in stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest()).crawls]
+        drain = partial(stubs.admin.DrainNode, admin_pb2.DrainNodeRequest(node="n"))
+        refused(drain, grpc.StatusCode.UNAVAILABLE, "SHARD_AWAY")
+    eventually(lambda: all(each.present for each in shards_of(stubs)), "their return")
 
 
 def test_the_console_has_a_line_for_each_shard(page_of_console: ConsoleProcess, crawl: str) -> None:
