@@ -25,6 +25,7 @@ from ..stores.patient import write_patiently
 from ..stores.rocks import RocksStore, StoreUnavailable
 from ..stores.unchanged import open_unchanged
 from . import salvaging
+from .shard_map import check_undivided
 from .suffix_list import installed
 
 CLOCK_WRONG_MS = 60_000
@@ -33,14 +34,14 @@ _log = structlog.get_logger()
 
 
 def open_data(config: Config, secret: bytes) -> tuple[RocksStore, Clock]:
-    """Open the store, or make it. Raises what makes it unusable.
+    """Open the store, or make it. Raises what makes it unusable, and MapUnusable.
 
     `secret` is for a new store. The store has the passwords of sites, so a new directory is for its owner
     alone.
     """
     make_own_directory(config.data)
     _check_salvage(config)
-    store = RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
+    store = _opened(config)
     row = opening.read_server_row(store)
     if row is None:
         write_patiently(store, opening.new_store(secret, wall_ms(), installed()))
@@ -62,6 +63,20 @@ def open_data(config: Config, secret: bytes) -> tuple[RocksStore, Clock]:
         write_patiently(store, changes | opening.server_changes(row))
         store.flush()
     return store, clock
+
+
+def _opened(config: Config) -> RocksStore:
+    """The store, which is locked from now on. A split locks it as well, and may have just let go of it."""
+    if config.member:
+        return RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
+    check_undivided(config.data)
+    store = RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
+    try:
+        check_undivided(config.data)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def open_data_unchanged(config: Config) -> tuple[RocksStore, Clock]:

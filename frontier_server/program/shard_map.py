@@ -172,6 +172,13 @@ def check_no_split(data: Path) -> None:
         raise MapUnusable("has an interrupted split; complete it with 'toehold shards split' first")
 
 
+def check_undivided(data: Path) -> None:
+    """Raise MapUnusable if a split has come since this program looked whether the directory is divided."""
+    check_no_split(data)
+    if is_divided(data, None):
+        raise MapUnusable("was split meanwhile; start the frontier again")
+
+
 def member_of(config: Config, member: str, sockets: Path) -> tuple[Config, ShardMap]:
     """The settings of a member of a divided directory, and the map of that. Raises MapUnusable."""
     shard_map = read_map(config.data)

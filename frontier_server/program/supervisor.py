@@ -25,7 +25,7 @@ from ..stores.locks import ANSWERS, is_locked
 from .exits import EXIT_DATA, EXIT_IN_USE, EXIT_LISTEN, EXIT_STORE, HOPELESS, end
 from .member import SERVING, Member
 from .private_folder import PrivateFolder
-from .shard_map import ShardMap, wanted_map
+from .shard_map import ShardMap, check_no_split, wanted_map
 from .signals import reread_at_hangup, stop_events
 
 PROGRAM = ("-P", "-m", "frontier_server")
@@ -55,7 +55,8 @@ def supervise(config: Config, settings: ServerFile, manager: ServiceManager) -> 
             return _run(config, shard_map, settings, manager)
         make_own_directory(data)
         warn_if_open(data)
-        with locked(data):
+        with locked(data):  # a split may have come and gone until now
+            check_no_split(data)
             shard_map = wanted_map(data, config.shards)
             if not shard_map.complete:
                 shard_map.write()

@@ -91,9 +91,11 @@ def merged_rules(
                 known.examples.extend(rule.examples)
     for rule in merged.values():
         latest = sorted(rule.examples, key=lambda each: _moment(each.refuse_time), reverse=True)
-        shown = list({each.uri: each for each in reversed(latest)}.values())[::-1]
+        shown: dict[str, admin_pb2.Refusal] = {}
+        for example in latest:
+            shown.setdefault(example.uri, example)
         del rule.examples[:]
-        rule.examples.extend(shown[:examples])
+        rule.examples.extend(list(shown.values())[:examples])
     return sorted(merged.values(), key=lambda rule: -rule.refused_count)
 
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from frontier_harness.command_line import Toehold, toehold_of
 from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import eventually
 
+from frontier_server.config import ServerFile, usable
 from frontier_server.core.opening import opening
 from frontier_server.core.rows import keys
 from frontier_server.core.rows.records import JobRow, encode
@@ -19,6 +21,7 @@ from frontier_server.core.salvage.division import Unequal
 from frontier_server.core.spec.settings import CrawlSettings, GroupSettings, IdentitySettings, Rewrite
 from frontier_server.core.state.job import JobKind, JobState
 from frontier_server.program import splitting
+from frontier_server.program.data_directory import open_data
 from frontier_server.program.shard_map import SECRET_BYTES, MapUnusable, ShardMap, read_map
 from frontier_server.program.supervisor import LOCK, locked
 from frontier_server.stores.rocks import RocksStore
@@ -138,6 +141,21 @@ def test_no_frontier_starts_while_a_split_lacks_its_last_steps(data: Path, deadl
     ended = run_to_end("--data", str(data), "--listen", "127.0.0.1:0")
     assert ended.returncode == DATA
     assert "has an interrupted split; complete it with 'toehold shards split' first" in ended.stderr
+
+
+@pytest.mark.parametrize("filled", [1], indirect=True)
+@pytest.mark.parametrize("steps", [1, 2, 100])
+def test_a_frontier_that_began_before_the_end_of_a_split_does_not_open_the_old_store(
+    data: Path, deadly: list[int], steps: int
+) -> None:
+    """Once it has looked whether there is a split, it still has to load its modules."""
+    deadly[0] = steps
+    with suppress(Died):
+        splitting.split(data, silent)
+    before = sorted(path.name for path in data.iterdir())
+    with pytest.raises(MapUnusable, match=r"interrupted split|was split meanwhile"):
+        open_data(usable(data, ServerFile()), bytes(SECRET_BYTES))
+    assert sorted(path.name for path in data.iterdir()) == before
 
 
 def test_a_frontier_starts_on_what_a_split_has_set_aside(data: Path) -> None:

@@ -107,6 +107,19 @@ def test_a_rule_of_several_shards_has_all_its_refusals_and_the_latest_examples()
     ]
 
 
+def test_the_latest_refusal_of_a_uri_counts_among_examples() -> None:
+    """A URI is an example in two shards if it was refused before they were split, and again afterwards."""
+
+    def rule(*refused: tuple[str, int]) -> admin_pb2.RefusalRule:
+        made = admin_pb2.RefusalRule(rule="a", refused_count=len(refused))
+        for uri, time in refused:
+            made.examples.add(uri=uri, refuse_time=at(time))
+        return made
+
+    (merged,) = merged_rules([[rule(("u", 1), ("v", 8), ("w", 5))], [rule(("u", 9))]], 2)
+    assert [(each.uri, each.refuse_time.seconds) for each in merged.examples] == [("u", 9), ("v", 8)]
+
+
 def test_a_node_has_the_state_that_its_last_shard_knows_and_the_leases_of_all() -> None:
     def node(session: str, seen_s: int, leases: int, draining: bool = False) -> admin_pb2.Node:
         return admin_pb2.Node(
