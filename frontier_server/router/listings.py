@@ -4,6 +4,7 @@ Most go shard after shard, and a token is the number of a shard and that shard's
 shards know under one name is merged: all of them list it in the order of one key, and a token is a key."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -15,10 +16,10 @@ from ..core.rows.errors import InvalidRequest
 from ..core.rows.keys import FetchStatisticsOf
 from ..core.uri.assign import hash64
 from ..service.answers import PAGE_BYTES, Context, page_size, place_of
-from ..shards.links import Relayed, passed_on
+from ..shards.links import Relayed
 from .answers import routed, routed_stream
 from .merges import added_statistics
-from .over_shards import SERVICE, OverShards
+from .over_shards import OverShards
 
 M = TypeVar("M", bound=Message)
 
@@ -169,11 +170,13 @@ class RoutedListings(OverShards):
         first, own = at
         for shard in range(first, shards):
             asked = admin_pb2.ExportUrisRequest(crawl=request.crawl, cursor=own if shard == first else "")
-            method, kind, metadata = f"{SERVICE}/ExportUris", admin_pb2.ExportUrisResponse, passed_on(context)
-            async for message in self._links[shard].answers(method, asked, kind, metadata):
-                if message.cursor != wire.END_CURSOR:
-                    message.cursor = token_of(_EXPORT, shard, message.cursor)
-                elif shard + 1 < shards:
-                    message.cursor = token_of(_EXPORT, shard + 1, "")
-                if message.uris or message.cursor == wire.END_CURSOR:
-                    yield message
+            kind = admin_pb2.ExportUrisResponse
+            answers = self._stream(self._links[shard], "ExportUris", asked, kind, context)
+            async with aclosing(answers):
+                async for message in answers:
+                    if message.cursor != wire.END_CURSOR:
+                        message.cursor = token_of(_EXPORT, shard, message.cursor)
+                    elif shard + 1 < shards:
+                        message.cursor = token_of(_EXPORT, shard + 1, "")
+                    if message.uris or message.cursor == wire.END_CURSOR:
+                        yield message

@@ -15,10 +15,9 @@ from toehold.frontier.v1 import admin_pb2
 from .. import wire
 from ..core.rows.errors import InvalidRequest
 from ..service.answers import Context, fitting_count
-from ..shards.links import passed_on
 from ..shell.runner import Closing
 from .answers import routed_stream
-from .over_shards import SERVICE, OverShards
+from .over_shards import OverShards
 
 HEARTBEAT_S = 9.0  # a shard sends a sign of life every 10 s
 _LISTING = "outcomes of all shards"
@@ -63,8 +62,7 @@ class RoutedOutcomes(OverShards):
                 asked = admin_pb2.StreamOutcomesRequest(
                     crawl=request.crawl, cursor=cursor, follow=request.follow
                 )
-                method = f"{SERVICE}/StreamOutcomes"
-                answers = link.answers(method, asked, Told, passed_on(context))
+                answers = self._stream(link, "StreamOutcomes", asked, Told, context)
                 streams.append(await stack.enter_async_context(aclosing(answers)))
             firsts = await self._links.of_all(lambda link: anext(streams[link.number]))
             places = [first.cursor for first in firsts]

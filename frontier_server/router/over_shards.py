@@ -1,6 +1,7 @@
 """The base of the operators' RPCs over several shards: how shards are asked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -53,14 +54,30 @@ class OverShards(FrontierAdminService):
 
     async def _ask(self, link: Link, method: str, request: Message, kind: type[M], context: Context) -> M:
         """The answer of a shard about a crawl. Raises Relayed, ShardAway or UnknownCrawl."""
-        try:
-            left_s, metadata = patience_s(link, context), passed_on(context)
+        left_s, metadata = patience_s(link, context), passed_on(context)
+        async with self._knowing(link, request):
             return await link.call(f"{SERVICE}/{method}", request, kind, left_s, metadata)
+
+    async def _stream(
+        self, link: Link, method: str, request: Message, kind: type[M], context: Context
+    ) -> AsyncGenerator[M, None]:
+        """The answers of a shard about a crawl. Raises the same."""
+        answers = link.answers(f"{SERVICE}/{method}", request, kind, passed_on(context))
+        async with self._knowing(link, request), aclosing(answers):
+            async for answer in answers:
+                yield answer
+
+    @asynccontextmanager
+    async def _knowing(self, link: Link, request: Message) -> AsyncIterator[None]:
+        """A context in which a shard that does not know a crawl is away: it was so when the crawl was
+        created, and gets its part now. Raises UnknownCrawl if there is no such crawl."""
+        try:
+            yield
         except Relayed as refusal:
-            if refusal.reason == "UNKNOWN_CRAWL":
-                await self._check_known(getattr(request, "crawl", ""))
-                raise link.absence() from None  # it was away when the crawl was created
-            raise
+            if refusal.reason != "UNKNOWN_CRAWL":
+                raise
+            await self._check_known(getattr(request, "crawl", ""))
+            raise link.absence() from None
 
     async def _of_shards(
         self,

@@ -78,7 +78,8 @@ class RoutedSeeds(OverShards):
                 passed_on(context),
             )
             try:
-                answer = await link.call(TELL_SEEDS, request, kind, left_s, metadata)
+                async with self._knowing(link, request):
+                    answer = await link.call(TELL_SEEDS, request, kind, left_s, metadata)
             except ShardAway:
                 return {} if led_only else {index: _unknown(uri, link) for index, uri in uris.items()}
             return dict(zip(uris, answer.seeds, strict=True))

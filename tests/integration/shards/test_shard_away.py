@@ -17,6 +17,7 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 RUNNING, DONE = admin_pb2.JOB_STATE_RUNNING, admin_pb2.JOB_STATE_DONE
 CANCELLED = admin_pb2.JOB_STATE_CANCELLED
+STREAMS = ("StreamOutcomes", "ExportUris")
 
 
 @pytest.fixture
@@ -114,6 +115,33 @@ def test_outcomes_are_followed_until_a_shard_is_away_and_on_at_the_last_cursor(
     rest = stubs.ask("StreamOutcomes", crawl, cursor=cursor, follow=True)
     others = [outcome.uri for message in rest for outcome in message.outcomes]
     assert sorted(read + others) == sorted([*sites, *(f"{site}robots.txt" for site in sites)])
+
+
+def test_a_crawl_that_began_without_a_shard_is_known_before_the_shard_has_its_part(
+    divided: ServerProcess, stubs: Stubs
+) -> None:
+    """A client gives up when a crawl is unknown, and waits when a shard is away."""
+    crawl, problems = fresh_name(), list[str]()
+    with away(divided, "shard-1"):
+        eventually(lambda: not answers_of_all(stubs), "its absence to be noted")
+        stubs.create(crawl, spec())
+    for ask in ("StreamOutcomes", "ExportUris", "ListQueues", "ListSeeds"):
+
+        def answered(ask: str = ask) -> bool:
+            try:
+                list(stubs.ask(ask, crawl)) if ask in STREAMS else stubs.ask(ask, crawl)
+            except grpc.RpcError as problem:
+                problems.append(problem.details() or "")
+                return False
+            return True
+
+        eventually(answered, ask)
+    assert {problem for problem in problems if "shard 1 is away" not in problem} == set()
+
+
+def answers_of_all(stubs: Stubs) -> bool:
+    """Whether all shards are there."""
+    return all(shard.present for shard in stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest()).shards)
 
 
 def finishes(stubs: Stubs, leases: Sequence[frontier_pb2.Lease]) -> bool:
