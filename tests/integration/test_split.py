@@ -25,7 +25,7 @@ from frontier_server.program.data_directory import open_data
 from frontier_server.program.shard_map import SECRET_BYTES, MapUnusable, ShardMap, read_map
 from frontier_server.program.supervisor import LOCK, locked
 from frontier_server.stores.rocks import RocksStore
-from toehold.frontier.v1 import crawl_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 DATA, REFUSED = 4, 5  # exit codes of the frontier, and of `toehold`
 PAGES, HOSTS = 60, 12
@@ -328,6 +328,23 @@ def test_a_crawl_whose_hosts_are_far_apart_in_an_old_store_is_refused(moves: Cra
     splitting.check_settings(NAME, CrawlSettings(), by_site=False)
     with pytest.raises(MapUnusable, match="hosts of one site are far apart in it"):
         splitting.check_settings(NAME, moves, by_site=False)
+
+
+def test_a_job_runs_after_two_splits_although_others_ran_before_each(data: Path) -> None:
+    def run_jobs(server: ServerProcess) -> None:
+        new = frontier_pb2.Candidate(uri=f"http://www.site0.example/{fresh_name()}")
+        assert server.stubs.bring(NAME, admin_pb2.ImportEntry(candidate=new)).changed_count == 1
+        job = server.stubs.ask("StartJob", NAME, verify={}).job.job
+        assert server.stubs.ended(NAME, job).state == admin_pb2.JOB_STATE_DONE
+
+    for _ in range(2):
+        with ServerProcess(data) as server:
+            run_jobs(server)
+            assert server.stop()[0] == 0
+        splitting.split(data, silent)
+    with ServerProcess(data) as server:
+        run_jobs(server)
+        assert len(server.stubs.ask("ListJobs", NAME).jobs) == 1 + 2 * 3  # that of the seeds, and these
 
 
 def test_seeds_can_be_added_after_a_split(data: Path) -> None:

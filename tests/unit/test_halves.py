@@ -22,6 +22,7 @@ from frontier_server.core.salvage.halves import (
     halved_counters,
     halved_states,
     led_counters,
+    led_row,
     partition_of,
 )
 from frontier_server.core.state.life import new_state_row
@@ -184,6 +185,12 @@ def test_recounts_of_two_halves_add_up() -> None:
 
 
 # The coordinator.
+
+
+def test_a_job_that_ended_undivided_has_no_parts_in_the_coordinator() -> None:
+    row = JobRow("import", 1, cursor=b"2 rows", state="DONE", done=5)
+    assert decode(JobRow, led_row(Family.JOBS, encode(row))) == JobRow("import", 1, state="DONE", done=5)
+    assert led_row(Family.EVENTS, b"x") == b"x"
 
 
 def test_a_coordinator_goes_on_with_the_events_of_the_first_halves() -> None:

@@ -21,6 +21,7 @@ from .halves import (
     halved_states,
     leases_out,
     led_counters,
+    led_row,
     led_state,
     recount,
     to_revisit,
@@ -81,17 +82,22 @@ class Division:
         """All rows but those of the crawls themselves."""
         for family in _divided_families():
             for key, value in self._store.scan(family, b"", b""):
-                for owner in self._halves.of(family, key):
-                    yield owner, family, key, value
+                for owner, its in self._owned(family, key, value):
+                    yield owner, family, key, its
+
+    def _owned(self, family: Family, key: bytes, value: bytes) -> Iterator[tuple[int, bytes]]:
+        """The owners of a row, and what each of them has."""
+        for owner in self._halves.of(family, key):
+            yield owner, led_row(family, value) if owner == COORDINATOR else value
 
     def compare(self, stores: Sequence[Store]) -> None:
         """Raise Unequal unless each of these rows is where it belongs, and nothing else is anywhere."""
         for family in _divided_families():
             copies = [store.scan(family, b"", b"") for store in stores]
-            for row in self._store.scan(family, b"", b""):
-                for owner in self._halves.of(family, row[0]):
-                    if next(copies[owner], None) != row:
-                        raise Unequal(f"row {row[0].hex()} of {family.value} is missing where it belongs")
+            for key, value in self._store.scan(family, b"", b""):
+                for owner, its in self._owned(family, key, value):
+                    if next(copies[owner], None) != (key, its):
+                        raise Unequal(f"row {key.hex()} of {family.value} is missing where it belongs")
             for copy in copies:
                 if (more := next(copy, None)) is not None:
                     raise Unequal(f"row {more[0].hex()} of {family.value} is in too many stores")

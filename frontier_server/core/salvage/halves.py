@@ -16,7 +16,7 @@ from ..machines.lifecycle import CrawlState
 from ..rows import keys
 from ..rows.errors import StoreCorrupt
 from ..rows.keys import STANDS_BACK, FetchStatisticsOf, IndexSet
-from ..rows.records import CountersRow, LeaseRow, QueueRow, StateRow, decode, decode_pending
+from ..rows.records import CountersRow, JobRow, LeaseRow, QueueRow, StateRow, decode, decode_pending, encode
 from ..rows.store import Family, Store
 from ..spec.settings import CrawlSettings
 from ..state.crawl import Crawl
@@ -177,6 +177,12 @@ def to_revisit(store: Store, crawl: Crawl, codec: CandidateCodec) -> int:
         )
     except ValueError as problem:
         raise StoreCorrupt(f"crawl {crawl.name}: a URI that waits cannot be read: {problem}") from problem
+
+
+def led_row(family: Family, value: bytes) -> bytes:
+    """A row of a crawl that was undivided, as the coordinator has it. A job was somewhere in a store, and has
+    ended there; the coordinator's jobs are in parts."""
+    return encode(replace(decode(JobRow, value), cursor=b"")) if family is Family.JOBS else value
 
 
 def halved_counters(
