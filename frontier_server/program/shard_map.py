@@ -6,6 +6,7 @@ for the shards.
 
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -232,7 +233,11 @@ def check_store(data: Path) -> None:
 
 def bytes_of(store: Path) -> int:
     """The bytes of a store's files."""
-    return sum(path.stat().st_size for path in store.iterdir()) if store.is_dir() else 0
+    total = 0
+    for path in store.iterdir() if store.is_dir() else ():
+        with suppress(FileNotFoundError):  # RocksDB has just deleted it
+            total += path.stat().st_size
+    return total
 
 
 def _has_store(data: Path) -> bool:

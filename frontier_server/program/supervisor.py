@@ -25,7 +25,7 @@ from ..stores.locks import ANSWERS, is_locked
 from .exits import EXIT_DATA, EXIT_IN_USE, EXIT_LISTEN, EXIT_STORE, HOPELESS, end
 from .member import SERVING, Member
 from .private_folder import PrivateFolder
-from .shard_map import ShardMap, check_no_split, wanted_map
+from .shard_map import FILE, ShardMap, check_no_split, wanted_map
 from .signals import reread_at_hangup, stop_events
 
 PROGRAM = ("-P", "-m", "frontier_server")
@@ -200,8 +200,7 @@ class Supervisor:
             self._manager.alive()
         if not self._is_announced and all(each.is_serving for each in self._members):
             self._is_announced = True
-            if not self._config.read_only:
-                self._map = self._map.completed()
+            self._complete_map()
             print(f"{SERVING}{self._front.address}", *self._unsaid, sep="\n", flush=True)
             self._manager.ready(f"Serving on {self._front.address} with {self._map.shards} shards")
 
@@ -211,6 +210,14 @@ class Supervisor:
             print(line, flush=True)
         else:
             self._unsaid.append(line)
+
+    def _complete_map(self) -> None:
+        """Note that each member's store has been made. If that fails, the next start tries again."""
+        if not self._config.read_only:
+            try:
+                self._map = self._map.completed()
+            except OSError as problem:
+                _log.error("map_not_written", file=FILE, problem=str(problem))
 
     def _pass_on_hangup(self) -> None:
         for member in self._members:

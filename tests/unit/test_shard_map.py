@@ -12,6 +12,7 @@ from frontier_server.program.shard_map import (
     SLOTS,
     MapUnusable,
     ShardMap,
+    bytes_of,
     check_no_member,
     is_divided,
     member_of,
@@ -196,6 +197,13 @@ def test_a_member_is_known_by_whatever_path_leads_to_it(tmp_path: Path) -> None:
         assert whole_around(path) == shard_map
     for path in (tmp_path / "data", tmp_path, member / "store"):
         assert whole_around(path) is None
+
+
+def test_the_bytes_of_a_store_are_told_while_its_files_come_and_go(tmp_path: Path) -> None:
+    (tmp_path / "1.sst").write_bytes(b"four")
+    (tmp_path / "2.sst").symlink_to("deleted since it was listed")
+    assert bytes_of(tmp_path) == 4
+    assert bytes_of(tmp_path / "none") == 0
 
 
 @pytest.mark.parametrize("shards", [0, -1, 65])
