@@ -394,7 +394,7 @@ def test_pages_whose_records_are_not_durable_are_put_off(rig: Rig) -> None:
 
 def test_a_page_with_nothing_stored_is_reported_although_nothing_can_be(rig: Rig) -> None:
     rig.writer.fail_sync = True
-    rig.put("a", status=-2)  # type: ignore[arg-type]
+    rig.put("a", status=-2)
     rig.report()
     assert [report.fetch_status for report in rig.client.reports] == [-2]
 
