@@ -33,6 +33,8 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is dict:
         return st.dictionaries(of_type(arguments[0]), of_type(arguments[1]), max_size=4)
+    if origin is tuple and Ellipsis not in arguments:
+        return st.tuples(*map(of_type, arguments))
     if origin is tuple:
         return st.lists(of_type(arguments[0]), max_size=4).map(tuple)
     if origin is list:
