@@ -8,7 +8,9 @@ of a coordinator that is no more; what a former start of a shard has said reache
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -23,12 +25,13 @@ from frontier_server.coordinator.parking import Parked, Parking
 from frontier_server.coordinator.whole import WholeCrawl, whole_crawls
 from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.machines.target import Target
 from frontier_server.core.rows.errors import FrontierError
 from frontier_server.core.rows.records import EventRow
 from frontier_server.core.rows.store import Changes, Family, Store, WritableStore
 from frontier_server.core.salvage.division import Division
 from frontier_server.core.spec.settings import CrawlSettings
-from frontier_server.core.state.model import Grant, Report, Verdict
+from frontier_server.core.state.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.state.order import Order, Progress
 from frontier_server.router.places import Placing
 
@@ -74,6 +77,8 @@ class Rounds:
 
     request: int
     answers: list[dict[int, Progress]] = field(default_factory=lambda: [{}])
+    offers: list[dict[int, int]] = field(default_factory=lambda: [{}])  # that the parts had got by then
+    left_between: list[int] = field(default_factory=list)  # parts that had something left at that moment
 
 
 class Parted:
@@ -87,6 +92,7 @@ class Parted:
         self.head = Head(parts)
         self.shards = [CheckedShell(incarnation=100 * part) for part in range(parts)]
         self.met = [0] * parts  # the incarnations that the coordinator has met
+        self.heard: dict[int, int] = {}  # part → the newest moment that the coordinator has heard of
         self.messages: list[Callable[[], None]] = []
         self.fetches: list[Fetch] = []
         self.announced: Announcement | None = None
@@ -95,6 +101,8 @@ class Parted:
         self.fetched: list[str] = []
         self.lossy = True
         self.park_chance = random.choice((0.0, 0.2, 0.9))  # that a link's shard seems to be away
+        self.is_fed = False  # URIs come from elsewhere, too
+        self.offers = Counter[int]()  # part → how often it was offered something
         self._placing = Placing(settings, PLACES, self._shard_of)
         if random.random() < 0.5:
             for part in range(parts):
@@ -130,6 +138,7 @@ class Parted:
         if self.met[part] == shard.incarnation:
             return
         names = self.head.coordinator.hear_anew(part)
+        self.heard[part] = 0
         self._record(part, shard.core.orders.progress(names))
         self.met[part] = shard.incarnation
         known = self.head.coordinator.known_numbers()
@@ -146,6 +155,7 @@ class Parted:
 
     def _record(self, part: int, told: Sequence[Progress]) -> None:
         coordinator, shard = self.head.coordinator, self.shards[part]
+        self.heard[part] = max([self.heard[part], *(progress.moment for progress in told)])
         for progress in told:
             after = coordinator.unheard(part, progress)
             if after is not None:
@@ -177,9 +187,8 @@ class Parted:
             return
         verdicts = []
         for seed in found.seeds:
-            offered = candidate(seed, directive=3, seed=True)
             try:
-                (verdict,) = self.shards[self.part_of(seed)].schedule(CRAWL, offered)
+                (verdict,) = self._offer(candidate(seed, directive=3, seed=True))
             except FrontierError:
                 return  # it has no part yet; again later
             verdicts.append(verdict)
@@ -197,7 +206,7 @@ class Parted:
         for record in parked.records:
             link = PlainCodec().decode(record)
             try:
-                self.shards[self.part_of(link.uri)].schedule(CRAWL, link)
+                self._offer(link)
             except FrontierError:
                 return  # it has no part yet; again later
         if self.lossy and self.random.random() < 0.2:
@@ -227,18 +236,21 @@ class Parted:
 
         def asked() -> None:
             (told,) = self.shards[part].core.orders.progress([CRAWL])
-            self.messages.append(lambda: self._answered(rounds, number, part, told))
+            offers = self.offers[part]
+            self.messages.append(lambda: self._answered(rounds, number, part, told, offers))
 
         self.messages.append(asked)
 
-    def _answered(self, rounds: Rounds, number: int, part: int, told: Progress) -> None:
+    def _answered(self, rounds: Rounds, number: int, part: int, told: Progress, offers: int) -> None:
         if self.rounds is not rounds or len(rounds.answers) != number:
             return
-        rounds.answers[-1][part] = told
+        rounds.answers[-1][part], rounds.offers[-1][part] = told, offers
         if len(rounds.answers[-1]) < len(self.shards):
             return
         if len(rounds.answers) == 1:
             rounds.answers.append({})
+            rounds.offers.append({})
+            rounds.left_between = self._parts_with_something_left()
             self._ask_all(rounds)
             return
         self.rounds = None
@@ -246,15 +258,25 @@ class Parted:
         coordinator, request = self.head.coordinator, rounds.request
         ended = self.head.do(lambda core, now: coordinator.conclude(CRAWL, request, first, second, now))
         if ended:
-            self.check_ended()
+            self.check_ended(rounds)
 
-    def check_ended(self) -> None:
-        """Nothing is left anywhere when the coordinator finds the end."""
-        for part, shard in enumerate(self.shards):
-            (told,) = shard.core.orders.progress([CRAWL])
-            assert not told.left, f"part {part} has something left: {told}"
+    def check_ended(self, rounds: Rounds) -> None:
+        """Nothing was left anywhere between the rounds when the coordinator finds the end; nor now, unless it
+        came from elsewhere since then."""
+        between = rounds.left_between
+        assert not between, f"part {between[0]} had something left between the rounds"
+        before, after = rounds.offers
+        assert before == after, f"parts were offered something unseen: {before} offers, then {after}"
+        if self.is_fed:
+            return
+        left = self._parts_with_something_left()
+        assert not left, f"part {left[0]} has something left"
         assert not self.fetches, f"pages are being worked on: {self.fetches}"
         assert not self.head.crawl.parked, "links are parked"
+
+    def _parts_with_something_left(self) -> list[int]:
+        told = [shard.core.orders.progress([CRAWL])[0] for shard in self.shards]
+        return [part for part, progress in enumerate(told) if progress.left]
 
     # Fetchers.
 
@@ -273,24 +295,35 @@ class Parted:
             return
         work = self.random.choice(self.fetches)
         if work.links:
-            link = work.links[-1]
-            offered = candidate(link, via=work.grant.uri, path="L")
-            part, away = self.part_of(link), self.lossy and self.random.random() < self.park_chance
+            offered = candidate(work.links[-1], via=work.grant.uri, path="L")
+            away = self.lossy and self.random.random() < self.park_chance
             try:
                 if away:
+                    part = self.part_of(offered.uri)
                     self.head.do(lambda core, now: self.head.parking.park(CRAWL, part, [offered], now))
                 else:
-                    self.shards[part].schedule(CRAWL, offered)
+                    self._offer(offered)
             except FrontierError:
                 return
             if self.random.random() < 0.8 or not self.lossy:  # else it has not heard the answer
                 work.links.pop()
             return
-        status = 404 if work.grant.robots else 200
         self.fetches.remove(work)
+        status = 404 if work.grant.robots else 200
         (result,) = self.shards[work.part].finish(Report(work.grant.token, fetch_status=status))
         if not work.grant.robots and result.disposition.value == "SUCCEEDED":
             self.fetched.append(work.grant.uri)
+
+    def offer(self, uri: str) -> None:
+        """Somebody else offers a URI. It is refused by a part that is not there yet, or has ended."""
+        with suppress(FrontierError):
+            self._offer(candidate(uri))
+
+    def _offer(self, offered: Candidate) -> list[Verdict]:
+        part = self.part_of(offered.uri)
+        verdicts = self.shards[part].schedule(CRAWL, offered)
+        self.offers[part] += 1
+        return verdicts
 
     # Time and failures.
 
@@ -340,10 +373,19 @@ class Parted:
         except FrontierError:
             return
 
+    def hear_all(self) -> None:
+        """Each shard tells once more, and all that is on its way arrives, in any order."""
+        for part in range(len(self.shards)):
+            self.meet(part)
+            self.tell(part)
+        while self.messages:
+            self.deliver()
+
     # What always holds.
 
     def check(self) -> None:
-        """Shares of limits are never exceeded; what the coordinator says of its parts has happened."""
+        """Shares of limits are never exceeded; what the coordinator says of its parts has happened, and is
+        the newest that it has heard."""
         settings = self.head.crawl.settings
         parts = [
             shard.core.shard.registry.names[CRAWL]
@@ -358,8 +400,14 @@ class Parted:
         assert not settings.max_toes or toes <= settings.max_toes, f"{toes} toes of {settings.max_toes}"
         for number, shard in enumerate(self.shards):
             crawl = shard.core.shard.registry.names.get(CRAWL)
-            for queue in () if crawl is None else crawl.queues.active:
+            if crawl is None:
+                continue
+            ends = self.head.crawl.target is Target.FINISH
+            assert ends or crawl.state is not CrawlState.FINISHED, f"part {number} has ended by itself"
+            for queue in crawl.queues.active:
                 assert self._shard_of(queue) == number, f"a queue of another shard is in {number}"
+        for number, known in self.head.coordinator.last_known(CRAWL).items():
+            assert known.moment >= self.heard[number], f"older news of part {number} than it has told"
         state = self.head.state(CRAWL)
         if state is CrawlState.PAUSED and not self.head.crawl.state_row.trouble:
             assert not any(part.running for part in parts), "a part of a paused crawl runs"

@@ -415,7 +415,7 @@ MUTATIONS = (
         "coordinator/coordinator",
         "progress.moment < its.progress.moment",
         "False",
-        ("a part of a paused crawl runs", "documents of at most", "toes of", "left"),
+        ("older news of part",),
         PARTS,
     ),
     Mutation(
@@ -439,7 +439,7 @@ MUTATIONS = (
         "coordinator/coordinator",
         "first.number == second.number == crawl.number and first.stamp == second.stamp",
         "True",
-        ("has something left", "pages are being worked on", "was not fetched"),
+        ("something left between the rounds", "has something left", "were offered something unseen"),
         PARTS,
     ),
     Mutation(
@@ -447,7 +447,7 @@ MUTATIONS = (
         "frontier",
         "        crawl.intakes += 1\n",
         "",
-        ("has something left", "pages are being worked on", "was not fetched"),
+        ("were offered something unseen",),
         PARTS,
     ),
     Mutation(
@@ -455,7 +455,7 @@ MUTATIONS = (
         "state/life",
         "if leads and state is CrawlState.EMPTY and not left",
         "if state is CrawlState.EMPTY and not left",
-        ("has not ended", "was not fetched"),
+        ("has ended by itself", "crawl 'whole' is FINISHED"),
         PARTS,
     ),
     Mutation(

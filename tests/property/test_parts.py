@@ -23,9 +23,9 @@ from frontier_server.core.spec.settings import (
 
 PARTS = 3
 HISTORIES, SOAKED_HISTORIES = 24, 20_000
-STEPS = 300
+STEPS, STEPS_FED = 300, 2_000
 HOSTS = [f"www.site{number}.example" for number in range(7)]
-RESTARTS, REQUESTS = 0.02, 0.04  # a step
+RESTARTS, REQUESTS, OFFERS = 0.02, 0.04, 0.02  # a step
 STEERING = (Input.PAUSE, Input.RESUME, Input.HOLD)
 
 
@@ -52,6 +52,7 @@ def settings(
     limits: LimitSettings | None = None,
     max_toes: int = 0,
     identity: IdentitySettings | None = None,
+    run_while_empty: bool = False,
 ) -> CrawlSettings:
     return CrawlSettings(
         allowed_addresses=("loopback",),
@@ -61,6 +62,7 @@ def settings(
         limits=limits or LimitSettings(),
         max_toes=max_toes,
         identity=identity or IdentitySettings(),
+        run_while_empty=run_while_empty,
     )
 
 
@@ -89,7 +91,8 @@ def lived(parted: Parted, requests: Iterable[Input]) -> None:
 
 
 def ended(parted: Parted) -> None:
-    """The rest of the history, without failures. Seeds were announced once; no page was fetched twice."""
+    """The rest of the history, without failures. Seeds were announced once; no page was fetched twice; the
+    crawl counts what its parts have done, whichever of their messages come last."""
     state = parted.settle()
     assert state is CrawlState.FINISHED, f"the crawl has not ended, it is {state.value}"
     crawl = parted.head.crawl
@@ -98,6 +101,11 @@ def ended(parted: Parted) -> None:
     )
     twice = {uri for uri in parted.fetched if parted.fetched.count(uri) > 1}
     assert not twice, f"{sorted(twice)[0]} was fetched twice"
+    parted.hear_all()
+    counted = crawl.counters.succeeded
+    assert counted == len(parted.fetched), (
+        f"{counted} pages are counted, and {len(parted.fetched)} were fetched"
+    )
 
 
 def whole(seed: int) -> None:
@@ -111,6 +119,21 @@ def whole(seed: int) -> None:
     ended(parted)
     left = reachable(uris[:3], links_of) - set(parted.fetched)
     assert not left, f"{sorted(left)[0]} was not fetched"
+
+
+def fed(seed: int) -> None:
+    """A history of a crawl that goes on while it is empty, and gets single URIs from elsewhere now and then,
+    some of which it knows already."""
+    random = Random(seed)
+    parted = Parted(PARTS, random, lambda uri: [], settings(run_while_empty=True))
+    parted.is_fed = True
+    begin(parted, *(f"http://{host}/" for host in HOSTS))
+    for number in range(STEPS_FED):
+        parted.step()
+        if random.random() < OFFERS:
+            parted.offer(f"http://{random.choice(HOSTS)}/{random.choice(('', number))}")
+    parted.request(Input.STOP)
+    ended(parted)
 
 
 def limited(seed: int) -> None:
@@ -139,7 +162,7 @@ def rewritten(seed: int) -> None:
     ended(parted)
 
 
-KINDS = (whole, limited, rewritten)
+KINDS = (whole, fed, limited, rewritten)
 
 
 def histories(seeds: Iterable[int]) -> None:
