@@ -26,6 +26,7 @@ from ..shell.clock import Clock, wall_ms
 from ..stores.patient import write_patiently
 from ..stores.rocks import RocksStore, StoreUnavailable
 from ..stores.wreck import Wreck
+from .shard_map import is_of_front
 from .suffix_list import installed
 
 NEW, COPY = "store.new", "store.copy"
@@ -79,7 +80,15 @@ def _build(
     codec = wire.ContractCodec()
     target = RocksStore(new)
     try:
-        rebuilding = Rebuilding(wreck.scan, target, codec, wire.settings_with, wall_ms(), installed())
+        rebuilding = Rebuilding(
+            wreck.scan,
+            target,
+            codec,
+            wire.settings_with,
+            wall_ms(),
+            installed(),
+            leads=is_of_front(config.data),
+        )
         for changes in rebuilding.changes(secret):
             write_patiently(target, changes)
         row = opening.read_server_row(target)
@@ -142,5 +151,8 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
 
 
 def _line(found: Rebuilt) -> str:
-    uris, lost = some(found.uris, "URI"), ", ".join(found.lost) or "none"
-    return f"crawl {found.name}: {uris}, {found.waiting} of them waiting; known losses: {lost}"
+    lost = ", ".join(found.lost) or "none"
+    uris = "its URIs are in the shards"
+    if found.uris is not None:
+        uris = f"{some(found.uris, 'URI')}, {found.waiting} of them waiting"
+    return f"crawl {found.name}: {uris}; known losses: {lost}"

@@ -211,6 +211,12 @@ def whole_around(data: Path) -> ShardMap | None:
     return None
 
 
+def is_of_front(data: Path) -> bool:
+    """Whether a data directory is that of a front. Raises MapUnusable."""
+    found = whole_around(data)
+    return found is not None and found.directory_of(FRONT).samefile(data)
+
+
 def check_no_member(data: Path) -> None:
     """Raise MapUnusable for the directory of a member."""
     found = whole_around(data)

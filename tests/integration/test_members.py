@@ -13,7 +13,7 @@ import grpc
 import pytest
 from frontier_harness import ill_member
 from frontier_harness.access import Installation
-from frontier_harness.calls import TIMEOUT_S, Refusal, Stubs
+from frontier_harness.calls import TIMEOUT_S, Refusal, Stubs, fresh_name, named
 from frontier_harness.members import is_running, kill, members
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import NotServing, ServerProcess, line_of, run_to_end
@@ -179,6 +179,22 @@ def test_a_salvage_takes_one_member_and_refuses_all_at_once(server: ServerProces
     assert salvaged.returncode == 0, salvaged.stderr
     with ServerProcess(data) as again:
         assert set(members(again.child)) == NAMES
+
+
+def test_a_salvage_of_the_coordinator_loses_no_uris_as_the_shards_have_them(
+    server: ServerProcess, data: Path
+) -> None:
+    crawl, seeds = fresh_name(), [f"http://site{number}.example/" for number in range(6)]
+    server.stubs.launch(crawl, *seeds)
+    eventually(lambda: server.stubs.statistics(crawl).discovered_count == 6, "the seeds")
+    server.stop()
+    salvaged = run_to_end("--data", str(data / "coordinator"), "--salvage")
+    assert salvaged.returncode == 0, salvaged.stderr
+    assert f"crawl {crawl}: its URIs are in the shards; known losses: none" in salvaged.stdout
+    with ServerProcess(data) as again:
+        eventually(lambda: again.stubs.statistics(crawl).queued_count == 6, "the shards to be heard")
+        told = [str(event) for event in again.stubs.events_so_far(crawl) if named(event) == "problem"]
+        assert len(told) == 1 and "known losses: none" in told[0], told
 
 
 def test_a_directory_in_use_is_refused(server: ServerProcess, data: Path) -> None:

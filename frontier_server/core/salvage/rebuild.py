@@ -86,7 +86,7 @@ class Rebuilt:
     """The result for a crawl."""
 
     name: str
-    uris: int = 0  # of the seen-set
+    uris: int | None = 0  # of the seen-set; None: they are in other stores
     waiting: int = 0
     lost: list[str] = field(default_factory=list)  # in words
 
@@ -102,8 +102,10 @@ class Rebuilding:
         settings_of: SettingsOf,
         now_ms: int,
         suffixes: bytes,
+        leads: bool = False,
     ) -> None:
-        """`suffixes` is a list of public suffixes, for a store whose own is lost."""
+        """`suffixes` is a list of public suffixes, for a store whose own is lost. A store that `leads` has no
+        URIs: its counts of them are those of other stores."""
         self.crawls: list[Rebuilt] = []
         self.lost: list[str] = []  # of the server and of whole crawls, in words
         self.left_out: Counter[Family] = Counter()  # rows that cannot be used
@@ -113,6 +115,7 @@ class Rebuilding:
         self._codec = codec
         self._settings_of = settings_of
         self._suffixes = suffixes
+        self._leads = leads
         self._store_places = opening.places_of(None)
         self._now_ms = now_ms
         self._ended_ms = now_ms  # when the last server wrote last
@@ -243,6 +246,9 @@ class Rebuilding:
             f"{count} unreadable row{'s' if count > 1 else ''} of {family.value}"
             for family, count in (self.left_out - left_out).items()
         ]
+        if self._leads:
+            told.uris = None
+            return
         told.uris, told.waiting = counters.discovered, counters.queued + counters.future
         # A queue whose retirement waited for its lease is retired now.
         waited, waiting = (_waiting_in(each) for each in (before or counters, counters))
