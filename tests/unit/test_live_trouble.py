@@ -75,6 +75,11 @@ def test_a_shard_that_is_away_is_trouble_and_the_others_are_not() -> None:
     ]
 
 
+def test_shards_that_are_all_away_are_one_trouble() -> None:
+    shards = [Shard(shard=number) for number in range(3)]
+    assert wrong(quiet(shards=shards)) == ["all 3 shards are away: every crawl waits until they are back"]
+
+
 def test_hooks_and_extractors_that_fail_and_leases_that_lapse_are_trouble() -> None:
     remarks = {"hookFailed": 1, "extractorFailed": 1_200, "truncated": 7}
     statistics = Statistics(snapshot_time=at(0), annotation_counts=remarks, lapsed_count=3)

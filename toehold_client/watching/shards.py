@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from toehold.frontier.v1.admin_pb2 import Shard
 
@@ -28,8 +28,14 @@ def shard_row(shard: Shard) -> Sequence[str]:
     )
 
 
-def away_text(shard: Shard) -> str:
-    """That a shard is away, and what that means."""
-    parked = shard.parked_link_count
-    links = f", and {count_text(parked)} link{'s' if parked > 1 else ''} to them" if parked else ""
-    return f"shard {shard.shard} is away: its sites wait until it is back{links}; the others go on"
+def absent_shards(shards: Sequence[Shard]) -> Iterator[tuple[str, str]]:
+    """Which shards are away, and what each absence means."""
+    away = [shard for shard in shards if not shard.present]
+    if away and len(away) == len(shards):
+        yield "all shards", f"all {len(away)} shards are away: every crawl waits until they are back"
+        return
+    for shard in away:
+        parked = shard.parked_link_count
+        links = f", and {count_text(parked)} link{'s' if parked > 1 else ''} to them" if parked else ""
+        text = f"shard {shard.shard} is away: its sites wait until it is back{links}; the others go on"
+        yield f"shard {shard.shard}", text

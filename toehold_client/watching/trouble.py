@@ -10,7 +10,7 @@ from toehold_client.watching.presence import LOST, SILENT, absence, is_present, 
 
 from .look import Look, seconds_until
 from .seeds import seed_text
-from .shards import away_text
+from .shards import absent_shards
 
 NODES_START_S = 5.0
 """A crawl that has just begun, or gone on, does not miss its nodes yet."""
@@ -49,9 +49,8 @@ class Trouble:
 def troubles(look: Look) -> Iterator[Trouble]:
     """All trouble but that of single seeds and absent nodes, the worst first."""
     yield from _no_node(look)
-    for shard in look.shards:
-        if not shard.present:
-            yield Trouble(f"shard {shard.shard} away", away_text(shard))
+    for subject, text in absent_shards(look.shards):
+        yield Trouble(f"{subject} away", text)
     for node in look.nodes:
         if node.rival_session:
             text = f"node {node.node}: two processes use this name; give each its own"
