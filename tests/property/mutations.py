@@ -411,6 +411,22 @@ MUTATIONS = (
         PARTS,
     ),
     Mutation(
+        "A crawl does not end while links of it are parked",
+        "coordinator/whole",
+        "return sum([after - first for first, after in self.state_row.parked.values()])",
+        "return 0",
+        ("links are parked", "was not fetched"),
+        PARTS,
+    ),
+    Mutation(
+        "A parked link is stored",
+        "coordinator/parking",
+        "op.tx.put(Family.IMPORTS, key, encode(ImportRow(candidate.record)))",
+        "pass",
+        ("was not fetched",),
+        PARTS,
+    ),
+    Mutation(
         "What a part has said is not replaced by something older",
         "coordinator/coordinator",
         "progress.moment < its.progress.moment",
