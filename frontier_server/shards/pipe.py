@@ -169,22 +169,22 @@ class Pipe:
 
     async def call(self, method: str, request: bytes, timeout_s: float, metadata: Metadata = ()) -> bytes:
         """The answer of a method. Raises Refused, Broken, or TimeoutError if it takes longer."""
-        calls = self._calls
-        if calls is None or not calls.is_open:
-            calls = await self._opened()
-        self._last = number = self._last + 1
-        answer = calls.waiting[number] = asyncio.get_running_loop().create_future()
-        try:
-            if not calls.send(Call(number, method, request, timeout_s, metadata)):
-                raise Broken
-            async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s):
+            calls = self._calls
+            if calls is None or not calls.is_open:
+                calls = await self._opened()
+            self._last = number = self._last + 1
+            answer = calls.waiting[number] = asyncio.get_running_loop().create_future()
+            try:
+                if not calls.send(Call(number, method, request, timeout_s, metadata)):
+                    raise Broken
                 data: bytes = await answer
                 return data
-        except (TimeoutError, asyncio.CancelledError):
-            calls.send(Call(number))
-            raise
-        finally:
-            del calls.waiting[number]
+            except asyncio.CancelledError:  # by the time-out, too
+                calls.send(Call(number))
+                raise
+            finally:
+                del calls.waiting[number]
 
     async def _opened(self) -> _Calls:
         async with self._opening:
