@@ -1,15 +1,20 @@
 """Links that wait for a shard that is away."""
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
-from core_doubles.codec import candidate
-from core_doubles.parted import CRAWL, Parted, begin
+from core_doubles.codec import PlainCodec, candidate, settings_of
+from core_doubles.memory_store import MemoryStore
+from core_doubles.parted import CRAWL, Head, Parted, begin
+from core_doubles.placing import SUFFIXES
 
 from frontier_server.coordinator import parking
 from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.rows import keys
 from frontier_server.core.rows.errors import CrawlFinished
 from frontier_server.core.rows.store import Family
+from frontier_server.core.salvage.rebuild import Rebuilding
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Candidate
 
@@ -142,3 +147,26 @@ def test_parked_links_go_with_a_split_and_with_the_deletion_of_their_crawl(parte
     parted.head.do(lambda core, now: core.control.delete_crawl(CRAWL, now, force=True))
     parted.head.work()
     assert rows(parted) == 0
+
+
+@pytest.mark.parametrize("keeps_state", [True, False])
+def test_a_salvage_keeps_the_parked_links_that_can_be_read(parted: Parted, keeps_state: bool) -> None:
+    park(parted, *(candidate(f"http://a.example/{number}") for number in range(3)))
+    first = parted.head.parking.next_for(PART)
+    assert first is not None
+    number = parted.head.crawl.number
+    lost = {(Family.IMPORTS, keys.parked_key(number, PART, 1))}
+    if not keeps_state:
+        lost.add((Family.CRAWLS, keys.crawl_key(number, keys.CrawlRow.STATE)))
+    target = MemoryStore()
+
+    def scan(family: Family, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        rows = parted.head.store.scan(family, prefix, prefix)
+        return ((key, value) for key, value in rows if (family, key) not in lost)
+
+    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, 1, SUFFIXES, leads=True)
+    for changes in rebuilding.changes(b"s" * 16):
+        target.write(changes)
+    parted.head = Head(len(parted.shards), target, parted.head.now_ms)
+    found = parted.head.parking.next_for(PART)
+    assert found is not None and list(found.records) == list(first.records)[1:]

@@ -234,6 +234,11 @@ def parked_part(key: bytes) -> int:
     return int.from_bytes(key[4:12])
 
 
+def parked_place(key: bytes) -> int:
+    """The number of a link among those that wait for its part."""
+    return int.from_bytes(key[12:])
+
+
 def parked_with_part(key: bytes, part: int) -> bytes:
     """The key of a link that waits for another part."""
     return key[:4] + part.to_bytes(8) + key[12:]

@@ -236,6 +236,8 @@ class Rebuilding:
             again = job.get(op.tx, crawl, restores)
             again.cursor, again.done, again.changed = b"", 0, 0
             job.put(op, crawl, restores, again)
+        if self._leads:
+            _put_parked_right(op, crawl)
         for host, authority in authorities(crawl.settings.scope.hosts).values():
             add_authority(op.tx, crawl.places, number, host, authority)
         yield _closed(op)
@@ -480,6 +482,18 @@ def _carried(before: CountersRow | None) -> CountersRow:
             if name not in _COUNTED:
                 setattr(counters, name, getattr(before, name))
     return counters
+
+
+def _put_parked_right(op: Operation, crawl: Crawl) -> None:
+    """Let the numbers of parked links be those of the rows that there are."""
+    found: dict[int, tuple[int, int]] = {}
+    prefix = keys.crawl_prefix(crawl.number)
+    for key, _ in op.tx.scan(Family.IMPORTS, prefix, prefix):
+        part, place = keys.parked_part(key), keys.parked_place(key)
+        first, after = found.get(part, (place, place + 1))
+        found[part] = min(first, place), max(after, place + 1)
+    crawl.state_row.parked = found
+    op.put_state(crawl)
 
 
 def _put_serials_right(counters: CountersRow, last: Counter[Family], lost: bool) -> None:
