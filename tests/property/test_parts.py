@@ -151,10 +151,10 @@ def limited(seed: int) -> None:
 
 
 def rewritten(seed: int) -> None:
-    """A history of a crawl with a rewrite that makes two sites one."""
+    """A history of a crawl with a rewrite that takes some pages of two sites for those of a third."""
     random = Random(seed)
     uris, links_of = web(random)
-    rewrite = Rewrite("site[12]", "site0")
+    rewrite = Rewrite(r"site[12]\.example/1", "site0.example/1")
     chosen = settings(identity=IdentitySettings(rewrites=(rewrite,)))
     parted = Parted(PARTS, random, links_of, chosen)
     begin(parted, *uris[:3])
