@@ -3,11 +3,13 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 
 import pytest
 from core_doubles.codec import PlainCodec, candidate, override_of, settings_of, spec_of
 from core_doubles.lives import fetch, quick
 from core_doubles.memory_store import MemoryStore
+from core_doubles.parted import CRAWL, Head, Parted, begin
 from core_doubles.placing import SUFFIXES
 from core_doubles.recount import Recount
 from core_doubles.shell import SECRET, Shell
@@ -42,7 +44,7 @@ from frontier_server.core.rows.records import (
 from frontier_server.core.rows.store import Family, Store
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.salvage.rebuild import Rebuilding
-from frontier_server.core.spec.settings import IdentitySettings, QueueSettings, ScopeSettings
+from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, QueueSettings, ScopeSettings
 from frontier_server.core.state.model import Report
 
 S = CrawlState
@@ -79,7 +81,9 @@ def rows_of(store: Store) -> list[Row]:
     return [(family, *row) for family in Family for row in store.scan(family, b"", b"")]
 
 
-def rebuilt(rows: list[Row], suffixes: bytes = SUFFIXES) -> tuple[Shell, Rebuilding]:
+def rebuilt(
+    rows: list[Row], suffixes: bytes = SUFFIXES, now_ms: int = 1, leads: bool = False
+) -> tuple[Shell, Rebuilding]:
     """A frontier over a store that was built from these rows."""
     source, target = MemoryStore(), MemoryStore()
     source.write({(family, key): value for family, key, value in rows})
@@ -87,7 +91,7 @@ def rebuilt(rows: list[Row], suffixes: bytes = SUFFIXES) -> tuple[Shell, Rebuild
     def scan(family: Family, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         return source.scan(family, prefix, prefix)
 
-    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, 1, suffixes)
+    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, now_ms, suffixes, leads)
     for changes in rebuilding.changes(b"s" * 16):
         target.write(changes)
     return Shell(target), rebuilding
@@ -103,6 +107,28 @@ def agrees(shell: Shell) -> None:
         recount.sums()
         recount.lists()
         assert not shell.core.nodes.leases_out
+
+
+def test_parts_obey_a_coordinator_whose_own_row_was_lost() -> None:
+    """It cannot know how many terms there were, and orders of earlier ones change nothing."""
+    spec = CrawlSettings(run_while_empty=True, allowed_addresses=("loopback",))
+    parted = Parted(2, Random(1), lambda uri: [], spec)
+    parted.lossy = False
+    begin(parted, "http://a.example/")
+    for _ in range(4):
+        parted.restart_head()
+        for _ in range(200):
+            parted.step()
+    server = keys.crawl_key(keys.SERVER, CrawlRow.SERVER)
+    rows = [row for row in rows_of(parted.head.store) if row[1] != server]
+    found, rebuilding = rebuilt(rows, now_ms=parted.head.now_ms, leads=True)
+    assert "the server's own row is lost" in rebuilding.lost[0]
+    parted.head = Head(2, found.store, parted.head.now_ms)
+    parted.restart_head()
+    parted.request(Input.PAUSE)
+    for _ in range(400):
+        parted.step()
+    assert parted.head.state(CRAWL) is CrawlState.PAUSED
 
 
 def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:

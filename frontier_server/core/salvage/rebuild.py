@@ -51,6 +51,7 @@ from .soundness import is_sound, read_counters, read_job, read_state
 ROWS_PER_WRITE = 500
 CRAWL_KEY_BYTES = 5
 SERIALS_LEFT_OUT = 1 << 20  # numbers that may be in use, if a crawl's counters are lost
+TERM_MS = 600_000  # since 1970: a coordinator has surely begun fewer terms than one in each such time
 
 Rows = Callable[[Family, bytes], Iterator[tuple[bytes, bytes]]]
 """The readable rows of a family whose keys have a prefix, in key order."""
@@ -124,7 +125,9 @@ class Rebuilding:
         """All rows of the new store. `secret` replaces the server's if that is lost."""
         found = self._crawl_rows()
         of_server = found.pop(keys.SERVER, {})
-        row = self._server_row(of_server.get(CrawlRow.SERVER)) or ServerRow(FORMAT, secret)
+        row = self._server_row(of_server.get(CrawlRow.SERVER))
+        if row is None:
+            row = ServerRow(FORMAT, secret, term=self._now_ms // TERM_MS if self._leads else 0)
         had_places = row.format >= opening.FIRST_WITH_PLACES
         row.format = FORMAT
         self._ended_ms = row.time_ms
