@@ -1,7 +1,8 @@
 """ImportUris over all shards: a stream to each shard that gets URIs, and one job of the coordinator's.
 
-Nothing is taken in unless all shards have all of theirs: only then the streams are completed. If a shard goes
-away at that very moment, the others' parts are cancelled, and what they have taken in by then stays.
+Nothing is taken in unless all shards answer when all rows are on their way: only then the streams are
+completed. If a shard goes away at that very moment, the others' parts are cancelled, and what they have taken
+in by then stays.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -9,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.shard.v1 import shard_pb2
 
 from .. import wire
 from ..core.rows.errors import FrontierError
@@ -16,8 +18,9 @@ from ..core.rows.records import ImportRow
 from ..core.state.job import JobState
 from ..core.state.model import JobView
 from ..service.answers import Context
-from ..shards.links import Links, Relayed, Upload, passed_on_of
+from ..shards.links import Link, Links, Relayed, Upload, passed_on_of
 from .answers import routed
+from .loads import TELL_LOAD
 from .over_shards import SERVICE, OverShards
 from .places import Placing
 
@@ -106,6 +109,13 @@ class _Parts:
     async def complete(self) -> dict[int, tuple[int, int]]:
         """Complete all streams: the number of each part's job, and of its rows."""
         links = [self._links[shard] for shard in sorted(self._streams)]
+
+        async def answers(link: Link) -> None:
+            await link.while_there(
+                link.call(TELL_LOAD, shard_pb2.TellLoadRequest(), shard_pb2.TellLoadResponse)
+            )
+
+        await self._links.of_all(answers, links)  # else one that stands still would take its part in later
         for link in links:
             if link.away:
                 raise link.absence()

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import grpc
 import pytest
@@ -137,6 +138,35 @@ def test_a_crawl_that_began_without_a_shard_is_known_before_the_shard_has_its_pa
 
         eventually(answered, ask)
     assert {problem for problem in problems if "shard 1 is away" not in problem} == set()
+
+
+def test_an_import_takes_nothing_in_if_a_shard_stands_still_before_it_is_complete(
+    divided: ServerProcess, stubs: Stubs, sites: list[str]
+) -> None:
+    """Rows for the shard are on their way to it, and may not be there."""
+    crawl = fresh_name()
+    stubs.create(crawl, spec(scope=crawl_pb2.ScopeSpec(surt_prefixes=["http://(example,"])))
+    process = members(divided.child)["shard-1"]
+
+    def requests() -> Iterator[admin_pb2.ImportUrisRequest]:
+        entries = [
+            admin_pb2.ImportEntry(candidate=frontier_pb2.Candidate(uri=f"{site}{page}"))
+            for site in sites
+            for page in range(20)
+        ]
+        yield admin_pb2.ImportUrisRequest(crawl=crawl, entries=entries[::2])
+        os.kill(process, signal.SIGSTOP)
+        yield admin_pb2.ImportUrisRequest(entries=entries[1::2], complete=True)
+
+    try:
+        begun = partial(stubs.admin.ImportUris, requests(), timeout=TIMEOUT_S)
+        refused(begun, UNAVAILABLE, "SHARD_AWAY", "shard 1")
+    finally:
+        os.kill(process, signal.SIGCONT)
+    (job,) = stubs.ask("ListJobs", crawl).jobs
+    assert stubs.ended(crawl, job.job).state == CANCELLED
+    eventually(lambda: answers_of_all(stubs), "the shard to be back")
+    assert not stubs.waiting(crawl)
 
 
 def answers_of_all(stubs: Stubs) -> bool:
