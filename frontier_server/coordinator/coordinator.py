@@ -18,7 +18,7 @@ from ..core.state.job import JobKind, JobState
 from ..core.state.model import Verdict
 from ..core.state.operation import Operation
 from ..core.state.order import Order, Progress
-from .whole import ANNOUNCED, WholeCrawl
+from .whole import ANNOUNCED, Feed, WholeCrawl
 
 _PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
 
@@ -213,22 +213,25 @@ class Coordinator:
 
     # The end.
 
-    def may_have_ended(self, name: str) -> int:
-        """The number of the request that a crawl follows, if all of its parts said that they have nothing to
-        do; otherwise 0. Two rounds of questions then show whether that was so at one moment."""
+    def may_have_ended(self, name: str) -> Feed | None:
+        """What has fed a crawl so far, if all of its parts said that they have nothing to do, and nothing is
+        on its way to them; otherwise None. Two rounds of questions then show whether that was so at one
+        moment."""
         crawl = self._shard.registry.names.get(name)
         if not isinstance(crawl, WholeCrawl) or crawl.rests or crawl.target is not Target.RUN:
-            return 0
+            return None
         if crawl.jobs or crawl.parked:
-            return 0
+            return None
         runs = crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY)
         idle = all(part.progress is not None and not part.progress.left for part in crawl.parts)
-        return crawl.state_row.request if runs and idle and crawl.arrived else 0
+        return crawl.feed if runs and idle and crawl.arrived else None
 
     def conclude(
-        self, name: str, request: int, first: Sequence[Progress], second: Sequence[Progress], now_ms: int
+        self, name: str, feed: Feed, first: Sequence[Progress], second: Sequence[Progress], now_ms: int
     ) -> tuple[bool, Changes]:
-        """Compare two rounds of answers of all parts. The second round was asked when the first was complete.
+        """Compare two rounds of answers of all parts. The second round was asked when the first was complete;
+        `feed` is what `may_have_ended` said before both. If the coordinator has fed the crawl since then, a
+        part may have got something after its last answer.
 
         A part that was at rest both times with the same stamp was so all the time in between. If all parts
         were, all were at the moment between the rounds, and as a page's links are taken in before its report,
@@ -240,7 +243,7 @@ class Coordinator:
             not isinstance(crawl, WholeCrawl)
             or crawl.jobs
             or crawl.parked
-            or crawl.state_row.request != request
+            or crawl.feed != feed
             or len(first) != len(second)
             or len(second) != self.parts
             or not all(_rested(crawl, *both) for both in zip(first, second, strict=True))

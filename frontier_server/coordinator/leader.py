@@ -27,6 +27,7 @@ from ..shards.links import Link, Relayed
 from ..shell.runner import Runner
 from .coordinator import Announcement, Coordinator
 from .parking import Parked, Parking
+from .whole import Feed
 
 SERVICE = "toehold.shard.v1.ShardService"
 AGAIN_S = 0.1  # after a shard has not answered
@@ -297,12 +298,12 @@ class Leader:
             names, change = await self._runner.read(functools.partial(_changed, self._coordinator, change))
             suspects.update(names)
             for name in list(suspects):
-                request = await self._runner.read(functools.partial(_may_have_ended, self._coordinator, name))
-                if not request or await self._two_rounds(name, request):
+                feed = await self._runner.read(functools.partial(_may_have_ended, self._coordinator, name))
+                if feed is None or await self._two_rounds(name, feed):
                     suspects.discard(name)
             await asyncio.wait((next_change,), timeout=ROUND_AGAIN_S if suspects else None)
 
-    async def _two_rounds(self, name: str, request: int) -> bool:
+    async def _two_rounds(self, name: str, feed: Feed) -> bool:
         """Ask all shards twice whether a crawl has anything left; whether it has not."""
         try:
             first = await self._round(name)
@@ -310,7 +311,7 @@ class Leader:
         except (ShardAway, Relayed):
             return False
         return await self._runner.run(
-            functools.partial(_conclude, self._coordinator, name, request, first, second)
+            functools.partial(_conclude, self._coordinator, name, feed, first, second)
         )
 
     async def _round(self, name: str) -> list[Progress]:
@@ -325,7 +326,7 @@ def _changed(coordinator: Coordinator, change: int, core: Core, now_ms: int) -> 
     return coordinator.changed_after(change)
 
 
-def _may_have_ended(coordinator: Coordinator, name: str, core: Core, now_ms: int) -> int:
+def _may_have_ended(coordinator: Coordinator, name: str, core: Core, now_ms: int) -> Feed | None:
     return coordinator.may_have_ended(name)
 
 
@@ -364,10 +365,10 @@ def _delivered(parking: Parking, parked: Parked, core: Core, now_ms: int) -> tup
 def _conclude(
     coordinator: Coordinator,
     name: str,
-    request: int,
+    feed: Feed,
     first: Sequence[Progress],
     second: Sequence[Progress],
     core: Core,
     now_ms: int,
 ) -> tuple[bool, Changes]:
-    return coordinator.conclude(name, request, first, second, now_ms)
+    return coordinator.conclude(name, feed, first, second, now_ms)

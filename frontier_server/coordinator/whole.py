@@ -5,7 +5,7 @@ and what the core's rules of a crawl's life ask of queues and leases is answered
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -68,6 +68,14 @@ class Part(msgspec.Struct):
     tears_down: bool = False  # by the last order
 
 
+class Feed(NamedTuple):
+    """How far everything has come by which a coordinator lets parts work, or gives them URIs."""
+
+    request: int  # for a state
+    jobs: int
+    parked: int
+
+
 class WholeCrawl(Crawl):
     """A crawl in many parts."""
 
@@ -91,6 +99,13 @@ class WholeCrawl(Crawl):
     def parked(self) -> int:
         """How many links wait for parts whose shards were away."""
         return sum([after - first for first, after in self.state_row.parked.values()])
+
+    @property
+    def feed(self) -> Feed:
+        """What has fed it so far."""
+        row = self.state_row
+        parked = sum([after for _, after in row.parked.values()])
+        return Feed(row.request, self.counters.next_job, parked)
 
     # What the rules of a crawl's life ask.
 

@@ -22,7 +22,7 @@ from core_doubles.shell import START_MS, CheckedShell, Shell
 from frontier_server.coordinator.coordinator import Announcement, Coordinator
 from frontier_server.coordinator.doubling import doubled_row
 from frontier_server.coordinator.parking import Parked, Parking
-from frontier_server.coordinator.whole import WholeCrawl, whole_crawls
+from frontier_server.coordinator.whole import Feed, WholeCrawl, whole_crawls
 from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.machines.target import Target
@@ -75,7 +75,7 @@ class Fetch:
 class Rounds:
     """Two rounds of questions whether a crawl has anything left."""
 
-    request: int
+    feed: Feed
     answers: list[dict[int, Progress]] = field(default_factory=lambda: [{}])
     offers: list[dict[int, int]] = field(default_factory=lambda: [{}])  # that the parts had got by then
     left_between: list[int] = field(default_factory=list)  # parts that had something left at that moment
@@ -222,9 +222,9 @@ class Parted:
 
     def look_for_the_end(self) -> None:
         """The coordinator begins two rounds, if all parts say that they have nothing left."""
-        request = self.head.coordinator.may_have_ended(CRAWL)
-        if request and self.rounds is None:
-            self.rounds = Rounds(request)
+        feed = self.head.coordinator.may_have_ended(CRAWL)
+        if feed is not None and self.rounds is None:
+            self.rounds = Rounds(feed)
             self._ask_all(self.rounds)
 
     def _ask_all(self, rounds: Rounds) -> None:
@@ -255,8 +255,8 @@ class Parted:
             return
         self.rounds = None
         first, second = ([answers[part] for part in range(len(self.shards))] for answers in rounds.answers)
-        coordinator, request = self.head.coordinator, rounds.request
-        ended = self.head.do(lambda core, now: coordinator.conclude(CRAWL, request, first, second, now))
+        coordinator, feed = self.head.coordinator, rounds.feed
+        ended = self.head.do(lambda core, now: coordinator.conclude(CRAWL, feed, first, second, now))
         if ended:
             self.check_ended(rounds)
 

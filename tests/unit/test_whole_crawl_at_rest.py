@@ -1,8 +1,13 @@
 """A crawl in parts was found at rest: for how long that is true."""
 
-from core_doubles.parted import CRAWL, Head
+from collections.abc import Callable
+from random import Random
 
-from frontier_server.core.machines.lifecycle import Input
+import pytest
+from core_doubles.codec import candidate
+from core_doubles.parted import CRAWL, Head, Parted, begin
+
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.spec.settings import CrawlSettings
 
 
@@ -22,3 +27,56 @@ def test_a_crawl_found_at_rest_before_a_request_does_not_end_after_it() -> None:
     crawl.rests = False
     found.append(crawl.rests)
     assert found == [True, False, True, False]
+
+
+def feed_seeds(parted: Parted, new: str) -> None:
+    parted.head.do(lambda core, now: core.control.add_seeds(CRAWL, [new], now))
+    for _ in range(5):
+        parted.announce()
+        deliver_all(parted)
+
+
+def feed_parked_links(parted: Parted, new: str) -> None:
+    part, link = parted.part_of(new), candidate(new, path="L")
+    parted.head.do(lambda core, now: parted.head.parking.park(CRAWL, part, [link], now))
+    parted.offer_parked(part)
+    deliver_all(parted)
+
+
+def deliver_all(parted: Parted) -> None:
+    while parted.messages:
+        parted.deliver()
+
+
+@pytest.mark.parametrize("feed", [feed_seeds, feed_parked_links])
+def test_a_crawl_that_is_fed_after_the_last_answers_does_not_end(
+    feed: Callable[[Parted, str], None],
+) -> None:
+    settings = CrawlSettings(contact="https://example.org/", run_while_empty=False)
+    parted = Parted(3, Random(3), lambda uri: [], settings)
+    parted.lossy = False
+    begin(parted, "http://a.example/1")
+    while parted.head.coordinator.may_have_ended(CRAWL) is None:
+        for part in range(3):
+            parted.meet(part)
+            parted.tell(part)
+            parted.order(part)
+            parted.lease(part)
+        parted.announce()
+        parted.fetch()
+        parted.wait(5_000)
+        deliver_all(parted)
+    parted.look_for_the_end()
+    rounds = parted.rounds
+    assert rounds is not None
+    while len(rounds.answers) == 1:
+        parted.deliver()
+    asked, parted.messages = parted.messages, []
+    for ask in asked:
+        ask()
+    answers, parted.messages = parted.messages, []
+    feed(parted, "http://a.example/2")
+    for answer in answers:
+        answer()
+    assert parted.settle() is CrawlState.FINISHED
+    assert parted.fetched == ["http://a.example/1", "http://a.example/2"]
