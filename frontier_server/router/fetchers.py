@@ -413,7 +413,9 @@ def _why_nothing(chance: Chance, of_running: bool, now_s: float) -> frontier_pb2
 
 
 def _nothing(reason: int, retry_ms: int) -> frontier_pb2.NextResponse:
-    return frontier_pb2.NextResponse(empty_reason=reason, retry_duration=wire.duration(retry_ms))  # type: ignore[arg-type]
+    answer = frontier_pb2.NextResponse(retry_duration=wire.duration(retry_ms))
+    answer.empty_reason = reason  # type: ignore[assignment]  # a number of the enum
+    return answer
 
 
 def turned(links: Sequence[Link], by: int) -> list[Link]:

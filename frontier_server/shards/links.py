@@ -93,7 +93,9 @@ class Link:
 
     def absence(self) -> ShardAway:
         """The refusal of a call that needs this shard."""
-        message = f"shard {self.number} is away; the others go on, and it is started again if it has ended"
+        message = (
+            f"shard {self.number} is away: what belongs to it waits; if it has ended, it is started again"
+        )
         return ShardAway(message, shard=str(self.number))
 
     async def call(

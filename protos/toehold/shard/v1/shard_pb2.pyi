@@ -350,7 +350,7 @@ class ObeyResponse(_message.Message):
     INCARNATION_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     incarnation: _builtins.int
-    """Of the shard's start."""
+    """The incarnation of the shard: another one after each start."""
     @_builtins.property
     def progress(self) -> _containers.RepeatedCompositeFieldContainer[Global___Progress]:
         """In the order of the orders."""
@@ -402,7 +402,7 @@ class LookResponse(_message.Message):
     INCARNATION_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     incarnation: _builtins.int
-    """Of the shard's start."""
+    """The incarnation of the shard: another one after each start."""
     @_builtins.property
     def progress(self) -> _containers.RepeatedCompositeFieldContainer[Global___Progress]:
         """In the order of the names."""
@@ -453,7 +453,7 @@ class FollowResponse(_message.Message):
     CHANGE_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     incarnation: _builtins.int
-    """Of the shard's start."""
+    """The incarnation of the shard: another one after each start."""
     change: _builtins.int
     """The last change."""
     @_builtins.property
