@@ -102,9 +102,10 @@ examples: $(SETUP) $(PAGES)
 	@$(PY) tests/example_fetchers/run.py $(LANGUAGES) $(KILLS:%=--kills %) $(SEED:%=--seed %)
 
 ## make soak     cause thousands of faults, for some hours, and print one table of the losses
-##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run
+##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run; ends with `make sharded`
 soak: $(SETUP) $(PAGES) $(if $(filter-out links,$(PART)),,doc-pages) $(if $(filter-out compiled,$(PART)),,native-or-not)
 	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
+	$(if $(PART),,$(MAKE) sharded)
 
 ## make urlfrontier-suite URLFRONTIER_HOME=DIR
 ##               run URLFrontier's own tests and its client's commands on toehold-urlfrontier; needs Maven and Java
