@@ -317,6 +317,7 @@ class PipeServer:
         self.connections: set[_Answers] = set()
         self._handlers: dict[str, Any] = {}
         self._server: asyncio.Server | None = None
+        self._socket: Path | None = None
         self._ends = False
 
     def add_generic_rpc_handlers(self, handlers: Iterable[Any], /) -> None:
@@ -332,6 +333,7 @@ class PipeServer:
         """Listen. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(lambda: _Answers(self), str(socket))
+        self._socket = socket
 
     async def answer(self, call: Call, context: _Context) -> bytes:
         """The answer to a call. Raises AbortError if it is refused."""
@@ -357,6 +359,8 @@ class PipeServer:
             await asyncio.wait(running, timeout=grace_s)
         for connection in list(self.connections):
             connection.close()
+        if self._socket is not None:
+            self._socket.unlink(missing_ok=True)
 
 
 class Both:

@@ -186,6 +186,7 @@ async def test_a_shard_that_ends_lets_calls_end_and_refuses_new_ones(rig: Rig) -
     await stopping
     with pytest.raises(Broken):
         await rig.schedule("open")
+    assert not rig.path.exists()
 
 
 async def test_a_shard_that_is_back_is_reached_again(rig: Rig) -> None:
