@@ -70,8 +70,8 @@ def events(server: ServerProcess, *names: str) -> list[dict[str, object]]:
 def refused(*arguments: str, code: int, told: str) -> None:
     ended = run_to_end("--listen", "127.0.0.1:0", *arguments)
     assert (ended.returncode, ended.stdout) == (code, ""), ended.stderr
-    (said,) = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
-    assert re.search(told, said), said
+    said = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
+    assert len(said) == 1 and re.search(told, said[0]), ended.stderr
 
 
 # Starting.
