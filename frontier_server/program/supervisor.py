@@ -36,6 +36,7 @@ FORMER_END_S = 10.0
 """How long the members of an earlier supervisor, which was killed, may take to end."""
 LOOK_S = 0.02
 FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
+REST_OF_SERVED_S = 1.0
 PORT_PATIENCE_S = 10.0
 """For so long a front that comes back may find its address taken."""
 BEAT_S = 1.0
@@ -170,6 +171,8 @@ class Supervisor:
             if self._is_hopeless(code, clock() - away_since_s):
                 break
             rest_s = rests.after(clock() - began_s)
+            if member.has_served:  # it can start: however often it is killed, it is back soon
+                rest_s = min(rest_s, REST_OF_SERVED_S)
             _log.error("member_ended", member=member.name, exit_code=code, restart_s=rest_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest_s):

@@ -282,6 +282,21 @@ def test_a_member_whose_store_fails_at_each_start_has_longer_and_longer_rests(
     assert rests_s[:3] == [0.1, 0.2, 0.4]
 
 
+def test_a_member_that_is_killed_again_and_again_is_back_soon_each_time(server: ServerProcess) -> None:
+    for _ in range(6):
+        seen, process = len(events(server, "member_ended")), members(server.child)["shard-0"]
+
+        def is_back(seen: int = seen, process: int = process) -> bool:
+            ended = len(events(server, "member_ended")) > seen
+            return ended and members(server.child).get("shard-0", process) != process
+
+        kill(server, "shard-0")
+        eventually(is_back, "another process")
+        eventually(lambda: serves(server, "shard-0"), "shard-0 to come back")
+    rests_s = [float(str(line["restart_s"])) for line in events(server, "member_ended")]
+    assert max(rests_s) <= 1.0, rests_s
+
+
 def test_a_member_with_a_defect_ends_the_first_start(data: Path) -> None:
     server = ServerProcess(data, *SHARDS, program=(ill_member.__file__, "front", "1"))
     with pytest.raises(NotServing, match="exit code 1"):
