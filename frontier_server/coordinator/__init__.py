@@ -31,7 +31,7 @@ between the rounds. Nothing was on its way then, as nodes offer the links of a p
 
 Links to a part whose shard is away are kept until it is back (`parking`), and the crawl does not end before.
 
-What decides is pure, as the core is: `coordinator`, `whole`, `pool`, `jobs`, `parking`. Its tasks (`leader`,
-`errands`) carry messages to and from shards. `tests/core_doubles/parted.py` plays both with messages that go
-astray.
+The modules that decide are pure, as the core is: `coordinator`, `whole`, `pool`, `jobs` and `parking`. Two
+more, `leader` and `errands`, have the tasks that carry messages to and from shards.
+`tests/core_doubles/parted.py` plays both with messages that go astray.
 """

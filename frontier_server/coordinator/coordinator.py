@@ -241,8 +241,6 @@ class Coordinator:
         crawl = self._shard.registry.names.get(name)
         if (
             not isinstance(crawl, WholeCrawl)
-            or crawl.jobs
-            or crawl.parked
             or crawl.feed != feed
             or len(first) != len(second)
             or len(second) != self.parts

@@ -111,9 +111,7 @@ class _Parts:
         links = [self._links[shard] for shard in sorted(self._streams)]
 
         async def answers(link: Link) -> None:
-            await link.while_there(
-                link.call(TELL_LOAD, shard_pb2.TellLoadRequest(), shard_pb2.TellLoadResponse)
-            )
+            await link.call(TELL_LOAD, shard_pb2.TellLoadRequest(), shard_pb2.TellLoadResponse)
 
         await self._links.of_all(answers, links)  # else one that stands still would take its part in later
         for link in links:

@@ -8,7 +8,8 @@ A frame is its length in four bytes and a message in MessagePack: a `Call`, or t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,7 +20,8 @@ import structlog
 Metadata = tuple[tuple[str, str], ...]
 Trailer = tuple[tuple[str, str | bytes], ...]
 
-MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_FRAME_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 4
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -52,6 +54,10 @@ class Answer(msgspec.Struct, array_like=True, gc=False):
     trailer: tuple[tuple[str, bytes], ...] = ()
 
 
+def _too_large(message: bytes) -> str:
+    return f"a message to or from a shard must have at most {MAX_MESSAGE_BYTES} bytes, got {len(message)}"
+
+
 class Refused(Exception):
     """A call has another status than OK."""
 
@@ -69,7 +75,7 @@ _call_of = msgspec.msgpack.Decoder(Call).decode
 _answer_of = msgspec.msgpack.Decoder(Answer).decode
 
 
-class _Frames(asyncio.BufferedProtocol):
+class _Frames(asyncio.BufferedProtocol, ABC):
     """An end of a connection. What is not a frame ends it."""
 
     def __init__(self) -> None:
@@ -104,9 +110,9 @@ class _Frames(asyncio.BufferedProtocol):
             start = after
         del buffer[:start]
 
+    @abstractmethod
     def received(self, frame: memoryview) -> None:
         """Take a frame."""
-        raise NotImplementedError
 
     def send(self, message: Call | Answer) -> bool:
         """Send a message; whether there is still a connection."""
@@ -169,6 +175,8 @@ class Pipe:
 
     async def call(self, method: str, request: bytes, timeout_s: float, metadata: Metadata = ()) -> bytes:
         """The answer of a method. Raises Refused, Broken, or TimeoutError if it takes longer."""
+        if len(request) > MAX_MESSAGE_BYTES:
+            raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, _too_large(request), ())
         async with asyncio.timeout(timeout_s):
             calls = self._calls
             if calls is None or not calls.is_open:
@@ -283,6 +291,7 @@ class _Answers(_Frames):
         context = _Context(call, self)
         task = asyncio.get_running_loop().create_task(self._answer(call, context))
         self._tasks[call.number] = task, context
+        task.add_done_callback(lambda _: self._tasks.pop(call.number))  # it may end before it has begun
 
     def _leave(self, number: int) -> None:
         """Note that the caller of a call waits no more."""
@@ -300,8 +309,6 @@ class _Answers(_Frames):
         except Exception:
             _log.exception("call_failed")
             answer = Answer(call.number, b"", grpc.StatusCode.UNKNOWN.value[0], "the shard has failed")
-        finally:
-            del self._tasks[call.number]
         self.send(answer)
 
     @property
@@ -346,8 +353,10 @@ class PipeServer:
             answer = await handler.stream_unary(None, context)
         else:
             answer = await handler.unary_unary(handler.request_deserializer(call.request), context)
-        serialized: Callable[[Any], bytes] = handler.response_serializer
-        return serialized(answer)
+        data: bytes = handler.response_serializer(answer)
+        if len(data) > MAX_MESSAGE_BYTES:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, _too_large(data))
+        return data
 
     async def stop(self, grace_s: float) -> None:
         """Refuse new calls, wait so long for those that have begun, then break all off."""

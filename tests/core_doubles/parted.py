@@ -7,7 +7,6 @@ of a coordinator that is no more; what a former start of a shard has said reache
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,12 +22,10 @@ from frontier_server.coordinator.coordinator import Announcement, Coordinator
 from frontier_server.coordinator.doubling import doubled_row
 from frontier_server.coordinator.parking import Parked, Parking
 from frontier_server.coordinator.whole import Feed, WholeCrawl, whole_crawls
-from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.machines.target import Target
 from frontier_server.core.rows.errors import FrontierError
-from frontier_server.core.rows.records import EventRow
-from frontier_server.core.rows.store import Changes, Family, Store, WritableStore
+from frontier_server.core.rows.store import Family, Store, WritableStore
 from frontier_server.core.salvage.division import Division
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Candidate, Grant, Report, Verdict
@@ -118,6 +115,17 @@ class Parted:
 
     # Messages.
 
+    def talk(self) -> None:
+        """Let the coordinator and all parts hear all of each other."""
+        for _ in range(6):
+            for part in range(len(self.shards)):
+                self.meet(part)
+                self.order(part)
+                self.tell(part)
+            self.announce()
+            while self.messages:
+                self.deliver()
+
     def send(self, message: Callable[[], None]) -> None:
         """Let a message be on its way."""
         chance = self.random.random() if self.lossy else 0.5
@@ -154,14 +162,18 @@ class Parted:
             self._record(part, told)
 
     def _record(self, part: int, told: Sequence[Progress]) -> None:
-        coordinator, shard = self.head.coordinator, self.shards[part]
+        coordinator = self.head.coordinator
         self.heard[part] = max([self.heard[part], *(progress.moment for progress in told)])
         for progress in told:
             after = coordinator.unheard(part, progress)
             if after is not None:
-                events = shard.core.orders.events_after(progress.crawl, after)
-                self.head.do(functools.partial(_hear, coordinator, part, progress, after, events))
+                self._hear_events(part, progress, after)
         self.head.do(lambda core, now: coordinator.record(part, told, now))
+
+    def _hear_events(self, part: int, progress: Progress, after: int) -> None:
+        events = self.shards[part].core.orders.events_after(progress.crawl, after)
+        coordinator = self.head.coordinator
+        self.head.do(lambda core, now: coordinator.hear(part, progress, after, events, now))
 
     def order(self, part: int) -> None:
         """The coordinator gives a shard its order, if it needs one."""
@@ -438,18 +450,6 @@ class Parted:
             if self.head.state(CRAWL) is CrawlState.FINISHED:
                 break
         return self.head.state(CRAWL)
-
-
-def _hear(
-    coordinator: Coordinator,
-    part: int,
-    progress: Progress,
-    after: int,
-    events: Sequence[tuple[int, EventRow]],
-    core: Core,
-    now_ms: int,
-) -> tuple[None, Changes]:
-    return coordinator.hear(part, progress, after, events, now_ms)
 
 
 def divided(source: Store, number: int, parts: int, undivided: bool = False) -> list[MemoryStore]:

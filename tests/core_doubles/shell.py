@@ -22,6 +22,7 @@ from frontier_server.core.rows.records import EventRow, OutcomeRow
 from frontier_server.core.rows.store import Changes, Store, WritableStore
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
+from frontier_server.core.state.nodes import SILENT_PERIODS
 
 A = TypeVar("A")
 
@@ -134,6 +135,14 @@ class Shell:
     def tick(self) -> None:
         """Let happen what has fallen due."""
         self.do(lambda core, now: core.upkeep.tick(now))
+
+    def let_nodes_be_silent(self) -> None:
+        """Let so much time go by that nodes which say nothing are taken to be gone."""
+        end_ms = self.now_ms + SILENT_PERIODS * self.period_ms
+        while self.now_ms < end_ms:
+            due_ms = self.core.upkeep.next_due_ms()
+            self.now_ms = end_ms if due_ms is None else min(max(due_ms, self.now_ms), end_ms)
+            self.tick()
 
     def schedule(self, crawl: str, *offered: Candidate | str) -> list[Verdict]:
         """Offer candidates."""

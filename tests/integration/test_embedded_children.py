@@ -86,7 +86,7 @@ def test_one_that_ends_instead_is_told_with_its_exit_code_and_the_end_of_its_log
     assert len(told) < 10
 
 
-def test_what_it_has_said_in_a_sentence_is_told_though_its_parts_log_more(
+def test_the_last_sentence_of_a_program_is_told_although_it_has_logged_more(
     start: Start, interruptions: Interruptions
 ) -> None:
     child = start("""

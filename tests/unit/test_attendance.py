@@ -36,15 +36,6 @@ def give_back(shell: Shell, grants: list[Grant], node: str = "node", session: st
     shell.finish(*(Report(grant.token, released=True) for grant in grants), node=node, session=session)
 
 
-def let_be_silent(shell: Shell) -> None:
-    """So much time goes by that a node that says nothing is taken to be gone."""
-    end_ms = shell.now_ms + SILENT_PERIODS * shell.period_ms
-    while shell.now_ms < end_ms:
-        due_ms = shell.core.upkeep.next_due_ms()
-        shell.now_ms = end_ms if due_ms is None else min(max(due_ms, shell.now_ms), end_ms)
-        shell.tick()
-
-
 # Who joins.
 
 
@@ -144,7 +135,7 @@ def test_whoever_left_and_comes_back_joins_again() -> None:
     give_back(shell, shell.grants())
     beat(shell, leaving=True)
     give_back(shell, shell.grants())
-    let_be_silent(shell)
+    shell.let_nodes_be_silent()
     shell.grants()
     assert [told[0] for told in attended(shell)] == ["joined", "left", "joined", "left", "joined"]
 
@@ -153,8 +144,8 @@ def test_it_is_told_once() -> None:
     shell = launched()
     give_back(shell, shell.grants())
     beat(shell, leaving=True)
-    let_be_silent(shell)
-    let_be_silent(shell)
+    shell.let_nodes_be_silent()
+    shell.let_nodes_be_silent()
     assert len(attended(shell)) == 2
 
 
@@ -198,7 +189,7 @@ def test_a_crawl_that_has_finished_has_no_nodes_and_hears_of_none() -> None:
     give_back(shell, shell.grants())
     shell.request(NAME, Input.STOP)
     beat(shell, leaving=True)
-    let_be_silent(shell)
+    shell.let_nodes_be_silent()
     assert attended(shell) == [("joined", "node", "1")]
     assert shell.core.shard.registry.named(NAME).state_row.nodes == {}
 
@@ -244,10 +235,10 @@ def test_who_leaves_a_held_crawl_is_told_when_it_is_released(
         if restarted:
             shell.restart()
         if how == "silent":
-            let_be_silent(shell)
+            shell.let_nodes_be_silent()
         else:
             beat(shell, session="2" if how == "replaced" else "1", leaving=how == "left")
-        let_be_silent(shell)
+        shell.let_nodes_be_silent()
     told = "silent" if how == "silent" else how
     if how == "replaced":
         beat(shell, session="2")
@@ -268,7 +259,7 @@ def test_who_left_a_held_crawl_before_a_restart_is_told_too() -> None:
 
 def test_who_leaves_a_held_crawl_and_is_back_in_time_has_not_left() -> None:
     shell = held()
-    let_be_silent(shell)
+    shell.let_nodes_be_silent()
     beat(shell)
     shell.request(NAME, Input.RESUME)
     shell.grants()
@@ -294,7 +285,7 @@ def test_a_node_that_was_gone_before_the_restart_is_not_told_of_again() -> None:
     give_back(shell, shell.grants())
     beat(shell, leaving=True)
     shell.restart()
-    let_be_silent(shell)
+    shell.let_nodes_be_silent()
     assert len(attended(shell)) == 2
 
 
@@ -302,7 +293,7 @@ def test_a_node_that_does_not_come_back_after_a_restart_has_left_in_its_time() -
     shell = launched()
     give_back(shell, shell.grants())
     shell.restart()
-    let_be_silent(shell)
+    shell.let_nodes_be_silent()
     assert attended(shell)[-1] == ("left", "node", "1", "silent")
 
 

@@ -27,21 +27,9 @@ def parted() -> Parted:
     found = Parted(2, Random(0), lambda uri: [], CrawlSettings(contact="https://example.org/"))
     found.lossy = False
     begin(found, "http://seed.example/")
-    talk(found)
+    found.talk()
     assert found.head.state(CRAWL) is CrawlState.RUNNING
     return found
-
-
-def talk(parted: Parted) -> None:
-    """Let coordinator and parts hear all of each other."""
-    for _ in range(6):
-        for part in range(len(parted.shards)):
-            parted.meet(part)
-            parted.order(part)
-            parted.tell(part)
-        parted.announce()
-        while parted.messages:
-            parted.deliver()
 
 
 def park(parted: Parted, *links: Candidate, part: int = PART) -> bool:
@@ -111,7 +99,7 @@ def test_a_crawl_does_not_end_while_links_of_it_are_parked(parted: Parted) -> No
         while parted.fetches:
             parted.fetch()
         parted.look_for_the_end()
-        talk(parted)
+        parted.talk()
         parted.wait(5_000)
     assert parted.fetched == ["http://seed.example/"]
     assert parted.head.state(CRAWL) is CrawlState.RUNNING
@@ -124,13 +112,13 @@ def test_a_held_or_ended_crawl_is_offered_no_links_until_it_goes_on(parted: Part
     park(parted, candidate("http://a.example/"))
     assert parted.head.parking.next_for(PART) is not None
     parted.request(Input.HOLD)
-    talk(parted)
+    parted.talk()
     assert parted.head.parking.next_for(PART) is None
     parted.request(Input.RESUME)
     assert parted.head.parking.next_for(PART) is not None
     parted.request(Input.STOP)
     assert parted.head.parking.next_for(PART) is None
-    talk(parted)
+    parted.talk()
     assert parted.head.state(CRAWL) is CrawlState.FINISHED
     with pytest.raises(CrawlFinished):
         park(parted, candidate("http://b.example/"))
@@ -139,7 +127,7 @@ def test_a_held_or_ended_crawl_is_offered_no_links_until_it_goes_on(parted: Part
 
 def test_parked_links_go_with_a_split_and_with_the_deletion_of_their_crawl(parted: Parted) -> None:
     park(parted, candidate("http://a.example/"))
-    talk(parted)
+    parted.talk()
     parted.split()
     assert parted.head.parking.counts(CRAWL) == {2 * PART: 1}
     found = parted.head.parking.next_for(2 * PART)

@@ -4,12 +4,11 @@ from random import Random
 
 import pytest
 from core_doubles.parted import CRAWL, Parted, begin
-from core_doubles.shell import SECRET, Shell
+from core_doubles.shell import SECRET
 
 from frontier_server.core.journey.dispatch import Want
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Grant, Report
-from frontier_server.core.state.nodes import SILENT_PERIODS
 
 JOINED = "joined node 1"
 
@@ -20,23 +19,11 @@ def parted() -> Parted:
     found = Parted(2, Random(0), lambda uri: [], CrawlSettings(contact="https://example.org/"))
     found.lossy = False
     begin(found, *(f"http://{number}.example/" for number in range(40)))
-    talk(found)
+    found.talk()
     for part in range(2):
         lease(found, part)
-    talk(found)
+    found.talk()
     return found
-
-
-def talk(parted: Parted) -> None:
-    """Let coordinator and parts hear all of each other."""
-    for _ in range(6):
-        for part in range(len(parted.shards)):
-            parted.meet(part)
-            parted.order(part)
-            parted.tell(part)
-        parted.announce()
-        while parted.messages:
-            parted.deliver()
 
 
 def lease(parted: Parted, part: int, session: str = "1") -> list[Grant]:
@@ -55,15 +42,6 @@ def leave(parted: Parted, part: int) -> None:
     shard.do(lambda core, now: core.frontier.heartbeat("node", "1", [], [], now, leaving=True))
 
 
-def let_be_silent(shell: Shell) -> None:
-    """So much time goes by that a node that says nothing is taken to be gone."""
-    end_ms = shell.now_ms + SILENT_PERIODS * shell.period_ms
-    while shell.now_ms < end_ms:
-        due_ms = shell.core.upkeep.next_due_ms()
-        shell.now_ms = end_ms if due_ms is None else min(max(due_ms, shell.now_ms), end_ms)
-        shell.tick()
-
-
 def attended(parted: Parted) -> list[str]:
     """What the crawl's events tell of nodes."""
     return [
@@ -79,51 +57,51 @@ def test_a_node_of_both_parts_joins_the_crawl_once(parted: Parted) -> None:
 
 def test_a_node_that_leaves_both_parts_has_left(parted: Parted) -> None:
     leave(parted, 0)
-    talk(parted)
+    parted.talk()
     assert attended(parted) == [JOINED], "it fetches for the other part"
     leave(parted, 1)
-    talk(parted)
+    parted.talk()
     assert attended(parted) == [JOINED, "left node 1 left"]
 
 
 def test_a_node_that_both_parts_miss_is_silent(parted: Parted) -> None:
     for shard in parted.shards:
-        let_be_silent(shard)
-        talk(parted)
+        shard.let_nodes_be_silent()
+        parted.talk()
     assert attended(parted) == [JOINED, "left node 1 silent"]
 
 
 def test_a_node_whose_goodbye_one_part_has_missed_has_left(parted: Parted) -> None:
     leave(parted, 0)
-    let_be_silent(parted.shards[1])
-    talk(parted)
+    parted.shards[1].let_nodes_be_silent()
+    parted.talk()
     assert attended(parted) == [JOINED, "left node 1 left"]
 
 
 def test_a_coordinator_that_starts_anew_knows_why_a_node_left_a_part(parted: Parted) -> None:
     leave(parted, 0)
-    talk(parted)
+    parted.talk()
     parted.restart_head()
-    let_be_silent(parted.shards[1])
-    talk(parted)
+    parted.shards[1].let_nodes_be_silent()
+    parted.talk()
     assert attended(parted) == [JOINED, "left node 1 left"]
 
 
 def test_a_node_that_comes_back_to_a_part_may_fall_silent_later(parted: Parted) -> None:
     leave(parted, 0)
-    talk(parted)
+    parted.talk()
     lease(parted, 0)
-    talk(parted)
+    parted.talk()
     for shard in parted.shards:
-        let_be_silent(shard)
-    talk(parted)
+        shard.let_nodes_be_silent()
+    parted.talk()
     assert attended(parted) == [JOINED, "left node 1 silent"]
 
 
 def test_a_node_is_replaced_when_all_parts_know_its_next_session(parted: Parted) -> None:
     for part in range(2):
         lease(parted, part, session="2")
-    talk(parted)
+    parted.talk()
     assert attended(parted) == [JOINED, "left node 1 replaced", "joined node 2"]
 
 
@@ -131,5 +109,5 @@ def test_a_node_that_left_and_began_again_has_left_before_it_joins(parted: Parte
     for part in range(2):
         leave(parted, part)
         lease(parted, part, session="2")
-    talk(parted)
+    parted.talk()
     assert attended(parted) == [JOINED, "left node 1 left", "joined node 2"]

@@ -104,9 +104,8 @@ class StateRow(Record):
     toes_lent: int = 0  # likewise of `max_toes`
     heard: dict[int, int] = {}  # part of the crawl → the last of its events that is among the crawl's own
     why_left: dict[str, str] = {}  # nodes of it that have left some of its parts → why
-    parked: dict[
-        int, tuple[int, int]
-    ] = {}  # part → numbers of the first link that waits for it, and the next
+    # Part of the crawl → the number of the first link that waits for it, and the number of the next to come.
+    parked: dict[int, tuple[int, int]] = {}
 
 
 class CountersRow(Record):

@@ -37,6 +37,9 @@ class Shard:
         match request.crawl:
             case "refused":
                 await context.abort(*of_error(CrawlFinished("crawl 'refused' has finished", crawl="refused")))
+            case "large answer":
+                problem = frontier_pb2.CandidateProblem(problem="x" * 20_000)
+                return frontier_pb2.ScheduleResponse(problems=[problem])
             case "broken":
                 raise RuntimeError("a defect")
             case "slow":
@@ -163,6 +166,33 @@ async def test_a_call_whose_caller_waits_no_longer_is_cancelled(rig: Rig) -> Non
     await rig.schedule("open")
 
 
+async def test_a_call_that_ends_before_the_shard_begins_with_it_leaves_nothing_behind(rig: Rig) -> None:
+    await rig.schedule("open")
+    (connection,) = rig.server.connections
+    call = asyncio.create_task(rig.schedule("slow"))
+    await asyncio.sleep(0)
+    call.cancel()  # so both frames arrive together
+    with suppress(asyncio.CancelledError):
+        await call
+    await rig.schedule("open")
+    assert connection.running == []
+
+
+@pytest.mark.parametrize("crawl", ["open", "large answer"])
+async def test_a_message_beyond_the_limit_is_refused_and_the_other_calls_go_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, crawl: str
+) -> None:
+    other = asyncio.create_task(rig.schedule("slow"))
+    await soon(lambda: rig.shard.contexts, "the other call")
+    monkeypatch.setattr(pipe, "MAX_MESSAGE_BYTES", 10_000)
+    uris = ["http://a.example/" + "x" * 10_000] if crawl == "open" else ["u"]
+    with pytest.raises(Refused, match="must have at most 10000 bytes, got ") as refused:
+        await rig.schedule(crawl, *uris)
+    assert refused.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    rig.shard.let_go.set()
+    await other
+
+
 async def test_a_call_breaks_when_its_pipe_is_closed_and_the_next_one_opens_it(rig: Rig) -> None:
     call = asyncio.create_task(rig.schedule("slow"))
     await soon(lambda: rig.shard.contexts, "the call")
@@ -210,7 +240,7 @@ async def test_a_pipe_to_nobody_is_broken(tmp_path: Path) -> None:
     [(pipe.MAX_FRAME_BYTES + 1).to_bytes(4), (3).to_bytes(4) + b"abc", (1).to_bytes(4) + b"\x90"],
     ids=["too large a frame", "no message", "too few fields"],
 )
-async def test_what_is_no_frame_ends_its_connection_alone(rig: Rig, nonsense: bytes) -> None:
+async def test_bytes_that_are_no_frame_end_their_connection_alone(rig: Rig, nonsense: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.setblocking(False)
         loop = asyncio.get_running_loop()
