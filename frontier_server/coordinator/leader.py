@@ -270,6 +270,7 @@ class Leader:
     async def _deliver_all(self, link: Link) -> None:
         """Offer a shard the links that wait for it, whenever it is there."""
         part, has_some = link.number, self._has_parked[link.number]
+        refused = set[str]()  # crawls whose links the shard does not take in just now
         while True:
             await link.is_present.wait()
             if not self._parking.count_for(part):
@@ -277,7 +278,11 @@ class Leader:
                 await has_some.wait()
                 continue
             next_change = self._runner.next_change()
-            parked = await self._runner.read(lambda core, _: self._parking.next_for(part))
+            parked = await self._runner.read(lambda core, _: self._parking.next_for(part, refused))
+            if parked is None and refused:
+                await asyncio.sleep(ANNOUNCE_AGAIN_S)
+                refused.clear()
+                continue
             if parked is None:
                 await asyncio.wait((next_change,))
                 continue
@@ -285,7 +290,7 @@ class Leader:
                 await self._deliver(parked)
             except (FrontierError, Relayed) as problem:
                 _log.debug("parked_links_wait", shard=part, crawl=parked.crawl, problem=str(problem))
-                await asyncio.sleep(ANNOUNCE_AGAIN_S)
+                refused.add(parked.crawl)
                 continue
             await self._runner.run(functools.partial(_delivered, self._parking, parked))
 

@@ -4,7 +4,7 @@ A page whose links are parked can be reported at once, so its host need not wait
 belong to. A crawl has not ended while links of it are parked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
@@ -67,10 +67,11 @@ class Parking:
         self._set(op, crawl, part, (first, after))
         return True, self._shard.end(op)
 
-    def next_for(self, part: int) -> Parked | None:
-        """The next links for a part; None if there are none, or their crawls take in none now."""
+    def next_for(self, part: int, but: Container[str] = ()) -> Parked | None:
+        """The next links for a part, of any crawl but some; None if there are none, or their crawls take in
+        none now."""
         crawls = self._shard.registry.crawls.values()
-        crawl = next((crawl for crawl in crawls if _takes_in(crawl, part)), None)
+        crawl = next((each for each in crawls if each.name not in but and _takes_in(each, part)), None)
         if crawl is None:
             return None
         first, after = crawl.state_row.parked[part]

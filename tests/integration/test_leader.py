@@ -22,6 +22,7 @@ from frontier_server.core.state.model import Verdict
 from frontier_server.shards.links import Link, Relayed
 from frontier_server.shell.runner import Runner
 from frontier_server.wire.status import of_error
+from toehold.frontier.v1 import frontier_pb2
 from toehold.shard.v1 import shard_pb2
 
 PROBLEM = EventRow(1, "problem", {"kind": "trouble", "detail": "a thing went wrong"})
@@ -72,6 +73,18 @@ def problems(runner: Runner) -> list[object]:
     return [row.fields["detail"] for _, row in events if row.kind == "problem"]
 
 
+async def create(runner: Runner, crawl: str) -> None:
+    plain = spec()
+    made, said = wire.settings_of(plain), plain.SerializeToString()
+    await runner.run(lambda core, now: core.control.create_crawl(crawl, made, said, now))
+
+
+async def park(runner: Runner, parking: Parking, crawl: str) -> None:
+    """Park a link of a crawl for its only part."""
+    link = wire.candidate(frontier_pb2.Candidate(uri="http://a.example/"))
+    await runner.run(lambda core, now: parking.park(crawl, 0, [link], now))
+
+
 @pytest.mark.parametrize(
     "refused",
     [
@@ -87,9 +100,7 @@ def test_a_refusal_of_a_shard_does_not_end_its_leading(
 ) -> None:
     async def lead() -> None:
         async with running(HeldStore(), config(tmp_path), make=whole_crawls(1)) as runner:
-            plain = spec()
-            made, said = wire.settings_of(plain), plain.SerializeToString()
-            await runner.run(lambda core, now: core.control.create_crawl("t", made, said, now))
+            await create(runner, "t")
             shard = Shard("t", runner.core.views.crawl("t").number, refused)
             core = runner.core.shard
             await Leader(Coordinator(core, 1), Parking(core), runner, [shard], announce, deliver).begin()
@@ -99,3 +110,27 @@ def test_a_refusal_of_a_shard_does_not_end_its_leading(
             assert problems(runner) == ["shard 0: a thing went wrong"]
 
     asyncio.run(lead())
+
+
+def test_links_that_a_shard_refuses_do_not_hold_up_those_of_other_crawls(tmp_path: Path) -> None:
+    delivered: list[str] = []
+
+    async def deliver_to_one(parked: Parked) -> None:
+        if parked.crawl == "t":
+            raise UnknownCrawl("there is no crawl t")
+        delivered.append(parked.crawl)
+
+    async def lead() -> None:
+        async with running(HeldStore(), config(tmp_path), make=whole_crawls(1)) as runner:
+            shard, core = runner.core.shard, runner.core
+            parking = Parking(shard)
+            for name in ("t", "u"):
+                await create(runner, name)
+                await park(runner, parking, name)
+            absent = Shard("t", core.views.crawl("t").number, {})
+            await Leader(Coordinator(shard, 1), parking, runner, [absent], announce, deliver_to_one).begin()
+            await soon(lambda: not parking.counts("u"), "the links of the other crawl")
+            assert parking.counts("t") == {0: 1}
+
+    asyncio.run(lead())
+    assert delivered == ["u"]
