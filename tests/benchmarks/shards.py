@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.growth import Size, figures
 from benchmarks.measuring import SERVER, Figure, Limit
 
-SIZE = Size(100_000, 10_000)
+SIZE = Size(500_000, 25_000)
 SHARDS = (2, 4)
 MOST = 1.15
 """How many times the CPU of one frontier a new URI and a pair may cost with two shards and a front."""
