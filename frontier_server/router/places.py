@@ -41,15 +41,19 @@ class Placing:
         """
         found: dict[int, list[int]] = {}
         known = self._known
+        before: str | tuple[()] = ()  # the origin of the candidate before: many links of a page have one
+        indexes: list[int] = []
         for index, text in enumerate([candidate.uri for candidate in candidates]):
-            end = text.find("/", BEHIND_SCHEME)
-            shard = known.get(text[:end]) if end > 0 else None
-            if shard is None:
-                shard = self.shard(text, candidates[index].base)
-            if shard in found:
-                found[shard].append(index)
-            else:
-                found[shard] = [index]
+            if not text.startswith(before):
+                end = text.find("/", BEHIND_SCHEME)
+                shard = known.get(text[:end]) if end > 0 else None
+                if shard is None:
+                    shard = self.shard(text, candidates[index].base)
+                    before = ()
+                else:
+                    before = text[: end + 1]
+                indexes = found.setdefault(shard, [])
+            indexes.append(index)
         return found
 
     def shard(self, text: str, base: str = "") -> int:

@@ -42,8 +42,9 @@ class Exchange:
         try:
             verdicts: list[Verdict] = []
             mark = 0
-            for start in range(0, len(candidates), CANDIDATES_PER_SLICE):
-                part = candidates[start : start + CANDIDATES_PER_SLICE]
+            size = size_of_slices(len(candidates), CANDIDATES_PER_SLICE)
+            for start in range(0, len(candidates), size):
+                part = candidates[start : start + size]
 
                 def operation(
                     core: Core, now_ms: int, part: Sequence[Candidate] = part
@@ -52,7 +53,7 @@ class Exchange:
 
                 answer, mark = await self.runner.apply(operation)
                 verdicts.extend(answer)
-                if start + CANDIDATES_PER_SLICE < len(candidates):
+                if start + size < len(candidates):
                     await asyncio.sleep(0)
             await self.runner.durable(mark)
             return verdicts
@@ -159,9 +160,15 @@ class Exchange:
 
 def _report_slices(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:
     """Slice reports. A report with a long robots.txt, which is slow to parse, ends its slice."""
-    start = 0
+    size, start = size_of_slices(len(reports), REPORTS_PER_SLICE), 0
     for end, report in enumerate(reports, 1):
         long = len(report.robots_body) > LONG_ROBOTS_BYTES
-        if long or end - start == REPORTS_PER_SLICE or end == len(reports):
+        if long or end - start == size or end == len(reports):
             yield reports[start:end]
             start = end
+
+
+def size_of_slices(count: int, usual: int) -> int:
+    """How many of a batch to take at once: slices of one size, two thirds to one and a half times the usual
+    one. So the part of a batch that is a shard's hardly ever has a few left over, which cost an operation."""
+    return -(-count // max(round(count / usual), 1)) or 1
