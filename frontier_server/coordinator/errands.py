@@ -10,17 +10,19 @@ from google.protobuf.message import Message
 from msgspec.structs import replace
 
 from toehold.frontier.v1 import admin_pb2
+from toehold.shard.v1 import shard_pb2
 
 from .. import wire
 from ..core.core import Core
 from ..core.rows.errors import ShardAway
 from ..core.rows.store import Changes
-from ..core.state.job import JobState
+from ..core.state.job import NOT_CANCELLED, JobKind, JobState
 from ..shards.links import Link, Relayed
 from ..shell.runner import Runner
 from .jobs import Errand, JobPart, PartedJobs
 
 SERVICE = "toehold.frontier.v1.FrontierAdminService"
+SHARD_SERVICE = "toehold.shard.v1.ShardService"
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 1.0  # between two looks at jobs that go on
 CALL_S = 10.0  # a shard that stands still is away by then
 PAGE = 1_000
@@ -99,9 +101,22 @@ class Errands:
             return replace(part, number=number)
         if errand.cancels:
             return replace(part, ended=JobState.CANCELLED.value)
+        if errand.kind is JobKind.RESTORE:
+            return await self._restored(errand, link, part)
         request = wire.job_start(errand.crawl, errand.kind, errand.parameters)
         answer = await self._ask(link, "StartJob", request, admin_pb2.StartJobResponse)
         return replace(part, number=answer.job.job)
+
+    async def _restored(self, errand: Errand, link: Link, part: JobPart) -> JobPart:
+        """A part whose shard has begun to fill it from a checkpoint; it has ended if there is nothing."""
+        request = shard_pb2.RestoreRequest(
+            crawl=errand.crawl,
+            number=errand.number,
+            checkpoint=errand.parameters["checkpoint"],
+            source=int(errand.parameters["crawl"]),
+        )
+        answer = await link.call(f"{SHARD_SERVICE}/Restore", request, shard_pb2.RestoreResponse, CALL_S)
+        return replace(part, number=answer.job, ended="" if answer.job else JobState.DONE.value)
 
     async def _found(self, errand: Errand, link: Link, after: int) -> int:
         """The number of a part that its shard has begun, and nobody has heard of; 0 if there is none."""
@@ -126,7 +141,7 @@ class Errands:
 
     async def _asked(self, errand: Errand, link: Link, part: JobPart) -> JobPart:
         """What a shard says of a part that has begun."""
-        if errand.cancels:
+        if errand.cancels and errand.kind not in NOT_CANCELLED:  # others end with their part's crawl
             cancel = admin_pb2.CancelJobRequest(crawl=errand.crawl, job=part.number)
             try:
                 await self._ask(link, "CancelJob", cancel, admin_pb2.CancelJobResponse)

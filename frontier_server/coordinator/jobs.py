@@ -10,12 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from ..core.jobs import importing
-from ..core.machines.lifecycle import ENDING
+from ..core.machines.lifecycle import ENDING, Input
 from ..core.opening.shard import Shard
 from ..core.rows.records import JobRow
 from ..core.rows.store import Changes
-from ..core.state import job
+from ..core.state import job, life
 from ..core.state.job import ENDED, FEEDING, MAX_FINDINGS, JobKind, JobState
+from ..core.state.operation import Operation
 from .whole import ANNOUNCED, WholeCrawl
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -38,6 +39,7 @@ class Errand(msgspec.Struct, frozen=True):
     """A job whose parts must be begun, asked, or cancelled."""
 
     crawl: str
+    number: int  # the crawl's
     job: int
     kind: JobKind
     parameters: Mapping[str, str]
@@ -72,11 +74,21 @@ class PartedJobs:
             kind = JobKind(row.kind)
             if kind in ANNOUNCED:
                 break  # later jobs begin once all seeds before them are announced
+            if kind is JobKind.RESTORE and crawl.state_row.parts_copied:
+                break  # the rest is done here, as in any crawl
             ends = crawl.state_row.tearing_down or (kind in FEEDING and crawl.state in ENDING)
             abandoned = row.state == JobState.RECEIVING.value  # its rows stay incomplete
             cancels = ends or abandoned or row.state == JobState.CANCELLING.value
             found.append(
-                Errand(crawl.name, number, kind, row.parameters, cancels, self._known_parts(row, kind))
+                Errand(
+                    crawl.name,
+                    crawl.number,
+                    number,
+                    kind,
+                    row.parameters,
+                    cancels,
+                    self._known_parts(row, kind),
+                )
             )
         return found
 
@@ -93,7 +105,11 @@ class PartedJobs:
         """The numbers of the jobs of a part that are known to belong to jobs of the crawl."""
         crawl = self._shard.registry.names.get(name)
         rows = () if crawl is None else job.rows(self._shard.store, crawl.number)
-        return {_parts_of.decode(row.cursor)[part].number for _, row in rows if row.cursor}
+        return {
+            _parts_of.decode(row.cursor)[part].number
+            for _, row in rows
+            if row.cursor and row.kind != JobKind.RESTORE.value  # it is the first job of each part
+        }
 
     def note(self, errand: Errand, part: int, told: JobPart, now_ms: int) -> tuple[None, Changes]:
         """Note that a part will be asked to begin."""
@@ -148,12 +164,31 @@ class PartedJobs:
         before = msgspec.structs.replace(row)
         self._put(row, parts, [part for part in sorted(away) if not parts[part].ended])
         if all(part.ended for part in parts):
-            if any(part.ended == JobState.CANCELLED.value for part in parts):
-                row.state = JobState.CANCELLING.value
-            job.end(op, crawl, errand.job, row)
+            self._conclude(op, crawl, errand, row, parts)
         elif row != before:
             job.put(op, crawl, errand.job, row)
         return None, self._shard.end(op)
+
+    def _conclude(
+        self, op: Operation, crawl: WholeCrawl, errand: Errand, row: JobRow, parts: Sequence[JobPart]
+    ) -> None:
+        """End a job whose parts have all ended; a launch from a checkpoint goes on with the whole's rows."""
+        cancelled = any(part.ended == JobState.CANCELLED.value for part in parts)
+        if errand.kind is JobKind.RESTORE and not cancelled:
+            crawl.state_row.parts_copied = True
+            op.put_state(crawl)
+            row.cursor = b""
+            job.put(op, crawl, errand.job, row)
+            return
+        if errand.kind is JobKind.RESTORE:
+            crawl.restoring = ""
+            if crawl.state not in ENDING:
+                problem = "; ".join(row.findings) or "a shard has lost its part of the checkpoint"
+                op.event(crawl, "problem", kind="checkpoint", detail=problem)
+                life.apply(op, crawl, Input.STOP, problem)
+        if cancelled:
+            row.state = JobState.CANCELLING.value
+        job.end(op, crawl, errand.job, row)
 
     def _put(self, row: JobRow, parts: Sequence[JobPart], away: Sequence[int] = ()) -> None:
         """Put the parts of a job into its row, and the sums of what they say."""

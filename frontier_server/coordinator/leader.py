@@ -94,10 +94,6 @@ class Leader:
 
         await asyncio.gather(*(tell(link) for link in self._links if not link.away))
 
-    def note_parked(self, part: int) -> None:
-        """Note that links wait for a shard."""
-        self._has_parked[part].set()
-
     async def settled(self, name: str, timeout_s: float) -> None:
         """Wait until all shards that are there have the settings of a crawl, or for so long."""
         await self._until_all(functools.partial(self._coordinator.has_settings, name), timeout_s)
@@ -216,6 +212,8 @@ class Leader:
 
     def _orders(self, part: int, change: int, core: Core, now_ms: int) -> tuple[list[Order], int]:
         names, last = self._coordinator.changed_after(change)
+        if any(part in self._parking.counts(name) for name in names):
+            self._has_parked[part].set()
         found = (self._coordinator.order(name, part) for name in names)
         return [order for order in found if order is not None], last
 

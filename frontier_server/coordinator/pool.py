@@ -44,6 +44,8 @@ class Pool:
         share.starves = starves and not rests and used >= lent
         if not share.heard:
             share.heard, share.told = True, lent
+        if not self._comes_back:
+            share.told = max(share.told, used)  # what a checkpoint brought was lent to nobody
         if obeyed:
             share.most = share.lent
         elif share.most is not None:

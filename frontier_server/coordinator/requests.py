@@ -49,6 +49,10 @@ class Requests:
         registry = self._runner.core.shard.registry
         return empty_reason(registry.names.get(crawl) or registry.named(crawl))
 
+    def check_unfinished(self, crawl: str) -> None:
+        """Raise UnknownCrawl, CrawlTornDown, CrawlHeld or CrawlFinished if a crawl takes in no URIs now."""
+        self._runner.core.shard.registry.unfinished(crawl)
+
     def change(self, crawl: str) -> AbstractContextManager[asyncio.Future[None]]:
         """A future that is done when that may have changed for a crawl (empty: any)."""
         return self._runner.waiting.one((crawl or None, ()))
@@ -74,11 +78,9 @@ class Requests:
             self._runner.admit()
         except TryLater:
             return False
-        parked = await self._runner.run(
+        return await self._runner.run(
             lambda core, now_ms: self._parking.park(crawl, shard, candidates, now_ms)
         )
-        self._leader.note_parked(shard)
-        return parked
 
     def parked(self, crawl: str) -> Mapping[int, int]:
         """How many links of a crawl are kept, by the numbers of the shards that they wait for."""

@@ -129,7 +129,9 @@ class WholeCrawl(Crawl):
 
     @property
     def works(self) -> bool:
-        return False  # whoever announces its seeds asks `jobs`
+        # Whoever announces its seeds, or sees to parts of jobs, asks `jobs`. What a checkpoint has of the whole
+        # is copied as in any crawl.
+        return bool(self.restoring) and self.state_row.parts_copied and super().works
 
     @property
     def watched(self) -> bool:
@@ -202,6 +204,10 @@ class WholeCrawl(Crawl):
         if its.awaited or (progress.torn_down and row.tearing_down):
             return None  # it must be heard first, or has nothing left to do
         target = self.target if row.request else None
+        if self.restoring and target is not Target.FINISH:
+            if progress.state is not None:
+                return None  # it runs when all parts have their rows, and the whole its overrides
+            target = None
         interrupts = bool(row.interrupt_ms)
         lacks = progress.digest != self.digest
         documents, toes = self.documents_pool.shares[part].told, self.toes_pool.shares[part].told

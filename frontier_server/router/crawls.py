@@ -6,7 +6,7 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.operators.control import Amended
-from ..core.rows.errors import InvalidRequest, ShardAway, invalid_spec
+from ..core.rows.errors import ShardAway, invalid_spec
 from ..core.spec.settings import CrawlSettings
 from ..service.answers import Context
 from ..shards.links import Link
@@ -33,12 +33,6 @@ class RoutedCrawls(OverShards):
     async def LaunchCrawl(
         self, request: admin_pb2.LaunchCrawlRequest, context: Context
     ) -> admin_pb2.LaunchCrawlResponse:
-        if request.checkpoint:
-            raise InvalidRequest(
-                "checkpoint must be empty: a frontier with several shards launches crawls from their seeds "
-                "alone",
-                field="checkpoint",
-            )
         await self._coordination.refresh(request.crawl)  # URIs that wait count, too
         return await super().LaunchCrawl(request, context)
 

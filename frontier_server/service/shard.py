@@ -137,6 +137,17 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
         return shard_pb2.CopyStoreResponse()
 
     @answered
+    async def Restore(self, request: shard_pb2.RestoreRequest, context: Context) -> shard_pb2.RestoreResponse:
+        self._runner.admit()
+        await asyncio.to_thread(self._checkpoints.open, check_name(request.checkpoint))
+        job = await self._runner.run(
+            lambda core, now_ms: core.orders.restore(
+                request.crawl, request.number, request.checkpoint, request.source, now_ms
+            )
+        )
+        return shard_pb2.RestoreResponse(job=job)
+
+    @answered
     async def DeleteCopy(
         self, request: shard_pb2.DeleteCopyRequest, context: Context
     ) -> shard_pb2.DeleteCopyResponse:

@@ -52,7 +52,6 @@ def fetch_all(client: FrontierClient, crawl: str, most: int = 1000) -> list[str]
     return fetched
 
 
-@pytest.mark.undivided("crawls begin with their seeds alone")
 def test_a_crawl_goes_on_from_a_checkpoint_after_restarts_and_without_what_came_later(tmp_path: Path) -> None:
     """S0.8, S0.10"""
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
@@ -151,7 +150,6 @@ def test_reports_of_leases_given_since_count_for_nothing_in_a_store_that_was_put
         assert answer[0].disposition == DISPOSITION_SUCCEEDED, "it was out when the copy was made"
 
 
-@pytest.mark.undivided("crawls begin with their seeds alone")
 def test_a_checkpoint_that_is_not_there_is_named_and_the_crawl_stays_as_it_is(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
         crawl = CrawlController(client, "crawl")
@@ -162,7 +160,6 @@ def test_a_checkpoint_that_is_not_there_is_named_and_the_crawl_stays_as_it_is(tm
         assert crawl.status().state == S.CRAWL_STATE_NASCENT
 
 
-@pytest.mark.undivided("crawls begin with their seeds alone")
 def test_a_crawl_that_has_taken_something_in_is_told_that_its_state_is_wrong(tmp_path: Path) -> None:
     """LaunchCrawl: ILLEGAL_STATE, also by a controller, which takes it for no lost answer."""
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
@@ -177,7 +174,6 @@ def test_a_crawl_that_has_taken_something_in_is_told_that_its_state_is_wrong(tmp
         assert crawl.status().state == S.CRAWL_STATE_NASCENT
 
 
-@pytest.mark.undivided("crawls begin with their seeds alone")
 def test_a_checkpoint_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
         kept = client.create_checkpoint()

@@ -56,7 +56,7 @@ def foreman() -> Foreman:
 def test_a_job_sums_up_its_parts_and_ends_once_all_have(foreman: Foreman) -> None:
     number = foreman.start()
     assert foreman.errand() == Errand(
-        CRAWL, number, JobKind.DELETE_URIS, PATTERNS, cancels=False, parts=[JobPart()] * 3
+        CRAWL, 1, number, JobKind.DELETE_URIS, PATTERNS, cancels=False, parts=[JobPart()] * 3
     )
     one = JobPart(7, ended=DONE, done=10, changed=4, counts={"leased": 1}, findings=("a",))
     other = JobPart(2, done=5, changed=1, counts={"leased": 2, "kept": 1}, findings=("b",))

@@ -3,6 +3,9 @@
 The crawl is loaded into memory when the last row is copied. URIs that were out at nodes wait
 in their queues, as after a released lease. Outcomes and events are not copied; the crawl
 begins its own. Its own seeds are dropped.
+
+Of a crawl in several parts, each part does this with its own part of a checkpoint set; then whoever leads
+them does it with the rows of the whole (`coordinator.jobs`).
 """
 
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from itertools import islice
 
 from ..machines.lifecycle import CrawlState, Input
 from ..opening import opening
-from ..rows.errors import IllegalState, UnknownCheckpoint, UnknownCrawl, invalid_spec
+from ..rows.errors import IllegalState, UnknownCheckpoint, invalid_spec
 from ..rows.keys import crawl_prefix, serial_key
 from ..rows.records import JobRow
 from ..rows.store import CheckpointOf, Family, Store, Transaction
@@ -43,18 +46,16 @@ def begin(
     crawl: Crawl,
     name: str,
     checkpoint: Store,
-    source: str,
+    rows: opening.CrawlRows,
     settings_of: Callable[[bytes], CrawlSettings],
-) -> None:
-    """Start the job. Raises UnknownCrawl, InvalidSpec or IllegalState; nothing has changed then."""
-    rows = crawl_in(checkpoint, source)
-    if rows is None:
-        raise UnknownCrawl(f"checkpoint {name} has no crawl {source[:80]!r}", crawl=source[:80])
+) -> int:
+    """Start the job, given the rows of the crawl there; its number. Raises InvalidSpec or IllegalState;
+    nothing has changed then."""
     copied = job.restore_of(job.rows(checkpoint, rows.number))
     if copied is not None and copied[1].state != JobState.DONE.value:
         raise IllegalState(
-            f"checkpoint {name} has crawl {source!r} only in part: it was being launched from checkpoint "
-            f"{copied[1].parameters['checkpoint']}; use that one, or one made later",
+            f"checkpoint {name} has crawl {rows.spec.name!r} only in part: it was being launched from "
+            f"checkpoint {copied[1].parameters['checkpoint']}; use that one, or one made later",
             crawl=crawl.name,
             state=crawl.state.value,
         )
@@ -67,7 +68,8 @@ def begin(
         )
     if found := fixed_problems(settings_of(rows.spec.spec), crawl.settings):
         raise invalid_spec(found)
-    if crawl.counters.discovered or crawl.jobs or crawl.receiving or crawl.counters.next_job > 1:
+    row, counters = crawl.state_row, crawl.counters
+    if counters.discovered or row.parked or crawl.jobs or crawl.receiving or counters.next_job > 1:
         raise IllegalState(
             f"crawl {crawl.name!r} has taken in URIs, or has had jobs; create a new crawl to launch from a "
             "checkpoint",
@@ -76,8 +78,10 @@ def begin(
         )
     # Continue the checkpoint's numbers, so that its jobs can keep theirs.
     op.counters(crawl).next_job = rows.counters.next_job
-    job.start(op, crawl, JobKind.RESTORE, {"checkpoint": name, "crawl": str(rows.number)})
+    row.scope_changed = True  # the URIs may come from a crawl with another scope
+    op.put_state(crawl)
     crawl.restoring = name
+    return job.start(op, crawl, JobKind.RESTORE, {"checkpoint": name, "crawl": str(rows.number)})
 
 
 def _places_differ(ours: Transaction, theirs: Store) -> bool:
@@ -102,9 +106,18 @@ def check_whole(store: Store, crawl: Crawl) -> None:
 
 def crawl_in(checkpoint: Store, name: str) -> opening.CrawlRows | None:
     """The rows of a checkpoint's crawl, by its name."""
+    return next((each for each in _crawls_in(checkpoint) if each.spec.name == name), None)
+
+
+def part_in(checkpoint: Store, number: int) -> opening.CrawlRows | None:
+    """The rows of a checkpoint's crawl, by its number, which is the same in all parts of a crawl."""
+    return next((each for each in _crawls_in(checkpoint) if each.number == number), None)
+
+
+def _crawls_in(checkpoint: Store) -> list[opening.CrawlRows]:
     server = opening.read_server_row(checkpoint)
     rows = opening.crawl_rows(checkpoint, server.next_crawl) if server is not None else []
-    return next((each for each in rows if each.spec.name == name and not each.state.deleted), None)
+    return [each for each in rows if not each.state.deleted]
 
 
 def restore_slice(
@@ -174,6 +187,7 @@ def _take_over(
     state.round, state.round_ms = rows.state.round, rows.state.round_ms
     state.recrawl_ms, state.elapsed_before_ms = rows.state.recrawl_ms, rows.state.elapsed_before_ms
     state.bound = state.bound or rows.state.bound
+    state.parked = rows.state.parked
     op.put_state(crawl)
     job.end(op, crawl, number, row)
     unannounced = counters.announced_seeds + 1 < counters.next_seed

@@ -105,11 +105,13 @@ class Control:
         move(crawl.state, Input.LAUNCH, name)
         op = self._shard.begin(now_ms)
         if checkpoint:
-            settings_of = self._shard.registry.settings_of
+            settings_of, source = self._shard.registry.settings_of, source or name
             found = self._shard.checkpoint_of(checkpoint)
-            crawl.state_row.scope_changed = True  # the URIs may come from a crawl with another scope
-            op.put_state(crawl)
-            restoring.begin(op, crawl, checkpoint, found, source or name, lambda spec: settings_of(spec, ()))
+            rows = restoring.crawl_in(found, source)
+            if rows is None:
+                message = f"checkpoint {checkpoint} has no crawl {source[:80]!r}"
+                raise errors.UnknownCrawl(message, crawl=source[:80])
+            restoring.begin(op, crawl, checkpoint, found, rows, lambda spec: settings_of(spec, ()))
         life.request(op, crawl, Input.LAUNCH, "launch", by)
         _tell_if_ignoring(op, crawl)
         if not checkpoint:

@@ -8,11 +8,14 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
+from ..jobs.restoring import begin as begin_restoring
+from ..jobs.restoring import part_in
 from ..journey.withdrawal import Withdrawal
 from ..machines.lifecycle import CrawlState, Input
 from ..machines.target import Target
 from ..opening import opening
 from ..opening.shard import Shard
+from ..rows.errors import UnknownCrawl
 from ..rows.records import CountersRow, EventRow, SpecRow
 from ..rows.store import Changes
 from ..state import life
@@ -64,6 +67,23 @@ class Orders:
             self._follow(op, crawl, order)
         changes = shard.end(op)
         return self._progress(crawl), changes
+
+    def restore(
+        self, name: str, number: int, checkpoint: str, source: int, now_ms: int
+    ) -> tuple[int, Changes]:
+        """Begin to fill a part with that of crawl `source` in a checkpoint; the number of the job that does,
+        0 if the checkpoint has no part. Raises UnknownCrawl, UnknownCheckpoint, InvalidSpec or IllegalState.
+        """
+        crawl = self._shard.registry.unfinished(name)
+        if crawl.number != number:
+            raise UnknownCrawl(f"there is no crawl {name[:80]!r} with number {number}", crawl=name[:80])
+        found = self._shard.checkpoint_of(checkpoint)
+        rows = part_in(found, source)
+        op = self._shard.begin(now_ms)
+        settings_of, job = self._shard.registry.settings_of, 0
+        if rows is not None:
+            job = begin_restoring(op, crawl, checkpoint, found, rows, lambda spec: settings_of(spec, ()))
+        return job, self._shard.end(op)
 
     def delete_others(self, known: Collection[int], now_ms: int) -> tuple[None, Changes]:
         """Delete the parts of crawls that the coordinator does not have any more."""

@@ -106,6 +106,7 @@ class StateRow(Record):
     why_left: dict[str, str] = {}  # nodes of it that have left some of its parts → why
     # Part of the crawl → the number of the first link that waits for it, and the number of the next to come.
     parked: dict[int, tuple[int, int]] = {}
+    parts_copied: bool = False  # its parts have what a checkpoint has of them; its own rows follow
 
 
 class CountersRow(Record):

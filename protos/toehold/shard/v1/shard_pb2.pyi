@@ -776,6 +776,62 @@ class CopyStoreResponse(_message.Message):
 Global___CopyStoreResponse: _TypeAlias = CopyStoreResponse  # noqa: Y015
 
 @_typing.final
+class RestoreRequest(_message.Message):
+    """Names a part, and a checkpoint."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    number: _builtins.int
+    """The crawl's number."""
+    checkpoint: _builtins.str
+    """The checkpoint's name."""
+    source: _builtins.int
+    """The number of the crawl in the checkpoint."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        number: _builtins.int = ...,
+        checkpoint: _builtins.str = ...,
+        source: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "crawl", b"crawl", "number", b"number", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreRequest: _TypeAlias = RestoreRequest  # noqa: Y015
+
+@_typing.final
+class RestoreResponse(_message.Message):
+    """It has begun."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    """The number of the job; 0 if the checkpoint has no part of that crawl here."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreResponse: _TypeAlias = RestoreResponse  # noqa: Y015
+
+@_typing.final
 class DeleteCopyRequest(_message.Message):
     """Names a checkpoint."""
 

@@ -80,6 +80,11 @@ class ShardServiceStub:
                 request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CopyStoreRequest.SerializeToString,
                 response_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CopyStoreResponse.FromString,
                 _registered_method=True)
+        self.Restore = channel.unary_unary(
+                '/toehold.shard.v1.ShardService/Restore',
+                request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.RestoreRequest.SerializeToString,
+                response_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.RestoreResponse.FromString,
+                _registered_method=True)
         self.DeleteCopy = channel.unary_unary(
                 '/toehold.shard.v1.ShardService/DeleteCopy',
                 request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.DeleteCopyRequest.SerializeToString,
@@ -163,6 +168,13 @@ class ShardServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Restore(self, request, context):
+        """Begins to fill an empty part of a crawl with what a part has in a checkpoint: a job of the part.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteCopy(self, request, context):
         """Deletes the shard's part of a checkpoint, if it has one.
         """
@@ -224,6 +236,11 @@ def add_ShardServiceServicer_to_server(servicer, server):
                     servicer.CopyStore,
                     request_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CopyStoreRequest.FromString,
                     response_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CopyStoreResponse.SerializeToString,
+            ),
+            'Restore': grpc.unary_unary_rpc_method_handler(
+                    servicer.Restore,
+                    request_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.RestoreRequest.FromString,
+                    response_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.RestoreResponse.SerializeToString,
             ),
             'DeleteCopy': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteCopy,
@@ -480,6 +497,33 @@ class ShardService:
             '/toehold.shard.v1.ShardService/CopyStore',
             toehold_dot_shard_dot_v1_dot_shard__pb2.CopyStoreRequest.SerializeToString,
             toehold_dot_shard_dot_v1_dot_shard__pb2.CopyStoreResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Restore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.shard.v1.ShardService/Restore',
+            toehold_dot_shard_dot_v1_dot_shard__pb2.RestoreRequest.SerializeToString,
+            toehold_dot_shard_dot_v1_dot_shard__pb2.RestoreResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -67,6 +67,8 @@ class ShardServiceStub:
     """
     CopyStore: _grpc.UnaryUnaryMultiCallable[_shard_pb2.CopyStoreRequest, _shard_pb2.CopyStoreResponse]
     """Makes a checkpoint of the shard, under the name that it has in all shards."""
+    Restore: _grpc.UnaryUnaryMultiCallable[_shard_pb2.RestoreRequest, _shard_pb2.RestoreResponse]
+    """Begins to fill an empty part of a crawl with what a part has in a checkpoint: a job of the part."""
     DeleteCopy: _grpc.UnaryUnaryMultiCallable[_shard_pb2.DeleteCopyRequest, _shard_pb2.DeleteCopyResponse]
     """Deletes the shard's part of a checkpoint, if it has one."""
     TellLoad: _grpc.UnaryUnaryMultiCallable[_shard_pb2.TellLoadRequest, _shard_pb2.TellLoadResponse]
@@ -103,6 +105,8 @@ class ShardServiceAsyncStub(ShardServiceStub):
     """
     CopyStore: _aio.UnaryUnaryMultiCallable[_shard_pb2.CopyStoreRequest, _shard_pb2.CopyStoreResponse]  # type: ignore[assignment]
     """Makes a checkpoint of the shard, under the name that it has in all shards."""
+    Restore: _aio.UnaryUnaryMultiCallable[_shard_pb2.RestoreRequest, _shard_pb2.RestoreResponse]  # type: ignore[assignment]
+    """Begins to fill an empty part of a crawl with what a part has in a checkpoint: a job of the part."""
     DeleteCopy: _aio.UnaryUnaryMultiCallable[_shard_pb2.DeleteCopyRequest, _shard_pb2.DeleteCopyResponse]  # type: ignore[assignment]
     """Deletes the shard's part of a checkpoint, if it has one."""
     TellLoad: _aio.UnaryUnaryMultiCallable[_shard_pb2.TellLoadRequest, _shard_pb2.TellLoadResponse]  # type: ignore[assignment]
@@ -190,6 +194,14 @@ class ShardServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_shard_pb2.CopyStoreResponse, _abc.Awaitable[_shard_pb2.CopyStoreResponse]]:
         """Makes a checkpoint of the shard, under the name that it has in all shards."""
+
+    @_abc_1.abstractmethod
+    def Restore(
+        self,
+        request: _shard_pb2.RestoreRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_shard_pb2.RestoreResponse, _abc.Awaitable[_shard_pb2.RestoreResponse]]:
+        """Begins to fill an empty part of a crawl with what a part has in a checkpoint: a job of the part."""
 
     @_abc_1.abstractmethod
     def DeleteCopy(
