@@ -129,8 +129,8 @@ class WholeCrawl(Crawl):
 
     @property
     def works(self) -> bool:
-        # Whoever announces its seeds, or sees to parts of jobs, asks `jobs`. What a checkpoint has of the whole
-        # is copied as in any crawl.
+        # Whoever announces its seeds, or sees to parts of jobs, asks `jobs`; what a checkpoint has of the
+        # whole is copied as in any crawl.
         return bool(self.restoring) and self.state_row.parts_copied and super().works
 
     @property

@@ -8,10 +8,12 @@ of a coordinator that is no more; what a former start of a shard has said reache
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
+from typing import Any, TypeVar, cast
 
 from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
 from core_doubles.memory_store import MemoryStore
@@ -20,20 +22,32 @@ from core_doubles.shell import START_MS, CheckedShell, Shell
 
 from frontier_server.coordinator.coordinator import Announcement, Coordinator
 from frontier_server.coordinator.doubling import doubled_row
+from frontier_server.coordinator.errands import Errands
+from frontier_server.coordinator.jobs import Errand, JobPart, PartedJobs
 from frontier_server.coordinator.parking import Parked, Parking
 from frontier_server.coordinator.whole import Feed, WholeCrawl, whole_crawls
+from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.machines.target import Target
-from frontier_server.core.rows.errors import FrontierError
-from frontier_server.core.rows.store import Family, Store, WritableStore
+from frontier_server.core.rows.errors import FrontierError, ShardAway
+from frontier_server.core.rows.store import Changes, Family, Store, WritableStore
 from frontier_server.core.salvage.division import Division
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.state.order import Order, Progress
 from frontier_server.router.places import Placing
+from frontier_server.shards.links import Link, Relayed
+from frontier_server.shell.runner import Runner
+from frontier_server.wire import job
+from frontier_server.wire.status import CODES
+from toehold.frontier.v1 import admin_pb2
+from toehold.shard.v1 import shard_pb2
 
 CRAWL = "whole"
+CHECKPOINT = "cp00001-20261128090807"
 SLOTS = 4096
+
+V = TypeVar("V")
 
 
 class Head(Shell):
@@ -49,6 +63,7 @@ class Head(Shell):
         super().restart()
         self.coordinator = Coordinator(self.core.shard, self._parts)
         self.parking = Parking(self.core.shard)
+        self.jobs = PartedJobs(self.core.shard, self._parts)
         self.do(lambda core, now: self.coordinator.begin_term(now))
 
     @property
@@ -79,10 +94,16 @@ class Rounds:
 
 
 class Parted:
-    """All of it. `links_of` says which URIs a page links to."""
+    """All of it. `links_of` says which URIs a page links to. Given the stores of a checkpoint set, those of
+    the shards and then the coordinator's, its crawl may be launched from it, and has another number."""
 
     def __init__(
-        self, parts: int, random: Random, links_of: Callable[[str], list[str]], settings: CrawlSettings
+        self,
+        parts: int,
+        random: Random,
+        links_of: Callable[[str], list[str]],
+        settings: CrawlSettings,
+        checkpoint: Sequence[Store] = (),
     ) -> None:
         self.random = random
         self.links_of = links_of
@@ -104,7 +125,16 @@ class Parted:
         if random.random() < 0.5:
             for part in range(parts):
                 self.meet(part)
+        self.works = bool(checkpoint)  # jobs are done
+        for shell, kept in zip((*self.shards, self.head), checkpoint, strict=False):
+            shell.kept = kept
+        if checkpoint:
+            self.head.create("another", settings)
         self.head.create(CRAWL, settings)
+
+    def keep(self) -> list[Store]:
+        """The stores of a checkpoint set of this moment."""
+        return [_copy(shell.store) for shell in (*self.shards, self.head)]
 
     def part_of(self, uri: str) -> int:
         """The shard that a URI belongs to, as the router finds it."""
@@ -231,6 +261,22 @@ class Parted:
         if parking is self.head.parking:
             self.delivering.discard(parked.part)
             self.head.do(lambda core, now: parking.delivered(parked, now))
+
+    def see_to_jobs(self, part: int) -> None:
+        """The coordinator begins the parts of jobs in a shard, or asks how far they have come."""
+        head, away = self.head, list[int]()
+        link = cast(Link, _Link(self, part))
+        errands = Errands(head.jobs, cast(Runner, _Runner(head)), ())
+        for errand in head.jobs.errands():
+            told = list(errand.parts)
+            told[part] = _at_once(errands._see_to(errand, link, away))
+            head.do(partial(_recorded, head.jobs, errand, told, away))
+
+    def work(self, part: int) -> None:
+        """The coordinator, or a shard, does a slice of its jobs."""
+        shell = self.random.choice((self.head, self.shards[part]))
+        if shell.core.upkeep.has_work:
+            shell.do(lambda core, now: core.upkeep.work(now))
 
     def look_for_the_end(self) -> None:
         """The coordinator begins two rounds, if all parts say that they have nothing left."""
@@ -439,6 +485,8 @@ class Parted:
             (20, self.fetch),
             (4, lambda: self.wait(self.random.choice((10, 1_000, 5_000)))),
         ]
+        if self.works:
+            acts += [(6, lambda: self.see_to_jobs(part)), (12, lambda: self.work(part))]
         self.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
         self.check()
 
@@ -450,6 +498,92 @@ class Parted:
             if self.head.state(CRAWL) is CrawlState.FINISHED:
                 break
         return self.head.state(CRAWL)
+
+
+class _Link:
+    """The way to a shard, for jobs. A call may be lost, or its answer."""
+
+    def __init__(self, parted: Parted, part: int) -> None:
+        self.number = part
+        self.away = parted.met[part] != parted.shards[part].incarnation
+        self._shard = parted.shards[part]
+        self._chance = parted.random.random() if parted.lossy else 0.5
+
+    async def call(self, method: str, request: Any, kind: object, timeout_s: float) -> Any:
+        """The answer of the shard."""
+        if self._chance < 0.1:
+            raise ShardAway("the call is lost", shard=str(self.number))
+        try:
+            answer = self._answer(method.rpartition("/")[2], request)
+        except FrontierError as problem:
+            raise _Refusal(problem) from None
+        if self._chance > 0.9:
+            raise ShardAway("the answer is lost", shard=str(self.number))
+        return answer
+
+    def _answer(self, method: str, request: Any) -> Any:
+        core = self._shard.core
+        if method == "Restore":
+            number = self._shard.do(
+                lambda core, now: core.orders.restore(
+                    request.crawl, request.number, request.checkpoint, request.source, now
+                )
+            )
+            return shard_pb2.RestoreResponse(job=number)
+        if method == "ListJobs":
+            return admin_pb2.ListJobsResponse(jobs=map(job, core.administration.jobs(request.crawl)))
+        assert method == "GetJob", method
+        return admin_pb2.GetJobResponse(job=job(core.administration.job(request.crawl, request.job)))
+
+
+class _Refusal(Relayed):
+    """What the refusal of a shard is to the coordinator."""
+
+    def __init__(self, problem: FrontierError) -> None:
+        super().__init__(CODES[type(problem)], str(problem), ())
+        self._reason = problem.reason
+
+    @property
+    def reason(self) -> str:
+        """As in its ErrorInfo."""
+        return self._reason
+
+
+class _Runner:
+    """Runs operations of the coordinator."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+
+    async def run(self, operation: Any) -> Any:
+        """The answer of an operation."""
+        return self._head.do(operation)
+
+    async def read(self, look: Any) -> Any:
+        """What a look shows."""
+        return look(self._head.core, self._head.now_ms)
+
+
+def _recorded(
+    jobs: PartedJobs, errand: Errand, parts: Sequence[JobPart], away: Sequence[int], core: Core, now_ms: int
+) -> tuple[None, Changes]:
+    return jobs.record(errand, parts, away, now_ms)
+
+
+def _at_once(coroutine: Coroutine[Any, Any, V]) -> V:
+    """The result of a coroutine that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return cast(V, end.value)
+    raise AssertionError("it waits")
+
+
+def _copy(source: Store) -> MemoryStore:
+    kept = MemoryStore()
+    for family in Family:
+        kept.write({(family, key): value for key, value in source.scan(family, b"", b"")})
+    return kept
 
 
 def divided(source: Store, number: int, parts: int, undivided: bool = False) -> list[MemoryStore]:

@@ -42,6 +42,7 @@ class Shell:
     read_only = False
     check_dearly = False
     make: MakeCrawl = staticmethod(made_of)
+    kept: Store | None = None
 
     def __init__(
         self,
@@ -82,8 +83,8 @@ class Shell:
         return self.incarnation
 
     def checkpoint_of(self, name: str) -> Store:
-        """A checkpoint. There is none."""
-        return no_checkpoint(name)
+        """A checkpoint. There is none but `kept`."""
+        return self.kept or no_checkpoint(name)
 
     def do(self, operation: Operation[A]) -> A:
         """Run an operation, write its changes, and return its answer."""

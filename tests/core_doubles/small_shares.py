@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from frontier_server.core.jobs import deletion, importing, steering, verification, work
+from frontier_server.core.jobs import deletion, importing, restoring, steering, verification, work
 from frontier_server.core.state import crawl, ledger, operation, origin, read_ahead, seeds
 
 SHARES = (
@@ -14,6 +14,7 @@ SHARES = (
     (deletion, "URIS_PER_SLICE", 3),
     (steering, "QUEUES_PER_SLICE", 2),
     (importing, "ROWS_PER_SLICE", 2),
+    (restoring, "ROWS_PER_SLICE", 3),
     (verification, "ROWS_PER_SLICE", 4),
     (verification, "QUEUES_PER_SLICE", 2),
     (operation, "MAX_SNOOZED_IN_MEMORY", 2),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
-from core_doubles.parted import Parted, begin
+from core_doubles.parted import CHECKPOINT, CRAWL, Parted, begin
 from core_doubles.small_shares import small_shares
 from frontier_harness.soaking import Soak
 
@@ -162,7 +162,34 @@ def rewritten(seed: int) -> None:
     ended(parted)
 
 
-KINDS = (whole, fed, limited, rewritten)
+def relaunched(seed: int) -> None:
+    """A history of a crawl that is launched from a checkpoint set of another one, at any moment of that
+    one's life, perhaps with a limit: together they fetch each page once."""
+    random = Random(seed)
+    uris, links_of = web(random)
+    most = random.choice((0, 0, 12))
+    chosen = settings(grouped(random), LimitSettings(max_documents=most))
+    first = Parted(PARTS, random, links_of, chosen)
+    begin(first, *uris[:3])
+    lived(first, STEERING)
+    before = list(first.fetched)
+    second = Parted(PARTS, random, links_of, chosen, checkpoint=first.keep())
+    second.head.do(lambda core, now: core.control.launch(CRAWL, now, checkpoint=CHECKPOINT))
+    lived(second, STEERING)
+    second.request(Input.RESUME)
+    state = second.settle()
+    assert state is CrawlState.FINISHED, f"the crawl has not ended, it is {state.value}"
+    fetched = [*before, *second.fetched]
+    twice = {uri for uri in fetched if fetched.count(uri) > 1}
+    assert not twice, f"{sorted(twice)[0]} was fetched twice"
+    every = reachable(uris[:3], links_of)
+    expected = min(most or len(every), len(every))
+    assert len(fetched) == expected, f"{len(fetched)} pages were fetched, not {expected}"
+    second.hear_all()
+    assert second.head.crawl.counters.succeeded == len(fetched)
+
+
+KINDS = (whole, fed, limited, rewritten, relaunched)
 
 
 def histories(seeds: Iterable[int]) -> None:
