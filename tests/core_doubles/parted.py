@@ -450,6 +450,8 @@ class Parted:
             for shard in self.shards
             if CRAWL in shard.core.shard.registry.names
         ]
+        waits = self.head.crawl.restoring
+        assert not (waits and any(part.running for part in parts)), "a part runs before all have their rows"
         most = settings.limits.max_documents
         taken = sum(part.documents + part.pages_out for part in parts)
         assert not most or taken <= most, f"{taken} documents of at most {most}"
@@ -506,18 +508,19 @@ class _Link:
     def __init__(self, parted: Parted, part: int) -> None:
         self.number = part
         self.away = parted.met[part] != parted.shards[part].incarnation
+        self._parted = parted
         self._shard = parted.shards[part]
-        self._chance = parted.random.random() if parted.lossy else 0.5
 
     async def call(self, method: str, request: Any, kind: object, timeout_s: float) -> Any:
         """The answer of the shard."""
-        if self._chance < 0.1:
+        chance = self._parted.random.random() if self._parted.lossy else 0.5
+        if chance < 0.1:
             raise ShardAway("the call is lost", shard=str(self.number))
         try:
             answer = self._answer(method.rpartition("/")[2], request)
         except FrontierError as problem:
             raise _Refusal(problem) from None
-        if self._chance > 0.9:
+        if chance > 0.9:
             raise ShardAway("the answer is lost", shard=str(self.number))
         return answer
 

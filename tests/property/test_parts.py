@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
+from core_doubles.codec import override_of
 from core_doubles.parted import CHECKPOINT, CRAWL, Parted, begin
 from core_doubles.small_shares import small_shares
 from frontier_harness.soaking import Soak
@@ -171,6 +172,8 @@ def relaunched(seed: int) -> None:
     chosen = settings(grouped(random), LimitSettings(max_documents=most))
     first = Parted(PARTS, random, links_of, chosen)
     begin(first, *uris[:3])
+    override = override_of(politeness={"max_delay_ms": 1})
+    first.head.do(lambda core, now: core.administration.put_override(CRAWL, HOSTS[0], override, now))
     lived(first, STEERING)
     before = list(first.fetched)
     second = Parted(PARTS, random, links_of, chosen, checkpoint=first.keep())
@@ -187,6 +190,8 @@ def relaunched(seed: int) -> None:
     assert len(fetched) == expected, f"{len(fetched)} pages were fetched, not {expected}"
     second.hear_all()
     assert second.head.crawl.counters.succeeded == len(fetched)
+    overrides = [shell.core.administration.overrides(CRAWL) for shell in (second.head, *second.shards)]
+    assert overrides == [[("http://(example,site0,www,", override)]] * (1 + PARTS)
 
 
 KINDS = (whole, fed, limited, rewritten, relaunched)
