@@ -450,8 +450,9 @@ class Parted:
             for shard in self.shards
             if CRAWL in shard.core.shard.registry.names
         ]
-        waits = self.head.crawl.restoring
-        assert not (waits and any(part.running for part in parts)), "a part runs before all have their rows"
+        runs = (CrawlState.RUNNING, CrawlState.EMPTY)
+        early = bool(self.head.crawl.restoring) and any(part.state in runs for part in parts)
+        assert not early, "a part runs before all have their rows"
         most = settings.limits.max_documents
         taken = sum(part.documents + part.pages_out for part in parts)
         assert not most or taken <= most, f"{taken} documents of at most {most}"
