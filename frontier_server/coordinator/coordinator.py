@@ -128,10 +128,7 @@ class Coordinator:
         """Whether a part obeys the last wish for the crawl's state. Parts of a crawl that is gone do."""
         crawl = self._shard.registry.names.get(name)
         return (
-            not isinstance(crawl, WholeCrawl)
-            or not crawl.state_row.request
-            or bool(crawl.restoring)  # its parts hear of that when they have their rows
-            or crawl.obeys(crawl.parts[part])
+            not isinstance(crawl, WholeCrawl) or not crawl.state_row.request or crawl.obeys(crawl.parts[part])
         )
 
     def changed_after(self, change: int) -> tuple[list[str], int]:

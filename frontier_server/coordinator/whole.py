@@ -204,10 +204,8 @@ class WholeCrawl(Crawl):
         if its.awaited or (progress.torn_down and row.tearing_down):
             return None  # it must be heard first, or has nothing left to do
         target = self.target if row.request else None
-        if self.restoring and target is not Target.FINISH:
-            if progress.state is not None:
-                return None  # it runs when all parts have their rows, and the whole its overrides
-            target = None
+        if self.restoring and target is None and progress.state is not None:
+            return None  # else it would lose the overrides of the checkpoint, until the whole has them
         interrupts = bool(row.interrupt_ms)
         lacks = progress.digest != self.digest
         documents, toes = self.documents_pool.shares[part].told, self.toes_pool.shares[part].told

@@ -168,7 +168,7 @@ def relaunched(seed: int) -> None:
     one's life, perhaps with a limit: together they fetch each page once."""
     random = Random(seed)
     uris, links_of = web(random)
-    most = random.choice((0, 0, 12))
+    most = random.choice((0, 12))
     chosen = settings(grouped(random), LimitSettings(max_documents=most))
     first = Parted(PARTS, random, links_of, chosen)
     begin(first, *uris[:3])
