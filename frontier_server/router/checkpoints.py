@@ -2,7 +2,8 @@
 
 If a shard were copied before another one, a link that the first takes in later would be missing in it, while
 the page with the link is done in the other. So no shard applies reports while all are copied. The coordinator
-is copied first: seeds that it counts as announced are then in the copies of the shards.
+is copied first: seeds that it counts as announced are then in the copies of the shards. Its copy counts as
+a checkpoint once all of these are there, so a set that is listed is whole.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from google.protobuf.duration_pb2 import Duration
 from toehold.frontier.v1 import admin_pb2
 from toehold.shard.v1 import shard_pb2
 
-from ..core.rows.errors import FrontierError, ShardAway
+from ..core.rows.errors import ShardAway
 from ..service.answers import Context
 from ..service.checkpoints import message_of, refused
 from ..shards.links import Link, Relayed
@@ -37,22 +38,31 @@ class RoutedCheckpoints(OverShards):
         return await self._whoever_waits(self._create_set())
 
     async def _create_set(self) -> admin_pb2.CreateCheckpointResponse:
+        async with self._making_set:
+            return await self._created_set()
+
+    async def _created_set(self) -> admin_pb2.CreateCheckpointResponse:
         self._runner.admit()
         await self._runner.read(lambda core, _: None)  # waits until acknowledged changes are on disk
         async with self._reports_held() as end_s:
             try:
-                kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
+                name = await asyncio.to_thread(self._checkpoints.begin, self._runner.now_ms())
             except OSError as problem:
                 raise refused("the checkpoint cannot be made", problem) from None
             try:
-                asked = shard_pb2.CopyStoreRequest(checkpoint=kept.name)
+                others = [each.name for each in await asyncio.to_thread(self._checkpoints.kept)]
+                asked = shard_pb2.CopyStoreRequest(checkpoint=name, other_checkpoints=others)
                 await self._links.of_all(
                     lambda link: link.call(f"{SERVICE}/CopyStore", asked, shard_pb2.CopyStoreResponse, COPY_S)
                 )
                 if asyncio.get_running_loop().time() >= end_s:
                     raise TryLater("OVERLOADED", _TOO_LATE, 30_000)
-            except BaseException:
-                await self._delete_set(kept.name)
+                kept = await asyncio.to_thread(self._checkpoints.complete, name)
+            except BaseException as problem:
+                await self._delete_parts(name)
+                await asyncio.to_thread(self._checkpoints.give_up, name)
+                if isinstance(problem, OSError):
+                    raise refused("the checkpoint cannot be made", problem) from None
                 raise
         await self._runner.run(lambda core, now_ms: core.control.record_checkpoint(kept.name, now_ms))
         return admin_pb2.CreateCheckpointResponse(checkpoint=message_of(kept))
@@ -84,24 +94,21 @@ class RoutedCheckpoints(OverShards):
         name = request.checkpoint
         self._checkpoints.path(name)
         await self._runner.read(lambda core, _: core.control.check_checkpoint_free(name))
-        asked = shard_pb2.DeleteCopyRequest(checkpoint=name)
-        await self._links.of_all(
-            lambda link: link.call(f"{SERVICE}/DeleteCopy", asked, shard_pb2.DeleteCopyResponse)
-        )
+        self._check_present()
         try:
             await asyncio.to_thread(self._checkpoints.delete, name)
         except OSError as problem:
             raise refused(f"checkpoint {name} cannot be deleted", problem) from None
+        await self._delete_parts(name)
         return admin_pb2.DeleteCheckpointResponse()
 
-    async def _delete_set(self, name: str) -> None:
-        """Delete what there is of a set that could not be made."""
+    async def _delete_parts(self, name: str) -> None:
+        """Delete what shards have of a set. A part that stays is listed nowhere, and goes when the next set
+        is made."""
         asked = shard_pb2.DeleteCopyRequest(checkpoint=name)
 
         async def delete(link: Link) -> None:
-            with suppress(ShardAway, Relayed):  # a part alone is no checkpoint that anybody lists
+            with suppress(ShardAway, Relayed):
                 await link.call(f"{SERVICE}/DeleteCopy", asked, shard_pb2.DeleteCopyResponse)
 
         await self._links.of_all(delete)
-        with suppress(OSError, FrontierError):
-            await asyncio.to_thread(self._checkpoints.delete, name)

@@ -1,5 +1,6 @@
 """The base of the operators' RPCs over several shards: how shards are asked."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
@@ -41,6 +42,7 @@ class OverShards(FrontierAdminService):
         self._links = links
         self._placing_of = placing_of
         self._coordination = coordination
+        self._making_set = asyncio.Lock()  # one checkpoint set at a time
 
     async def _check_known(self, crawl: str) -> None:
         """Raise UnknownCrawl if there is no such crawl."""

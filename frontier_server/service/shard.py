@@ -128,13 +128,19 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
     ) -> shard_pb2.CopyStoreResponse:
         self._runner.admit()
         await self._runner.read(lambda core, _: None)  # waits until acknowledged changes are on disk
+        name = check_name(request.checkpoint)
         try:
-            await asyncio.to_thread(
-                self._checkpoints.create, self._runner.now_ms(), check_name(request.checkpoint)
-            )
+            await asyncio.to_thread(self._delete_others, {name, *request.other_checkpoints})
+            await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms(), name)
         except OSError as problem:
             raise refused("the checkpoint cannot be made", problem) from None
         return shard_pb2.CopyStoreResponse()
+
+    def _delete_others(self, known: set[str]) -> None:
+        """Delete parts of checkpoint sets that were never completed, since the front ended meanwhile."""
+        for kept in self._checkpoints.kept():
+            if kept.name not in known:
+                self._checkpoints.delete(kept.name)
 
     @answered
     async def Restore(self, request: shard_pb2.RestoreRequest, context: Context) -> shard_pb2.RestoreResponse:

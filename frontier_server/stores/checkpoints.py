@@ -91,21 +91,43 @@ class Checkpoints:
     def create(self, now_ms: int, name: str = "") -> Kept:
         """Make one, durably; under a name that another one's was made with, or a new one. Raises OSError. May
         block."""
+        return self.complete(self.begin(now_ms, name))
+
+    def begin(self, now_ms: int, name: str = "") -> str:
+        """Copy the store, as `create` does; the name that `complete` gives the copy. Until then it is none of
+        those that are kept, and the next start removes it."""
         with self._making:
             make_directory(self._directory)
-            number = max((_number(kept.name) for kept in self.kept()), default=0) + 1
+            names = [path.name.partition(".")[0] for path in self._directory.iterdir()]
+            number = max([_number(each) for each in names if _NAME.fullmatch(each)], default=0) + 1
             moment = datetime.fromtimestamp(now_ms / 1000, UTC)
-            path = self._directory / (name or f"cp{number:05d}-{moment:%Y%m%d%H%M%S}")
-            unfinished = path.with_name(f"{path.name}.tmp")
+            name = name or f"cp{number:05d}-{moment:%Y%m%d%H%M%S}"
+            unfinished = self._unfinished(name)
             try:
                 self._store.checkpoint(unfinished)
-                unfinished.rename(path)
-                sync_directory(self._directory)
             except BaseException:
-                for left in (unfinished, path):  # its caller gets an error: no checkpoint may remain
-                    shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(unfinished, ignore_errors=True)
                 raise
-            return _kept(path)
+            return name
+
+    def complete(self, name: str) -> Kept:
+        """Keep a copy that was begun. Raises OSError; then no checkpoint remains. May block."""
+        path, unfinished = self._directory / name, self._unfinished(name)
+        try:
+            unfinished.rename(path)
+            sync_directory(self._directory)
+        except BaseException:
+            for left in (unfinished, path):
+                shutil.rmtree(left, ignore_errors=True)
+            raise
+        return _kept(path)
+
+    def give_up(self, name: str) -> None:
+        """Remove a copy that was begun. May block."""
+        shutil.rmtree(self._unfinished(name), ignore_errors=True)
+
+    def _unfinished(self, name: str) -> Path:
+        return self._directory / f"{name}.tmp"
 
     def kept(self) -> list[Kept]:
         """All of them, the oldest first."""

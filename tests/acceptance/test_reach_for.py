@@ -125,13 +125,13 @@ def test_a_queue_is_named_by_its_host_its_url_or_its_key(crawled: Options) -> No
 def test_max_time_ends_a_crawl_and_says_how_to_go_on(programs: Programs, tmp_path: Path) -> None:
     with small_site(50) as site, terminal_of(programs) as terminal:
         crawl = ("crawl", site.url(), "--dir", str(tmp_path / "crawl"), "--min-delay", "0.5")
-        assert terminal.toehold(*crawl, "--max-time", "4s").wait() == 0
+        assert terminal.toehold(*crawl, "--max-time", "8s").wait() == 0
         shown = terminal.all_shown()
     check_fits(shown.replace(str(tmp_path), ""))
     report = squeezed(plain(shown).rpartition("\ncrawl ")[2])
     assert "Finished: time limit reached" in report
     assert (
-        "limit limits.max_elapsed_seconds = 4.0 is reached. To fetch more, run the same command with a "
+        "limit limits.max_elapsed_seconds = 8.0 is reached. To fetch more, run the same command with a "
         "higher --max-time." in report
     )
 

@@ -743,16 +743,22 @@ class CopyStoreRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CHECKPOINT_FIELD_NUMBER: _builtins.int
+    OTHER_CHECKPOINTS_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
     """Its name."""
+    @_builtins.property
+    def other_checkpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names of all others that there are: the shard deletes its parts of sets that were never completed."""
+
     def __init__(
         self,
         *,
         checkpoint: _builtins.str = ...,
+        other_checkpoints: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "other_checkpoints", b"other_checkpoints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,85 @@
+"""A crawl over several shards that is launched from a checkpoint set, while its processes are killed; such sets."""
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from frontier_harness.members import members
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import PATIENCE_S, eventually
+from integration.test_checkpoints import fetch_all, spec
+
+from toehold.frontier.v1.admin_pb2 import JOB_STATE_DONE
+from toehold.frontier.v1.crawl_pb2 import CrawlState, OverrideSettings, PolitenessSpec
+from toehold.frontier.v1.frontier_pb2 import Candidate
+from toehold_client import CrawlController, FrontierClient
+from toehold_client.errors import FrontierUnavailable
+
+SITES, PAGES_A_SITE = 30, 40
+SEEDS = [f"http://site{number}.example/" for number in range(SITES)]
+PAGES = [f"{seed}{page}" for seed in SEEDS for page in range(PAGES_A_SITE)]
+RUNNING = CrawlState.CRAWL_STATE_RUNNING
+
+
+@pytest.mark.parametrize("victim", ["shard-1", "front"])
+def test_a_launch_from_a_checkpoint_set_survives_the_kill_of_a_member(tmp_path: Path, victim: str) -> None:
+    with (
+        ServerProcess(tmp_path / "data", "--shards", "3") as server,
+        FrontierClient(server.address) as client,
+    ):
+        first = CrawlController(client, "first")
+        first.create(spec(), SEEDS)
+        first.launch()
+        first.wait_for({RUNNING}, PATIENCE_S)
+        client.schedule("first", [Candidate(uri=page, via=SEEDS[0], path="L") for page in PAGES])
+        slow = OverrideSettings(politeness=PolitenessSpec(max_parallel=1))
+        client.put_override("first", "site1.example", slow)
+        before = fetch_all(client, "first", most=100)
+        kept = client.create_checkpoint()
+        first.stop()
+        second = CrawlController(client, "second")
+        second.create(spec())
+        second.launch(kept.checkpoint, "first")
+        os.kill(members(server.child)[victim], signal.SIGKILL)
+        eventually(lambda: runs(second), "the launch")
+        after = fetch_all(client, "second", most=10_000)
+        fetched = Counter([*before, *after])
+        assert not set(fetched) ^ {*SEEDS, *PAGES}
+        assert fetched.total() == len(fetched), "a page was fetched twice"
+        second.wait_for({CrawlState.CRAWL_STATE_FINISHED}, PATIENCE_S)
+        assert second.statistics().statistics.succeeded_count == len(SEEDS) + len(PAGES)
+        (restore,) = [each for each in client.list_jobs("second") if each.kind == "restore"]
+        assert (restore.state, restore.parameters["checkpoint"]) == (JOB_STATE_DONE, kept.checkpoint)
+        assert list(client.list_overrides("second")) == list(client.list_overrides("first"))
+        assert {seed.outcome for seed in client.list_seeds("second")} == {"fetched (200)"}
+
+
+def runs(crawl: CrawlController) -> bool:
+    """Whether a crawl runs; not while the front is away."""
+    try:
+        return crawl.status().state == RUNNING
+    except FrontierUnavailable:
+        return False
+
+
+def test_a_checkpoint_set_is_listed_only_when_whole(tmp_path: Path) -> None:
+    """A front that ends before all shards have copied leaves no set; their parts go with the next one."""
+    with (
+        ServerProcess(tmp_path / "data", "--shards", "3") as server,
+        FrontierClient(server.address) as client,
+    ):
+        first = client.create_checkpoint()
+        parts = [server.data / f"shard-{number:04d}" / "checkpoints" for number in range(3)]
+        own = server.data / "coordinator" / "checkpoints"
+        left = first.checkpoint.replace("cp00001", "cp00002")
+        (parts[0] / left).mkdir()  # as such a front leaves them
+        (own / f"{left}.tmp").mkdir()
+        assert [each.checkpoint for each in client.list_checkpoints()] == [first.checkpoint]
+        second = client.create_checkpoint()
+        assert second.checkpoint.startswith("cp00003-")
+        kept = {first.checkpoint, second.checkpoint}
+        assert [{path.name for path in part.iterdir()} for part in parts] == [kept] * 3
+        client.delete_checkpoint(first.checkpoint)
+        assert [{path.name for path in part.iterdir()} for part in parts] == [{second.checkpoint}] * 3
