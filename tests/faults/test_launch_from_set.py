@@ -1,4 +1,4 @@
-"""A crawl over several shards that is launched from a checkpoint set, while its processes are killed; such sets."""
+"""Checkpoint sets of several shards: crawls that are launched from them, and which are listed."""
 
 import os
 import signal
