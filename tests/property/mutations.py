@@ -387,6 +387,22 @@ MUTATIONS = (
         PARTS,
     ),
     Mutation(
+        "Links that were parked in a checkpoint are offered in the crawl that is launched from it",
+        "jobs/restoring",
+        "    state.parked = rows.state.parked\n",
+        "",
+        ("pages were fetched, not", "was not fetched"),
+        PARTS,
+    ),
+    Mutation(
+        "A part of a job whose beginning was not heard of is found, and not begun again",
+        "coordinator/errands",
+        "if each.job > after and same and each.job not in claimed:",
+        "if False:",
+        ("pages were fetched, not", "was not fetched"),
+        PARTS,
+    ),
+    Mutation(
         "A part has a share of the document limit, not all of it",
         "state/crawl",
         "most = self.state_row.documents_lent if self.led else",
