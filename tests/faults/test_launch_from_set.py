@@ -3,15 +3,18 @@
 import os
 import signal
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
+import grpc
 import pytest
+from frontier_harness.calls import refused
 from frontier_harness.members import members
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, eventually
 from integration.test_checkpoints import fetch_all, spec
 
-from toehold.frontier.v1.admin_pb2 import JOB_STATE_DONE
+from toehold.frontier.v1.admin_pb2 import JOB_STATE_DONE, Job
 from toehold.frontier.v1.crawl_pb2 import CrawlState, OverrideSettings, PolitenessSpec
 from toehold.frontier.v1.frontier_pb2 import Candidate
 from toehold_client import CrawlController, FrontierClient
@@ -50,10 +53,42 @@ def test_a_launch_from_a_checkpoint_set_survives_the_kill_of_a_member(tmp_path: 
         assert fetched.total() == len(fetched), "a page was fetched twice"
         second.wait_for({CrawlState.CRAWL_STATE_FINISHED}, PATIENCE_S)
         assert second.statistics().statistics.succeeded_count == len(SEEDS) + len(PAGES)
-        (restore,) = [each for each in client.list_jobs("second") if each.kind == "restore"]
+        restore = restore_of(client)
         assert (restore.state, restore.parameters["checkpoint"]) == (JOB_STATE_DONE, kept.checkpoint)
         assert list(client.list_overrides("second")) == list(client.list_overrides("first"))
         assert {seed.outcome for seed in client.list_seeds("second")} == {"fetched (200)"}
+
+
+def test_a_launch_from_a_checkpoint_set_waits_for_a_shard_that_is_away(tmp_path: Path) -> None:
+    """Until it runs, nobody can offer it URIs: a part that had some could take none of the checkpoint."""
+    with (
+        ServerProcess(tmp_path / "data", "--shards", "3") as server,
+        FrontierClient(server.address) as client,
+    ):
+        first = CrawlController(client, "first")
+        first.create(spec(), SEEDS)
+        first.launch()
+        first.wait_for({RUNNING}, PATIENCE_S)
+        kept = client.create_checkpoint()
+        shard = members(server.child)["shard-1"]
+        os.kill(shard, signal.SIGSTOP)
+        second = CrawlController(client, "second")
+        second.create(spec())
+        second.launch(kept.checkpoint, "first")
+        offered = partial(server.stubs.schedule, "second", SEEDS[0])
+        refused(offered, grpc.StatusCode.UNAVAILABLE, "CRAWL_HELD", f"from checkpoint {kept.checkpoint}")
+        told = eventually(lambda: list(restore_of(client).findings), "the absence")
+        assert told == ["shard 1 is away; its part goes on when it is back"]
+        assert second.status().state == CrawlState.CRAWL_STATE_PREPARING
+        os.kill(shard, signal.SIGCONT)
+        second.wait_for({RUNNING}, PATIENCE_S)
+        assert sorted(fetch_all(client, "second")) == sorted(SEEDS)
+
+
+def restore_of(client: FrontierClient) -> Job:
+    """The job that launches the second crawl."""
+    (found,) = [each for each in client.list_jobs("second") if each.kind == "restore"]
+    return found
 
 
 def runs(crawl: CrawlController) -> bool:
