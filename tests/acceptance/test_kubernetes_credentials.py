@@ -81,10 +81,11 @@ def test_frontier_and_node_start_with_the_secrets_of_the_manual(
             monkeypatch.setenv(f"TOEHOLD_TLS_{name}", f"certs/{value}")
         capsys.readouterr()
 
-        def nodes() -> list[str]:
+        def nodes() -> list[dict[str, str]]:
             assert run(["nodes", "--frontier", address, "--json"]) == 0
-            return capsys.readouterr().out.splitlines()
+            listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+            return [node for node in listed if node["service_address"]]  # it says so with a heartbeat
 
-        (node,) = map(json.loads, eventually(nodes, "the node to join"))
+        (node,) = eventually(nodes, "the node to join")
         assert node["node"] == POD
         assert run(["nodes", "toes", "--at", node["service_address"], "--json"]) == 0

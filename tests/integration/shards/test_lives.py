@@ -8,7 +8,6 @@ import grpc
 import pytest
 from frontier_harness.calls import (
     FINISH,
-    INVALID,
     PRECONDITION,
     TIMEOUT_S,
     Stubs,
@@ -53,13 +52,6 @@ def settled(stubs: Stubs, crawl: str, count: int) -> crawl_pb2.Statistics | None
     """Its statistics, if so many URIs have succeeded."""
     told = stubs.statistics(crawl)
     return told if told.succeeded_count == count else None
-
-
-def test_a_launch_from_a_checkpoint_is_refused(stubs: Stubs) -> None:
-    crawl = fresh_name()
-    stubs.create(crawl)
-    asked = {"checkpoint": "cp00001-20261121090807"}
-    refused(lambda: stubs.ask("LaunchCrawl", crawl, **asked), INVALID, "INVALID_ARGUMENT_VALUE", "checkpoint")
 
 
 def test_a_seed_that_leads_to_a_site_of_another_shard_counts_as_the_page_there(
