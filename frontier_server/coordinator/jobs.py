@@ -115,7 +115,7 @@ class PartedJobs:
         """Note that a part will be asked to begin."""
         op = self._shard.begin(now_ms)
         crawl = self._shard.registry.names.get(errand.crawl)
-        if isinstance(crawl, WholeCrawl) and errand.job in crawl.jobs:
+        if isinstance(crawl, WholeCrawl) and _has(crawl, errand):
             row = job.get(op.tx, crawl, errand.job)
             parts = list(self._known_parts(row, errand.kind))
             parts[part] = told
@@ -158,7 +158,7 @@ class PartedJobs:
         """Note how the parts of a job are, and which shards do not say. Ends the job when all have ended."""
         op = self._shard.begin(now_ms)
         crawl = self._shard.registry.names.get(errand.crawl)
-        if not isinstance(crawl, WholeCrawl) or errand.job not in crawl.jobs:
+        if not isinstance(crawl, WholeCrawl) or not _has(crawl, errand):
             return None, self._shard.end(op)
         row = job.get(op.tx, crawl, errand.job)
         before = msgspec.structs.replace(row)
@@ -206,3 +206,8 @@ class PartedJobs:
         for part in parts:
             for name, count in part.counts.items():
                 row.counts[name] = row.counts.get(name, 0) + count
+
+
+def _has(crawl: WholeCrawl, errand: Errand) -> bool:
+    """Whether a job is still a crawl's: a deleted crawl may have had the same name."""
+    return crawl.number == errand.number and errand.job in crawl.jobs

@@ -95,11 +95,12 @@ class RoutedCheckpoints(OverShards):
         self._checkpoints.path(name)
         await self._runner.read(lambda core, _: core.control.check_checkpoint_free(name))
         self._check_present()
-        try:
-            await asyncio.to_thread(self._checkpoints.delete, name)
-        except OSError as problem:
-            raise refused(f"checkpoint {name} cannot be deleted", problem) from None
-        await self._delete_parts(name)
+        async with self._making_set:  # whoever makes one deletes the parts of those that are not listed
+            try:
+                await asyncio.to_thread(self._checkpoints.delete, name)
+            except OSError as problem:
+                raise refused(f"checkpoint {name} cannot be deleted", problem) from None
+            await self._delete_parts(name)
         return admin_pb2.DeleteCheckpointResponse()
 
     async def _delete_parts(self, name: str) -> None:

@@ -192,6 +192,7 @@ def relaunched(seed: int) -> None:
     assert second.head.crawl.counters.succeeded == len(fetched)
     overrides = [shell.core.administration.overrides(CRAWL) for shell in (second.head, *second.shards)]
     assert overrides == [[("http://(example,site0,www,", override)]] * (1 + PARTS)
+    second.split()
 
 
 KINDS = (whole, fed, limited, rewritten, relaunched)
