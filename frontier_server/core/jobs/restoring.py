@@ -106,18 +106,19 @@ def check_whole(store: Store, crawl: Crawl) -> None:
 
 def crawl_in(checkpoint: Store, name: str) -> opening.CrawlRows | None:
     """The rows of a checkpoint's crawl, by its name."""
-    return next((each for each in _crawls_in(checkpoint) if each.spec.name == name), None)
+    found = (each for each in _crawls_in(checkpoint) if not each.state.deleted)
+    return next((each for each in found if each.spec.name == name), None)
 
 
 def part_in(checkpoint: Store, number: int) -> opening.CrawlRows | None:
-    """The rows of a checkpoint's crawl, by its number, which is the same in all parts of a crawl."""
+    """The rows of a checkpoint's crawl, by its number, which all its parts have; it may have been
+    deleted."""
     return next((each for each in _crawls_in(checkpoint) if each.number == number), None)
 
 
 def _crawls_in(checkpoint: Store) -> list[opening.CrawlRows]:
     server = opening.read_server_row(checkpoint)
-    rows = opening.crawl_rows(checkpoint, server.next_crawl) if server is not None else []
-    return [each for each in rows if not each.state.deleted]
+    return opening.crawl_rows(checkpoint, server.next_crawl) if server is not None else []
 
 
 def restore_slice(

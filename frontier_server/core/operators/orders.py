@@ -15,7 +15,7 @@ from ..machines.lifecycle import CrawlState, Input
 from ..machines.target import Target
 from ..opening import opening
 from ..opening.shard import Shard
-from ..rows.errors import UnknownCrawl
+from ..rows.errors import UnknownCheckpoint, UnknownCrawl
 from ..rows.records import CountersRow, EventRow, SpecRow
 from ..rows.store import Changes
 from ..state import life
@@ -79,6 +79,9 @@ class Orders:
             raise UnknownCrawl(f"there is no crawl {name[:80]!r} with number {number}", crawl=name[:80])
         found = self._shard.checkpoint_of(checkpoint)
         rows = part_in(found, source)
+        if rows is not None and rows.state.deleted:
+            message = f"checkpoint {checkpoint} was made while crawl {rows.spec.name!r} was being deleted"
+            raise UnknownCheckpoint(message, checkpoint=checkpoint)
         op = self._shard.begin(now_ms)
         settings_of, job = self._shard.registry.settings_of, 0
         if rows is not None:
