@@ -60,10 +60,10 @@ class Errands:
         """See to the jobs of a crawl, in their order: so they begin in each shard in this order, too."""
         for errand in errands:
             away: list[int] = []
-            told = await asyncio.gather(*(self._see_to(errand, link, away) for link in self._links))
+            told = await asyncio.gather(*(self.see_to(errand, link, away) for link in self._links))
             await self._runner.run(functools.partial(_record, self._jobs, errand, told, away))
 
-    async def _see_to(self, errand: Errand, link: Link, away: list[int]) -> JobPart:
+    async def see_to(self, errand: Errand, link: Link, away: list[int]) -> JobPart:
         """How a part is after it was begun, asked, or cancelled."""
         part = errand.parts[link.number]
         if part.ended:
@@ -72,10 +72,9 @@ class Errands:
             away.append(link.number)
             return part
         try:
-            if not part.number and part.after < 0:
-                part = await self._announced(errand, link, part)
-            if not part.number and not part.ended:
-                part = await self._begun(errand, link, part)
+            if not part.number:
+                begun = self._restored if errand.kind is JobKind.RESTORE else self._started
+                part = await begun(errand, link, part)
             return await self._asked(errand, link, part) if part.number else part
         except ShardAway:
             away.append(link.number)
@@ -84,6 +83,12 @@ class Errands:
                 found = f"shard {link.number}: {refusal.message}"
                 return replace(part, ended=JobState.CANCELLED.value, findings=(*part.findings, found))
         return part
+
+    async def _started(self, errand: Errand, link: Link, part: JobPart) -> JobPart:
+        """A part that has begun, once. It has ended if it is cancelled before."""
+        if part.after < 0:
+            part = await self._announced(errand, link, part)
+        return part if part.ended else await self._begun(errand, link, part)
 
     async def _announced(self, errand: Errand, link: Link, part: JobPart) -> JobPart:
         """A part that is about to begin, and it is noted after which job of its shard; unless it is
@@ -101,14 +106,15 @@ class Errands:
             return replace(part, number=number)
         if errand.cancels:
             return replace(part, ended=JobState.CANCELLED.value)
-        if errand.kind is JobKind.RESTORE:
-            return await self._restored(errand, link, part)
         request = wire.job_start(errand.crawl, errand.kind, errand.parameters)
         answer = await self._ask(link, "StartJob", request, admin_pb2.StartJobResponse)
         return replace(part, number=answer.job.job)
 
     async def _restored(self, errand: Errand, link: Link, part: JobPart) -> JobPart:
-        """A part whose shard has begun to fill it from a checkpoint; it has ended if there is nothing."""
+        """A part whose shard has begun to fill it from a checkpoint, now or earlier. It has ended if there
+        is nothing, or if the crawl ends: then its job does so, too."""
+        if errand.cancels:
+            return replace(part, ended=JobState.CANCELLED.value)
         request = shard_pb2.RestoreRequest(
             crawl=errand.crawl,
             number=errand.number,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from ..core.rows.errors import FrontierError
 from ..core.state.agenda import empty_reason
 from ..core.state.model import Candidate, EmptyReason, JobView
 from ..core.state.order import Progress
@@ -49,9 +50,13 @@ class Requests:
         registry = self._runner.core.shard.registry
         return empty_reason(registry.names.get(crawl) or registry.named(crawl))
 
-    def check_unfinished(self, crawl: str) -> None:
+    async def check_unfinished(self, crawl: str) -> None:
         """Raise UnknownCrawl, CrawlTornDown, CrawlHeld or CrawlFinished if a crawl takes in no URIs now."""
-        self._runner.core.shard.registry.unfinished(crawl)
+        registry = self._runner.core.shard.registry
+        try:
+            registry.unfinished(crawl)
+        except FrontierError:  # it is told when what it follows from is durable
+            await self._runner.read(lambda core, _: registry.unfinished(crawl))
 
     def change(self, crawl: str) -> AbstractContextManager[asyncio.Future[None]]:
         """A future that is done when that may have changed for a crawl (empty: any)."""

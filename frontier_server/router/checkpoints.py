@@ -38,7 +38,7 @@ class RoutedCheckpoints(OverShards):
         return await self._whoever_waits(self._create_set())
 
     async def _create_set(self) -> admin_pb2.CreateCheckpointResponse:
-        async with self._making_set:
+        async with self._sets:
             return await self._created_set()
 
     async def _created_set(self) -> admin_pb2.CreateCheckpointResponse:
@@ -57,13 +57,15 @@ class RoutedCheckpoints(OverShards):
                 )
                 if asyncio.get_running_loop().time() >= end_s:
                     raise TryLater("OVERLOADED", _TOO_LATE, 30_000)
-                kept = await asyncio.to_thread(self._checkpoints.complete, name)
-            except BaseException as problem:
-                await self._delete_parts(name)
+            except BaseException:
                 await asyncio.to_thread(self._checkpoints.give_up, name)
-                if isinstance(problem, OSError):
-                    raise refused("the checkpoint cannot be made", problem) from None
+                await self._delete_parts(name)
                 raise
+            try:
+                kept = await asyncio.to_thread(self._checkpoints.complete, name)
+            except OSError as problem:
+                await self._delete_parts(name)
+                raise refused("the checkpoint cannot be made", problem) from None
         await self._runner.run(lambda core, now_ms: core.control.record_checkpoint(kept.name, now_ms))
         return admin_pb2.CreateCheckpointResponse(checkpoint=message_of(kept))
 
@@ -95,7 +97,7 @@ class RoutedCheckpoints(OverShards):
         self._checkpoints.path(name)
         await self._runner.read(lambda core, _: core.control.check_checkpoint_free(name))
         self._check_present()
-        async with self._making_set:  # whoever makes one deletes the parts of those that are not listed
+        async with self._sets:  # whoever makes one deletes the parts of those that are not listed
             try:
                 await asyncio.to_thread(self._checkpoints.delete, name)
             except OSError as problem:

@@ -24,7 +24,7 @@ class Coordination(Protocol):
     def reason(self, crawl: str) -> EmptyReason:
         """Why a crawl gives no leases; NOTHING_DUE or LIMIT_REACHED if it runs. Raises UnknownCrawl."""
 
-    def check_unfinished(self, crawl: str) -> None:
+    async def check_unfinished(self, crawl: str) -> None:
         """Raise UnknownCrawl, CrawlTornDown, CrawlHeld or CrawlFinished if a crawl takes in no URIs now."""
 
     def change(self, crawl: str) -> AbstractContextManager[asyncio.Future[None]]:

@@ -34,7 +34,10 @@ class RoutedCrawls(OverShards):
         self, request: admin_pb2.LaunchCrawlRequest, context: Context
     ) -> admin_pb2.LaunchCrawlResponse:
         await self._coordination.refresh(request.crawl)  # URIs that wait count, too
-        return await super().LaunchCrawl(request, context)
+        if not request.checkpoint:
+            return await super().LaunchCrawl(request, context)
+        async with self._sets:
+            return await super().LaunchCrawl(request, context)
 
     @routed
     async def UpdateCrawl(
@@ -58,8 +61,9 @@ class RoutedCrawls(OverShards):
     async def DeleteCrawl(
         self, request: admin_pb2.DeleteCrawlRequest, context: Context
     ) -> admin_pb2.DeleteCrawlResponse:
-        answer = await super().DeleteCrawl(request, context)
-        await self._coordination.crawl_deleted()
+        async with self._sets:
+            answer = await super().DeleteCrawl(request, context)
+            await self._coordination.crawl_deleted()
         return answer
 
     @routed

@@ -87,7 +87,7 @@ class RoutedFrontier:
         self, request: frontier_pb2.ScheduleRequest, context: Context, data: bytes
     ) -> frontier_pb2.ScheduleResponse:
         check_batch(len(request.candidates), "candidates")
-        self._coordination.check_unfinished(request.crawl)
+        await self._coordination.check_unfinished(request.crawl)
         metadata, left_s = passed_on(context), _left_s(context, request.partial or request.park)
 
         async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:

@@ -42,7 +42,9 @@ class OverShards(FrontierAdminService):
         self._links = links
         self._placing_of = placing_of
         self._coordination = coordination
-        self._making_set = asyncio.Lock()  # one checkpoint set at a time
+        self._sets = asyncio.Lock()
+        """Held while a checkpoint set is made or deleted. Its stores are copied one after the other, so what
+        lets all parts of a crawl begin or go at once waits for that."""
 
     async def _check_known(self, crawl: str) -> None:
         """Raise UnknownCrawl if there is no such crawl."""

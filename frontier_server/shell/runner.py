@@ -50,6 +50,7 @@ requests that take several operations.
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple, Protocol, TypeVar
@@ -142,7 +143,7 @@ class Runner:
         read_only: bool = False,
     ) -> None:
         """Nodes are excused for the time beyond `heartbeat_ms` in which this server fails to answer;
-        `when_idle` is called when all jobs have ended. With `read_only` nothing happens unasked."""
+        `when_idle` is called now and then without jobs. With `read_only` nothing happens unasked."""
         self.core = core
         self.read_only = read_only
         self._when_idle = when_idle
@@ -367,7 +368,9 @@ class Runner:
     async def _worker(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await self._work_wanted.wait()
+            with suppress(TimeoutError):  # a request may have opened what `when_idle` closes
+                async with asyncio.timeout(WATCH_EVERY_S):
+                    await self._work_wanted.wait()
             self._work_wanted.clear()
             while self.core.upkeep.has_work:
                 start_s = loop.time()

@@ -8,46 +8,35 @@ of a coordinator that is no more; what a former start of a shard has said reache
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
-from typing import Any, TypeVar, cast
 
 from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
+from core_doubles.errands import ShardLink, see_to_jobs
 from core_doubles.memory_store import MemoryStore
 from core_doubles.placing import PLACES
 from core_doubles.shell import START_MS, CheckedShell, Shell
 
 from frontier_server.coordinator.coordinator import Announcement, Coordinator
 from frontier_server.coordinator.doubling import doubled_row
-from frontier_server.coordinator.errands import Errands
-from frontier_server.coordinator.jobs import Errand, JobPart, PartedJobs
+from frontier_server.coordinator.jobs import PartedJobs
 from frontier_server.coordinator.parking import Parked, Parking
 from frontier_server.coordinator.whole import Feed, WholeCrawl, whole_crawls
-from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.machines.target import Target
-from frontier_server.core.rows.errors import FrontierError, ShardAway
-from frontier_server.core.rows.store import Changes, Family, Store, WritableStore
+from frontier_server.core.rows.errors import FrontierError
+from frontier_server.core.rows.store import Family, Store, WritableStore
 from frontier_server.core.salvage.division import Division
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.state.order import Order, Progress
 from frontier_server.router.places import Placing
-from frontier_server.shards.links import Link, Relayed
-from frontier_server.shell.runner import Runner
-from frontier_server.wire import job
-from frontier_server.wire.status import CODES
-from toehold.frontier.v1 import admin_pb2
-from toehold.shard.v1 import shard_pb2
 
 CRAWL = "whole"
 CHECKPOINT = "cp00001-20261128090807"
 SLOTS = 4096
-
-V = TypeVar("V")
 
 
 class Head(Shell):
@@ -264,13 +253,12 @@ class Parted:
 
     def see_to_jobs(self, part: int) -> None:
         """The coordinator begins the parts of jobs in a shard, or asks how far they have come."""
-        head, away = self.head, list[int]()
-        link = cast(Link, _Link(self, part))
-        errands = Errands(head.jobs, cast(Runner, _Runner(head)), ())
-        for errand in head.jobs.errands():
-            told = list(errand.parts)
-            told[part] = _at_once(errands._see_to(errand, link, away))
-            head.do(partial(_recorded, head.jobs, errand, told, away))
+        shard, random = self.shards[part], self.random
+        see_to_jobs(
+            self.head,
+            self.head.jobs,
+            ShardLink(part, shard, self.met[part] != shard.incarnation, random if self.lossy else None),
+        )
 
     def work(self, part: int) -> None:
         """The coordinator, or a shard, does a slice of its jobs."""
@@ -501,86 +489,6 @@ class Parted:
             if self.head.state(CRAWL) is CrawlState.FINISHED:
                 break
         return self.head.state(CRAWL)
-
-
-class _Link:
-    """The way to a shard, for jobs. A call may be lost, or its answer."""
-
-    def __init__(self, parted: Parted, part: int) -> None:
-        self.number = part
-        self.away = parted.met[part] != parted.shards[part].incarnation
-        self._parted = parted
-        self._shard = parted.shards[part]
-
-    async def call(self, method: str, request: Any, kind: object, timeout_s: float) -> Any:
-        """The answer of the shard."""
-        chance = self._parted.random.random() if self._parted.lossy else 0.5
-        if chance < 0.1:
-            raise ShardAway("the call is lost", shard=str(self.number))
-        try:
-            answer = self._answer(method.rpartition("/")[2], request)
-        except FrontierError as problem:
-            raise _Refusal(problem) from None
-        if chance > 0.9:
-            raise ShardAway("the answer is lost", shard=str(self.number))
-        return answer
-
-    def _answer(self, method: str, request: Any) -> Any:
-        core = self._shard.core
-        if method == "Restore":
-            number = self._shard.do(
-                lambda core, now: core.orders.restore(
-                    request.crawl, request.number, request.checkpoint, request.source, now
-                )
-            )
-            return shard_pb2.RestoreResponse(job=number)
-        if method == "ListJobs":
-            return admin_pb2.ListJobsResponse(jobs=map(job, core.administration.jobs(request.crawl)))
-        assert method == "GetJob", method
-        return admin_pb2.GetJobResponse(job=job(core.administration.job(request.crawl, request.job)))
-
-
-class _Refusal(Relayed):
-    """What the refusal of a shard is to the coordinator."""
-
-    def __init__(self, problem: FrontierError) -> None:
-        super().__init__(CODES[type(problem)], str(problem), ())
-        self._reason = problem.reason
-
-    @property
-    def reason(self) -> str:
-        """As in its ErrorInfo."""
-        return self._reason
-
-
-class _Runner:
-    """Runs operations of the coordinator."""
-
-    def __init__(self, head: Head) -> None:
-        self._head = head
-
-    async def run(self, operation: Any) -> Any:
-        """The answer of an operation."""
-        return self._head.do(operation)
-
-    async def read(self, look: Any) -> Any:
-        """What a look shows."""
-        return look(self._head.core, self._head.now_ms)
-
-
-def _recorded(
-    jobs: PartedJobs, errand: Errand, parts: Sequence[JobPart], away: Sequence[int], core: Core, now_ms: int
-) -> tuple[None, Changes]:
-    return jobs.record(errand, parts, away, now_ms)
-
-
-def _at_once(coroutine: Coroutine[Any, Any, V]) -> V:
-    """The result of a coroutine that waits for nothing."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return cast(V, end.value)
-    raise AssertionError("it waits")
 
 
 def _copy(source: Store) -> MemoryStore:

@@ -3,6 +3,8 @@
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -28,14 +30,8 @@ RUNNING = CrawlState.CRAWL_STATE_RUNNING
 
 @pytest.mark.parametrize("victim", ["shard-1", "front"])
 def test_a_launch_from_a_checkpoint_set_survives_the_kill_of_a_member(tmp_path: Path, victim: str) -> None:
-    with (
-        ServerProcess(tmp_path / "data", "--shards", "3") as server,
-        FrontierClient(server.address) as client,
-    ):
-        first = CrawlController(client, "first")
-        first.create(spec(), SEEDS)
-        first.launch()
-        first.wait_for({RUNNING}, PATIENCE_S)
+    with divided(tmp_path) as (server, client):
+        first = launched(client)
         client.schedule("first", [Candidate(uri=page, via=SEEDS[0], path="L") for page in PAGES])
         slow = OverrideSettings(politeness=PolitenessSpec(max_parallel=1))
         client.put_override("first", "site1.example", slow)
@@ -61,14 +57,8 @@ def test_a_launch_from_a_checkpoint_set_survives_the_kill_of_a_member(tmp_path: 
 
 def test_a_launch_from_a_checkpoint_set_waits_for_a_shard_that_is_away(tmp_path: Path) -> None:
     """Until it runs, nobody can offer it URIs: a part that had some could take none of the checkpoint."""
-    with (
-        ServerProcess(tmp_path / "data", "--shards", "3") as server,
-        FrontierClient(server.address) as client,
-    ):
-        first = CrawlController(client, "first")
-        first.create(spec(), SEEDS)
-        first.launch()
-        first.wait_for({RUNNING}, PATIENCE_S)
+    with divided(tmp_path) as (server, client):
+        launched(client)
         kept = client.create_checkpoint()
         shard = members(server.child)["shard-1"]
         os.kill(shard, signal.SIGSTOP)
@@ -83,6 +73,25 @@ def test_a_launch_from_a_checkpoint_set_waits_for_a_shard_that_is_away(tmp_path:
         os.kill(shard, signal.SIGCONT)
         second.wait_for({RUNNING}, PATIENCE_S)
         assert sorted(fetch_all(client, "second")) == sorted(SEEDS)
+
+
+@contextmanager
+def divided(folder: Path) -> Iterator[tuple[ServerProcess, FrontierClient]]:
+    """A frontier of three shards, and a client."""
+    with (
+        ServerProcess(folder / "data", "--shards", "3") as server,
+        FrontierClient(server.address) as client,
+    ):
+        yield server, client
+
+
+def launched(client: FrontierClient) -> CrawlController:
+    """A crawl that runs."""
+    crawl = CrawlController(client, "first")
+    crawl.create(spec(), SEEDS)
+    crawl.launch()
+    crawl.wait_for({RUNNING}, PATIENCE_S)
+    return crawl
 
 
 def restore_of(client: FrontierClient) -> Job:
@@ -101,10 +110,7 @@ def runs(crawl: CrawlController) -> bool:
 
 def test_a_checkpoint_set_is_listed_only_when_whole(tmp_path: Path) -> None:
     """A front that ends before all shards have copied leaves no set; their parts go with the next one."""
-    with (
-        ServerProcess(tmp_path / "data", "--shards", "3") as server,
-        FrontierClient(server.address) as client,
-    ):
+    with divided(tmp_path) as (server, client):
         first = client.create_checkpoint()
         parts = [server.data / f"shard-{number:04d}" / "checkpoints" for number in range(3)]
         own = server.data / "coordinator" / "checkpoints"

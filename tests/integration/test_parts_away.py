@@ -108,7 +108,7 @@ class Coordination:
         self.has_room = True
         self.parked: list[tuple[int, str]] = []
 
-    def check_unfinished(self, crawl: str) -> None:
+    async def check_unfinished(self, crawl: str) -> None:
         pass
 
     def pool_size_of(self, node: str) -> None:

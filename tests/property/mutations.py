@@ -395,9 +395,9 @@ MUTATIONS = (
         PARTS,
     ),
     Mutation(
-        "A part of a job whose beginning was not heard of is found, and not begun again",
-        "coordinator/errands",
-        "if each.job > after and same and each.job not in claimed:",
+        "A part that is being filled from a checkpoint, or was, is not filled again",
+        "operators/orders",
+        "if begun is not None and begun[1].parameters == parameters_of(checkpoint, source):",
         "if False:",
         ("pages were fetched, not", "was not fetched"),
         PARTS,

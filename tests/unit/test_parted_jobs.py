@@ -71,6 +71,18 @@ def test_a_job_sums_up_its_parts_and_ends_once_all_have(foreman: Foreman) -> Non
     assert foreman.ended() == [{"job": number, "kind": "delete-uris", "outcome": DONE}]
 
 
+def test_what_is_told_of_a_deleted_crawl_changes_no_job_of_a_new_one_with_its_name(foreman: Foreman) -> None:
+    foreman.start()
+    late = foreman.errand()
+    foreman.head.do(lambda core, now: core.control.delete_crawl(CRAWL, now))
+    foreman.head.create(CRAWL, CrawlSettings(contact="https://example.org/"))
+    number = foreman.start()
+    assert late.job == number
+    foreman.head.do(lambda core, now: foreman.jobs.note(late, 0, JobPart(7), now))
+    foreman.head.do(lambda core, now: foreman.jobs.record(late, [JobPart(ended=CANCELLED)] * 3, (), now))
+    assert (foreman.job(number).state, foreman.errand().parts) == ("RUNNING", [JobPart()] * 3)
+
+
 def test_a_restart_goes_on_with_what_is_known_of_each_part(foreman: Foreman) -> None:
     foreman.start()
     parts = [JobPart(7, ended=DONE, findings=("a",)), JobPart(2, done=5), JobPart(after=3)]

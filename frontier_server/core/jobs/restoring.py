@@ -4,8 +4,8 @@ The crawl is loaded into memory when the last row is copied. URIs that were out 
 in their queues, as after a released lease. Outcomes and events are not copied; the crawl
 begins its own. Its own seeds are dropped.
 
-Of a crawl in several parts, each part does this with its own part of a checkpoint set; then whoever leads
-them does it with the rows of the whole (`coordinator.jobs`).
+Each part of a larger crawl does this with its part of a checkpoint set. Then the coordinator does it with the
+rows of the whole (`coordinator.jobs`).
 """
 
 from collections.abc import Callable
@@ -81,7 +81,12 @@ def begin(
     row.scope_changed = True  # the URIs may come from a crawl with another scope
     op.put_state(crawl)
     crawl.restoring = name
-    return job.start(op, crawl, JobKind.RESTORE, {"checkpoint": name, "crawl": str(rows.number)})
+    return job.start(op, crawl, JobKind.RESTORE, parameters_of(name, rows.number))
+
+
+def parameters_of(checkpoint: str, source: int) -> dict[str, str]:
+    """The parameters of the job that copies a crawl with a number from a checkpoint."""
+    return {"checkpoint": checkpoint, "crawl": str(source)}
 
 
 def _places_differ(ours: Transaction, theirs: Store) -> bool:

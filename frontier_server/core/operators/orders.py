@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from ..jobs.restoring import begin as begin_restoring
-from ..jobs.restoring import part_in
+from ..jobs.restoring import parameters_of, part_in
 from ..journey.withdrawal import Withdrawal
 from ..machines.lifecycle import CrawlState, Input
 from ..machines.target import Target
@@ -21,6 +21,8 @@ from ..rows.store import Changes
 from ..state import life
 from ..state.attendance import reconcile
 from ..state.crawl import Crawl
+from ..state.job import restore_of
+from ..state.job import rows as rows_of
 from ..state.meaning import authorities
 from ..state.operation import EVENTS_KEPT, Operation
 from ..state.order import Order, Progress, Stamp
@@ -71,12 +73,16 @@ class Orders:
     def restore(
         self, name: str, number: int, checkpoint: str, source: int, now_ms: int
     ) -> tuple[int, Changes]:
-        """Begin to fill a part with that of crawl `source` in a checkpoint; the number of the job that does,
-        0 if the checkpoint has no part. Raises UnknownCrawl, UnknownCheckpoint, InvalidSpec or IllegalState.
-        """
-        crawl = self._shard.registry.unfinished(name)
-        if crawl.number != number:
+        """Begin to fill a part with that of crawl `source` in a checkpoint, unless that has begun; the number
+        of the job that does, 0 if the checkpoint has no part. Raises UnknownCrawl, UnknownCheckpoint,
+        CrawlHeld, CrawlFinished, InvalidSpec or IllegalState."""
+        known = self._known(name)
+        if known is None or known.number != number:
             raise UnknownCrawl(f"there is no crawl {name[:80]!r} with number {number}", crawl=name[:80])
+        begun = restore_of(rows_of(self._shard.store, number))
+        if begun is not None and begun[1].parameters == parameters_of(checkpoint, source):
+            return begun[0], {}
+        crawl = self._shard.registry.unfinished(name)
         found = self._shard.checkpoint_of(checkpoint)
         rows = part_in(found, source)
         if rows is not None and rows.state.deleted:
