@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from frontier_harness.divided import job_log
-from frontier_harness.members import front_of
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import PATIENCE_S, eventually
+from frontier_harness.waiting import PATIENCE_S
 
 from frontier_server.core.opening import opening
 from frontier_server.core.rows.records import FORMAT
@@ -173,8 +172,6 @@ def test_a_crawl_that_has_taken_something_in_is_told_that_its_state_is_wrong(tmp
             crawl.launch(kept.checkpoint, "first")
         assert refused.value.metadata == {"crawl": "second", "state": "NASCENT"}
         assert crawl.status().state == S.CRAWL_STATE_NASCENT
-        opened = Path(f"/proc/{front_of(server)}/fd")
-        eventually(lambda: not any(_is_in(each, kept.checkpoint) for each in opened.iterdir()), "its closing")
 
 
 def test_a_checkpoint_of_a_later_version_is_refused(tmp_path: Path) -> None:
@@ -188,11 +185,3 @@ def test_a_checkpoint_of_a_later_version_is_refused(tmp_path: Path) -> None:
         client.create_crawl("second", spec())
         with pytest.raises(UnknownCheckpoint, match=rf"cannot be read: .* got {FORMAT + 1}, which version 9"):
             client.launch_crawl("second", checkpoint=kept.checkpoint)
-
-
-def _is_in(descriptor: Path, folder: str) -> bool:
-    """Whether an open file is in a folder; not if it has been closed by now."""
-    try:
-        return folder in str(descriptor.readlink())
-    except OSError:
-        return False

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from frontier_harness.in_process import config, opened
 from frontier_harness.waiting import PATIENCE_S, soon
 
 from frontier_server.core.rows.store import Changes, Family, WriteStalled
+from frontier_server.logs.job_feed import JobFeed
+from frontier_server.logs.job_log import JobLogs
+from frontier_server.shell.runner import Runner
 from frontier_server.stores.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
 
@@ -192,3 +196,19 @@ async def test_neither_readers_nor_the_end_of_a_job_wait_for_a_checkpoint_that_i
     finally:
         go_on.set()
     assert (await making).name.startswith("cp00002-")
+
+
+async def test_a_copy_that_a_request_has_opened_is_closed_without_any_job(tmp_path: Path) -> None:
+    """A launch that is refused starts no job, and a deleted checkpoint takes disk space while it is open."""
+    settings = config(tmp_path)
+    store = RocksStore(tmp_path / "store")
+    core, clock = opened(store, settings)
+    checkpoints = Checkpoints(tmp_path, store)
+    feed = JobFeed(JobLogs(tmp_path), core)
+    runner = Runner(core, store, clock, tmp_path, 0, 3_000, feed, when_idle=checkpoints.close_readers)
+    try:
+        name = checkpoints.create(0).name
+        reader = checkpoints.open(name)
+        await soon(lambda: checkpoints.open(name) is not reader, "its closing")
+    finally:
+        await runner.close()
