@@ -11,7 +11,6 @@ from ..core.rows import keys
 from ..core.rows.keys import CrawlRow
 from ..core.rows.records import JobRow, StateRow, decode, encode
 from ..core.rows.store import Family
-from ..core.state.job import JobKind
 from .jobs import JobPart
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -35,7 +34,7 @@ def _doubled_state(row: StateRow) -> StateRow:
 
 
 def _doubled_job(row: JobRow) -> JobRow:
-    if not row.cursor or row.kind == JobKind.RESTORE.value:  # the latter has ended, with a place as cursor
+    if not row.cursor:
         return row
     parts = [each for part in _parts_of.decode(row.cursor) for each in (part, JobPart(ended=part.ended))]
     return replace(row, cursor=_encode(parts))

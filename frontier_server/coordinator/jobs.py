@@ -105,8 +105,7 @@ class PartedJobs:
         """The numbers of the jobs of a part that are known to belong to jobs of the crawl."""
         crawl = self._shard.registry.names.get(name)
         rows = () if crawl is None else job.rows(self._shard.store, crawl.number)
-        kept = [row for _, row in rows if row.cursor and row.kind != JobKind.RESTORE.value]
-        return {_parts_of.decode(row.cursor)[part].number for row in kept}
+        return {_parts_of.decode(row.cursor)[part].number for _, row in rows if row.cursor}
 
     def note(self, errand: Errand, part: int, told: JobPart, now_ms: int) -> tuple[None, Changes]:
         """Note that a part will be asked to begin."""

@@ -94,10 +94,10 @@ class RoutedCheckpoints(OverShards):
         self, request: admin_pb2.DeleteCheckpointRequest, context: Context
     ) -> admin_pb2.DeleteCheckpointResponse:
         name = request.checkpoint
-        self._checkpoints.path(name)
-        await self._runner.read(lambda core, _: core.control.check_checkpoint_free(name))
-        self._check_present()
-        async with self._sets:  # whoever makes one deletes the parts of those that are not listed
+        async with self._sets:
+            self._checkpoints.path(name)
+            await self._runner.read(lambda core, _: core.control.check_checkpoint_free(name))
+            self._check_present()
             try:
                 await asyncio.to_thread(self._checkpoints.delete, name)
             except OSError as problem:

@@ -11,7 +11,7 @@ from core_doubles.parted import CHECKPOINT, CRAWL, Parted, begin
 from core_doubles.small_shares import small_shares
 from frontier_harness.soaking import Soak
 
-from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     GroupSettings,
@@ -165,7 +165,7 @@ def rewritten(seed: int) -> None:
 
 def relaunched(seed: int) -> None:
     """A history of a crawl that is launched from a checkpoint set of another one, at any moment of that
-    one's life, perhaps with a limit: together they fetch each page once."""
+    one's life, perhaps with a limit: together they fetch each page once, unless it is stopped."""
     random = Random(seed)
     uris, links_of = web(random)
     most = random.choice((0, 12))
@@ -178,10 +178,16 @@ def relaunched(seed: int) -> None:
     before = list(first.fetched)
     second = Parted(PARTS, random, links_of, chosen, checkpoint=first.keep())
     second.head.do(lambda core, now: core.control.launch(CRAWL, now, checkpoint=CHECKPOINT))
-    lived(second, STEERING)
+    lived(second, (*STEERING, Input.STOP) if random.random() < 0.2 else STEERING)
     second.request(Input.RESUME)
     state = second.settle()
     assert state is CrawlState.FINISHED, f"the crawl has not ended, it is {state.value}"
+    if second.head.crawl.exit_status is ExitStatus.ABORTED:
+        while second.head.crawl.jobs:
+            second.step()
+        assert not second.head.crawl.restoring
+        second.split()
+        return
     fetched = [*before, *second.fetched]
     twice = {uri for uri in fetched if fetched.count(uri) > 1}
     assert not twice, f"{sorted(twice)[0]} was fetched twice"

@@ -7,6 +7,7 @@ from unittest.mock import patch
 import pytest
 from core_doubles.codec import candidate
 from core_doubles.memory_store import MemoryStore
+from core_doubles.parted import divided
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 
@@ -210,6 +211,19 @@ def test_it_can_be_stopped_on_the_way() -> None:
     assert shell.core.views.crawl("second").exit_status is ExitStatus.ABORTED
     shell.do(lambda core, now: core.control.delete_crawl("second", now))
     shell.work()
+
+
+@pytest.mark.parametrize("slices", [0, 1, 8])
+def test_one_that_was_stopped_on_the_way_keeps_no_store_from_being_split(slices: int) -> None:
+    """Its rows do not add up, and it can only be deleted."""
+    shell = half_done()
+    shell.relaunch("second", "first")
+    for _ in range(slices):
+        shell.do(lambda core, now: core.upkeep.work(now))
+    shell.request("second", Input.STOP)
+    shell.work()
+    pages(shell, "first")
+    assert len(divided(shell.store, 0, 2, undivided=True)) == 3
 
 
 def test_without_its_checkpoint_it_ends_and_says_why() -> None:

@@ -51,11 +51,10 @@ def begin(
 ) -> int:
     """Start the job, given the rows of the crawl there; its number. Raises InvalidSpec or IllegalState;
     nothing has changed then."""
-    copied = job.restore_of(job.rows(checkpoint, rows.number))
-    if copied is not None and copied[1].state != JobState.DONE.value:
+    if (other := unfinished_copy(checkpoint, rows.number)) is not None:
         raise IllegalState(
             f"checkpoint {name} has crawl {rows.spec.name!r} only in part: it was being launched from "
-            f"checkpoint {copied[1].parameters['checkpoint']}; use that one, or one made later",
+            f"checkpoint {other}; use that one, or one made later",
             crawl=crawl.name,
             state=crawl.state.value,
         )
@@ -96,11 +95,19 @@ def _places_differ(ours: Transaction, theirs: Store) -> bool:
     return own != its and not (own is not None and its is None and not own.by_site)
 
 
+def unfinished_copy(store: Store, number: int) -> str | None:
+    """The checkpoint that a crawl was, or is, launched from, if not all of its rows have been copied."""
+    copied = job.restore_of(job.rows(store, number))
+    return (
+        None
+        if copied is None or copied[1].state == JobState.DONE.value
+        else copied[1].parameters["checkpoint"]
+    )
+
+
 def check_whole(store: Store, crawl: Crawl) -> None:
     """Raise IllegalState if a crawl was stopped before all rows of its checkpoint were copied."""
-    copied = job.restore_of(job.rows(store, crawl.number))
-    if copied is not None and copied[1].state != JobState.DONE.value:
-        name = copied[1].parameters["checkpoint"]
+    if (name := unfinished_copy(store, crawl.number)) is not None:
         raise IllegalState(
             f"crawl {crawl.name!r} was stopped before checkpoint {name} was copied; launch another crawl "
             "from that checkpoint",
@@ -195,6 +202,7 @@ def _take_over(
     state.bound = state.bound or rows.state.bound
     state.parked = rows.state.parked
     op.put_state(crawl)
+    row.cursor = b""  # a coordinator would take it for what it knows of parts
     job.end(op, crawl, number, row)
     unannounced = counters.announced_seeds + 1 < counters.next_seed
     kinds = {job.get(op.tx, crawl, each).kind for each in crawl.jobs}

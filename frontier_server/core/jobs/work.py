@@ -32,7 +32,7 @@ def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
         row.state = JobState.CANCELLING.value
     if row.state == JobState.CANCELLING.value and kind is not JobKind.IMPORT:
         if kind is JobKind.RESTORE:
-            crawl.restoring = ""
+            crawl.restoring, row.cursor = "", b""
         job.end(op, crawl, number, row)
         return
     codec, robots = shard.codec, shard.robots

@@ -4,6 +4,7 @@ coordinator its store.
 
 from collections.abc import Callable, Iterator, Sequence
 
+from ..jobs.restoring import unfinished_copy
 from ..opening import opening
 from ..rows import keys
 from ..rows.keys import CrawlRow
@@ -75,8 +76,13 @@ class Division:
         """Raise Unequal if the counts of a crawl do not agree with its rows."""
         for number, crawl in self.crawls.items():
             wrong = recount(self._store, number).differences(crawl.counters)
-            if wrong and not crawl.state_row.deleted:
+            if wrong and self._is_counted(crawl):
                 raise Unequal(f"crawl {crawl.name} contradicts itself: {'; '.join(wrong)}")
+
+    def _is_counted(self, crawl: Crawl) -> bool:
+        """Whether a crawl's rows must add up: not those of one that is being deleted, or was stopped before a
+        checkpoint was copied. Neither can go on."""
+        return not crawl.state_row.deleted and unfinished_copy(self._store, crawl.number) is None
 
     def rows(self) -> Iterator[OwnedRow]:
         """All rows but those of the crawls themselves."""
@@ -126,7 +132,7 @@ class Division:
 
     def _check_sum(self, crawl: Crawl, first: Recount, second: Recount) -> None:
         wrong = first.plus(second).differences(crawl.counters)
-        if wrong and not crawl.state_row.deleted:
+        if wrong and self._is_counted(crawl):
             raise Unequal(f"the halves of crawl {crawl.name} do not add up: {'; '.join(wrong)}")
 
     def _of_crawl(self, owner: int, number: int, state: bytes, counters: bytes) -> Iterator[OwnedRow]:
