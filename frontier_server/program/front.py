@@ -179,7 +179,7 @@ class Front:
             answer = await link.call(ANNOUNCE, asked, shard_pb2.AnnounceResponse, ANNOUNCE_S)
             return answer.response
 
-        answer = await self._frontier.split(request, request.SerializeToString(), ask)
+        answer = await self._frontier.split(request, ask)
         return [_VERDICTS[number] for number in answer.verdicts]
 
 

@@ -26,22 +26,6 @@ def routed(handler: Handler) -> Handler:
     return wrapper  # type: ignore[return-value]  # same signature
 
 
-def routed_bytes(handler: Handler) -> Handler:
-    """A handler that gets the message and its bytes, likewise."""
-
-    @functools.wraps(handler)
-    async def wrapper(self: object, request: Any, context: Context, data: bytes) -> Any:
-        try:
-            return await handler(self, request, context, data)
-        except Relayed as refusal:
-            await context.abort(refusal.code, refusal.message, refusal.trailer)
-        except (FrontierError, TryLater, Closing) as problem:
-            await abort(context, problem)
-
-    wrapper.takes_bytes = True  # type: ignore[attr-defined]  # a mark, which functions may have
-    return wrapper  # type: ignore[return-value]  # same signature
-
-
 def routed_stream(handler: Stream) -> Stream:
     """A handler with a stream of answers, likewise."""
 

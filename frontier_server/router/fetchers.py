@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+from toehold.shard.v1 import shard_pb2
 
 from .. import wire
 from ..core.frontier import check_want
@@ -18,10 +19,9 @@ from ..service.answers import Context
 from ..service.fetchers import FrontierService, check_tokens, wait_of, want_of
 from ..shards.links import Link, Links, Relayed, passed_on, time_left_s
 from ..shards.pipe import Metadata
-from .answers import routed, routed_bytes
+from .answers import routed
 from .chances import Chance, Chances, Told, Wish
 from .coordination import Coordination
-from .frames import frames
 from .places import PlacingOf
 
 SERVICE = "toehold.frontier.v1.FrontierService"
@@ -30,7 +30,6 @@ MIN_RETRY_MS, OTHER_RETRY_MS = 50, 2_000
 GIVE_BACK_S = 5.0
 SHARD_S = 3.0  # a shard that gives no answer for so long is left out
 ENOUGH_BYTES = 1 << 20  # then no other shard is asked: by default, clients of gRPC receive 4 MiB
-CANDIDATES, LEASES, REPORTS, RESULTS = 2, 1, 1, 1  # the numbers of these fields in their messages
 WITH_LEASES = b"\n"  # what an answer of Next with leases begins with: the tag of the first field
 PARTITION_AT, PARTITION_BYTES = 4, 8  # in a lease's token
 STEER_S = 5.0  # for shards to obey a wish for a crawl's state
@@ -52,9 +51,7 @@ _OF_RUNNING = (EmptyReason.NOTHING_DUE, EmptyReason.LIMIT_REACHED)
 _WHILE_RUNNING = [wire.EMPTY_REASONS[reason] for reason in (*_OF_RUNNING, EmptyReason.OTHER_FETCHER)]
 
 _AWAY_VERDICT = [crawl_pb2.VERDICT_AWAY]
-_AWAY_RESULT = frontier_pb2.FinishedResponse(
-    results=[frontier_pb2.ReportResult(disposition=crawl_pb2.DISPOSITION_AWAY)]
-).SerializeToString()
+_AWAY_RESULT = frontier_pb2.ReportResult(disposition=crawl_pb2.DISPOSITION_AWAY).SerializeToString()
 
 V = TypeVar("V")
 
@@ -82,9 +79,9 @@ class RoutedFrontier:
 
     # Candidates.
 
-    @routed_bytes
+    @routed
     async def Schedule(
-        self, request: frontier_pb2.ScheduleRequest, context: Context, data: bytes
+        self, request: frontier_pb2.ScheduleRequest, context: Context
     ) -> frontier_pb2.ScheduleResponse:
         check_batch(len(request.candidates), "candidates")
         await self._coordination.check_unfinished(request.crawl)
@@ -94,14 +91,15 @@ class RoutedFrontier:
             answer = await link.pass_on(f"{SERVICE}/Schedule", part, left_s, metadata)
             return frontier_pb2.ScheduleResponse.FromString(answer)
 
-        return await self.split(request, data, ask)
+        return await self.split(request, ask)
 
-    async def split(
-        self, request: frontier_pb2.ScheduleRequest, data: bytes, ask: Ask
-    ) -> frontier_pb2.ScheduleResponse:
+    async def split(self, request: frontier_pb2.ScheduleRequest, ask: Ask) -> frontier_pb2.ScheduleResponse:
         """Ask each shard for its candidates; the verdicts in the order of the candidates. Raises ShardAway,
         unless the request is for a part, or lets what waits for a shard be parked."""
-        places = self._placing_of(request.crawl).by_shard(request.candidates)
+        data = request.SerializeToString()  # not as it came: the library has put each candidate in order
+        offered = shard_pb2.Offered.FromString(data)
+        candidates = offered.candidates[:]
+        places = self._placing_of(request.crawl).by_shard(candidates)
         links = [self._links[number] for number in places]
         takes_part = request.partial or request.park
         if len(links) == 1:
@@ -110,10 +108,10 @@ class RoutedFrontier:
                 verdicts=[await self._verdict_for_absent(links[0], request, request.candidates)]
                 * len(request.candidates)
             )
-        candidates, rest = frames(data, CANDIDATES, len(request.candidates))
 
         async def ask_one(link: Link) -> frontier_pb2.ScheduleResponse | None:
-            part = rest + b"".join([candidates[index] for index in places[link.number]])
+            offered.candidates[:] = [candidates[index] for index in places[link.number]]
+            part = offered.SerializeToString()
             return await _answer(link, lambda: ask(link, part), takes_part)
 
         answers = await self._links.of_all(ask_one, links)
@@ -279,17 +277,17 @@ class RoutedFrontier:
         ]
         released = frontier_pb2.FinishedRequest(reports=reports, node=request.node, session=request.session)
         with suppress(ShardAway, Relayed):  # then they lapse
-            await self._finished(released, released.SerializeToString(), metadata, GIVE_BACK_S)
+            await self._finished(released, metadata, GIVE_BACK_S)
 
     # Reports.
 
-    @routed_bytes
-    async def Finished(self, request: frontier_pb2.FinishedRequest, context: Context, data: bytes) -> bytes:
+    @routed
+    async def Finished(self, request: frontier_pb2.FinishedRequest, context: Context) -> bytes:
         check_batch(len(request.reports), "reports")
-        return await self._finished(request, data, passed_on(context), _left_s(context, request.partial))
+        return await self._finished(request, passed_on(context), _left_s(context, request.partial))
 
     async def _finished(
-        self, request: frontier_pb2.FinishedRequest, data: bytes, metadata: Metadata, left_s: float
+        self, request: frontier_pb2.FinishedRequest, metadata: Metadata, left_s: float
     ) -> bytes:
         places: dict[int, list[int]] = {}
         for index, report in enumerate(request.reports):
@@ -300,20 +298,24 @@ class RoutedFrontier:
         async def ask(link: Link, part: bytes) -> bytes | None:
             return await _answer(link, lambda: link.pass_on(method, part, left_s, metadata), request.partial)
 
+        data = request.SerializeToString()
         if len(links) == 1:
-            return await ask(links[0], data) or _AWAY_RESULT * len(request.reports)
-        reports, rest = frames(data, REPORTS, len(request.reports))
+            return await ask(links[0], data) or _entries([_AWAY_RESULT] * len(request.reports))
+        finished = shard_pb2.Entries.FromString(data)
+        reports = finished.entries[:]
 
         async def ask_one(link: Link) -> bytes | None:
-            return await ask(link, rest + b"".join([reports[index] for index in places[link.number]]))
+            finished.entries[:] = [reports[index] for index in places[link.number]]
+            return await ask(link, finished.SerializeToString())
 
         results = [_AWAY_RESULT] * len(reports)
         for link, answer in zip(links, await self._links.of_all(ask_one, links), strict=True):
             if answer is None:
                 continue
-            for index, result in zip(places[link.number], frames(answer, RESULTS).entries, strict=True):
+            found = shard_pb2.Entries.FromString(answer).entries
+            for index, result in zip(places[link.number], found, strict=True):
                 results[index] = result
-        return b"".join(results)
+        return _entries(results)
 
     def _shard_of(self, token: bytes) -> int:
         """The shard whose lease a token names. One that is no token may go to any."""
@@ -386,6 +388,11 @@ def _left_s(context: Context, partial: bool) -> float:
     return min(left_s, SHARD_S) if partial else left_s
 
 
+def _entries(entries: Iterable[bytes]) -> bytes:
+    """A message of these entries."""
+    return shard_pb2.Entries(entries=entries).SerializeToString()
+
+
 class _Given:
     """What an answer with leases has so far."""
 
@@ -397,7 +404,7 @@ class _Given:
     def add(self, data: bytes) -> None:
         """Count an answer of a shard."""
         self.bytes += len(data)
-        self.count += len(frames(data, LEASES).entries)
+        self.count += len(shard_pb2.Entries.FromString(data).entries)
         if self._counts_queues:
             leases = frontier_pb2.NextResponse.FromString(data).leases
             self.queues.update((lease.crawl, lease.queue_key) for lease in leases)

@@ -75,7 +75,6 @@ class Arrivals:
         asks = is_question(name)
         acts = not (asks or Role.FETCH in ROLES[name])
         lasts = waits or method.client_streaming or method.server_streaming
-        takes_bytes = getattr(answer, "takes_bytes", False)
 
         def entered(context: Context) -> AbstractContextManager[OpenCall]:
             return self._gate.entered(name, context, lasts)
@@ -96,8 +95,6 @@ class Arrivals:
                 data = [await self.incoming.batch(context)]
                 try:
                     with self.room.worked_on(len(data[0])):
-                        if takes_bytes:
-                            return await answer(_checked(call, request, data[0]), context, data.pop())
                         # Popped: otherwise the bytes would stay as long as the message.
                         return await answer(_checked(call, request, data.pop()), context)
                 finally:

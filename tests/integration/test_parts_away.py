@@ -123,10 +123,10 @@ class Coordination:
 class Placing:
     """Places each candidate by the number that its URI begins with."""
 
-    def by_shard(self, candidates: Sequence[frontier_pb2.Candidate]) -> dict[int, list[int]]:
+    def by_shard(self, candidates: Sequence[bytes]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
-        for index, candidate in enumerate(candidates):
-            found.setdefault(int(candidate.uri[0]), []).append(index)
+        for index, data in enumerate(candidates):
+            found.setdefault(int(frontier_pb2.Candidate.FromString(data).uri[0]), []).append(index)
         return found
 
 
@@ -154,16 +154,14 @@ class Rig:
             crawl="c", candidates=candidates, partial=partial, park=park, replace=replace
         )
         split = unwrap(RoutedFrontier.Schedule)
-        answer: frontier_pb2.ScheduleResponse = await split(
-            self.router, request, self._context, request.SerializeToString()
-        )
+        answer: frontier_pb2.ScheduleResponse = await split(self.router, request, self._context)
         return answer
 
     async def finished(self, *shards: int, partial: bool = True) -> list[crawl_pb2.Disposition.ValueType]:
         reports = [frontier_pb2.Report(token=token(shard)) for shard in shards]
         request = frontier_pb2.FinishedRequest(reports=reports, partial=partial)
         split = unwrap(RoutedFrontier.Finished)
-        answer = await split(self.router, request, self._context, request.SerializeToString())
+        answer = await split(self.router, request, self._context)
         return [each.disposition for each in frontier_pb2.FinishedResponse.FromString(answer).results]
 
     async def heartbeat(self, *shards: int) -> frontier_pb2.HeartbeatResponse:

@@ -86,6 +86,11 @@ class Places:
             queues.queue_key,
         )
 
+    def partition(self, host: str, settings: CrawlSettings, groups: Mapping[str, str]) -> bytes:
+        """The partition alone of the URIs whose identity has this host."""
+        group = self._group(host, settings.identity, groups) if groups else None
+        return self._partition(host, group, settings.queues.partition)
+
     def robots_key(self, scheme: str, host: str, authority: str, settings: CrawlSettings) -> bytes:
         """The key of the robots.txt of an authority, for crawls with these settings."""
         return robots_key(self.of_host(host), scheme, authority, settings.fetch.product_token.lower())
@@ -116,16 +121,18 @@ class Places:
         buckets: int,
         forced_key: str,
     ) -> Place:
-        if group is not None:
-            partition = hash64(f"group:{group}")  # unlike any host: those have a colon only in brackets
-        elif partition_policy == "registered-domain":
-            within = without_www(identity_host) if self.by_site else identity_host
-            partition = hash64(self.suffixes.registered_domain(within))
-        else:
-            partition = self.of_host(identity_host)
+        partition = self._partition(identity_host, group, partition_policy)
         policy = ASSIGNMENTS[assignment]
         key = (forced_key or policy(scheme, host, authority, buckets, self.suffixes)) + branch
         return Place(partition, partition + hash64(key), key)
+
+    def _partition(self, identity_host: str, group: str | None, policy: str) -> bytes:
+        if group is not None:
+            return hash64(f"group:{group}")  # unlike any host: those have a colon only in brackets
+        if policy == "registered-domain":
+            within = without_www(identity_host) if self.by_site else identity_host
+            return hash64(self.suffixes.registered_domain(within))
+        return self.of_host(identity_host)
 
 
 def groups_of(settings: CrawlSettings) -> dict[str, str]:
