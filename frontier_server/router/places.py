@@ -24,9 +24,9 @@ LONG, FIRST_LONG = 0x80, b"\x80"  # a size from 128 on takes two bytes
 SHORT_AT, LONG_AT = 2, 3  # where the text begins
 NO_ORIGIN = b"\0"
 
-_ORIGIN = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
-# The parser of URLs leaves such a host as it is: it is neither a number nor encoded.
-_PLAIN_HOST = re.compile(r"(?:(?!xn--)[a-z0-9-]+\.)*(?!xn--)[a-z][a-z0-9-]*").fullmatch
+_HOST = r"(?:(?!xn--)[a-z0-9-]+\.)*(?!xn--)[a-z][a-z0-9-]*"  # neither a number nor encoded
+_PLAIN = re.compile(rf"https?://({_HOST})(?::[0-9]+)?/".encode()).fullmatch
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?=[/?#]|$)").match
 
 
 class Placing:
@@ -46,8 +46,8 @@ class Placing:
         a library writes them: the URI first, and once.
 
         Half of what a request costs the front is this loop, so it is written out. An origin that is known is
-        found without a look at the rest: only those that `_ORIGIN` takes are known. What seems to be one may
-        reach beyond the URI, or be that of another field, so tag and size are looked at, too.
+        found without a look at the rest. What seems to be one may reach beyond the URI, or be that of another
+        field, so tag and size are looked at, too.
         """
         found: dict[int, list[int]] = {}
         known = self._known.get
@@ -59,6 +59,8 @@ class Placing:
                 before = data[start : data.find(b"/", start + BEHIND_SCHEME) + 1]
                 least = len(before)
                 shard = known(before)
+                if shard is None:
+                    shard = self._learned(before)
                 if shard is None or data[0] != URI or data[1] < least:
                     message = frontier_pb2.Candidate.FromString(data)
                     shard = self.shard(message.uri, message.base)
@@ -69,27 +71,40 @@ class Placing:
 
     def shard(self, text: str, base: str = "") -> int:
         """The shard of a URI as it is offered."""
-        origin = _ORIGIN(text) if self._by_host else None
-        if origin is None:
-            return self._found(text, base)
-        key = f"{origin[0]}/".encode()
-        known = self._known.get(key)
-        if known is None:
-            is_plain = self._has_no_rules and _PLAIN_HOST(origin[1]) is not None
-            known = self._of_host(origin[1]) if is_plain else self._found(text, base)
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[key] = known
-        return known
+        match = _ORIGIN(text) if self._by_host else None
+        origin = b"" if match is None else f"{match[0]}/".encode()
+        shard = self._known.get(origin)
+        if shard is None:
+            shard = self._learned(origin)
+        if shard is None:
+            shard = self._found(text, base)
+            if shard is None:
+                return ANYWHERE
+            if origin:
+                self._keep(origin, shard)
+        return shard
 
-    def _found(self, text: str, base: str) -> int:
+    def _learned(self, origin: bytes) -> int | None:
+        """The shard of an origin whose host stands for itself, known from now on; None of another origin, or
+        what is none."""
+        plain = _PLAIN(origin) if self._has_no_rules else None
+        return None if plain is None else self._keep(origin, self._of_host(plain[1].decode()))
+
+    def _keep(self, origin: bytes, shard: int) -> int:
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        self._known[origin] = shard
+        return shard
+
+    def _found(self, text: str, base: str) -> int | None:
+        """The shard of any URI; None of what is none."""
         whole = resolved(text, base) if base else text
         if whole is None:
-            return ANYWHERE
+            return None
         try:
             uri = canonical(whole)
         except (Malformed, TooLong, UnsupportedScheme):
-            return ANYWHERE
+            return None
         return self._of_host(identity_of(uri, self._settings.identity).host)
 
     def _of_host(self, host: str) -> int:

@@ -87,6 +87,11 @@ def shard_of_one(offered: frontier_pb2.Candidate, settings: CrawlSettings) -> in
     IdentitySettings(),
     "host",
 )
+@example(
+    [frontier_pb2.Candidate(uri=f"http://127.0.0.1/{rest}") for rest in ("x" * 9_000, "")],
+    IdentitySettings(),
+    "host",
+)
 def test_a_request_is_split_as_its_uris_are_placed(
     offered: list[frontier_pb2.Candidate], identity: IdentitySettings, partition: str
 ) -> None:
