@@ -27,6 +27,7 @@ class Announcement(msgspec.Struct, frozen=True):
     """The next seeds of a crawl to be offered to its parts."""
 
     crawl: str
+    number: int
     job: int
     first: int  # so many seeds came before them in this announcement
     seeds: Sequence[str]
@@ -205,6 +206,13 @@ class Coordinator:
         )
         return None, self._shard.end(op)
 
+    def accept(self, node: str, session: str, now_ms: int) -> tuple[None, Changes]:
+        """Give a node's name to a session, for all parts. Raises SessionSuperseded if another has replaced
+        it: a part that was away meanwhile does not know that."""
+        op = self._shard.begin(now_ms)
+        self._shard.sessions.accept(op.tx, node, session, now_ms)
+        return None, self._shard.end(op)
+
     def last_known(self, name: str) -> dict[int, Progress]:
         """How the parts of a crawl were when they were heard last."""
         crawl = self._shard.registry.names.get(name)
@@ -282,7 +290,7 @@ class Coordinator:
             seeds.conclude(op, crawl, number, row)
             return None, self._shard.end(op)
         before_ms = crawl.state_row.round_ms + 1 if anew else 0
-        return Announcement(name, number, row.done, found, before_ms), self._shard.end(op)
+        return Announcement(name, crawl.number, number, row.done, found, before_ms), self._shard.end(op)
 
     def announced(
         self, announcement: Announcement, verdicts: Sequence[Verdict], now_ms: int
@@ -290,7 +298,9 @@ class Coordinator:
         """Note the verdicts of the parts on seeds."""
         op = self._shard.begin(now_ms)
         crawl = self._shard.registry.names.get(announcement.crawl)
-        if isinstance(crawl, WholeCrawl) and announcement.job in crawl.jobs:
+        if not isinstance(crawl, WholeCrawl) or crawl.number != announcement.number:
+            return None, self._shard.end(op)
+        if announcement.job in crawl.jobs:
             row = job.get(op.tx, crawl, announcement.job)
             if row.done == announcement.first:
                 crawl.rests = False

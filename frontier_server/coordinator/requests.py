@@ -76,6 +76,11 @@ class Requests:
         """Record in the crawls that a node fetches for that it is asked to end."""
         await self._runner.run(lambda core, now_ms: self._coordinator.record_drain(node, by, now_ms))
 
+    async def accept(self, node: str, session: str) -> None:
+        """Give a node's name to a session, for all shards. Raises SessionSuperseded if another has replaced
+        it."""
+        await self._runner.run(lambda core, now_ms: self._coordinator.accept(node, session, now_ms))
+
     async def park(self, crawl: str, shard: int, candidates: Sequence[Candidate]) -> bool:
         """Keep candidates for a shard that is away; whether there was room for them. Raises UnknownCrawl or
         CrawlFinished."""

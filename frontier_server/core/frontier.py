@@ -98,7 +98,7 @@ class Frontier:
 
         Its caller is `bound` if it may act on some crawls only: what it says of hosts counts for them alone.
         """
-        self._check_node(node, session)
+        check_node(node, session)
         check_want(want, name)
         crawl = self._shard.registry.named(name) if name else None
         if crawl is not None:
@@ -178,7 +178,7 @@ class Frontier:
 
         `bound` is as in `next`. The caller slices batches.
         """
-        self._check_node(node, session)
+        check_node(node, session)
         op = self._shard.begin(now_ms)
         self._record_seen(op, node, session)
         results = [self._reports.finished(op, report, speaks_for, bound) for report in received]
@@ -214,12 +214,8 @@ class Frontier:
         Leases of nodes that the caller doesn't speak for count as ended, and so do crawls that it may not act
         on.
         """
-        self._check_node(node, session)
-        if len(tokens) > MAX_TOKENS:
-            raise errors.BatchTooLarge(
-                f"a heartbeat must have at most {MAX_TOKENS} tokens, got {len(tokens)}",
-                limit=str(MAX_TOKENS),
-            )
+        check_node(node, session)
+        check_token_count(len(tokens))
         if len(idle_crawls) > MAX_IDLE_CRAWLS:
             raise errors.BatchTooLarge(
                 f"a heartbeat must name at most {MAX_IDLE_CRAWLS} idle crawls, got {len(idle_crawls)}",
@@ -347,13 +343,22 @@ class Frontier:
         due = [self._shard.leases.next_deadline_ms(), chance_ms]
         return min((moment for moment in due if moment is not None), default=None)
 
-    @staticmethod
-    def _check_node(node: str, session: str) -> None:
-        for field, value in (("node", node), ("session", session)):
-            if not 0 < len(value) <= MAX_NODE_CHARACTERS:
-                raise errors.InvalidRequest(
-                    f"{field} must have 1 to {MAX_NODE_CHARACTERS} characters, got {len(value)}", field=field
-                )
+
+def check_node(node: str, session: str) -> None:
+    """Raise InvalidRequest for a name or a session that no node has."""
+    for field, value in (("node", node), ("session", session)):
+        if not 0 < len(value) <= MAX_NODE_CHARACTERS:
+            raise errors.InvalidRequest(
+                f"{field} must have 1 to {MAX_NODE_CHARACTERS} characters, got {len(value)}", field=field
+            )
+
+
+def check_token_count(count: int) -> None:
+    """Raise BatchTooLarge for a heartbeat with too many tokens."""
+    if count > MAX_TOKENS:
+        raise errors.BatchTooLarge(
+            f"a heartbeat must have at most {MAX_TOKENS} tokens, got {count}", limit=str(MAX_TOKENS)
+        )
 
 
 def check_want(want: Want, name: str | None) -> None:

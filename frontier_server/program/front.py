@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold.shard.v1 import shard_pb2
 
 from .. import wire
@@ -32,7 +32,7 @@ from ..router.operators import RoutedAdmin
 from ..router.places import Placing
 from ..service import Arrivals, FrontierService, Gate
 from ..service.arrivals import Server
-from ..shards.links import Link, Links
+from ..shards.links import Link, Links, check_present
 from ..shards.watch import watch_all
 from ..shell.exchange import Exchange
 from ..shell.runner import Closing, Runner
@@ -45,6 +45,7 @@ START_S = 10.0
 CRAWLS_PLACED = 1_000  # whose settings the router has at hand
 
 _VERDICTS = {number: verdict for verdict, number in wire.VERDICTS.items()}
+AWAY = crawl_pb2.VERDICT_AWAY
 
 
 def map_around(config: Config) -> ShardMap:
@@ -77,6 +78,7 @@ class Front:
         jobs = PartedJobs(core.shard, shard_map.shards)
         self._errands = Errands(jobs, runner, links)
         self._requests = Requests(self._coordinator, parking, jobs, self._leader, runner)
+        self._judged: dict[str, tuple[Announcement, dict[int, Verdict]]] = {}  # seeds of each crawl, by place
         self._placing = lru_cache(maxsize=CRAWLS_PLACED)(self._made_placing)
 
     def register(
@@ -151,27 +153,40 @@ class Front:
         return registry.named(name).settings
 
     async def _announce(self, announcement: Announcement) -> Sequence[Verdict]:
-        """Offer seeds to the shards that they belong to."""
+        """Offer seeds to the shards that they belong to. Raises ShardAway if one of them is away; the others
+        have theirs then, and are not asked again."""
+        before = self._judged.get(announcement.crawl)
+        judged = before[1] if before is not None and before[0] == announcement else {}
+        self._judged[announcement.crawl] = announcement, judged
+        waiting = [index for index in range(len(announcement.seeds)) if index not in judged]
         candidates = [
             frontier_pb2.Candidate(
-                uri=seed,
+                uri=announcement.seeds[index],
                 seed=True,
                 directive=frontier_pb2.DIRECTIVE_MEDIUM,
                 refetch_before_time=_moment(announcement.before_ms),
             )
-            for seed in announcement.seeds
+            for index in waiting
         ]
-        return await self._offer(announcement.crawl, candidates, bool(announcement.before_ms))
+        request = frontier_pb2.ScheduleRequest(crawl=announcement.crawl, candidates=candidates, partial=True)
+        numbers = await self._offer(request, bool(announcement.before_ms))
+        found = zip(waiting, numbers, strict=True)
+        judged.update((index, _VERDICTS[number]) for index, number in found if number != AWAY)
+        if len(judged) < len(announcement.seeds):
+            check_present(self.links.all)
+            raise self.links[0].absence()  # it is back already
+        del self._judged[announcement.crawl]
+        return [judged[index] for index in range(len(announcement.seeds))]
 
     async def _deliver(self, parked: Parked) -> None:
         """Offer parked links to the shards that they belong to."""
         candidates = [frontier_pb2.Candidate.FromString(record) for record in parked.records]
-        await self._offer(parked.crawl, candidates)
+        await self._offer(frontier_pb2.ScheduleRequest(crawl=parked.crawl, candidates=candidates))
 
     async def _offer(
-        self, crawl: str, candidates: Sequence[frontier_pb2.Candidate], anew: bool = False
-    ) -> Sequence[Verdict]:
-        request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=candidates)
+        self, request: frontier_pb2.ScheduleRequest, anew: bool = False
+    ) -> Sequence[crawl_pb2.Verdict.ValueType]:
+        """The verdicts of the shards that candidates belong to."""
 
         async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
             offered = frontier_pb2.ScheduleRequest.FromString(part)
@@ -179,8 +194,7 @@ class Front:
             answer = await link.call(ANNOUNCE, asked, shard_pb2.AnnounceResponse, ANNOUNCE_S)
             return answer.response
 
-        answer = await self._frontier.split(request, ask)
-        return [_VERDICTS[number] for number in answer.verdicts]
+        return (await self._frontier.split(request, ask)).verdicts
 
 
 def _moment(time_ms: int) -> Timestamp | None:

@@ -7,6 +7,7 @@ A shard that had nothing for a caller is not asked again until it says that it m
 import asyncio
 from collections import OrderedDict
 from typing import NamedTuple
+from weakref import WeakSet
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -90,6 +91,7 @@ class Chances:
         self.tasks = tasks
         self._links = links
         self._known: OrderedDict[Wish, Chance] = OrderedDict()
+        self._all: WeakSet[Chance] = WeakSet()  # also those that are not known any more, and waited for
         self._end: Closing | None = None
 
     def of(self, wish: Wish) -> Chance:
@@ -99,6 +101,7 @@ class Chances:
             known = self._known[wish] = Chance(wish, len(self._links))
             if self._end is not None:
                 known.end(self._end)
+            self._all.add(known)
             if len(self._known) > MAX_KNOWN:
                 self._known.popitem(last=False)
         else:
@@ -108,7 +111,7 @@ class Chances:
     def end(self, why: Closing) -> None:
         """End all waits, and let no other begin."""
         self._end = why
-        for chance in self._known.values():
+        for chance in self._all:
             chance.end(why)
 
     def gave_all(self, chance: Chance, link: Link) -> None:

@@ -18,7 +18,7 @@ from toehold.shard.v1 import shard_pb2
 from ..core.rows.errors import ShardAway
 from ..service.answers import Context
 from ..service.checkpoints import message_of, refused
-from ..shards.links import Link, Relayed
+from ..shards.links import Link, Relayed, check_present
 from ..shell.runner import TryLater
 from .answers import routed
 from .over_shards import OverShards
@@ -43,6 +43,7 @@ class RoutedCheckpoints(OverShards):
 
     async def _created_set(self) -> admin_pb2.CreateCheckpointResponse:
         self._runner.admit()
+        check_present(self._links.all)  # before reports are held back
         await self._runner.read(lambda core, _: None)  # waits until acknowledged changes are on disk
         async with self._reports_held() as end_s:
             try:
@@ -97,7 +98,7 @@ class RoutedCheckpoints(OverShards):
         async with self._sets:
             self._checkpoints.path(name)
             await self._runner.read(lambda core, _: core.control.check_checkpoint_free(name))
-            self._check_present()
+            check_present(self._links.all)
             try:
                 await asyncio.to_thread(self._checkpoints.delete, name)
             except OSError as problem:

@@ -39,6 +39,10 @@ class Coordination(Protocol):
     async def record_drain(self, node: str, by: str) -> None:
         """Record in the crawls that a node fetches for that it is asked to end."""
 
+    async def accept(self, node: str, session: str) -> None:
+        """Give a node's name to a session, for all shards. Raises SessionSuperseded if another has replaced
+        it."""
+
     async def park(self, crawl: str, shard: int, candidates: Sequence[Candidate]) -> bool:
         """Keep candidates for a shard that is away, and offer them to it when it is back; whether there was
         room for them. Raises UnknownCrawl or CrawlFinished."""

@@ -20,11 +20,16 @@ SETTLE_S = 5.0  # for shards to have a crawl's new settings
 class RoutedCrawls(OverShards):
     """RPCs on crawls as a whole."""
 
+    @property
+    def _by_site(self) -> bool:
+        """Whether the hosts of a site are in one shard."""
+        return self._runner.core.shard.places.by_site
+
     @routed
     async def CreateCrawl(
         self, request: admin_pb2.CreateCrawlRequest, context: Context
     ) -> admin_pb2.CreateCrawlResponse:
-        _check(wire.settings_of(request.spec))
+        _check(wire.settings_of(request.spec), self._by_site)
         answer = await super().CreateCrawl(request, context)
         await self._coordination.settled(request.crawl, SETTLE_S)
         return answer
@@ -52,7 +57,7 @@ class RoutedCrawls(OverShards):
 
         def checked(spec: bytes) -> tuple[bytes, Sequence[str]]:
             made, differences = amended(spec)
-            _check(wire.settings_with(made, ()))
+            _check(wire.settings_with(made, ()), self._by_site)
             return made, differences
 
         return checked
@@ -106,18 +111,22 @@ class RoutedCrawls(OverShards):
         return whole
 
 
-def _check(settings: CrawlSettings) -> None:
-    """Raise InvalidSpec for settings that need counts of several shards at once."""
+def _check(settings: CrawlSettings, by_site: bool) -> None:
+    """Raise InvalidSpec for settings that need counts of several shards at once, or that join hosts which are
+    in several shards, if the store has its places not `by_site`."""
+    counts = (
+        ("limits.source_quota", settings.limits.source_quota, "what descends from a seed is in all of them"),
+        ("address_group", settings.address_group, "the hosts of an address are in several of them"),
+    )
+    far = "an early version made the store, and hosts of one site may be in several of them"
+    joins = (
+        ("identity.rules", settings.identity.rules, far),
+        ("identity.rewrites", settings.identity.rewrites, far),
+        ("groups", settings.groups, far),
+    )
     found = {
         path: f"must be left out on a frontier with several shards: {why}"
-        for path, value, why in (
-            (
-                "limits.source_quota",
-                settings.limits.source_quota,
-                "what descends from a seed is in all of them",
-            ),
-            ("address_group", settings.address_group, "the hosts of an address are in several of them"),
-        )
+        for path, value, why in (counts if by_site else (*counts, *joins))
         if value != type(value)()
     }
     if found:

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, MutableSequence, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -12,12 +13,13 @@ from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold.shard.v1 import shard_pb2
 
 from .. import wire
-from ..core.frontier import check_want
-from ..core.rows.errors import FrontierError, ShardAway
+from ..core.frontier import check_node, check_token_count, check_want
+from ..core.journey.dispatch import LEASES_PER_CALL
+from ..core.rows.errors import FrontierError, SessionSuperseded, ShardAway
 from ..core.state.model import EmptyReason, check_batch
 from ..service.answers import Context
 from ..service.fetchers import FrontierService, check_tokens, wait_of, want_of
-from ..shards.links import Link, Links, Relayed, passed_on, time_left_s
+from ..shards.links import Link, Links, Relayed, check_present, passed_on, time_left_s
 from ..shards.pipe import Metadata
 from .answers import routed
 from .chances import Chance, Chances, Told, Wish
@@ -59,6 +61,13 @@ Ask = Callable[[Link, bytes], Coroutine[Any, Any, frontier_pb2.ScheduleResponse]
 """Asks a shard for the verdicts on its candidates."""
 
 
+class _Session(NamedTuple):
+    """The session that has a node's name."""
+
+    session: str
+    shards: list[Link]  # that have heard of it
+
+
 class RoutedFrontier:
     """The RPCs of fetchers and feeders, over all shards. `whole` answers what is about a crawl as a whole."""
 
@@ -75,7 +84,8 @@ class RoutedFrontier:
         self._placing_of = placing_of
         self._coordination = coordination
         self._whole = whole
-        self._sessions: dict[str, str] = {}  # node → the session that all shards know
+        self._sessions: dict[str, _Session] = {}  # by node
+        self._names: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of nodes
 
     # Candidates.
 
@@ -102,6 +112,8 @@ class RoutedFrontier:
         places = self._placing_of(request.crawl).by_shard(candidates)
         links = [self._links[number] for number in places]
         takes_part = request.partial or request.park
+        if not takes_part:
+            check_present(links)  # before others take in their part
         if len(links) == 1:
             answer = await _answer(links[0], lambda: ask(links[0], data), takes_part)
             return answer or frontier_pb2.ScheduleResponse(
@@ -203,13 +215,14 @@ class RoutedFrontier:
             raise self._links[0].absence()
         clock = asyncio.get_running_loop().time
         most, most_queues = request.max_leases, request.max_queues
+        together = min(most, LEASES_PER_CALL)  # a shard alone keeps to what an answer may have of a crawl
         leases: list[bytes] = []
         given = _Given(bool(most_queues))
         for link in turned(self._links.all, _home(request.node) + chance.turn):
             if link.away:
                 self._chances.is_away(chance, link)
             elif exactly or chance.may[link.number]:
-                request.max_leases = most - given.count
+                request.max_leases = together - given.count if given.count else most
                 request.max_queues = most_queues - len(given.queues) if most_queues else 0
                 try:
                     data = await link.pass_on(
@@ -229,7 +242,7 @@ class RoutedFrontier:
                     continue
                 leases.append(data)
                 given.add(data)
-                if given.count >= most or given.bytes >= ENOUGH_BYTES:
+                if given.count >= together or given.bytes >= ENOUGH_BYTES:
                     break
                 if most_queues and len(given.queues) >= most_queues:
                     break
@@ -242,20 +255,35 @@ class RoutedFrontier:
 
     async def _introduce(self, node: str, session: str, metadata: Metadata) -> None:
         """Let all shards know a new session of a node, so that none leases to an earlier one any more. A
-        report of no lease changes nothing else."""
-        if self._sessions.get(node) == session:
+        report of no lease changes nothing else. The coordinator decides first: a shard may have been away
+        when another session took the name. Raises SessionSuperseded, or Relayed for the same.
+        """
+        known = self._sessions.get(node)
+        if known is not None and known.session == session:
             return
+        check_node(node, session)
         hello = frontier_pb2.FinishedRequest(node=node, session=session, reports=[frontier_pb2.Report()])
-        method = f"{SERVICE}/Finished"
+        heard: list[Link] = []
 
         async def ask(link: Link) -> None:
             with suppress(ShardAway):
-                await link.call(method, hello, frontier_pb2.FinishedResponse, SHARD_S, metadata)
+                await link.call(
+                    f"{SERVICE}/Finished", hello, frontier_pb2.FinishedResponse, SHARD_S, metadata
+                )
+                heard.append(link)
 
-        await self._links.of_all(ask, self._links.present)
-        if len(self._sessions) >= MAX_SESSIONS:
-            self._sessions.clear()
-        self._sessions[node] = session
+        async with self._names.setdefault(node, asyncio.Lock()):
+            try:
+                await self._coordination.accept(node, session)
+            except SessionSuperseded:
+                known = self._sessions.get(node)
+                if known is not None:  # a shard that knows better refuses it, and tells its rival
+                    await self._links.of_all(ask, [link for link in known.shards if not link.away][:1])
+                raise
+            await self._links.of_all(ask, self._links.present)
+            if len(self._sessions) >= MAX_SESSIONS:
+                self._sessions.clear()
+            self._sessions[node] = _Session(session, heard)
 
     async def _give_back_of(
         self,
@@ -284,7 +312,9 @@ class RoutedFrontier:
     @routed
     async def Finished(self, request: frontier_pb2.FinishedRequest, context: Context) -> bytes:
         check_batch(len(request.reports), "reports")
-        return await self._finished(request, passed_on(context), _left_s(context, request.partial))
+        metadata = passed_on(context)
+        await self._introduce(request.node, request.session, metadata)
+        return await self._finished(request, metadata, _left_s(context, request.partial))
 
     async def _finished(
         self, request: frontier_pb2.FinishedRequest, metadata: Metadata, left_s: float
@@ -294,6 +324,8 @@ class RoutedFrontier:
             places.setdefault(self._shard_of(report.token), []).append(index)
         links = [self._links[number] for number in places]
         method = f"{SERVICE}/Finished"
+        if not request.partial:
+            check_present(links)
 
         async def ask(link: Link, part: bytes) -> bytes | None:
             return await _answer(link, lambda: link.pass_on(method, part, left_s, metadata), request.partial)
@@ -328,6 +360,8 @@ class RoutedFrontier:
     ) -> frontier_pb2.HeartbeatResponse:
         metadata, left_s = passed_on(context), _left_s(context, True)
         check_tokens(request.tokens)
+        check_token_count(len(request.tokens))
+        await self._introduce(request.node, request.session, metadata)
         tokens: dict[int, list[bytes]] = {}
         for token in request.tokens:
             tokens.setdefault(self._shard_of(token), []).append(token)
@@ -355,6 +389,7 @@ class RoutedFrontier:
 
     # What is about a crawl as a whole.
 
+    @routed
     async def RequestState(
         self, request: frontier_pb2.RequestStateRequest, context: Context
     ) -> frontier_pb2.RequestStateResponse:

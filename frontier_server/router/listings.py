@@ -15,7 +15,7 @@ from .. import wire
 from ..core.rows.errors import InvalidRequest
 from ..core.rows.keys import FetchStatisticsOf
 from ..core.uri.assign import hash64
-from ..service.answers import PAGE_BYTES, Context, page_size, place_of
+from ..service.answers import PAGE_BYTES, Context, fitting_count, page_size, place_of
 from ..shards.links import Relayed
 from .answers import routed, routed_stream
 from .merges import added_statistics
@@ -53,8 +53,9 @@ def merged_page(
     ]
     ends = [max(table) for table, has_more in zip(tables, more, strict=True) if has_more and table]
     known = sorted({place for table in tables for place in table if not ends or place <= min(ends)})
-    taken = known[:size]
-    page = [added_statistics([table[place] for table in tables if place in table]) for place in taken]
+    added = [added_statistics([table[place] for table in tables if place in table]) for place in known[:size]]
+    page = added[: fitting_count(added)]
+    taken = known[: len(page)]
     following = any(more) or len(taken) < len(known)
     return page, taken[-1] if taken and following else b""
 

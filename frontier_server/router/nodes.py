@@ -11,6 +11,7 @@ from toehold.frontier.v1 import admin_pb2
 
 from ..core.rows.errors import ShardAway
 from ..service.answers import Context, operator_of
+from ..shards.links import check_present
 from .answers import routed
 from .loads import loads_of
 from .merges import merged_nodes
@@ -61,7 +62,7 @@ class RoutedNodes(OverShards):
     async def ForgetNode(
         self, request: admin_pb2.ForgetNodeRequest, context: Context
     ) -> admin_pb2.ForgetNodeResponse:
-        self._check_present()  # a shard that was away would list it again
+        check_present(self._links.all)  # a shard that was away would list it again
         kind = admin_pb2.ForgetNodeResponse
         await self._of_those_that_know("ForgetNode", request, kind, context, _UNKNOWN)
         return kind()

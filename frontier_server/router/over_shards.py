@@ -1,7 +1,7 @@
 """The base of the operators' RPCs over several shards: how shards are asked."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from .places import PlacingOf
 M = TypeVar("M", bound=Message)
 
 SERVICE = "toehold.frontier.v1.FrontierAdminService"
+LATE_S = 6.0  # a shard that stands still is known to be away by then
 BACK_S = 1.0  # for the answer of a shard that is away, and may be back already
 
 
@@ -50,17 +51,11 @@ class OverShards(FrontierAdminService):
         """Raise UnknownCrawl if there is no such crawl."""
         await self._runner.read(lambda core, _: core.views.crawl(crawl))
 
-    def _check_present(self, links: Iterable[Link] | None = None) -> None:
-        """Raise ShardAway if one of these shards is away, or any."""
-        for link in self._links.all if links is None else links:
-            if link.away:
-                raise link.absence()
-
     async def _ask(self, link: Link, method: str, request: Message, kind: type[M], context: Context) -> M:
         """The answer of a shard about a crawl. Raises Relayed, ShardAway or UnknownCrawl."""
         left_s, metadata = patience_s(link, context), passed_on(context)
         async with self._knowing(link, request):
-            return await link.call(f"{SERVICE}/{method}", request, kind, left_s, metadata)
+            return await link.call(f"{SERVICE}/{method}", request, kind, left_s, metadata, left_s > LATE_S)
 
     async def _stream(
         self, link: Link, method: str, request: Message, kind: type[M], context: Context

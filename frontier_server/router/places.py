@@ -12,7 +12,14 @@ from toehold.frontier.v1 import frontier_pb2
 from ..core.spec.settings import CrawlSettings
 from ..core.state.meaning import groups_of
 from ..core.uri.assign import Places
-from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical, resolved
+from ..core.uri.canonical import (
+    MAX_ORIGIN_BYTES,
+    Malformed,
+    TooLong,
+    UnsupportedScheme,
+    canonical,
+    resolved,
+)
 from ..core.uri.identity import identity_of
 
 MAX_KNOWN = 50_000  # origins
@@ -22,7 +29,7 @@ ANYWHERE = 0  # the shard that judges what has no place
 URI = 1 << 3 | 2  # the tag of a candidate's first field; size and text follow
 LONG, FIRST_LONG = 0x80, b"\x80"  # a size from 128 on takes two bytes
 SHORT_AT, LONG_AT = 2, 3  # where the text begins
-NO_ORIGIN = b"\0"
+NO_ORIGIN = b"\xff"  # no text has such a byte
 
 _HOST = r"(?:(?!xn--)[a-z0-9-]+\.)*(?!xn--)[a-z][a-z0-9-]*"  # neither a number nor encoded
 _PLAIN = re.compile(rf"https?://({_HOST})(?::[0-9]+)?/".encode()).fullmatch
@@ -87,13 +94,14 @@ class Placing:
     def _learned(self, origin: bytes) -> int | None:
         """The shard of an origin whose host stands for itself, known from now on; None of another origin, or
         what is none."""
-        plain = _PLAIN(origin) if self._has_no_rules else None
+        plain = _PLAIN(origin) if self._has_no_rules and len(origin) <= MAX_ORIGIN_BYTES else None
         return None if plain is None else self._keep(origin, self._of_host(plain[1].decode()))
 
     def _keep(self, origin: bytes, shard: int) -> int:
-        if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
-        self._known[origin] = shard
+        if len(origin) <= MAX_ORIGIN_BYTES:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[origin] = shard
         return shard
 
     def _found(self, text: str, base: str) -> int | None:

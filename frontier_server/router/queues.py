@@ -8,6 +8,7 @@ from toehold.frontier.v1 import admin_pb2
 from .. import wire
 from ..core.jobs.steering import check
 from ..service.answers import Context, operator_of
+from ..shards.links import check_present
 from .answers import routed
 from .merges import by_size, by_wake, first_queues
 from .over_shards import OverShards
@@ -33,7 +34,7 @@ class RoutedQueues(OverShards):
     ) -> admin_pb2.UpdateQueueResponse:
         await self._runner.read(lambda core, _: core.administration.check_changeable(request.crawl))
         check(wire.queue_change(request.change))
-        self._check_present()
+        check_present(self._links.all)
         kind = admin_pb2.UpdateQueueResponse
         found = await self._of_those_that_know("UpdateQueue", request, kind, context, _UNKNOWN)
         by, key = operator_of(context), request.queue_key

@@ -7,7 +7,7 @@ from toehold.frontier.v1 import admin_pb2
 from ..core.operators.administration import some_uris
 from ..core.state.model import check_batch
 from ..service.answers import Context, operator_of
-from ..shards.links import Link
+from ..shards.links import Link, check_present
 from .answers import routed
 from .merges import EXAMPLES_KEPT, EXAMPLES_SHOWN, add_counts, merged_rules
 from .over_shards import OverShards
@@ -74,7 +74,7 @@ class RoutedUris(OverShards):
         places: dict[int, list[int]] = {}
         for index, uri in enumerate(uris):
             places.setdefault(shard(uri), []).append(index)
-        self._check_present([self._links[number] for number in sorted(places)])
+        check_present([self._links[number] for number in sorted(places)])
         return dict(sorted(places.items()))
 
     @routed

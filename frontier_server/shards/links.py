@@ -20,7 +20,8 @@ from .pipe import Broken, Metadata, Pipe, Refused, Trailer, pipe_beside
 M = TypeVar("M", bound=Message)
 V = TypeVar("V")
 
-CALL_S = 60.0  # for a call whose caller sets no deadline
+CALL_S = 60.0
+NO_DEADLINE_S = 24 * 60 * 60.0  # for a call whose caller sets none: a shard that stands still is away soon
 MARGIN_S = 0.2  # of a caller's deadline, to answer in
 MAX_BYTES = 64 * 1024 * 1024
 MAX_BACKOFF_MS = 500  # between two tries to reach a shard: it is back within some seconds
@@ -105,10 +106,19 @@ class Link:
         kind: type[M],
         timeout_s: float = CALL_S,
         metadata: Metadata = (),
+        is_deadline: bool = False,
     ) -> M:
-        """The answer of the shard. Raises Relayed for its refusal, ShardAway if there is no answer."""
-        answer = await self._called(method, request.SerializeToString(), timeout_s, metadata)
-        return kind.FromString(answer)
+        """The answer of the shard. Raises Relayed for its refusal, ShardAway if there is no answer: also one
+        that takes longer, unless the time is the deadline of a caller (`is_deadline`), whose call ends then.
+        """
+        data = request.SerializeToString()
+        try:
+            return kind.FromString(await self._called(method, data, timeout_s, metadata))
+        except TimeoutError:
+            if is_deadline and not self.away:
+                message = f"shard {self.number} has not answered by the deadline; allow more time"
+                raise Relayed(grpc.StatusCode.DEADLINE_EXCEEDED, message, ()) from None
+            raise self.absence() from None
 
     async def _called(self, method: str, request: bytes, timeout_s: float, metadata: Metadata) -> bytes:
         try:
@@ -117,7 +127,7 @@ class Link:
             relayed = Relayed(refusal.code, refusal.message, refusal.trailer)
             ends = refusal.code is grpc.StatusCode.UNAVAILABLE and not relayed.reason
             raise (self.absence() if ends or relayed.reason in _ENDS else relayed) from None
-        except (Broken, TimeoutError):
+        except Broken:
             raise self.absence() from None
 
     def stream(
@@ -184,7 +194,10 @@ class Link:
         """The answer of the shard in bytes, likewise. A shard that is away is not waited for."""
         if self.away:
             raise self.absence()
-        return await self._called(method, request, timeout_s, metadata)
+        try:
+            return await self._called(method, request, timeout_s, metadata)
+        except TimeoutError:
+            raise self.absence() from None
 
     async def close(self) -> None:
         """Leave the shard."""
@@ -277,6 +290,13 @@ class Links:
             await link.close()
 
 
+def check_present(links: Iterable[Link]) -> None:
+    """Raise ShardAway if one of these shards is away."""
+    for link in links:
+        if link.away:
+            raise link.absence()
+
+
 def passed_on(context: Context) -> Metadata:
     """What a shard must know of the caller of a call: its name, if it has one, and those in the logs."""
     return passed_on_of(operator_of(context))
@@ -295,7 +315,7 @@ def passed_on_of(operator: str) -> Metadata:
 def time_left_s(context: Context) -> float:
     """How long a shard may take to answer a call."""
     left_s: float | None = context.time_remaining()
-    return CALL_S if left_s is None else max(left_s - MARGIN_S, MARGIN_S)
+    return NO_DEADLINE_S if left_s is None else max(left_s - MARGIN_S, MARGIN_S)
 
 
 def _serialized(message: Message) -> bytes:

@@ -39,7 +39,13 @@ class Shard(Link):
         self._refused = dict(refused)
 
     async def call(
-        self, method: str, request: Any, kind: Any, timeout_s: float = 0, metadata: Any = ()
+        self,
+        method: str,
+        request: Any,
+        kind: Any,
+        timeout_s: float = 0,
+        metadata: Any = (),
+        is_deadline: bool = False,
     ) -> Any:
         asked = method.rpartition("/")[2]
         if (refusal := self._refused.pop(asked, None)) is not None:

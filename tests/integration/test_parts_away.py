@@ -1,6 +1,7 @@
 """The router, when one of its shards is away: the parts of the others count, if the caller takes a part."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Sequence
 from inspect import unwrap
 from pathlib import Path
@@ -10,7 +11,7 @@ import grpc
 import pytest
 from frontier_harness.waiting import PATIENCE_S, soon
 
-from frontier_server.core.rows.errors import CrawlFinished, ShardAway
+from frontier_server.core.rows.errors import BatchTooLarge, CrawlFinished, SessionSuperseded, ShardAway
 from frontier_server.core.state.model import Candidate
 from frontier_server.router import fetchers
 from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFrontier
@@ -107,6 +108,13 @@ class Coordination:
     def __init__(self) -> None:
         self.has_room = True
         self.parked: list[tuple[int, str]] = []
+        self.sessions: list[str] = []  # that a node's name was given to, the last one last
+
+    async def accept(self, node: str, session: str) -> None:
+        if session in self.sessions[:-1]:
+            raise SessionSuperseded("another process now has the node name", node=node)
+        if session not in self.sessions:
+            self.sessions.append(session)
 
     async def check_unfinished(self, crawl: str) -> None:
         pass
@@ -157,15 +165,20 @@ class Rig:
         answer: frontier_pb2.ScheduleResponse = await split(self.router, request, self._context)
         return answer
 
-    async def finished(self, *shards: int, partial: bool = True) -> list[crawl_pb2.Disposition.ValueType]:
+    async def finished(
+        self, *shards: int, partial: bool = True, session: str = "a"
+    ) -> list[crawl_pb2.Disposition.ValueType]:
         reports = [frontier_pb2.Report(token=token(shard)) for shard in shards]
-        request = frontier_pb2.FinishedRequest(reports=reports, partial=partial)
+        request = frontier_pb2.FinishedRequest(node="n", session=session, reports=reports, partial=partial)
         split = unwrap(RoutedFrontier.Finished)
         answer = await split(self.router, request, self._context)
         return [each.disposition for each in frontier_pb2.FinishedResponse.FromString(answer).results]
 
-    async def heartbeat(self, *shards: int) -> frontier_pb2.HeartbeatResponse:
-        request = frontier_pb2.HeartbeatRequest(tokens=[token(each) for each in shards], idle_crawls=["idle"])
+    async def heartbeat(self, *shards: int, session: str = "a") -> frontier_pb2.HeartbeatResponse:
+        tokens = [token(each) for each in shards]
+        request = frontier_pb2.HeartbeatRequest(
+            node="n", session=session, tokens=tokens, idle_crawls=["idle"]
+        )
         heartbeat = unwrap(RoutedFrontier.Heartbeat)
         answer: frontier_pb2.HeartbeatResponse = await heartbeat(self.router, request, self._context)
         return answer
@@ -248,9 +261,49 @@ async def test_a_shard_that_is_known_to_be_away_is_not_asked(rig: Rig) -> None:
     assert list((await rig.schedule("1 a", "0 b")).verdicts) == [AWAY, QUEUED]
     assert await rig.finished(1, 0) == [UNREPORTED, SUCCEEDED]
     assert list((await rig.heartbeat(0, 1)).ended_tokens) == [token(0)]
-    with pytest.raises(ShardAway):
-        await rig.schedule("1 a", "0 b", partial=False)
     assert rig.shards[1].asked == []
+
+
+async def test_a_request_for_all_shards_is_refused_before_one_takes_its_part(rig: Rig) -> None:
+    await rig.finished(0)
+    rig.links[1].away = True
+    asked = list(rig.shards[0].asked)
+    with pytest.raises(ShardAway):
+        await rig.schedule("0 a", "1 b", partial=False)
+    with pytest.raises(ShardAway):
+        await rig.finished(0, 1, partial=False)
+    assert rig.shards[0].asked == asked
+
+
+async def test_a_session_that_was_replaced_is_told_to_one_shard_that_knows_better(rig: Rig) -> None:
+    """It refuses the session, and tells its rival. The other one might take it."""
+    rig.links[0].away = True
+    await rig.heartbeat(session="a")
+    await rig.heartbeat(session="b")
+    rig.links[0].away = False
+    for call in (rig.heartbeat(session="a"), rig.finished(0, session="a")):
+        before = len(rig.shards[1].asked)
+        with pytest.raises(SessionSuperseded):
+            await call
+        assert len(rig.shards[1].asked) == before + 1
+    assert rig.shards[0].asked == []
+
+
+async def test_a_heartbeat_with_too_many_tokens_is_refused_although_each_shard_has_few(rig: Rig) -> None:
+    with pytest.raises(BatchTooLarge, match="at most 10000 tokens, got 10001"):
+        await rig.heartbeat(*(number % 2 for number in range(10_001)))
+    assert len((await rig.heartbeat(*(number % 2 for number in range(10_000)))).ended_tokens) == 10_000
+
+
+async def test_a_shard_that_takes_longer_than_a_callers_deadline_is_not_away(rig: Rig) -> None:
+    rig.shards[0].stands_still = True
+    method, request = f"{fetchers.SERVICE}/Heartbeat", frontier_pb2.HeartbeatRequest()
+    ask = functools.partial(rig.links[0].call, method, request, frontier_pb2.HeartbeatResponse, 0.1)
+    with pytest.raises(Relayed, match="shard 0 has not answered by the deadline") as late:
+        await ask(is_deadline=True)
+    assert late.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    with pytest.raises(ShardAway):
+        await ask()
 
 
 async def test_a_request_that_takes_no_partial_answer_ends_when_its_shard_goes_away(rig: Rig) -> None:

@@ -43,7 +43,7 @@ _REST = st.sampled_from(
         f"{_LONG}/",
     ]
 )
-_SCHEMES = st.sampled_from(["http://", "https://", "HTTP://", "http:/", "ftp://", "//", ""])
+_SCHEMES = st.sampled_from(["http://", "\0http://", "https://", "HTTP://", "http:/", "ftp://", "//", ""])
 _TEXTS = st.builds("".join, st.tuples(_SCHEMES, _HOSTS, _REST))
 _BASES = st.sampled_from(["", "http://b.example/dir/", "no base"])
 _CANDIDATES = st.builds(
@@ -87,6 +87,7 @@ def shard_of_one(offered: frontier_pb2.Candidate, settings: CrawlSettings) -> in
     IdentitySettings(),
     "host",
 )
+@example([frontier_pb2.Candidate(uri="\0http://a.example/")], IdentitySettings(), "host")
 @example(
     [frontier_pb2.Candidate(uri=f"http://127.0.0.1/{rest}") for rest in ("x" * 9_000, "")],
     IdentitySettings(),

@@ -13,6 +13,7 @@ from frontier_server.router.merges import (
     merged_rules,
 )
 from frontier_server.router.outcomes import cursors_of, vector_cursor
+from frontier_server.service.answers import PAGE_BYTES
 from frontier_server.wire import place_of
 from toehold.frontier.v1 import admin_pb2
 
@@ -67,6 +68,15 @@ def test_sources_are_told_no_further_than_all_shards_have_told_them() -> None:
     page, following = merged_page([every, every], [False, False], 4)
     assert ([each.name for each in page], following) == (names[:4], place_of_source(names[3]))
     assert merged_page([every[4:], every[4:]], [False, False], 4)[1] == b""
+
+
+def test_a_page_of_sources_is_no_larger_than_clients_receive() -> None:
+    names = sorted((f"{number}{'s' * 8_000}" for number in range(800)), key=place_of_source)
+    every = [source(name, 1) for name in names]
+    page, following = merged_page([every[::2], every[1::2]], [False, False], 1000)
+    assert sum(each.ByteSize() for each in page) <= PAGE_BYTES
+    assert [each.name for each in page] == names[: len(page)] and len(page) > 300
+    assert following == place_of_source(names[len(page) - 1])
 
 
 def test_the_first_twenty_queues_of_all_shards_are_told() -> None:

@@ -111,6 +111,17 @@ def test_leases_of_few_queues_come_from_no_more_in_all_shards(stubs: Stubs) -> N
     assert 1 <= len({lease.queue_key for lease in leases}) <= 2
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_answer_has_at_most_100_leases_of_a_crawl(stubs: Stubs, is_named: bool) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, *seeds_of(crawl), of=spec(robots=IGNORE.robots, scope=ANYTHING))
+    stubs.schedule(crawl, *(f"http://{number}.{crawl}-{number}.example/" for number in range(400)))
+    request = next_request(crawl if is_named else "", 1000)
+    leases = stubs.frontier.Next(request, timeout=TIMEOUT_S).leases
+    assert 1 <= [lease.crawl for lease in leases].count(crawl) <= 100
+    stubs.request(crawl, FINISH)
+
+
 def test_next_of_a_named_queue_is_answered_when_it_has_a_uri(stubs: Stubs, crawl: str) -> None:
     leases = all_of(stubs, crawl)
     waiting = []

@@ -18,6 +18,7 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 RUNNING, DONE = admin_pb2.JOB_STATE_RUNNING, admin_pb2.JOB_STATE_DONE
 CANCELLED = admin_pb2.JOB_STATE_CANCELLED
+WHOLE_TLD = crawl_pb2.ScopeSpec(surt_prefixes=["http://(example,"])
 STREAMS = ("StreamOutcomes", "ExportUris")
 
 
@@ -92,6 +93,54 @@ def test_a_job_that_is_cancelled_ends_when_the_last_part_has(
     assert stubs.ended(wide, job).state == CANCELLED
 
 
+def test_a_checkpoint_is_refused_at_once_while_a_shard_is_away(
+    divided: ServerProcess, stubs: Stubs, wide: str
+) -> None:
+    """Otherwise reports to all others would be held back until the shard is given up."""
+    request = admin_pb2.CreateCheckpointRequest()
+    with away(divided, "shard-1"):
+        eventually(lambda: not answers_of_all(stubs), "its absence to be noted")
+        create = partial(stubs.admin.CreateCheckpoint, request, timeout=2)
+        refused(create, UNAVAILABLE, "SHARD_AWAY", "shard 1")
+    eventually(lambda: answers_of_all(stubs), "the shard to be back")
+    assert stubs.admin.CreateCheckpoint(request, timeout=TIMEOUT_S).checkpoint.checkpoint
+
+
+def test_seeds_are_offered_once_although_those_of_a_shard_wait_for_it(
+    divided: ServerProcess, stubs: Stubs, sites: list[str]
+) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, sites[0], of=spec(run_while_empty=True, scope=WHOLE_TLD))
+    eventually(lambda: stubs.describe(crawl).announced_seed_count == 1, "the first announcement")
+    with away(divided, "shard-1"):
+        eventually(lambda: not answers_of_all(stubs), "its absence to be noted")
+        stubs.seed(crawl, *sites[1:])
+        eventually(lambda: len({lease.queue_key for lease in stubs.pages(crawl)}) > 1, "seeds of the others")
+        assert stubs.describe(crawl).announced_seed_count == 1
+    eventually(lambda: stubs.describe(crawl).announced_seed_count == len(sites), "the announcement")
+    eventually(lambda: stubs.statistics(crawl).discovered_count == len(sites), "the seeds")
+    assert dict(stubs.statistics(crawl).verdict_counts) == {"QUEUED": len(sites)}
+
+
+def test_a_session_that_was_replaced_is_refused_by_a_shard_that_was_away_before(
+    divided: ServerProcess, stubs: Stubs, wide: str
+) -> None:
+    node = fresh_name()
+
+    def heartbeat(session: str) -> frontier_pb2.HeartbeatResponse:
+        request = frontier_pb2.HeartbeatRequest(node=node, session=session)
+        return stubs.frontier.Heartbeat(request, timeout=TIMEOUT_S)
+
+    with away(divided, "shard-2"):
+        eventually(lambda: not answers_of_all(stubs), "its absence to be noted")
+        heartbeat("first")
+    eventually(lambda: answers_of_all(stubs), "the shard to be back")
+    heartbeat("second")
+    for _ in range(2):
+        refused(partial(heartbeat, "first"), grpc.StatusCode.FAILED_PRECONDITION, "SESSION_SUPERSEDED", node)
+    assert heartbeat("second").rival_session == "first"
+
+
 def test_outcomes_are_followed_until_a_shard_is_away_and_on_at_the_last_cursor(
     divided: ServerProcess, stubs: Stubs, sites: list[str]
 ) -> None:
@@ -145,7 +194,7 @@ def test_an_import_takes_nothing_in_if_a_shard_stands_still_before_it_is_complet
 ) -> None:
     """Rows for the shard are on their way to it, and may not be there."""
     crawl = fresh_name()
-    stubs.create(crawl, spec(scope=crawl_pb2.ScopeSpec(surt_prefixes=["http://(example,"])))
+    stubs.create(crawl, spec(scope=WHOLE_TLD))
     process = members(divided.child)["shard-1"]
 
     def requests() -> Iterator[admin_pb2.ImportUrisRequest]:
