@@ -18,9 +18,11 @@ from ..core.state.job import JobKind, JobState
 from ..core.state.model import Verdict
 from ..core.state.operation import Operation
 from ..core.state.order import Order, Progress
-from .whole import ANNOUNCED, Feed, WholeCrawl
+from ..core.upkeep import LOG_AHEAD, SALVAGED
+from .whole import ANNOUNCED, Feed, Part, WholeCrawl
 
 _PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
+_DISTRUSTED = (LOG_AHEAD, SALVAGED)  # problems of a part that do not pass by themselves
 
 
 class Announcement(msgspec.Struct, frozen=True):
@@ -40,6 +42,7 @@ class Coordinator:
     def __init__(self, shard: Shard, parts: int) -> None:
         self._shard = shard
         self.parts = parts
+        self._incarnations = [0] * parts  # of the starts of all parts that were met last
 
     def begin_term(self, now_ms: int) -> tuple[None, Changes]:
         """Begin to lead. Must be durable before the first order: the orders of a term come after all orders
@@ -51,8 +54,10 @@ class Coordinator:
 
     # Parts.
 
-    def hear_anew(self, part: int) -> list[str]:
-        """Forget what a part has said, as it has started again; the crawls that it must tell of."""
+    def hear_anew(self, part: int, incarnation: int) -> list[str]:
+        """Forget what a part has said, as it has started again; the crawls that it must tell of. What it has
+        said before that start changes nothing any more."""
+        self._incarnations[part] = incarnation
         for crawl in self._crawls():
             crawl.parts[part].progress, crawl.parts[part].awaited = None, True
         return [crawl.name for crawl in self._crawls()]
@@ -68,8 +73,12 @@ class Coordinator:
 
     def _record(self, op: Operation, crawl: WholeCrawl, part: int, progress: Progress) -> None:
         its = crawl.parts[part]
+        if progress.stamp.incarnation != self._incarnations[part]:
+            return
         if progress.number != crawl.number or progress.state is None:
-            progress = Progress(crawl.name, crawl.number, progress.moment)  # it has none, or a former one
+            progress = Progress(  # it has none, or a former one
+                crawl.name, crawl.number, progress.moment, stamp=progress.stamp
+            )
         if its.progress is not None and progress.moment < its.progress.moment:
             return
         its.progress, its.awaited = progress, False
@@ -83,7 +92,7 @@ class Coordinator:
         crawl.lend()
         op.counters(crawl)
         self._note_nodes(op, crawl)
-        self._note_trouble(op, crawl, progress, its.steered)
+        self._note_trouble(op, crawl, its, progress)
 
     def _note_nodes(self, op: Operation, crawl: WholeCrawl) -> None:
         """Record which nodes have joined and left the crawl, if all of its parts are known."""
@@ -103,13 +112,15 @@ class Coordinator:
                 op.event(crawl, "node_joined", node=node, session=session)
                 op.put_state(crawl)
 
-    def _note_trouble(self, op: Operation, crawl: WholeCrawl, progress: Progress, steered: int) -> None:
-        """Pause the crawl if trouble has paused a part; let it go on when no part has trouble any more."""
+    def _note_trouble(self, op: Operation, crawl: WholeCrawl, its: Part, progress: Progress) -> None:
+        """Pause the crawl if trouble has paused a part that knows the present target; let it go on when
+        neither a part nor the coordinator has trouble any more."""
         row = crawl.state_row
-        pauses = progress.state in _PAUSED and progress.order >= steered > 0 and bool(progress.reason)
+        obeys = its.steered > 0 and crawl.obeys(its)
+        pauses = obeys and progress.state in _PAUSED and bool(progress.reason)
         if pauses and crawl.target is Target.RUN and crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
             life.apply(op, crawl, Input.PROBLEM, progress.reason, progress.trouble)
-        elif row.trouble and not any(part.progress is None or part.progress.trouble for part in crawl.parts):
+        elif row.trouble and not self._shard.trouble and not _has_trouble(crawl):
             life.go_on_after(op, crawl, row.trouble)
 
     def order(self, name: str, part: int) -> Order | None:
@@ -137,9 +148,11 @@ class Coordinator:
         return self._shard.changed_after(change)
 
     def known_numbers(self) -> list[int]:
-        """The numbers of all crawls, those torn down included: parts delete all others."""
+        """The numbers of all crawls, those torn down included, and of those that may have been lost: parts
+        delete all others."""
         registry = self._shard.registry
-        return [*registry.crawls, *registry.torn.values()]
+        spared = [number for first, last in self._shard.server.spared for number in range(first, last + 1)]
+        return [*registry.crawls, *registry.torn.values(), *spared]
 
     # Events.
 
@@ -170,7 +183,11 @@ class Coordinator:
         fields = row.fields
         match row.kind:
             case "problem":
-                op.event(crawl, row.kind, **{**fields, "detail": f"shard {part}: {fields['detail']}"})
+                detail = f"shard {part}: {fields['detail']}"
+                if fields["kind"] in _DISTRUSTED:  # an order to run may be on its way to the part
+                    life.distrust(op, crawl, str(fields["kind"]), detail)
+                else:
+                    op.event(crawl, row.kind, **{**fields, "detail": detail})
             case "flights_cancelled":
                 op.event(crawl, row.kind, **fields)
             case "node_joined" | "node_left":
@@ -228,7 +245,7 @@ class Coordinator:
         crawl = self._shard.registry.names.get(name)
         if not isinstance(crawl, WholeCrawl) or crawl.rests or crawl.target is not Target.RUN:
             return None
-        if crawl.jobs or crawl.parked:
+        if crawl.jobs or crawl.receiving or crawl.parked:
             return None
         runs = crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY)
         idle = all(part.progress is not None and not part.progress.left for part in crawl.parts)
@@ -253,6 +270,7 @@ class Coordinator:
             or len(first) != len(second)
             or len(second) != self.parts
             or not all(_rested(crawl, *both) for both in zip(first, second, strict=True))
+            or [progress.stamp.incarnation for progress in second] != self._incarnations
         ):
             return False, self._shard.end(op)
         for part, progress in enumerate(second):
@@ -310,6 +328,11 @@ class Coordinator:
     def _crawls(self) -> list[WholeCrawl]:
         crawls = self._shard.registry.crawls.values()
         return [crawl for crawl in crawls if isinstance(crawl, WholeCrawl)]
+
+
+def _has_trouble(crawl: WholeCrawl) -> bool:
+    """Whether a part has trouble, or may have: it is not known."""
+    return any(part.progress is None or part.progress.trouble for part in crawl.parts)
 
 
 def _rested(crawl: WholeCrawl, first: Progress, second: Progress) -> bool:

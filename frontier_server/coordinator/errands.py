@@ -97,8 +97,8 @@ class Errands:
             return replace(part, ended=JobState.CANCELLED.value)
         last = max((each.job for each in await self._listed(errand.crawl, link)), default=0)
         part = replace(part, after=last)
-        await self._runner.run(functools.partial(_note, self._jobs, errand, link.number, part))
-        return part
+        has_it = await self._runner.run(functools.partial(_note, self._jobs, errand, link.number, part))
+        return part if has_it else replace(part, ended=JobState.CANCELLED.value)
 
     async def _begun(self, errand: Errand, link: Link, part: JobPart) -> JobPart:
         """A part that has begun, perhaps earlier and unheard; unless it never did and is cancelled."""
@@ -179,5 +179,5 @@ def _record(
 
 def _note(
     jobs: PartedJobs, errand: Errand, number: int, part: JobPart, core: Core, now_ms: int
-) -> tuple[None, Changes]:
+) -> tuple[bool, Changes]:
     return jobs.note(errand, number, part, now_ms)

@@ -107,17 +107,18 @@ class PartedJobs:
         rows = () if crawl is None else job.rows(self._shard.store, crawl.number)
         return {_parts_of.decode(row.cursor)[part].number for _, row in rows if row.cursor}
 
-    def note(self, errand: Errand, part: int, told: JobPart, now_ms: int) -> tuple[None, Changes]:
-        """Note that a part will be asked to begin."""
+    def note(self, errand: Errand, part: int, told: JobPart, now_ms: int) -> tuple[bool, Changes]:
+        """Note that a part will be asked to begin; whether the crawl still has the job."""
         op = self._shard.begin(now_ms)
         crawl = self._shard.registry.names.get(errand.crawl)
-        if isinstance(crawl, WholeCrawl) and _has(crawl, errand):
-            row = job.get(op.tx, crawl, errand.job)
-            parts = list(self._known_parts(row, errand.kind))
-            parts[part] = told
-            row.cursor = _encode(parts)
-            job.put(op, crawl, errand.job, row)
-        return None, self._shard.end(op)
+        if not isinstance(crawl, WholeCrawl) or not _has(crawl, errand):
+            return False, self._shard.end(op)
+        row = job.get(op.tx, crawl, errand.job)
+        parts = list(self._known_parts(row, errand.kind))
+        parts[part] = told
+        row.cursor = _encode(parts)
+        job.put(op, crawl, errand.job, row)
+        return True, self._shard.end(op)
 
     def count_received(self, name: str, number: int, rows: int, now_ms: int) -> tuple[None, Changes]:
         """Count the rows of an import that its parts are getting. Raises IllegalState if it gets none any
@@ -146,6 +147,8 @@ class PartedJobs:
             ]
             self._put(row, begun)
             job.put(op, crawl, number, row)
+            assert isinstance(crawl, WholeCrawl)
+            crawl.rests = False  # its parts have URIs that they may not have told of yet
         return None, self._shard.end(op)
 
     def record(
@@ -184,6 +187,7 @@ class PartedJobs:
                 life.apply(op, crawl, Input.STOP, problem)
         if cancelled:
             row.state = JobState.CANCELLING.value
+        crawl.rests = False  # likewise
         job.end(op, crawl, errand.job, row)
 
     def _put(self, row: JobRow, parts: Sequence[JobPart], away: Sequence[int] = ()) -> None:

@@ -148,7 +148,7 @@ class Leader:
         """Learn how the shard is, then follow it and give it orders until it is away."""
         first = await self._ask(link, "Look", shard_pb2.LookRequest(), shard_pb2.LookResponse)
         part = link.number
-        names = await self._runner.read(lambda core, _: self._coordinator.hear_anew(part))
+        names = await self._runner.read(lambda core, _: self._coordinator.hear_anew(part, first.incarnation))
         for start in range(0, len(names), CRAWLS_PER_LOOK):
             request = shard_pb2.LookRequest(crawls=names[start : start + CRAWLS_PER_LOOK])
             answer = await self._ask(link, "Look", request, shard_pb2.LookResponse)

@@ -29,6 +29,7 @@ class Parked(msgspec.Struct, frozen=True):
     """Links that are to be offered to a part next."""
 
     crawl: str
+    number: int  # of the crawl
     part: int
     first: int  # the number of the first one
     places: int  # how many numbers they have
@@ -79,13 +80,13 @@ class Parking:
         wanted = [keys.parked_key(crawl.number, part, place) for place in places]
         rows = self._shard.store.get_many(Family.IMPORTS, wanted)
         records = [decode(ImportRow, row).record for row in rows if row is not None]
-        return Parked(crawl.name, part, first, len(places), records)
+        return Parked(crawl.name, crawl.number, part, first, len(places), records)
 
     def delivered(self, parked: Parked, now_ms: int) -> tuple[None, Changes]:
         """Forget links that their part has taken in."""
         op = self._shard.begin(now_ms)
         crawl = self._shard.registry.names.get(parked.crawl)
-        if isinstance(crawl, WholeCrawl):
+        if isinstance(crawl, WholeCrawl) and crawl.number == parked.number:
             first, after = crawl.state_row.parked.get(parked.part, _NOTHING)
             if first == parked.first:
                 for place in range(first, first + parked.places):

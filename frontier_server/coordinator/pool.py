@@ -35,6 +35,11 @@ class Pool:
         self._comes_back = comes_back
         self._raises = 0
 
+    def begin(self) -> None:
+        """Note that no part has ever had anything."""
+        for share in self.shares:
+            share.most = 0
+
     def record(self, part: int, lent: int, used: int, starves: bool, rests: bool, obeyed: bool) -> None:
         """Note what a part says: what it may use, what it uses. It `starves` if it has URIs to lease, but a
         share of this or another limit that is used up; it has `obeyed` if it knows the last order that was
@@ -92,7 +97,7 @@ class Pool:
             slack = share.told - floor
             if slack <= 0:
                 continue
-            wanted = slack if share.rests else max(slack // 2, min(needed, slack))
+            wanted = slack if share.rests else max((slack + 1) // 2, min(needed, slack))
             share.told -= wanted
             needed -= wanted
 

@@ -13,6 +13,7 @@ from ..core.machines.lifecycle import CrawlState
 from ..core.machines.target import Target
 from ..core.opening.opening import CrawlRows
 from ..core.opening.registry import MakeCrawl
+from ..core.rows.records import SpecRow
 from ..core.state.crawl import Crawl, SettingsOf
 from ..core.state.job import JobKind
 from ..core.state.order import Order, Progress
@@ -83,6 +84,9 @@ class WholeCrawl(Crawl):
         super().__init__(rows.number, rows.spec, settings_of, places, version, rows.state, rows.counters)
         self.parts = [Part() for _ in range(parts)]
         self.documents_pool, self.toes_pool = Pool(parts, comes_back=False), Pool(parts, comes_back=True)
+        if not rows.state.request:  # nothing was ever lent, as no part has ever been told to run
+            for pool in (self.documents_pool, self.toes_pool):
+                pool.begin()
         self._rested = -1  # the request during which it was found at rest
 
     @property
@@ -94,6 +98,14 @@ class WholeCrawl(Crawl):
     @rests.setter
     def rests(self, rests: bool) -> None:
         self._rested = self.state_row.request if rests else -1
+
+    def set_spec(self, spec: SpecRow) -> None:
+        """Replace the spec. If the crawl may end by itself from now on, a part may have got URIs that it has
+        not told of: it mattered to nobody."""
+        waited = self.settings.run_while_empty
+        super().set_spec(spec)
+        if waited and not self.settings.run_while_empty:
+            self.rests = False
 
     @property
     def parked(self) -> int:
@@ -166,15 +178,18 @@ class WholeCrawl(Crawl):
     # What parts say.
 
     def add_up(self) -> None:
-        """Set the counts to the sums of those of all parts."""
+        """Set the counts to the sums of those of all parts. While a part is not known, none falls."""
         known = [part.progress for part in self.parts if part.progress is not None]
         rows = [progress.counters for progress in known if progress.counters is not None]
-        counters = self.counters
+        counters, lacks = self.counters, len(known) < len(self.parts)
         for name in SUMS:
-            setattr(counters, name, sum([getattr(row, name) for row in rows]))
+            added = sum([getattr(row, name) for row in rows])
+            setattr(counters, name, max(added, getattr(counters, name)) if lacks else added)
         for name in TABLES:
-            setattr(counters, name, _added([getattr(row, name) for row in rows]))
-        counters.queues = _added([progress.queues for progress in known])
+            table = _added([getattr(row, name) for row in rows])
+            setattr(counters, name, _highest(table, getattr(counters, name)) if lacks else table)
+        queues = _added([progress.queues for progress in known])
+        counters.queues = _highest(queues, counters.queues) if lacks else queues
         self.leases_out = sum([progress.leases_out for progress in known])
         self.pages_out = sum([progress.pages_out for progress in known])
 
@@ -221,7 +236,8 @@ class WholeCrawl(Crawl):
         )
         if not due:
             return None
-        its.serial = max(its.serial + 1, term * ORDERS_PER_TERM)
+        # A part may know a later one, of a coordinator whose last writes are lost.
+        its.serial = max(its.serial, progress.order, term * ORDERS_PER_TERM - 1) + 1
         self.documents_pool.order(part)
         self.toes_pool.order(part)
         if its.target != told:
@@ -253,6 +269,10 @@ def _added(tables: Sequence[Mapping[_K, int]]) -> dict[_K, int]:
         for key, count in table.items():
             total[key] = total.get(key, 0) + count
     return total
+
+
+def _highest(table: Mapping[_K, int], before: Mapping[_K, int]) -> dict[_K, int]:
+    return {key: max(table.get(key, 0), before.get(key, 0)) for key in {**before, **table}}
 
 
 def whole_crawls(parts: int) -> MakeCrawl:

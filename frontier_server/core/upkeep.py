@@ -24,7 +24,7 @@ from .state.sweeps import CRAWLS_PER_SLICE
 
 LAPSES_PER_TICK = 200
 OUTCOMES_DROPPED_PER_CALL = 2000
-LOG_AHEAD = "log-ahead"
+LOG_AHEAD, SALVAGED = "log-ahead", "salvaged"
 
 
 class Upkeep:

@@ -16,8 +16,11 @@ from toehold_base.durable import sync_directory
 
 from .. import wire
 from ..config import Config
+from ..coordinator.whole import whole_crawls
+from ..core import upkeep
 from ..core.core import Core
 from ..core.opening import opening
+from ..core.opening.registry import made_of
 from ..core.opening.shard import Shard
 from ..core.operators.idle import some
 from ..core.rows.store import Family
@@ -26,11 +29,10 @@ from ..shell.clock import Clock, wall_ms
 from ..stores.patient import write_patiently
 from ..stores.rocks import RocksStore, StoreUnavailable
 from ..stores.wreck import Wreck
-from .shard_map import is_of_front
+from .shard_map import is_of_front, whole_around
 from .suffix_list import installed
 
 NEW, COPY = "store.new", "store.copy"
-SALVAGED = "salvaged"
 MOST_NAMED = 3  # gaps of a family that are shown
 
 
@@ -78,6 +80,7 @@ def _build(
     config: Config, version: str, secret: bytes, wreck: Wreck, new: Path, say: Callable[[str], None]
 ) -> None:
     codec = wire.ContractCodec()
+    whole = whole_around(config.data) if is_of_front(config.data) else None
     target = RocksStore(new)
     try:
         rebuilding = Rebuilding(
@@ -87,7 +90,7 @@ def _build(
             wire.settings_with,
             wall_ms(),
             installed(),
-            leads=is_of_front(config.data),
+            leads=whole is not None,
         )
         for changes in rebuilding.changes(secret):
             write_patiently(target, changes)
@@ -102,6 +105,7 @@ def _build(
             period_ms=config.lease_ms,
             now_ms=clock.now_ms(),
             incarnation=secrets.randbits(32),
+            make=made_of if whole is None else whole_crawls(whole.shards),
         )
         core = Core(shard)
         message = _message(wreck)
@@ -110,7 +114,7 @@ def _build(
             for found in rebuilding.crawls
         }
         if told:
-            _, changes = core.upkeep.record_lost(told, clock.now_ms(), SALVAGED)
+            _, changes = core.upkeep.record_lost(told, clock.now_ms(), upkeep.SALVAGED)
             write_patiently(target, changes)
         target.flush()
     finally:

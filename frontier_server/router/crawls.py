@@ -30,7 +30,8 @@ class RoutedCrawls(OverShards):
         self, request: admin_pb2.CreateCrawlRequest, context: Context
     ) -> admin_pb2.CreateCrawlResponse:
         _check(wire.settings_of(request.spec), self._by_site)
-        answer = await super().CreateCrawl(request, context)
+        async with self._sets:  # else a set may have parts of it, and not the whole
+            answer = await super().CreateCrawl(request, context)
         await self._coordination.settled(request.crawl, SETTLE_S)
         return answer
 

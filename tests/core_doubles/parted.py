@@ -123,7 +123,7 @@ class Parted:
 
     def keep(self) -> list[Store]:
         """The stores of a checkpoint set of this moment."""
-        return [_copy(shell.store) for shell in (*self.shards, self.head)]
+        return [copied(shell.store) for shell in (*self.shards, self.head)]
 
     def part_of(self, uri: str) -> int:
         """The shard that a URI belongs to, as the router finds it."""
@@ -164,7 +164,7 @@ class Parted:
         shard = self.shards[part]
         if self.met[part] == shard.incarnation:
             return
-        names = self.head.coordinator.hear_anew(part)
+        names = self.head.coordinator.hear_anew(part, shard.incarnation)
         self.heard[part] = 0
         self._record(part, shard.core.orders.progress(names))
         self.met[part] = shard.incarnation
@@ -491,7 +491,8 @@ class Parted:
         return self.head.state(CRAWL)
 
 
-def _copy(source: Store) -> MemoryStore:
+def copied(source: Store) -> MemoryStore:
+    """A store with the same rows."""
     kept = MemoryStore()
     for family in Family:
         kept.write({(family, key): value for key, value in source.scan(family, b"", b"")})

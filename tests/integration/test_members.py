@@ -22,7 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from frontier_server.core.opening import opening
 from frontier_server.stores.rocks import RocksStore
-from toehold.frontier.v1 import admin_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from toehold_base.access.shown import CALLER_KEY
 from toehold_base.access.tokens import AUTHORIZATION, bearer
 
@@ -195,6 +195,25 @@ def test_a_salvage_of_the_coordinator_loses_no_uris_as_the_shards_have_them(
         eventually(lambda: again.stubs.statistics(crawl).queued_count == 6, "the shards to be heard")
         told = [str(event) for event in again.stubs.events_so_far(crawl) if named(event) == "problem"]
         assert len(told) == 1 and "known losses: none" in told[0], told
+
+
+def test_a_teardown_goes_on_in_all_shards_after_a_salvage_of_the_coordinator(
+    server: ServerProcess, data: Path
+) -> None:
+    crawl, seeds = fresh_name(), [f"http://site{number}.example/" for number in range(6)]
+    server.stubs.launch(crawl, *seeds)
+    eventually(lambda: server.stubs.statistics(crawl).discovered_count == 6, "the seeds")
+    for name in ("shard-0", "shard-1"):
+        os.kill(members(server.child)[name], signal.SIGSTOP)  # they do not hear of it
+    assert server.stubs.ask("TearDownCrawl", crawl).begun
+    server.kill()
+    salvaged = run_to_end("--data", str(data / "coordinator"), "--salvage")
+    assert salvaged.returncode == 0, salvaged.stderr
+    with ServerProcess(data) as again:
+        torn = crawl_pb2.CRAWL_STATE_FINISHED
+        eventually(lambda: again.stubs.describe(crawl).status.torn_down, "the teardown")
+        assert again.stubs.describe(crawl).status.state == torn
+        assert not again.stubs.next().leases
 
 
 def test_a_directory_in_use_is_refused(server: ServerProcess, data: Path) -> None:

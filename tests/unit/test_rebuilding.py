@@ -131,6 +131,25 @@ def test_parts_obey_a_coordinator_whose_own_row_was_lost() -> None:
     assert parted.head.state(CRAWL) is CrawlState.PAUSED
 
 
+@pytest.mark.parametrize("lost", [(CrawlRow.SPEC,), (CrawlRow.SPEC, CrawlRow.STATE, CrawlRow.COUNTERS)])
+def test_shards_keep_their_parts_of_a_crawl_that_the_coordinator_has_lost(lost: tuple[CrawlRow, ...]) -> None:
+    parted = Parted(2, Random(1), lambda uri: [], CrawlSettings(contact="https://example.org/"))
+    parted.lossy = False
+    begin(parted, "http://a.example/", "http://b.example/")
+    parted.talk()
+    wanting = {keys.crawl_key(1, row) for row in lost} | {keys.crawl_key(keys.SERVER, CrawlRow.SERVER)}
+    rows = [row for row in rows_of(parted.head.store) if row[1] not in wanting]
+    found, _ = rebuilt(rows, now_ms=parted.head.now_ms, leads=True)
+    head = Head(2, found.store, parted.head.now_ms)
+    seen = [rows_of(shard.store) for shard in parted.shards]
+    for shard in parted.shards:
+        shard.do(lambda core, now: core.orders.delete_others(head.coordinator.known_numbers(), now))
+        shard.work()
+    assert [rows_of(shard.store) for shard in parted.shards] == seen
+    head.create("another", CrawlSettings(contact="https://example.org/"))
+    assert head.core.shard.registry.named("another").number > 1
+
+
 def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:
     before = lived()
     shell, rebuilding = rebuilt(rows_of(before.store))

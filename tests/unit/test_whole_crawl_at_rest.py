@@ -5,10 +5,13 @@ from random import Random
 
 import pytest
 from core_doubles.codec import candidate
-from core_doubles.parted import CRAWL, Head, Parted, begin
+from core_doubles.parted import CRAWL, Head, Parted, begin, spec_of
+from msgspec.structs import replace
 
 from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.rows.records import ImportRow
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.state.model import Verdict
 
 
 def test_a_crawl_found_at_rest_before_a_request_does_not_end_after_it() -> None:
@@ -80,3 +83,59 @@ def test_a_crawl_that_is_fed_after_the_last_answers_does_not_end(
         answer()
     assert parted.settle() is CrawlState.FINISHED
     assert parted.fetched == ["http://a.example/1", "http://a.example/2"]
+
+
+def fetch_all(parted: Parted) -> None:
+    """Fetch everything, and look whether any part has anything to do."""
+    for _ in range(50):
+        for part in range(2):
+            parted.lease(part)
+        while parted.fetches:
+            parted.fetch()
+        parted.wait(5_000)
+        parted.talk()
+        parted.look_for_the_end()
+        deliver_all(parted)
+
+
+def test_a_crawl_does_not_end_with_a_uri_that_its_part_has_not_told_of() -> None:
+    """The spec had let it wait for more, so its rest mattered to nobody."""
+    settings = CrawlSettings(contact="https://example.org/", run_while_empty=True)
+    parted = Parted(2, Random(3), lambda uri: [], settings)
+    parted.lossy = False
+    begin(parted, "http://a.example/1")
+    fetch_all(parted)
+    head, new = parted.head, "http://a.example/2"
+    assert head.crawl.rests
+    assert parted.shards[parted.part_of(new)].schedule(CRAWL, new) == [Verdict.QUEUED]
+    spec = spec_of(CrawlSettings(contact="https://example.org/", run_while_empty=False))
+    head.do(lambda core, now: core.control.update_crawl(CRAWL, lambda before: (spec, ()), now))
+    assert head.state(CRAWL) is not CrawlState.FINISHED
+    assert parted.settle() is CrawlState.FINISHED
+    assert parted.fetched == ["http://a.example/1", new]
+
+
+def test_a_crawl_does_not_end_when_an_import_that_began_before_its_rest_is_done() -> None:
+    """Its rows are taken in, and the part has not told of them yet."""
+    settings = CrawlSettings(contact="https://example.org/", run_while_empty=False)
+    parted = Parted(2, Random(3), lambda uri: [], settings)
+    parted.lossy = False
+    begin(parted, "http://a.example/1")
+    head, new = parted.head, "http://a.example/2"
+    number = head.do(lambda core, now: core.administration.begin_import(CRAWL, False, now))
+    fetch_all(parted)
+    part = parted.part_of(new)
+    shard = parted.shards[part]
+    head.do(lambda core, now: head.jobs.count_received(CRAWL, number, 1, now))
+    job = shard.do(lambda core, now: core.administration.begin_import(CRAWL, False, now))
+    rows = [ImportRow(candidate(new).record)]
+    shard.do(lambda core, now: core.administration.add_imports(CRAWL, job, rows, now))
+    shard.do(lambda core, now: core.administration.end_import(CRAWL, job, now))
+    head.do(lambda core, now: head.jobs.begin_import(CRAWL, number, {part: (job, 1)}, now))
+    shard.work()
+    (errand,) = head.jobs.errands()
+    told = [replace(each, ended="DONE", done=1, changed=1) for each in errand.parts]
+    head.do(lambda core, now: head.jobs.record(errand, told, [], now))
+    assert head.state(CRAWL) is not CrawlState.FINISHED
+    assert parted.settle() is CrawlState.FINISHED
+    assert parted.fetched == ["http://a.example/1", new]

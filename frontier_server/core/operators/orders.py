@@ -54,7 +54,7 @@ class Orders:
         shard = self._shard
         crawl = self._known(order.crawl)
         if crawl is not None and crawl.number > order.number:
-            return Progress(order.crawl, order.number), {}
+            return self._without(order.crawl, order.number), {}
         if crawl is not None and crawl.number == order.number and order.serial <= crawl.state_row.order:
             return self._progress(crawl), {}
         op = shard.begin(now_ms)
@@ -63,7 +63,7 @@ class Orders:
             crawl = None
         if crawl is None:
             if order.deleted or order.spec is None:
-                return Progress(order.crawl, order.number), shard.end(op)
+                return self._without(order.crawl, order.number), shard.end(op)
             crawl = self._made(op, order, order.spec)
         if not crawl.state_row.torn_down:
             self._follow(op, crawl, order)
@@ -98,7 +98,7 @@ class Orders:
         """Delete the parts of crawls that the coordinator does not have any more."""
         registry = self._shard.registry
         op = self._shard.begin(now_ms)
-        torn = [registry.named(name) for name in registry.torn]
+        torn = [registry.named(name) for name, number in registry.torn.items() if number not in known]
         for crawl in (*registry.crawls.values(), *torn):
             if crawl.led and crawl.number not in known:
                 self._delete(op, crawl)
@@ -107,7 +107,7 @@ class Orders:
     def progress(self, names: Sequence[str]) -> list[Progress]:
         """How the parts of these crawls are."""
         found = ((name, self._known(name)) for name in names)
-        return [Progress(name, 0) if crawl is None else self._progress(crawl) for name, crawl in found]
+        return [self._without(name) if crawl is None else self._progress(crawl) for name, crawl in found]
 
     def progress_after(self, change: int) -> tuple[list[Progress], int]:
         """The parts that have changed since a change, and the number of the last change."""
@@ -122,6 +122,10 @@ class Orders:
             return []
         last = crawl.counters.next_event - 1
         return events_after(self._shard.store, crawl, min(max(number, last - EVENTS_KEPT), last))
+
+    def _without(self, name: str, number: int = 0) -> Progress:
+        """What is said of a crawl that has no part here."""
+        return Progress(name, number, stamp=Stamp(self._shard.incarnation, 0, 0))
 
     def _known(self, name: str) -> Crawl | None:
         return self._shard.registry.named(name) if name in self._shard.registry else None

@@ -40,6 +40,9 @@ class ServerRow(Record):
     boot_ms: int = 0  # the server's time at that boot
     version: str = ""  # Toehold's, of the last server that wrote to the store
     term: int = 0  # how often a coordinator has begun to lead
+    # Of a coordinator: the first and last numbers of crawls that a salvage may have lost. Shards keep their
+    # parts.
+    spared: list[tuple[int, int]] = []
 
 
 class PlacesRow(Record):

@@ -51,6 +51,7 @@ from .soundness import is_sound, read_counters, read_job, read_state
 ROWS_PER_WRITE = 500
 CRAWL_KEY_BYTES = 5
 SERIALS_LEFT_OUT = 1 << 20  # numbers that may be in use, if a crawl's counters are lost
+CRAWLS_LEFT_OUT = 1_000  # numbers that may be in use, if all rows of a coordinator's newest crawls are lost
 TERM_MS = 600_000  # since 1970: a coordinator has surely begun fewer terms than one in each such time
 
 Rows = Callable[[Family, bytes], Iterator[tuple[bytes, bytes]]]
@@ -110,6 +111,7 @@ class Rebuilding:
         self.crawls: list[Rebuilt] = []
         self.lost: list[str] = []  # of the server and of whole crawls, in words
         self.left_out: Counter[Family] = Counter()  # rows that cannot be used
+        self._numbers: set[int] = set()  # of the crawls that are in the new store
         self._found_again: set[bytes] = set()  # queues whose rows are lost
         self._rows = rows
         self._target = target
@@ -133,6 +135,8 @@ class Rebuilding:
         self._ended_ms = row.time_ms
         row.time_ms = max(row.time_ms, self._now_ms)
         row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
+        if self._leads:
+            row.next_crawl += CRAWLS_LEFT_OUT
         yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}
         places = self._places_row(of_server.get(CrawlRow.PLACES), had_places)
         self._store_places = opening.places_of(places)
@@ -141,6 +145,9 @@ class Rebuilding:
             yield from self._copied(family, b"")
         for number, rows in sorted(found.items()):
             yield from self._crawl(number, rows)
+        if self._leads:  # a crawl whose rows are lost may have parts in other stores
+            row.spared = _gaps(self._numbers, row.next_crawl)
+            yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}
 
     def _server_row(self, value: bytes | None) -> ServerRow | None:
         """The server's row; None if it is lost. Raises OtherFormat if a later version wrote the store: every
@@ -206,6 +213,7 @@ class Rebuilding:
             return
         told = Rebuilt(spec.name)
         self.crawls.append(told)
+        self._numbers.add(number)
         if state is None:
             told.lost.append("its state: it is paused")
             state = crawl.state_row
@@ -485,6 +493,17 @@ def _carried(before: CountersRow | None) -> CountersRow:
             if name not in _COUNTED:
                 setattr(counters, name, getattr(before, name))
     return counters
+
+
+def _gaps(numbers: set[int], after: int) -> list[tuple[int, int]]:
+    """The first and last numbers of the gaps between numbers, from 1 and before `after`."""
+    found: list[tuple[int, int]] = []
+    first = 1
+    for number in [*sorted(numbers), after]:
+        if first < number:
+            found.append((first, number - 1))
+        first = number + 1
+    return found
 
 
 def _put_parked_right(op: Operation, crawl: Crawl) -> None:
