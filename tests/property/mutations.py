@@ -461,7 +461,7 @@ MUTATIONS = (
     Mutation(
         "The orders of a coordinator come after those of the one before it",
         "coordinator/whole",
-        "max(its.serial + 1, term * ORDERS_PER_TERM)",
+        "max(its.serial, progress.order, term * ORDERS_PER_TERM - 1) + 1",
         "its.serial + 1",
         ("a part of a paused crawl runs", "documents of at most", "has not ended"),
         PARTS,
