@@ -18,11 +18,10 @@ from ..core.state.job import JobKind, JobState
 from ..core.state.model import Verdict
 from ..core.state.operation import Operation
 from ..core.state.order import Order, Progress
-from ..core.upkeep import LOG_AHEAD, SALVAGED
 from .whole import ANNOUNCED, Feed, Part, WholeCrawl
 
 _PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
-_DISTRUSTED = (LOG_AHEAD, SALVAGED)  # problems of a part that do not pass by themselves
+_DISTRUSTED = (life.LOG_AHEAD, life.SALVAGED)
 
 
 class Announcement(msgspec.Struct, frozen=True):
@@ -113,14 +112,14 @@ class Coordinator:
                 op.put_state(crawl)
 
     def _note_trouble(self, op: Operation, crawl: WholeCrawl, its: Part, progress: Progress) -> None:
-        """Pause the crawl if trouble has paused a part that knows the present target; let it go on when
-        neither a part nor the coordinator has trouble any more."""
+        """Pause the crawl if trouble has paused a part that knows the present target; let it go on when no
+        part has trouble any more, nor the coordinator the same."""
         row = crawl.state_row
         obeys = its.steered > 0 and crawl.obeys(its)
         pauses = obeys and progress.state in _PAUSED and bool(progress.reason)
         if pauses and crawl.target is Target.RUN and crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
             life.apply(op, crawl, Input.PROBLEM, progress.reason, progress.trouble)
-        elif row.trouble and not self._shard.trouble and not _has_trouble(crawl):
+        elif row.trouble and row.trouble != (self._shard.trouble or ("",))[0] and not _has_trouble(crawl):
             life.go_on_after(op, crawl, row.trouble)
 
     def order(self, name: str, part: int) -> Order | None:
@@ -148,11 +147,13 @@ class Coordinator:
         return self._shard.changed_after(change)
 
     def known_numbers(self) -> list[int]:
-        """The numbers of all crawls, those torn down included, and of those that may have been lost: parts
-        delete all others."""
+        """The numbers of all crawls, those torn down included: parts delete all others, except `spared`."""
         registry = self._shard.registry
-        spared = [number for first, last in self._shard.server.spared for number in range(first, last + 1)]
-        return [*registry.crawls, *registry.torn.values(), *spared]
+        return [*registry.crawls, *registry.torn.values()]
+
+    def spared(self) -> list[int]:
+        """The numbers of crawls that a salvage may have lost: parts keep them, and stand still."""
+        return [number for first, last in self._shard.server.spared for number in range(first, last + 1)]
 
     # Events.
 
@@ -222,6 +223,10 @@ class Coordinator:
             op, f"drain {node}", attended, lambda op, crawl: op.acted(crawl, by, "drain-node", node)
         )
         return None, self._shard.end(op)
+
+    def check_session(self, node: str, session: str) -> None:
+        """Raise SessionSuperseded if another session has replaced one, as far as the coordinator knows."""
+        self._shard.sessions.check(node, session)
 
     def accept(self, node: str, session: str, now_ms: int) -> tuple[None, Changes]:
         """Give a node's name to a session, for all parts. Raises SessionSuperseded if another has replaced

@@ -176,8 +176,10 @@ class Leader:
             await asyncio.gather(*both, return_exceptions=True)
 
     async def _tell_known(self, link: Link) -> None:
-        numbers = await self._runner.read(lambda core, _: self._coordinator.known_numbers())
-        request = shard_pb2.ObeyRequest(known_crawls=shard_pb2.KnownCrawls(numbers=numbers))
+        known, spared = await self._runner.read(
+            lambda core, _: (self._coordinator.known_numbers(), self._coordinator.spared())
+        )
+        request = shard_pb2.ObeyRequest(known_crawls=shard_pb2.KnownCrawls(numbers=known, spared=spared))
         await self._ask(link, "Obey", request, shard_pb2.ObeyResponse)
 
     async def _follow(self, link: Link, incarnation: int) -> None:

@@ -76,6 +76,10 @@ class Requests:
         """Record in the crawls that a node fetches for that it is asked to end."""
         await self._runner.run(lambda core, now_ms: self._coordinator.record_drain(node, by, now_ms))
 
+    async def check_session(self, node: str, session: str) -> None:
+        """Raise SessionSuperseded if another session has replaced one, as far as the coordinator knows."""
+        await self._runner.read(lambda core, _: self._coordinator.check_session(node, session))
+
     async def accept(self, node: str, session: str) -> None:
         """Give a node's name to a session, for all shards. Raises SessionSuperseded if another has replaced
         it."""

@@ -84,7 +84,7 @@ class WholeCrawl(Crawl):
         super().__init__(rows.number, rows.spec, settings_of, places, version, rows.state, rows.counters)
         self.parts = [Part() for _ in range(parts)]
         self.documents_pool, self.toes_pool = Pool(parts, comes_back=False), Pool(parts, comes_back=True)
-        if not rows.state.request:  # nothing was ever lent, as no part has ever been told to run
+        if rows.counters.next_event == 1:  # it was made a moment ago: each crawl that is stored has events
             for pool in (self.documents_pool, self.toes_pool):
                 pool.begin()
         self._rested = -1  # the request during which it was found at rest

@@ -24,7 +24,6 @@ from .state.sweeps import CRAWLS_PER_SLICE
 
 LAPSES_PER_TICK = 200
 OUTCOMES_DROPPED_PER_CALL = 2000
-LOG_AHEAD, SALVAGED = "log-ahead", "salvaged"
 
 
 class Upkeep:
@@ -153,7 +152,7 @@ class Upkeep:
         return None, self._shard.end(op)
 
     def record_lost(
-        self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD
+        self, told: Mapping[str, str], now_ms: int, kind: str = life.LOG_AHEAD
     ) -> tuple[None, Changes]:
         """Note that the store lost acknowledged changes. `told` has a message for each crawl known to be hit.
 

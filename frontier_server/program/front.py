@@ -157,6 +157,8 @@ class Front:
         have theirs then, and are not asked again."""
         before = self._judged.get(announcement.crawl)
         judged = before[1] if before is not None and before[0] == announcement else {}
+        registry = self._core.shard.registry
+        self._judged = {crawl: each for crawl, each in self._judged.items() if crawl in registry}
         self._judged[announcement.crawl] = announcement, judged
         waiting = [index for index in range(len(announcement.seeds)) if index not in judged]
         candidates = [

@@ -17,7 +17,6 @@ from toehold_base.durable import sync_directory
 from .. import wire
 from ..config import Config
 from ..coordinator.whole import whole_crawls
-from ..core import upkeep
 from ..core.core import Core
 from ..core.opening import opening
 from ..core.opening.registry import made_of
@@ -25,6 +24,7 @@ from ..core.opening.shard import Shard
 from ..core.operators.idle import some
 from ..core.rows.store import Family
 from ..core.salvage.rebuild import Rebuilding, Rebuilt
+from ..core.state import life
 from ..shell.clock import Clock, wall_ms
 from ..stores.patient import write_patiently
 from ..stores.rocks import RocksStore, StoreUnavailable
@@ -114,7 +114,7 @@ def _build(
             for found in rebuilding.crawls
         }
         if told:
-            _, changes = core.upkeep.record_lost(told, clock.now_ms(), upkeep.SALVAGED)
+            _, changes = core.upkeep.record_lost(told, clock.now_ms(), life.SALVAGED)
             write_patiently(target, changes)
         target.flush()
     finally:

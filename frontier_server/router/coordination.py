@@ -39,6 +39,9 @@ class Coordination(Protocol):
     async def record_drain(self, node: str, by: str) -> None:
         """Record in the crawls that a node fetches for that it is asked to end."""
 
+    async def check_session(self, node: str, session: str) -> None:
+        """Raise SessionSuperseded if another session has replaced one, as far as the coordinator knows."""
+
     async def accept(self, node: str, session: str) -> None:
         """Give a node's name to a session, for all shards. Raises SessionSuperseded if another has replaced
         it."""

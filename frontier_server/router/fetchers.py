@@ -52,6 +52,7 @@ _WEAKNESS: dict[int, int] = {wire.EMPTY_REASONS[reason]: rank for rank, reason i
 _OF_RUNNING = (EmptyReason.NOTHING_DUE, EmptyReason.LIMIT_REACHED)
 _WHILE_RUNNING = [wire.EMPTY_REASONS[reason] for reason in (*_OF_RUNNING, EmptyReason.OTHER_FETCHER)]
 
+_STANDS = ("CRAWL_HELD", "CRAWL_FINISHED")  # the reasons of a part that takes nothing in
 _AWAY_VERDICT = [crawl_pb2.VERDICT_AWAY]
 _AWAY_RESULT = frontier_pb2.ReportResult(disposition=crawl_pb2.DISPOSITION_AWAY).SerializeToString()
 
@@ -66,6 +67,14 @@ class _Session(NamedTuple):
 
     session: str
     shards: list[Link]  # that have heard of it
+    before: str = ""  # the session that had the name before
+    of_both: Sequence[Link] = ()  # the shards that have heard of both
+
+
+class _Stands(NamedTuple):
+    """A part takes nothing in."""
+
+    refusal: Relayed
 
 
 class RoutedFrontier:
@@ -101,11 +110,17 @@ class RoutedFrontier:
             answer = await link.pass_on(f"{SERVICE}/Schedule", part, left_s, metadata)
             return frontier_pb2.ScheduleResponse.FromString(answer)
 
-        return await self.split(request, ask)
+        return await self.split(request, ask, parks=not request.replace)
 
-    async def split(self, request: frontier_pb2.ScheduleRequest, ask: Ask) -> frontier_pb2.ScheduleResponse:
+    async def split(
+        self, request: frontier_pb2.ScheduleRequest, ask: Ask, parks: bool = False
+    ) -> frontier_pb2.ScheduleResponse:
         """Ask each shard for its candidates; the verdicts in the order of the candidates. Raises ShardAway,
-        unless the request is for a part, or lets what waits for a shard be parked."""
+        unless the request is for a part, or lets what waits for a shard be parked.
+
+        While a crawl pauses or stops, a part that has nothing out stands still before the others do, and
+        takes in nothing. Pages of the others may still lead to it: with `parks`, such links are parked.
+        """
         data = request.SerializeToString()  # not as it came: the library has put each candidate in order
         offered = shard_pb2.Offered.FromString(data)
         candidates = offered.candidates[:]
@@ -114,25 +129,26 @@ class RoutedFrontier:
         takes_part = request.partial or request.park
         if not takes_part:
             check_present(links)  # before others take in their part
-        if len(links) == 1:
-            answer = await _answer(links[0], lambda: ask(links[0], data), takes_part)
-            return answer or frontier_pb2.ScheduleResponse(
-                verdicts=[await self._verdict_for_absent(links[0], request, request.candidates)]
-                * len(request.candidates)
-            )
 
-        async def ask_one(link: Link) -> frontier_pb2.ScheduleResponse | None:
-            offered.candidates[:] = [candidates[index] for index in places[link.number]]
-            part = offered.SerializeToString()
-            return await _answer(link, lambda: ask(link, part), takes_part)
+        async def ask_one(link: Link) -> frontier_pb2.ScheduleResponse | _Stands | None:
+            part = data
+            if len(links) > 1:
+                offered.candidates[:] = [candidates[index] for index in places[link.number]]
+                part = offered.SerializeToString()
+            try:
+                return await _answer(link, lambda: ask(link, part), takes_part)
+            except Relayed as refusal:
+                if not parks or refusal.reason not in _STANDS:
+                    raise
+                return _Stands(refusal)
 
         answers = await self._links.of_all(ask_one, links)
         verdicts = _AWAY_VERDICT * len(request.candidates)
         problems: list[frontier_pb2.CandidateProblem] = []
         for (number, indexes), answer in zip(places.items(), answers, strict=True):
-            if answer is None:
+            if not isinstance(answer, frontier_pb2.ScheduleResponse):
                 waiting = [request.candidates[index] for index in indexes]
-                verdict = await self._verdict_for_absent(self._links[number], request, waiting)
+                verdict = await self._verdict_for_waiting(self._links[number], request, waiting, answer)
                 for index in indexes:
                     verdicts[index] = verdict
                 continue
@@ -144,15 +160,22 @@ class RoutedFrontier:
         problems.sort(key=lambda problem: problem.index)
         return frontier_pb2.ScheduleResponse(verdicts=verdicts, problems=problems[:MAX_PROBLEMS])
 
-    async def _verdict_for_absent(
-        self, link: Link, request: frontier_pb2.ScheduleRequest, waiting: Sequence[frontier_pb2.Candidate]
+    async def _verdict_for_waiting(
+        self,
+        link: Link,
+        request: frontier_pb2.ScheduleRequest,
+        waiting: Sequence[frontier_pb2.Candidate],
+        stands: "_Stands | None",
     ) -> crawl_pb2.Verdict.ValueType:
-        """The verdict on candidates whose shard is away: they are parked, if the request allows that and
-        there is room. Raises ShardAway if they are not, and the request is not for a part."""
-        if request.park and not request.replace:
+        """The verdict on candidates whose shard is away, or whose part `stands` still before the others: they
+        are parked, if the request allows that, or they would be lost, and there is room. Raises ShardAway, or
+        the part's refusal, if they are not, and the request is not for a part."""
+        if (request.park or stands) and not request.replace:
             candidates = [wire.candidate(message) for message in waiting]
             if await self._coordination.park(request.crawl, link.number, candidates):
                 return crawl_pb2.VERDICT_PARKED
+        if stands:
+            raise stands.refusal
         if not request.partial:
             raise link.absence()
         return crawl_pb2.VERDICT_AWAY
@@ -255,35 +278,55 @@ class RoutedFrontier:
 
     async def _introduce(self, node: str, session: str, metadata: Metadata) -> None:
         """Let all shards know a new session of a node, so that none leases to an earlier one any more. A
-        report of no lease changes nothing else. The coordinator decides first: a shard may have been away
-        when another session took the name. Raises SessionSuperseded, or Relayed for the same.
+        report of no lease changes nothing else. The coordinator is asked first, and told last: a shard may
+        have been away when another session took the name. Raises SessionSuperseded, or Relayed for the same.
         """
-        known = self._sessions.get(node)
-        if known is not None and known.session == session:
+        if self._has_session(node, session):
             return
         check_node(node, session)
         hello = frontier_pb2.FinishedRequest(node=node, session=session, reports=[frontier_pb2.Report()])
         heard: list[Link] = []
+        refused = False
 
         async def ask(link: Link) -> None:
-            with suppress(ShardAway):
+            nonlocal refused
+            try:
                 await link.call(
                     f"{SERVICE}/Finished", hello, frontier_pb2.FinishedResponse, SHARD_S, metadata
                 )
                 heard.append(link)
+            except ShardAway:
+                pass
+            except Relayed as refusal:
+                if refusal.reason == SessionSuperseded.reason:
+                    raise
+                refused = True  # it may be overloaded; others need not wait for it
 
         async with self._names.setdefault(node, asyncio.Lock()):
+            if self._has_session(node, session):
+                return
             try:
-                await self._coordination.accept(node, session)
+                await self._coordination.check_session(node, session)
             except SessionSuperseded:
                 known = self._sessions.get(node)
-                if known is not None:  # a shard that knows better refuses it, and tells its rival
-                    await self._links.of_all(ask, [link for link in known.shards if not link.away][:1])
+                if known is not None and known.before == session:
+                    # A shard that has heard of both refuses it, and tells its rival.
+                    await self._links.of_all(ask, [link for link in known.of_both if not link.away][:1])
                 raise
             await self._links.of_all(ask, self._links.present)
+            await self._coordination.accept(node, session)
+            if refused:
+                return
             if len(self._sessions) >= MAX_SESSIONS:
                 self._sessions.clear()
-            self._sessions[node] = _Session(session, heard)
+            before = self._sessions.get(node) or _Session("", [])
+            of_both = [link for link in heard if link in before.shards]
+            self._sessions[node] = _Session(session, heard, before.session, of_both)
+
+    def _has_session(self, node: str, session: str) -> bool:
+        """Whether all shards know that a node has this session."""
+        known = self._sessions.get(node)
+        return known is not None and known.session == session
 
     async def _give_back_of(
         self,
@@ -358,10 +401,11 @@ class RoutedFrontier:
     async def Heartbeat(
         self, request: frontier_pb2.HeartbeatRequest, context: Context
     ) -> frontier_pb2.HeartbeatResponse:
-        metadata, left_s = passed_on(context), _left_s(context, True)
+        metadata = passed_on(context)
         check_tokens(request.tokens)
         check_token_count(len(request.tokens))
         await self._introduce(request.node, request.session, metadata)
+        left_s = _left_s(context, True)
         tokens: dict[int, list[bytes]] = {}
         for token in request.tokens:
             tokens.setdefault(self._shard_of(token), []).append(token)

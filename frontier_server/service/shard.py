@@ -39,8 +39,10 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
         found: list[Progress] = []
         mark = 0
         if request.HasField("known_crawls"):
-            known = frozenset(request.known_crawls.numbers)
-            _, mark = await self._runner.apply(lambda core, now_ms: core.orders.delete_others(known, now_ms))
+            known, spared = map(frozenset, (request.known_crawls.numbers, request.known_crawls.spared))
+            _, mark = await self._runner.apply(
+                lambda core, now_ms: core.orders.delete_others(known, now_ms, spared)
+            )
         for message in request.orders:
             progress, mark = await self._runner.apply(functools.partial(_obey, wire.order(message)))
             found.append(progress)

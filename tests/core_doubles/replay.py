@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.rows.records import EventRow
+from frontier_server.core.state.life import LOG_AHEAD
 from frontier_server.core.state.model import CrawlView
-from frontier_server.core.upkeep import LOG_AHEAD
 
 PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
 NOT_COUNTED = ("interval_ms", "queued_count")  # of statistics

@@ -11,7 +11,15 @@ import grpc
 import pytest
 from frontier_harness.waiting import PATIENCE_S, soon
 
-from frontier_server.core.rows.errors import BatchTooLarge, CrawlFinished, SessionSuperseded, ShardAway
+from frontier_server.core.rows.errors import (
+    BatchTooLarge,
+    CrawlFinished,
+    CrawlHeld,
+    CrawlTornDown,
+    FrontierError,
+    SessionSuperseded,
+    ShardAway,
+)
 from frontier_server.core.state.model import Candidate
 from frontier_server.router import fetchers
 from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFrontier
@@ -32,7 +40,8 @@ class Shard(frontier_pb2_grpc.FrontierServiceServicer):
 
     def __init__(self, socket: Path) -> None:
         self.asked: list[str] = []
-        self.stands_still = self.refuses = self.fails = False
+        self.stands_still = self.fails = False
+        self.refusal: FrontierError | None = None
         self._socket = pipe_beside(socket)
         self._server = PipeServer()
         frontier_pb2_grpc.add_FrontierServiceServicer_to_server(self, cast(grpc.aio.Server, self._server))
@@ -85,8 +94,8 @@ class Shard(frontier_pb2_grpc.FrontierServiceServicer):
             await asyncio.sleep(3600)
         if self.fails:
             await context.abort(*failed("request 7"))
-        if self.refuses:
-            await context.abort(*of_error(CrawlFinished("it has finished")))
+        if self.refusal is not None:
+            await context.abort(*of_error(self.refusal))
 
 
 class FakeContext:
@@ -110,9 +119,11 @@ class Coordination:
         self.parked: list[tuple[int, str]] = []
         self.sessions: list[str] = []  # that a node's name was given to, the last one last
 
-    async def accept(self, node: str, session: str) -> None:
+    async def check_session(self, node: str, session: str) -> None:
         if session in self.sessions[:-1]:
             raise SessionSuperseded("another process now has the node name", node=node)
+
+    async def accept(self, node: str, session: str) -> None:
         if session not in self.sessions:
             self.sessions.append(session)
 
@@ -289,6 +300,29 @@ async def test_a_session_that_was_replaced_is_told_to_one_shard_that_knows_bette
     assert rig.shards[0].asked == []
 
 
+async def test_calls_of_a_new_session_introduce_it_once(rig: Rig) -> None:
+    await asyncio.gather(*(rig.heartbeat(session="a") for _ in range(10)))
+    for shard in rig.shards:
+        assert shard.asked.count("Finished") == 1
+        assert shard.asked.count("Heartbeat") == 10
+
+
+async def test_a_session_that_a_shard_refuses_does_not_replace_the_one_that_it_knows(rig: Rig) -> None:
+    """The coordinator does not know either of them, as after a salvage."""
+    rig.shards[0].refusal = SessionSuperseded("another process now has the node name", node="n")
+    with pytest.raises(Relayed, match="another process now has the node name"):
+        await rig.heartbeat(session="old")
+    assert rig.coordination.sessions == []
+
+
+async def test_a_shard_that_is_overloaded_keeps_no_session_from_the_others(rig: Rig) -> None:
+    rig.shards[1].refusal = CrawlHeld("not now")
+    assert await rig.finished(0, session="a") == [SUCCEEDED]
+    rig.shards[1].refusal = None
+    await rig.heartbeat(session="a")
+    assert rig.shards[1].asked == ["Finished", "Finished", "Heartbeat"]
+
+
 async def test_a_heartbeat_with_too_many_tokens_is_refused_although_each_shard_has_few(rig: Rig) -> None:
     with pytest.raises(BatchTooLarge, match="at most 10000 tokens, got 10001"):
         await rig.heartbeat(*(number % 2 for number in range(10_001)))
@@ -322,10 +356,24 @@ async def test_a_crawl_has_ended_for_a_heartbeat_only_if_all_shards_say_so(rig: 
 
 
 async def test_a_refusal_of_one_shard_refuses_the_whole_request(rig: Rig) -> None:
-    rig.shards[0].refuses = True
+    rig.shards[0].refusal = CrawlTornDown("it is gone")
     rig.links[1].away = True
-    with pytest.raises(Relayed, match="it has finished"):
+    with pytest.raises(Relayed, match="it is gone"):
         await rig.schedule("0 a", "1 b")
+
+
+@pytest.mark.parametrize("refusal", [CrawlFinished("it has finished"), CrawlHeld("it is held")])
+async def test_links_to_a_part_that_stands_still_before_the_others_are_parked(
+    rig: Rig, refusal: FrontierError
+) -> None:
+    rig.shards[1].refusal = refusal
+    for uris, expected in ((("0 a", "1 b"), [QUEUED, PARKED]), (("1 c",), [PARKED])):
+        assert list((await rig.schedule(*uris, partial=False)).verdicts) == expected
+    assert rig.coordination.parked == [(1, "1 b"), (1, "1 c")]
+    rig.coordination.has_room = False
+    for replace in (True, False):
+        with pytest.raises(Relayed, match=str(refusal)):
+            await rig.schedule("0 a", "1 b", replace=replace)
 
 
 async def test_a_defect_of_a_shard_is_told_and_not_taken_for_its_absence(rig: Rig) -> None:

@@ -81,6 +81,10 @@ def rows_of(store: Store) -> list[Row]:
     return [(family, *row) for family in Family for row in store.scan(family, b"", b"")]
 
 
+def uris_of(store: Store) -> list[Row]:
+    return [row for row in rows_of(store) if row[0] is Family.SEEN]
+
+
 def rebuilt(
     rows: list[Row], suffixes: bytes = SUFFIXES, now_ms: int = 1, leads: bool = False
 ) -> tuple[Shell, Rebuilding]:
@@ -141,11 +145,14 @@ def test_shards_keep_their_parts_of_a_crawl_that_the_coordinator_has_lost(lost: 
     rows = [row for row in rows_of(parted.head.store) if row[1] not in wanting]
     found, _ = rebuilt(rows, now_ms=parted.head.now_ms, leads=True)
     head = Head(2, found.store, parted.head.now_ms)
-    seen = [rows_of(shard.store) for shard in parted.shards]
+    seen = [uris_of(shard.store) for shard in parted.shards]
+    known, spared = head.coordinator.known_numbers(), head.coordinator.spared()
     for shard in parted.shards:
-        shard.do(lambda core, now: core.orders.delete_others(head.coordinator.known_numbers(), now))
+        shard.do(lambda core, now: core.orders.delete_others(known, now, spared))
         shard.work()
-    assert [rows_of(shard.store) for shard in parted.shards] == seen
+        assert shard.state(CRAWL) is CrawlState.PAUSED  # nobody leads it
+        assert "the coordinator has lost" in shard.core.shard.registry.named(CRAWL).state_row.reason
+    assert [uris_of(shard.store) for shard in parted.shards] == seen
     head.create("another", CrawlSettings(contact="https://example.org/"))
     assert head.core.shard.registry.named("another").number > 1
 

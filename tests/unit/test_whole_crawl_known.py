@@ -79,6 +79,26 @@ def test_a_part_gets_its_share_although_another_was_never_there(settings: CrawlS
         assert not limit or sum(share.most or 0 for share in pool.shares) <= limit
 
 
+def test_nothing_is_lent_of_what_a_part_may_have_that_is_away_after_a_restart() -> None:
+    """The coordinator has lost its last writes, and with them that the crawl was ever launched."""
+    settings = CrawlSettings(contact="https://example.org/", limits=LimitSettings(max_documents=20))
+    parted = Parted(2, Random(5), lambda uri: [], settings)
+    parted.lossy = False
+    hosts = [f"http://{number}.example/" for number in range(40)]
+    of_part = [[uri for uri in hosts if parted.part_of(uri) == part][:8] for part in range(2)]
+    kept = copied(parted.head.store)
+    begin(parted, *of_part[0], *of_part[1])
+    parted.talk()
+    fetch_all(parted)
+    done = parted.head.crawl.counters.succeeded
+    assert done == 16
+    parted.head = Head(2, kept, parted.head.now_ms)
+    parted.met, parted.heard = [0, 0], {}
+    parted.meet(0)
+    shares = parted.head.crawl.documents_pool.shares
+    assert shares[1].most is None
+
+
 def test_what_a_part_said_before_its_shard_started_again_changes_nothing() -> None:
     parted = parted_crawl()
     coordinator, shard = parted.head.coordinator, parted.shards[0]

@@ -82,3 +82,19 @@ def test_a_crawl_stays_paused_while_the_coordinators_own_disk_is_full() -> None:
     head.do(lambda core, now: core.upkeep.record_trouble(None, now))
     parted.talk()
     assert states(parted) == ["RUNNING", "RUNNING", "RUNNING"]
+
+
+def test_a_crawl_goes_on_after_the_last_of_two_troubles_that_overlap() -> None:
+    parted = running(PATIENT)
+    head, shard = parted.head, parted.shards[0]
+    shard.do(lambda core, now: core.upkeep.record_trouble(("clock", "odd"), now))
+    parted.talk()
+    assert states(parted)[0] == "PAUSED"
+    head.do(lambda core, now: core.upkeep.record_trouble(("disk-reserve", "full"), now))
+    parted.talk()
+    shard.do(lambda core, now: core.upkeep.record_trouble(None, now))
+    parted.talk()
+    assert states(parted)[0] == "PAUSED"
+    head.do(lambda core, now: core.upkeep.record_trouble(None, now))
+    parted.talk()
+    assert states(parted) == ["RUNNING", "RUNNING", "RUNNING"]

@@ -94,14 +94,22 @@ class Orders:
             job = begin_restoring(op, crawl, checkpoint, found, rows, lambda spec: settings_of(spec, ()))
         return job, self._shard.end(op)
 
-    def delete_others(self, known: Collection[int], now_ms: int) -> tuple[None, Changes]:
-        """Delete the parts of crawls that the coordinator does not have any more."""
+    def delete_others(
+        self, known: Collection[int], now_ms: int, spared: Collection[int] = ()
+    ) -> tuple[None, Changes]:
+        """Delete the parts of crawls that the coordinator does not have any more. Those that are `spared` may
+        have been lost by it: nobody leads them, so they are paused."""
         registry = self._shard.registry
         op = self._shard.begin(now_ms)
         torn = [registry.named(name) for name, number in registry.torn.items() if number not in known]
+        lost = "the coordinator has lost this crawl"
         for crawl in (*registry.crawls.values(), *torn):
-            if crawl.led and crawl.number not in known:
+            if not crawl.led or crawl.number in known:
+                continue
+            if crawl.number not in spared:
                 self._delete(op, crawl)
+            elif crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+                life.distrust(op, crawl, life.SALVAGED, lost)
         return None, self._shard.end(op)
 
     def progress(self, names: Sequence[str]) -> list[Progress]:

@@ -129,6 +129,9 @@ def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str, trouble: str 
         apply(op, crawl, Input.PROBLEM, detail, trouble)
 
 
+LOG_AHEAD, SALVAGED = "log-ahead", "salvaged"  # kinds of problems that do not pass by themselves
+
+
 def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
     """Record a problem that does not pass by itself. A crawl that runs, or would resume by itself, is paused
     until somebody resumes it."""

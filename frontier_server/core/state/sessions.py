@@ -44,18 +44,21 @@ class Sessions:
             if now_ms < row.last_seen_ms + DAY_MS and not row.forgotten
         ]
 
+    def check(self, name: str, session: str) -> None:
+        """Raise SessionSuperseded if another session has replaced this one."""
+        row = self._rows.get(name)
+        if row is not None and row.session != session and hash64(session) in row.superseded:
+            raise SessionSuperseded(
+                f"another process now has the node name {name!r}; give each process its own name", node=name
+            )
+
     def accept(self, tx: Transaction, name: str, session: str, now_ms: int) -> None:
         """Give a name to a session. Raises SessionSuperseded if another session has replaced it."""
+        self.check(name, session)
         row = self._rows.get(name)
         if row is None:
             row = self._rows[name] = SessionRow(session, now_ms)
         elif row.session != session:
-            mark = hash64(session)
-            if mark in row.superseded:
-                raise SessionSuperseded(
-                    f"another process now has the node name {name!r}; give each process its own name",
-                    node=name,
-                )
             row.superseded = [*row.superseded, hash64(row.session)][-SUPERSEDED_KEPT:]
             row.session, row.last_seen_ms = session, now_ms
         elif now_ms >= row.last_seen_ms + REFRESH_MS or row.left or row.forgotten:

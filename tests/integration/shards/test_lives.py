@@ -8,7 +8,9 @@ import grpc
 import pytest
 from frontier_harness.calls import (
     FINISH,
+    HOLD,
     PRECONDITION,
+    RUN,
     TIMEOUT_S,
     Stubs,
     fresh_name,
@@ -52,6 +54,33 @@ def settled(stubs: Stubs, crawl: str, count: int) -> crawl_pb2.Statistics | None
     """Its statistics, if so many URIs have succeeded."""
     told = stubs.statistics(crawl)
     return told if told.succeeded_count == count else None
+
+
+@pytest.mark.parametrize("target", [HOLD, FINISH])
+def test_links_to_parts_that_stand_still_before_the_last_page_is_done_are_kept(
+    stubs: Stubs, sites: list[str], target: crawl_pb2.TargetState.ValueType
+) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, sites[0], of=spec(scope=WHOLE_TLD, run_while_empty=True))
+    (lease,) = stubs.pages(crawl)
+    stubs.request(crawl, target)
+    found: list[str] = []
+
+    def some_are_parked() -> bool:
+        links = [f"{site}{len(found)}" for site in sites]
+        found.extend(links)
+        return "PARKED" in stubs.schedule(crawl, *links)
+
+    eventually(some_are_parked, "the other parts to stand still")
+    stubs.finish(report(lease))
+    if target == HOLD:
+        eventually(lambda: stubs.describe(crawl).status.held, "the hold")
+        stubs.request(crawl, RUN)
+    else:
+        stubs.until(crawl, FINISHED)
+        stubs.ask("ReopenCrawl", crawl)
+    fetch(stubs, crawl, len(found))
+    eventually(lambda: settled(stubs, crawl, len(found) + 1), "the statistics")
 
 
 def test_a_seed_that_leads_to_a_site_of_another_shard_counts_as_the_page_there(

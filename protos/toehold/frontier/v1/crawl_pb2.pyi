@@ -433,7 +433,9 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     """
     VERDICT_PARKED: _Verdict.ValueType  # 11
     """Kept, and judged later: the shard that the URI belongs to is away. Only requests
-    with ScheduleRequest.park get it.
+    with ScheduleRequest.park get it; and, of a frontier with several shards, requests
+    for a crawl that is about to be held or to finish, if the URI's shard has nothing
+    left to do already.
     """
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
@@ -467,7 +469,9 @@ requests with ScheduleRequest.partial get it.
 """
 VERDICT_PARKED: Verdict.ValueType  # 11
 """Kept, and judged later: the shard that the URI belongs to is away. Only requests
-with ScheduleRequest.park get it.
+with ScheduleRequest.park get it; and, of a frontier with several shards, requests
+for a crawl that is about to be held or to finish, if the URI's shard has nothing
+left to do already.
 """
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 

@@ -319,23 +319,29 @@ Global___ObeyRequest: _TypeAlias = ObeyRequest  # noqa: Y015
 
 @_typing.final
 class KnownCrawls(_message.Message):
-    """Crawls by number."""
+    """Crawls by number. Parts of all others are deleted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NUMBERS_FIELD_NUMBER: _builtins.int
+    SPARED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def numbers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The numbers."""
+        """Those that the coordinator has."""
+
+    @_builtins.property
+    def spared(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Those that it may have lost: their parts are paused."""
 
     def __init__(
         self,
         *,
         numbers: _abc.Iterable[_builtins.int] | None = ...,
+        spared: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["numbers", b"numbers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["numbers", b"numbers", "spared", b"spared"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
