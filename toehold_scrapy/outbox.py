@@ -158,7 +158,9 @@ class Outbox:
     def _offer(self, offers: Sequence[RequestOffer]) -> None:
         candidates = [offer.candidate for offer in offers]
         try:
-            verdicts = self._persist(lambda: self._client.schedule(self._configuration.crawl, candidates))
+            verdicts = self._persist(
+                lambda: self._client.schedule(self._configuration.crawl, candidates, park=True)
+            )
         except ToeholdError as error:
             if meaning_of(error) is Meaning.CRAWL_OVER:
                 logger.info("Requests dropped: %d (%s)", len(offers), error)

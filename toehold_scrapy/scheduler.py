@@ -231,7 +231,7 @@ class Scheduler(BaseScheduler):
             known = verdict in crawl_pb2.Verdict.values()  # a later frontier may have others
             name = crawl_pb2.Verdict.Name(verdict).removeprefix("VERDICT_") if known else str(verdict)
             self._count(f"toehold/verdict/{name}")
-            if verdict == crawl_pb2.VERDICT_QUEUED:
+            if verdict in (crawl_pb2.VERDICT_QUEUED, crawl_pb2.VERDICT_PARKED):
                 self._count("scheduler/enqueued")
             elif verdict in (crawl_pb2.VERDICT_MALFORMED, crawl_pb2.VERDICT_TOO_LONG):
                 self._keep(request, "the frontier refuses it")

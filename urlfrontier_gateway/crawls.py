@@ -54,8 +54,11 @@ class Crawls:
     async def schedule(
         self, crawl_id: str, candidates: Sequence[Candidate], *, replace: bool
     ) -> Sequence[Verdict.ValueType]:
-        """Offers up to 1000 candidates to a crawl, which need not be there yet; the verdicts."""
-        request = ScheduleRequest(crawl=crawl_name(crawl_id), candidates=candidates, replace=replace)
+        """Offers up to 1000 candidates to a crawl, which need not be there yet; the verdicts. That on
+        candidates whose shard is away is AWAY, or PARKED."""
+        request = ScheduleRequest(
+            crawl=crawl_name(crawl_id), candidates=candidates, replace=replace, partial=True, park=not replace
+        )
         answer = await self.using(
             crawl_id, lambda: self._frontier.ask(lambda s: s.frontier.Schedule, request)
         )

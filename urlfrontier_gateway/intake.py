@@ -10,7 +10,7 @@ from typing import TypeAlias
 import structlog
 
 from toehold.frontier.v1.admin_pb2 import NoteUrisRequest
-from toehold.frontier.v1.crawl_pb2 import Verdict
+from toehold.frontier.v1.crawl_pb2 import Disposition, Verdict
 from toehold_client.errors import InvalidArgument, ToeholdError
 from toehold_client.rpc.batches import MAX_ITEMS
 from urlfrontier.urlfrontier_pb2 import AckMessage
@@ -26,6 +26,7 @@ _MAX_BATCH_BYTES = 4 * 1024 * 1024
 Status: TypeAlias = AckMessage.Status.ValueType
 _QUEUED = Verdict.VERDICT_QUEUED
 OK, SKIPPED, FAIL = AckMessage.OK, AckMessage.SKIPPED, AckMessage.FAIL
+_STATUSES = {_QUEUED: OK, Verdict.VERDICT_PARKED: OK, Verdict.VERDICT_AWAY: FAIL}
 
 _log = structlog.get_logger()
 
@@ -81,7 +82,7 @@ class UrlIntake:
                 held = self._leases.of_url(crawl_id, offer.url)
                 if held is not None and verdict == _QUEUED:
                     self._leases.drop(held)  # its lease ended when it was scheduled again
-        return [OK if verdict == _QUEUED else SKIPPED for verdict in verdicts]
+        return [_STATUSES.get(verdict, SKIPPED) for verdict in verdicts]
 
     async def _complete(self, offers: Sequence[UrlOffer]) -> list[Status]:
         """Completes URLs of one crawl: by a report if this gateway holds the lease, otherwise by a note."""
@@ -92,9 +93,11 @@ class UrlIntake:
             if lease is not None and lease.queue_key == offer.queue_key:
                 held[place] = lease
         if held:
-            counted = await self._leases.finish(list(held.values()))
-            for place, has_counted in zip(tuple(held), counted, strict=True):
-                if not has_counted:
+            dispositions = await self._leases.finish(list(held.values()))
+            for place, disposition in zip(tuple(held), dispositions, strict=True):
+                if disposition == Disposition.DISPOSITION_AWAY:
+                    statuses[place] = FAIL
+                elif disposition != Disposition.DISPOSITION_SUCCEEDED:
                     del held[place]
         await self._note(offers, [place for place in range(len(offers)) if place not in held], statuses)
         return statuses

@@ -138,27 +138,36 @@ class Leases:
         for held in [held for held in self._by_token.values() if held.crawl == crawl]:
             self.drop(held)
 
-    async def finish(self, done: Sequence[HeldUrl]) -> list[bool]:
-        """Reports URLs as fetched; whether each report counted. At most 1000."""
+    async def finish(self, done: Sequence[HeldUrl]) -> list[Disposition.ValueType]:
+        """Reports URLs as fetched; what became of each. Those whose shard is away stay held. At most 1000."""
         reports = [
             Report(token=held.token, outcome=Outcome.OUTCOME_FETCHED, fetch_status=_HTTP_OK) for held in done
         ]
         dispositions = await self._finished(reports)
-        for held in done:
-            self.drop(held)
-        return [disposition == Disposition.DISPOSITION_SUCCEEDED for disposition in dispositions]
+        self._drop_reported(done, dispositions)
+        return dispositions
 
     async def hand_back(self, leases: Iterable[HeldUrl]) -> None:
-        """Gives URLs back to their queues, for any client."""
+        """Gives URLs back to their queues, for any client. Those whose shard is away stay held, and go back
+        at a later tick."""
         given = list(leases)
         for start in range(0, len(given), MAX_ITEMS):
             batch = given[start : start + MAX_ITEMS]
-            await self._release([held.token for held in batch])
-            for held in batch:
-                self.drop(held)
+            reports = [Report(token=held.token, outcome=Outcome.OUTCOME_RELEASED) for held in batch]
+            for held in self._drop_reported(batch, await self._finished(reports)):
+                heapq.heappush(self._due, (time.monotonic() + _TICK_S, held.token))
 
-    async def _release(self, tokens: Sequence[bytes]) -> None:
-        await self._finished([Report(token=token, outcome=Outcome.OUTCOME_RELEASED) for token in tokens])
+    def _drop_reported(
+        self, reported: Sequence[HeldUrl], dispositions: Sequence[Disposition.ValueType]
+    ) -> list[HeldUrl]:
+        """Forgets the leases that have ended by a report; those that have not, as their shard is away."""
+        waiting = []
+        for held, disposition in zip(reported, dispositions, strict=True):
+            if disposition == Disposition.DISPOSITION_AWAY:
+                waiting.append(held)
+            else:
+                self.drop(held)
+        return waiting
 
     async def hand_back_expired(self) -> None:
         """Gives URLs back whose time is over."""
@@ -180,7 +189,7 @@ class Leases:
         await self.hand_back(held for held in list(self._by_token.values()) if chosen(held))
 
     async def _finished(self, reports: Sequence[Report]) -> list[Disposition.ValueType]:
-        request = FinishedRequest(reports=reports, node=self.node, session=self._session)
+        request = FinishedRequest(reports=reports, node=self.node, session=self._session, partial=True)
         answer = await self._ask(lambda stubs: stubs.frontier.Finished, request)
         return [result.disposition for result in answer.results]
 

@@ -175,7 +175,7 @@ class Frontier:
             raise error
         self.calls.append((name, what))
 
-    def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[int]:
+    def schedule(self, crawl: str, candidates: Sequence[Candidate], park: bool) -> list[int]:
         self._call("schedule", [candidate.uri for candidate in candidates])
         return [VERDICT_QUEUED] * len(candidates)
 
