@@ -72,10 +72,16 @@ class Errands:
             away.append(link.number)
             return part
         try:
-            if not part.number:
-                begun = self._restored if errand.kind is JobKind.RESTORE else self._started
-                part = await begun(errand, link, part)
-            return await self._asked(errand, link, part) if part.number else part
+            # Each step is kept although the next one fails: a job that began unheard must be found again.
+            if not part.number and errand.kind is JobKind.RESTORE:
+                part = await self._restored(errand, link, part)
+            elif not part.number:
+                if part.after < 0:
+                    part = await self._announced(errand, link, part)
+                if not part.ended:
+                    part = await self._begun(errand, link, part)
+            if part.number:
+                part = await self._asked(errand, link, part)
         except ShardAway:
             away.append(link.number)
         except Relayed as refusal:
@@ -83,12 +89,6 @@ class Errands:
                 found = f"shard {link.number}: {refusal.message}"
                 return replace(part, ended=JobState.CANCELLED.value, findings=(*part.findings, found))
         return part
-
-    async def _started(self, errand: Errand, link: Link, part: JobPart) -> JobPart:
-        """A part that has begun, once. It has ended if it is cancelled before."""
-        if part.after < 0:
-            part = await self._announced(errand, link, part)
-        return part if part.ended else await self._begun(errand, link, part)
 
     async def _announced(self, errand: Errand, link: Link, part: JobPart) -> JobPart:
         """A part that is about to begin, and it is noted after which job of its shard; unless it is

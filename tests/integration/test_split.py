@@ -286,8 +286,8 @@ def test_a_folder_called_split_that_no_split_has_made_is_left_alone(data: Path) 
     foreign.write_text("mine")
     refused(data, "has a folder split that is none of Toehold's; move it away")
     assert foreign.read_text() == "mine"
-    with ServerProcess(data):
-        pass
+    with ServerProcess(data) as server:
+        assert server.stop()[0] == 0
     foreign.unlink()
     shards = len(stores(data))
     splitting.split(data, silent)
@@ -332,6 +332,11 @@ def test_a_crawl_whose_hosts_are_far_apart_in_an_old_store_is_refused(moves: Cra
 
 def test_a_job_runs_after_two_splits_although_others_ran_before_each(data: Path) -> None:
     def run_jobs(server: ServerProcess) -> None:
+        def all_present() -> bool:
+            frontier = server.stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest())
+            return all(shard.present for shard in frontier.shards)
+
+        eventually(all_present, "all shards to be there")
         new = frontier_pb2.Candidate(uri=f"http://www.site0.example/{fresh_name()}")
         assert server.stubs.bring(NAME, admin_pb2.ImportEntry(candidate=new)).changed_count == 1
         job = server.stubs.ask("StartJob", NAME, verify={}).job.job

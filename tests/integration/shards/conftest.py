@@ -1,16 +1,23 @@
 """A frontier of three shards for the tests of a module."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from core_doubles.placing import PLACES
 from frontier_harness.calls import Stubs, fresh_name
 from frontier_harness.process import ServerProcess
+
+from frontier_server.program.shard_map import ShardMap
+
+SHARDS = 3
+_MAP = ShardMap(Path(), SHARDS, b"")
 
 
 @pytest.fixture(scope="module")
 def divided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """The frontier."""
-    with ServerProcess(tmp_path_factory.mktemp("divided") / "data", "--shards", "3") as server:
+    with ServerProcess(tmp_path_factory.mktemp("divided") / "data", "--shards", str(SHARDS)) as server:
         yield server
 
 
@@ -24,5 +31,8 @@ def stubs(divided: ServerProcess) -> Stubs:
 def sites() -> list[str]:
     """The first pages of twelve sites of a test's own. A site is in one shard as a whole, and each shard has
     some of them."""
-    test = fresh_name()
-    return [f"http://{test}-{number}.example/" for number in range(12)]
+    while True:
+        test = fresh_name()
+        hosts = [f"{test}-{number}.example" for number in range(12)]
+        if len({_MAP.shard_of(PLACES.of_host(host)) for host in hosts}) == SHARDS:
+            return [f"http://{host}/" for host in hosts]
