@@ -6,12 +6,9 @@ They know each other through a few functions alone, since they need not be in on
 from collections.abc import Sequence
 from functools import lru_cache
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
 from toehold.shard.v1 import shard_pb2
 
-from .. import wire
 from ..config import Config
 from ..coordinator.coordinator import Announcement, Coordinator
 from ..coordinator.errands import Errands
@@ -25,6 +22,7 @@ from ..core.opening.registry import MakeCrawl
 from ..core.spec.settings import CrawlSettings
 from ..core.state.model import Verdict
 from ..logs.crawl_log import CrawlLogs
+from ..router.candidates import Candidates
 from ..router.chances import Chances
 from ..router.fetchers import RoutedFrontier
 from ..router.loads import loads_of
@@ -32,20 +30,16 @@ from ..router.operators import RoutedAdmin
 from ..router.places import Placing
 from ..service import Arrivals, FrontierService, Gate
 from ..service.arrivals import Server
-from ..shards.links import Link, Links, check_present
+from ..shards.links import Link, Links
 from ..shards.watch import watch_all
 from ..shell.exchange import Exchange
 from ..shell.runner import Closing, Runner
 from ..stores.checkpoints import Checkpoints
+from .offers import Offers
 from .shard_map import MapUnusable, ShardMap, read_map
 
-ANNOUNCE = "toehold.shard.v1.ShardService/Announce"
-ANNOUNCE_S = 30.0
 START_S = 10.0
 CRAWLS_PLACED = 1_000  # whose settings the router has at hand
-
-_VERDICTS = {number: verdict for verdict, number in wire.VERDICTS.items()}
-AWAY = crawl_pb2.VERDICT_AWAY
 
 
 def map_around(config: Config) -> ShardMap:
@@ -78,8 +72,9 @@ class Front:
         jobs = PartedJobs(core.shard, shard_map.shards)
         self._errands = Errands(jobs, runner, links)
         self._requests = Requests(self._coordinator, parking, jobs, self._leader, runner)
-        self._judged: dict[str, tuple[Announcement, dict[int, Verdict]]] = {}  # seeds of each crawl, by place
         self._placing = lru_cache(maxsize=CRAWLS_PLACED)(self._made_placing)
+        self._candidates = Candidates(self.links, self._placing_of, self._requests)
+        self._offers = Offers(self.links, self._candidates, core.shard.registry.__contains__)
 
     def register(
         self, server: Server, logs: CrawlLogs, checkpoints: Checkpoints, start_ms: int, gate: Gate
@@ -89,13 +84,7 @@ class Front:
         frontier = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"]
         admin = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
         whole = FrontierService(Exchange(self._runner), self._config)
-        self._frontier = RoutedFrontier(
-            self.links,
-            self._chances,
-            self._placing_of,
-            self._requests,
-            whole,
-        )
+        fetchers = RoutedFrontier(self.links, self._chances, self._candidates, self._requests, whole)
         operators = RoutedAdmin(
             self._runner,
             self._config,
@@ -106,7 +95,7 @@ class Front:
             self._placing_of,
             self._requests,
         )
-        arrivals.register(server, self._frontier, frontier, self._config.read_only)
+        arrivals.register(server, fetchers, frontier, self._config.read_only)
         arrivals.register(server, operators, admin, self._config.read_only)
         return arrivals
 
@@ -153,51 +142,7 @@ class Front:
         return registry.named(name).settings
 
     async def _announce(self, announcement: Announcement) -> Sequence[Verdict]:
-        """Offer seeds to the shards that they belong to. Raises ShardAway if one of them is away; the others
-        have theirs then, and are not asked again."""
-        before = self._judged.get(announcement.crawl)
-        judged = before[1] if before is not None and before[0] == announcement else {}
-        registry = self._core.shard.registry
-        self._judged = {crawl: each for crawl, each in self._judged.items() if crawl in registry}
-        self._judged[announcement.crawl] = announcement, judged
-        waiting = [index for index in range(len(announcement.seeds)) if index not in judged]
-        candidates = [
-            frontier_pb2.Candidate(
-                uri=announcement.seeds[index],
-                seed=True,
-                directive=frontier_pb2.DIRECTIVE_MEDIUM,
-                refetch_before_time=_moment(announcement.before_ms),
-            )
-            for index in waiting
-        ]
-        request = frontier_pb2.ScheduleRequest(crawl=announcement.crawl, candidates=candidates, partial=True)
-        numbers = await self._offer(request, bool(announcement.before_ms))
-        found = zip(waiting, numbers, strict=True)
-        judged.update((index, _VERDICTS[number]) for index, number in found if number != AWAY)
-        if len(judged) < len(announcement.seeds):
-            check_present(self.links.all)
-            raise self.links[0].absence()  # it is back already
-        del self._judged[announcement.crawl]
-        return [judged[index] for index in range(len(announcement.seeds))]
+        return await self._offers.announce(announcement)
 
     async def _deliver(self, parked: Parked) -> None:
-        """Offer parked links to the shards that they belong to."""
-        candidates = [frontier_pb2.Candidate.FromString(record) for record in parked.records]
-        await self._offer(frontier_pb2.ScheduleRequest(crawl=parked.crawl, candidates=candidates))
-
-    async def _offer(
-        self, request: frontier_pb2.ScheduleRequest, anew: bool = False
-    ) -> Sequence[crawl_pb2.Verdict.ValueType]:
-        """The verdicts of the shards that candidates belong to."""
-
-        async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
-            offered = frontier_pb2.ScheduleRequest.FromString(part)
-            asked = shard_pb2.AnnounceRequest(request=offered, anew=anew)
-            answer = await link.call(ANNOUNCE, asked, shard_pb2.AnnounceResponse, ANNOUNCE_S)
-            return answer.response
-
-        return (await self._frontier.split(request, ask)).verdicts
-
-
-def _moment(time_ms: int) -> Timestamp | None:
-    return wire.timestamp(time_ms) if time_ms else None
+        await self._offers.deliver(parked)

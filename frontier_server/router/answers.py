@@ -1,14 +1,16 @@
-"""Common to the router's RPCs: refusals of shards are relayed."""
+"""Common to the router's RPCs: refusals of shards are relayed, and some callers need no answer of all."""
 
 import contextlib
 import functools
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
 
-from ..core.rows.errors import FrontierError
+from ..core.rows.errors import FrontierError, ShardAway
 from ..service.answers import Context, Handler, Stream, abort
-from ..shards.links import Relayed
+from ..shards.links import Link, Relayed
 from ..shell.runner import Closing, TryLater
+
+V = TypeVar("V")
 
 
 def routed(handler: Handler) -> Handler:
@@ -42,3 +44,16 @@ def routed_stream(handler: Stream) -> Stream:
             await abort(context, problem)
 
     return wrapper  # type: ignore[return-value]  # same signature
+
+
+async def answer_of(link: Link, ask: Callable[[], Coroutine[Any, Any, V]], partial: bool) -> V | None:
+    """The answer of a shard; None if it is away, and the caller takes those of the others alone (`partial`).
+    Nobody waits for a shard that is known to be away. Raises ShardAway."""
+    try:
+        if link.away:
+            raise link.absence()
+        return await ask()
+    except ShardAway:
+        if partial:
+            return None
+        raise

@@ -1,11 +1,10 @@
 """FrontierService for a frontier with several shards: URIs in, leases out, reports in."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, MutableSequence, Sequence
+import functools
+from collections.abc import AsyncIterator, Iterable, MutableSequence, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -13,21 +12,21 @@ from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold.shard.v1 import shard_pb2
 
 from .. import wire
-from ..core.frontier import check_node, check_token_count, check_want
+from ..core.frontier import check_token_count, check_want
 from ..core.journey.dispatch import LEASES_PER_CALL
-from ..core.rows.errors import FrontierError, SessionSuperseded, ShardAway
+from ..core.rows.errors import FrontierError, ShardAway
 from ..core.state.model import EmptyReason, check_batch
 from ..service.answers import Context
 from ..service.fetchers import FrontierService, check_tokens, wait_of, want_of
 from ..shards.links import Link, Links, Relayed, check_present, passed_on, time_left_s
 from ..shards.pipe import Metadata
-from .answers import routed
+from .answers import answer_of, routed
+from .candidates import Candidates
 from .chances import Chance, Chances, Told, Wish
 from .coordination import Coordination
-from .places import PlacingOf
+from .sessions import Sessions
 
 SERVICE = "toehold.frontier.v1.FrontierService"
-MAX_PROBLEMS = 100
 MIN_RETRY_MS, OTHER_RETRY_MS = 50, 2_000
 GIVE_BACK_S = 5.0
 SHARD_S = 3.0  # a shard that gives no answer for so long is left out
@@ -35,7 +34,6 @@ ENOUGH_BYTES = 1 << 20  # then no other shard is asked: by default, clients of g
 WITH_LEASES = b"\n"  # what an answer of Next with leases begins with: the tag of the first field
 PARTITION_AT, PARTITION_BYTES = 4, 8  # in a lease's token
 STEER_S = 5.0  # for shards to obey a wish for a crawl's state
-MAX_SESSIONS = 20_000  # that all shards have heard of
 
 # The weakest that a shard gives is the crawl's: another shard may still have something.
 _WEAKEST_FIRST = (
@@ -52,29 +50,7 @@ _WEAKNESS: dict[int, int] = {wire.EMPTY_REASONS[reason]: rank for rank, reason i
 _OF_RUNNING = (EmptyReason.NOTHING_DUE, EmptyReason.LIMIT_REACHED)
 _WHILE_RUNNING = [wire.EMPTY_REASONS[reason] for reason in (*_OF_RUNNING, EmptyReason.OTHER_FETCHER)]
 
-_STANDS = ("CRAWL_HELD", "CRAWL_FINISHED")  # the reasons of a part that takes nothing in
-_AWAY_VERDICT = [crawl_pb2.VERDICT_AWAY]
 _AWAY_RESULT = frontier_pb2.ReportResult(disposition=crawl_pb2.DISPOSITION_AWAY).SerializeToString()
-
-V = TypeVar("V")
-
-Ask = Callable[[Link, bytes], Coroutine[Any, Any, frontier_pb2.ScheduleResponse]]
-"""Asks a shard for the verdicts on its candidates."""
-
-
-class _Session(NamedTuple):
-    """The session that has a node's name."""
-
-    session: str
-    shards: list[Link]  # that have heard of it
-    before: str = ""  # the session that had the name before
-    of_both: Sequence[Link] = ()  # the shards that have heard of both
-
-
-class _Stands(NamedTuple):
-    """A part takes nothing in."""
-
-    refusal: Relayed
 
 
 class RoutedFrontier:
@@ -84,17 +60,16 @@ class RoutedFrontier:
         self,
         links: Links,
         chances: Chances,
-        placing_of: PlacingOf,
+        candidates: Candidates,
         coordination: Coordination,
         whole: FrontierService,
     ) -> None:
         self._links = links
         self._chances = chances
-        self._placing_of = placing_of
+        self._candidates = candidates
         self._coordination = coordination
         self._whole = whole
-        self._sessions: dict[str, _Session] = {}  # by node
-        self._names: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of nodes
+        self._sessions = Sessions(links, coordination)
 
     # Candidates.
 
@@ -110,75 +85,7 @@ class RoutedFrontier:
             answer = await link.pass_on(f"{SERVICE}/Schedule", part, left_s, metadata)
             return frontier_pb2.ScheduleResponse.FromString(answer)
 
-        return await self.split(request, ask, parks=not request.replace)
-
-    async def split(
-        self, request: frontier_pb2.ScheduleRequest, ask: Ask, parks: bool = False
-    ) -> frontier_pb2.ScheduleResponse:
-        """Ask each shard for its candidates; the verdicts in the order of the candidates. Raises ShardAway,
-        unless the request is for a part, or lets what waits for a shard be parked.
-
-        While a crawl pauses or stops, a part that has nothing out stands still before the others do, and
-        takes in nothing. Pages of the others may still lead to it: with `parks`, such links are parked.
-        """
-        data = request.SerializeToString()  # not as it came: the library has put each candidate in order
-        offered = shard_pb2.Offered.FromString(data)
-        candidates = offered.candidates[:]
-        places = self._placing_of(request.crawl).by_shard(candidates)
-        links = [self._links[number] for number in places]
-        takes_part = request.partial or request.park
-        if not takes_part:
-            check_present(links)  # before others take in their part
-
-        async def ask_one(link: Link) -> frontier_pb2.ScheduleResponse | _Stands | None:
-            part = data
-            if len(links) > 1:
-                offered.candidates[:] = [candidates[index] for index in places[link.number]]
-                part = offered.SerializeToString()
-            try:
-                return await _answer(link, lambda: ask(link, part), takes_part)
-            except Relayed as refusal:
-                if not parks or refusal.reason not in _STANDS:
-                    raise
-                return _Stands(refusal)
-
-        answers = await self._links.of_all(ask_one, links)
-        verdicts = _AWAY_VERDICT * len(request.candidates)
-        problems: list[frontier_pb2.CandidateProblem] = []
-        for (number, indexes), answer in zip(places.items(), answers, strict=True):
-            if not isinstance(answer, frontier_pb2.ScheduleResponse):
-                waiting = [request.candidates[index] for index in indexes]
-                verdict = await self._verdict_for_waiting(self._links[number], request, waiting, answer)
-                for index in indexes:
-                    verdicts[index] = verdict
-                continue
-            for index, verdict in zip(indexes, answer.verdicts, strict=True):
-                verdicts[index] = verdict
-            for problem in answer.problems:
-                problem.index = indexes[problem.index]
-                problems.append(problem)
-        problems.sort(key=lambda problem: problem.index)
-        return frontier_pb2.ScheduleResponse(verdicts=verdicts, problems=problems[:MAX_PROBLEMS])
-
-    async def _verdict_for_waiting(
-        self,
-        link: Link,
-        request: frontier_pb2.ScheduleRequest,
-        waiting: Sequence[frontier_pb2.Candidate],
-        stands: "_Stands | None",
-    ) -> crawl_pb2.Verdict.ValueType:
-        """The verdict on candidates whose shard is away, or whose part `stands` still before the others: they
-        are parked, if the request allows that, or they would be lost, and there is room. Raises ShardAway, or
-        the part's refusal, if they are not, and the request is not for a part."""
-        if (request.park or stands) and not request.replace:
-            candidates = [wire.candidate(message) for message in waiting]
-            if await self._coordination.park(request.crawl, link.number, candidates):
-                return crawl_pb2.VERDICT_PARKED
-        if stands:
-            raise stands.refusal
-        if not request.partial:
-            raise link.absence()
-        return crawl_pb2.VERDICT_AWAY
+        return await self._candidates.split(request, ask, parks=not request.replace)
 
     # Leases.
 
@@ -192,7 +99,7 @@ class RoutedFrontier:
         metadata = passed_on(context)
         want = want_of(request)
         check_want(want, request.crawl or None)
-        await self._introduce(request.node, request.session, metadata)
+        await self._sessions.introduce(request.node, request.session, metadata)
         chance = self._chances.of(Wish(request.crawl, want.kinds, want.queues, want.per_queue))
         request.ClearField("wait_duration")  # the wait is here
         first, exactly = 0, not waits_s
@@ -276,58 +183,6 @@ class RoutedFrontier:
             return b"".join(leases)
         return _why_nothing(chance, bool(request.crawl), clock())
 
-    async def _introduce(self, node: str, session: str, metadata: Metadata) -> None:
-        """Let all shards know a new session of a node, so that none leases to an earlier one any more. A
-        report of no lease changes nothing else. The coordinator is asked first, and told last: a shard may
-        have been away when another session took the name. Raises SessionSuperseded, or Relayed for the same.
-        """
-        if self._has_session(node, session):
-            return
-        check_node(node, session)
-        hello = frontier_pb2.FinishedRequest(node=node, session=session, reports=[frontier_pb2.Report()])
-        heard: list[Link] = []
-        refused = False
-
-        async def ask(link: Link) -> None:
-            nonlocal refused
-            try:
-                await link.call(
-                    f"{SERVICE}/Finished", hello, frontier_pb2.FinishedResponse, SHARD_S, metadata
-                )
-                heard.append(link)
-            except ShardAway:
-                pass
-            except Relayed as refusal:
-                if refusal.reason == SessionSuperseded.reason:
-                    raise
-                refused = True  # it may be overloaded; others need not wait for it
-
-        async with self._names.setdefault(node, asyncio.Lock()):
-            if self._has_session(node, session):
-                return
-            try:
-                await self._coordination.check_session(node, session)
-            except SessionSuperseded:
-                known = self._sessions.get(node)
-                if known is not None and known.before == session:
-                    # A shard that has heard of both refuses it, and tells its rival.
-                    await self._links.of_all(ask, [link for link in known.of_both if not link.away][:1])
-                raise
-            await self._links.of_all(ask, self._links.present)
-            await self._coordination.accept(node, session)
-            if refused:
-                return
-            if len(self._sessions) >= MAX_SESSIONS:
-                self._sessions.clear()
-            before = self._sessions.get(node) or _Session("", [])
-            of_both = [link for link in heard if link in before.shards]
-            self._sessions[node] = _Session(session, heard, before.session, of_both)
-
-    def _has_session(self, node: str, session: str) -> bool:
-        """Whether all shards know that a node has this session."""
-        known = self._sessions.get(node)
-        return known is not None and known.session == session
-
     async def _give_back_of(
         self,
         asking: asyncio.Future[frontier_pb2.NextResponse | bytes],
@@ -356,7 +211,7 @@ class RoutedFrontier:
     async def Finished(self, request: frontier_pb2.FinishedRequest, context: Context) -> bytes:
         check_batch(len(request.reports), "reports")
         metadata = passed_on(context)
-        await self._introduce(request.node, request.session, metadata)
+        await self._sessions.introduce(request.node, request.session, metadata)
         return await self._finished(request, metadata, _left_s(context, request.partial))
 
     async def _finished(
@@ -371,7 +226,8 @@ class RoutedFrontier:
             check_present(links)
 
         async def ask(link: Link, part: bytes) -> bytes | None:
-            return await _answer(link, lambda: link.pass_on(method, part, left_s, metadata), request.partial)
+            passed = functools.partial(link.pass_on, method, part, left_s, metadata)
+            return await answer_of(link, passed, request.partial)
 
         data = request.SerializeToString()
         if len(links) == 1:
@@ -404,7 +260,7 @@ class RoutedFrontier:
         metadata = passed_on(context)
         check_tokens(request.tokens)
         check_token_count(len(request.tokens))
-        await self._introduce(request.node, request.session, metadata)
+        await self._sessions.introduce(request.node, request.session, metadata)
         left_s = _left_s(context, True)
         tokens: dict[int, list[bytes]] = {}
         for token in request.tokens:
@@ -416,7 +272,7 @@ class RoutedFrontier:
             del part.tokens[:]
             part.tokens.extend(tokens.get(link.number, ()))
             method = f"{SERVICE}/Heartbeat"
-            return await _answer(  # if it is away, its leases get a new period when it is back
+            return await answer_of(  # if it is away, its leases get a new period when it is back
                 link,
                 lambda: link.call(method, part, frontier_pb2.HeartbeatResponse, left_s, metadata),
                 partial=True,
@@ -446,19 +302,6 @@ class RoutedFrontier:
     ) -> AsyncIterator[frontier_pb2.StateEventsResponse]:
         async for message in self._whole.StateEvents(request, context):
             yield message
-
-
-async def _answer(link: Link, ask: Callable[[], Coroutine[Any, Any, V]], partial: bool) -> V | None:
-    """The answer of a shard; None if it is away, and the caller takes those of the others alone (`partial`).
-    Nobody waits for a shard that is known to be away. Raises ShardAway."""
-    try:
-        if link.away:
-            raise link.absence()
-        return await ask()
-    except ShardAway:
-        if partial:
-            return None
-        raise
 
 
 def _left_s(context: Context, partial: bool) -> float:

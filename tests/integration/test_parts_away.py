@@ -21,7 +21,8 @@ from frontier_server.core.rows.errors import (
     ShardAway,
 )
 from frontier_server.core.state.model import Candidate
-from frontier_server.router import fetchers
+from frontier_server.router import fetchers, sessions
+from frontier_server.router.candidates import Candidates
 from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFrontier
 from frontier_server.service.answers import Context
 from frontier_server.shards.links import Link, Links, Relayed
@@ -162,7 +163,8 @@ class Rig:
         placing: Any = Placing()
         self.coordination = Coordination()
         coordination = cast(Any, self.coordination)
-        self.router = RoutedFrontier(self.links, unused, lambda crawl: placing, coordination, unused)
+        candidates = Candidates(self.links, lambda crawl: placing, coordination)
+        self.router = RoutedFrontier(self.links, unused, candidates, coordination, unused)
         self._context = cast(Context, FakeContext())
 
     async def schedule(
@@ -202,6 +204,7 @@ def token(shard: int) -> bytes:
 @pytest.fixture
 async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     monkeypatch.setattr(fetchers, "SHARD_S", 0.2)
+    monkeypatch.setattr(sessions, "HEAR_S", 0.2)
     made = Rig(tmp_path)
     for shard in made.shards:
         await shard.start()
