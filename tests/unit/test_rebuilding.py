@@ -9,7 +9,7 @@ import pytest
 from core_doubles.codec import PlainCodec, candidate, override_of, settings_of, spec_of
 from core_doubles.lives import fetch, quick
 from core_doubles.memory_store import MemoryStore
-from core_doubles.parted import CRAWL, Head, Parted, begin
+from core_doubles.parted import CRAWL, Head, Parted, begin, running
 from core_doubles.placing import SUFFIXES
 from core_doubles.recount import Recount
 from core_doubles.shell import SECRET, Shell
@@ -137,10 +137,7 @@ def test_parts_obey_a_coordinator_whose_own_row_was_lost() -> None:
 
 @pytest.mark.parametrize("lost", [(CrawlRow.SPEC,), (CrawlRow.SPEC, CrawlRow.STATE, CrawlRow.COUNTERS)])
 def test_shards_keep_their_parts_of_a_crawl_that_the_coordinator_has_lost(lost: tuple[CrawlRow, ...]) -> None:
-    parted = Parted(2, Random(1), lambda uri: [], CrawlSettings(contact="https://example.org/"))
-    parted.lossy = False
-    begin(parted, "http://a.example/", "http://b.example/")
-    parted.talk()
+    parted = running(CrawlSettings(contact="https://example.org/"))
     wanting = {keys.crawl_key(1, row) for row in lost} | {keys.crawl_key(keys.SERVER, CrawlRow.SERVER)}
     rows = [row for row in rows_of(parted.head.store) if row[1] not in wanting]
     found, _ = rebuilt(rows, now_ms=parted.head.now_ms, leads=True)
@@ -155,6 +152,20 @@ def test_shards_keep_their_parts_of_a_crawl_that_the_coordinator_has_lost(lost: 
     assert [uris_of(shard.store) for shard in parted.shards] == seen
     head.create("another", CrawlSettings(contact="https://example.org/"))
     assert head.core.shard.registry.named("another").number > 1
+
+
+def test_a_coordinator_hears_of_a_salvage_although_the_shard_has_lost_its_events() -> None:
+    parted = running(CrawlSettings(contact="https://example.org/"))
+    rows = [row for row in rows_of(parted.shards[0].store) if row[0] is not Family.EVENTS]
+    assert len(rows) < len(rows_of(parted.shards[0].store))
+    found, _ = rebuilt(rows, now_ms=parted.shards[0].now_ms)
+    parted.shards[0].store = found.store
+    parted.restart_head()
+    parted.restart_shard(0)
+    parted.shards[0].do(lambda core, now: core.upkeep.record_lost({CRAWL: "lost"}, now, "salvaged"))
+    parted.talk()
+    assert parted.head.state(CRAWL) is CrawlState.PAUSED
+    assert "shard 0: lost" in parted.head.crawl.state_row.reason
 
 
 def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:

@@ -240,6 +240,8 @@ class Rebuilding:
                     counters.discovered += len(changes)
                 yield changes
         _put_serials_right(counters, last, before is None)
+        if crawl.led:  # its coordinator has heard of events that may be lost, and waits for later ones
+            counters.next_event += SERIALS_LEFT_OUT
         opening.read_overrides(self._target, crawl)
         op = Operation(self._target, self._now_ms)
         op.counters(crawl)
