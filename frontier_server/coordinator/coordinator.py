@@ -54,8 +54,8 @@ class Coordinator:
     # Parts.
 
     def hear_anew(self, part: int, incarnation: int) -> list[str]:
-        """Forget what a part has said, as it has started again; the crawls that it must tell of. What it has
-        said before that start changes nothing any more."""
+        """Forget what a part has said, as its shard has started again. Progress of a former start changes
+        nothing from now on. Returns the crawls that the part must tell of."""
         self._incarnations[part] = incarnation
         for crawl in self._crawls():
             crawl.parts[part].progress, crawl.parts[part].awaited = None, True
@@ -152,7 +152,7 @@ class Coordinator:
         return [*registry.crawls, *registry.torn.values()]
 
     def spared(self) -> list[int]:
-        """The numbers of crawls that a salvage may have lost: parts keep them, and stand still."""
+        """The numbers of crawls that a salvage may have lost: shards keep their parts, paused."""
         return [number for first, last in self._shard.server.spared for number in range(first, last + 1)]
 
     # Events.

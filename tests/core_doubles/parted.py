@@ -419,6 +419,19 @@ class Parted:
         except FrontierError:
             return
 
+    def fetch_all(self) -> None:
+        """Fetch everything that is due, and look whether a part has anything left to do."""
+        for _ in range(50):
+            for part in range(len(self.shards)):
+                self.lease(part)
+            while self.fetches:
+                self.fetch()
+            self.wait(5_000)
+            self.talk()
+            self.look_for_the_end()
+            while self.messages:
+                self.deliver()
+
     def hear_all(self) -> None:
         """Each shard tells once more, and all that is on its way arrives, in any order."""
         for part in range(len(self.shards)):
@@ -489,6 +502,22 @@ class Parted:
             if self.head.state(CRAWL) is CrawlState.FINISHED:
                 break
         return self.head.state(CRAWL)
+
+
+def reliable(settings: CrawlSettings, parts: int = 2) -> Parted:
+    """A crawl in parts that loses no message, of pages without links."""
+    parted = Parted(parts, Random(5), lambda uri: [], settings)
+    parted.lossy = False
+    return parted
+
+
+def running(settings: CrawlSettings) -> Parted:
+    """The same, launched with four hosts: both parts have some."""
+    parted = reliable(settings)
+    begin(parted, *(f"http://{host}.example/" for host in "abcd"))
+    parted.talk()
+    parted.talk()
+    return parted
 
 
 def copied(source: Store) -> MemoryStore:

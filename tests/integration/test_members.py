@@ -181,12 +181,18 @@ def test_a_salvage_takes_one_member_and_refuses_all_at_once(server: ServerProces
         assert set(members(again.child)) == NAMES
 
 
-def test_a_salvage_of_the_coordinator_loses_no_uris_as_the_shards_have_them(
-    server: ServerProcess, data: Path
-) -> None:
+def launched(server: ServerProcess) -> str:
+    """The name of a crawl that runs, with six URIs."""
     crawl, seeds = fresh_name(), [f"http://site{number}.example/" for number in range(6)]
     server.stubs.launch(crawl, *seeds)
     eventually(lambda: server.stubs.statistics(crawl).discovered_count == 6, "the seeds")
+    return crawl
+
+
+def test_a_salvage_of_the_coordinator_loses_no_uris_as_the_shards_have_them(
+    server: ServerProcess, data: Path
+) -> None:
+    crawl = launched(server)
     server.stop()
     salvaged = run_to_end("--data", str(data / "coordinator"), "--salvage")
     assert salvaged.returncode == 0, salvaged.stderr
@@ -200,9 +206,7 @@ def test_a_salvage_of_the_coordinator_loses_no_uris_as_the_shards_have_them(
 def test_a_teardown_goes_on_in_all_shards_after_a_salvage_of_the_coordinator(
     server: ServerProcess, data: Path
 ) -> None:
-    crawl, seeds = fresh_name(), [f"http://site{number}.example/" for number in range(6)]
-    server.stubs.launch(crawl, *seeds)
-    eventually(lambda: server.stubs.statistics(crawl).discovered_count == 6, "the seeds")
+    crawl = launched(server)
     for name in ("shard-0", "shard-1"):
         os.kill(members(server.child)[name], signal.SIGSTOP)  # they do not hear of it
     assert server.stubs.ask("TearDownCrawl", crawl).begun
@@ -210,9 +214,8 @@ def test_a_teardown_goes_on_in_all_shards_after_a_salvage_of_the_coordinator(
     salvaged = run_to_end("--data", str(data / "coordinator"), "--salvage")
     assert salvaged.returncode == 0, salvaged.stderr
     with ServerProcess(data) as again:
-        torn = crawl_pb2.CRAWL_STATE_FINISHED
         eventually(lambda: again.stubs.describe(crawl).status.torn_down, "the teardown")
-        assert again.stubs.describe(crawl).status.state == torn
+        assert again.stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_FINISHED
         assert not again.stubs.next().leases
 
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from core_doubles.codec import candidate
-from core_doubles.parted import CRAWL, Head, Parted, begin, spec_of
+from core_doubles.parted import CRAWL, Head, Parted, begin, reliable, spec_of
 from msgspec.structs import replace
 
 from frontier_server.core.machines.lifecycle import CrawlState, Input
@@ -85,26 +85,12 @@ def test_a_crawl_that_is_fed_after_the_last_answers_does_not_end(
     assert parted.fetched == ["http://a.example/1", "http://a.example/2"]
 
 
-def fetch_all(parted: Parted) -> None:
-    """Fetch everything, and look whether any part has anything to do."""
-    for _ in range(50):
-        for part in range(2):
-            parted.lease(part)
-        while parted.fetches:
-            parted.fetch()
-        parted.wait(5_000)
-        parted.talk()
-        parted.look_for_the_end()
-        deliver_all(parted)
-
-
 def test_a_crawl_does_not_end_with_a_uri_that_its_part_has_not_told_of() -> None:
     """The spec had let it wait for more, so its rest mattered to nobody."""
     settings = CrawlSettings(contact="https://example.org/", run_while_empty=True)
-    parted = Parted(2, Random(3), lambda uri: [], settings)
-    parted.lossy = False
+    parted = reliable(settings)
     begin(parted, "http://a.example/1")
-    fetch_all(parted)
+    parted.fetch_all()
     head, new = parted.head, "http://a.example/2"
     assert head.crawl.rests
     assert parted.shards[parted.part_of(new)].schedule(CRAWL, new) == [Verdict.QUEUED]
@@ -118,12 +104,11 @@ def test_a_crawl_does_not_end_with_a_uri_that_its_part_has_not_told_of() -> None
 def test_a_crawl_does_not_end_when_an_import_that_began_before_its_rest_is_done() -> None:
     """Its rows are taken in, and the part has not told of them yet."""
     settings = CrawlSettings(contact="https://example.org/", run_while_empty=False)
-    parted = Parted(2, Random(3), lambda uri: [], settings)
-    parted.lossy = False
+    parted = reliable(settings)
     begin(parted, "http://a.example/1")
     head, new = parted.head, "http://a.example/2"
     number = head.do(lambda core, now: core.administration.begin_import(CRAWL, False, now))
-    fetch_all(parted)
+    parted.fetch_all()
     part = parted.part_of(new)
     shard = parted.shards[part]
     head.do(lambda core, now: head.jobs.count_received(CRAWL, number, 1, now))

@@ -1,10 +1,8 @@
 """What a coordinator knows of parts: after a restart, of former starts, and of crawls with the same name."""
 
-from random import Random
-
 import pytest
 from core_doubles.codec import candidate
-from core_doubles.parted import CRAWL, Head, Parted, begin, copied
+from core_doubles.parted import CRAWL, Head, begin, copied, reliable, running
 from msgspec.structs import replace
 
 from frontier_server.core.machines.lifecycle import Input
@@ -14,30 +12,9 @@ from frontier_server.core.state.model import Verdict
 SETTINGS = CrawlSettings(contact="https://example.org/", run_while_empty=True)
 
 
-def parted_crawl(settings: CrawlSettings = SETTINGS) -> Parted:
-    """A crawl in two parts, which are there."""
-    parted = Parted(2, Random(5), lambda uri: [], settings)
-    parted.lossy = False
-    begin(parted, *(f"http://{host}.example/" for host in "abcd"))
-    parted.talk()
-    parted.talk()
-    return parted
-
-
-def fetch_all(parted: Parted) -> None:
-    """Fetch everything that the parts have, and let the coordinator know."""
-    for _ in range(50):
-        for part in range(2):
-            parted.lease(part)
-        while parted.fetches:
-            parted.fetch()
-        parted.wait(5_000)
-        parted.talk()
-
-
 def test_counts_do_not_fall_while_a_part_is_not_known() -> None:
-    parted = parted_crawl()
-    fetch_all(parted)
+    parted = running(SETTINGS)
+    parted.fetch_all()
     before = replace(parted.head.crawl.counters)
     assert before.succeeded == 4
     parted.restart_head()
@@ -57,8 +34,7 @@ def test_counts_do_not_fall_while_a_part_is_not_known() -> None:
     ],
 )
 def test_a_part_gets_its_share_although_another_was_never_there(settings: CrawlSettings) -> None:
-    parted = Parted(2, Random(5), lambda uri: [], settings)
-    parted.lossy = False
+    parted = reliable(settings)
     parted.met = [0, 0]
     parted.meet(0)
     of_first = (f"http://{number}.example/" for number in range(40))
@@ -82,14 +58,13 @@ def test_a_part_gets_its_share_although_another_was_never_there(settings: CrawlS
 def test_nothing_is_lent_of_what_a_part_may_have_that_is_away_after_a_restart() -> None:
     """The coordinator has lost its last writes, and with them that the crawl was ever launched."""
     settings = CrawlSettings(contact="https://example.org/", limits=LimitSettings(max_documents=20))
-    parted = Parted(2, Random(5), lambda uri: [], settings)
-    parted.lossy = False
+    parted = reliable(settings)
     hosts = [f"http://{number}.example/" for number in range(40)]
     of_part = [[uri for uri in hosts if parted.part_of(uri) == part][:8] for part in range(2)]
     kept = copied(parted.head.store)
     begin(parted, *of_part[0], *of_part[1])
     parted.talk()
-    fetch_all(parted)
+    parted.fetch_all()
     done = parted.head.crawl.counters.succeeded
     assert done == 16
     parted.head = Head(2, kept, parted.head.now_ms)
@@ -99,8 +74,8 @@ def test_nothing_is_lent_of_what_a_part_may_have_that_is_away_after_a_restart() 
     assert shares[1].most is None
 
 
-def test_what_a_part_said_before_its_shard_started_again_changes_nothing() -> None:
-    parted = parted_crawl()
+def test_progress_of_a_shards_former_start_changes_nothing() -> None:
+    parted = running(SETTINGS)
     coordinator, shard = parted.head.coordinator, parted.shards[0]
     shard.core.shard.changes += 5_000
     before = shard.core.orders.progress([CRAWL])
@@ -116,7 +91,7 @@ def test_what_a_part_said_before_its_shard_started_again_changes_nothing() -> No
 
 def test_parts_obey_a_coordinator_whose_last_writes_are_lost() -> None:
     """Its orders would have the numbers of some that the parts know already."""
-    parted = parted_crawl()
+    parted = running(SETTINGS)
     kept = copied(parted.head.store)
     parted.restart_head()
     parted.talk()
@@ -132,8 +107,7 @@ def test_parts_obey_a_coordinator_whose_last_writes_are_lost() -> None:
 
 
 def test_answers_for_a_deleted_crawl_do_not_count_for_a_new_one_of_its_name() -> None:
-    parted = Parted(2, Random(5), lambda uri: [], SETTINGS)
-    parted.lossy = False
+    parted = reliable(SETTINGS)
     head, coordinator = parted.head, parted.head.coordinator
     for part in range(2):
         parted.meet(part)

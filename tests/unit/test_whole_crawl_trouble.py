@@ -1,26 +1,13 @@
 """Trouble of a part pauses the whole crawl: what the coordinator makes of it, whatever is late."""
 
-from random import Random
-
 import pytest
-from core_doubles.parted import CRAWL, Parted, begin
+from core_doubles.parted import CRAWL, Parted, running
 
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.spec.settings import CrawlSettings
 
 SETTINGS = CrawlSettings(contact="https://example.org/")
 PATIENT = CrawlSettings(contact="https://example.org/", resume_after_trouble=True)
-
-
-def running(settings: CrawlSettings = SETTINGS) -> Parted:
-    """A crawl in two parts, both of which run."""
-    parted = Parted(2, Random(5), lambda uri: [], settings)
-    parted.lossy = False
-    begin(parted, *(f"http://{host}.example/" for host in "abcd"))
-    parted.talk()
-    parted.talk()
-    assert states(parted) == ["RUNNING", "RUNNING", "RUNNING"]
-    return parted
 
 
 def states(parted: Parted) -> list[str]:
@@ -36,7 +23,7 @@ def lose(parted: Parted, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["salvaged", "log-ahead"])
 @pytest.mark.parametrize("with_front", [True, False])
 def test_a_crawl_is_paused_whose_part_has_lost_something_before_a_start(kind: str, with_front: bool) -> None:
-    parted = running()
+    parted = running(SETTINGS)
     if with_front:
         parted.restart_head()
     parted.restart_shard(0)
@@ -50,7 +37,7 @@ def test_a_crawl_is_paused_whose_part_has_lost_something_before_a_start(kind: st
 
 
 def test_a_resume_is_not_undone_by_a_part_that_has_not_heard_of_it() -> None:
-    parted = running()
+    parted = running(SETTINGS)
     lose(parted, "log-ahead")
     parted.talk()
     late = parted.shards[0].core.orders.progress([CRAWL])
@@ -61,7 +48,7 @@ def test_a_resume_is_not_undone_by_a_part_that_has_not_heard_of_it() -> None:
 
 
 def test_a_resume_is_not_undone_by_a_part_whose_shard_was_away() -> None:
-    parted = running()
+    parted = running(SETTINGS)
     lose(parted, "log-ahead")
     parted.talk()
     parted.restart_shard(0)

@@ -40,8 +40,7 @@ class ServerRow(Record):
     boot_ms: int = 0  # the server's time at that boot
     version: str = ""  # Toehold's, of the last server that wrote to the store
     term: int = 0  # how often a coordinator has begun to lead
-    # Of a coordinator: the first and last numbers of crawls that a salvage may have lost. Shards keep their
-    # parts.
+    # A coordinator's salvage may have lost the crawls in these ranges of numbers; shards keep their parts.
     spared: list[tuple[int, int]] = []
 
 
