@@ -93,7 +93,8 @@ class Drain:
     """How a node ends.
 
     After `fetch_s` it interrupts the running fetches (None: only their own deadlines end them). It gives up
-    reporting when the frontier has been silent for `silence_s`, and after `report_s` in any case.
+    reporting when the frontier, or each part that pages wait for, has been silent for `silence_s`, and after
+    `report_s` in any case.
     """
 
     fetch_s: float | None
@@ -295,8 +296,9 @@ class Node:
         return drain
 
     def _finish_reports(self, drain: Drain) -> NodeExitCode:
-        """Waits until everything is reported, or the frontier has been silent for too long."""
-        self._reporter.finish()
+        """Waits until everything is reported, or the frontier has been silent for too long; or a part of it,
+        and all that is left waits for that."""
+        self._reporter.finish(drain.silence_s)
         begun_s = time.monotonic()
         at_most_s = begun_s + drain.report_s
         while True:
@@ -304,18 +306,18 @@ class Node:
             event = self._next_event(min(at_most_s, silent_s))
             if event is _Event.REPORTED:
                 self._say_goodbye()
-                return NodeExitCode.DRAINED
+                return self._unreported(drain) if self._reporter.unreported_count() else NodeExitCode.DRAINED
             if event in (_Event.ASKED, _Event.ORPHANED):
                 at_most_s = min(at_most_s, time.monotonic() + HURRY_S)
             if event is _Event.ORPHANED:
                 drain = ORPHANED
             answered_s = max(begun_s, self._contact.answered_at_s())
             if event is None and time.monotonic() >= min(at_most_s, answered_s + drain.silence_s):
-                log.error(
-                    "pages_unreported",
-                    pages=self._reporter.unreported_count(),
-                )
-                return drain.unreported
+                return self._unreported(drain)
+
+    def _unreported(self, drain: Drain) -> NodeExitCode:
+        log.error("pages_unreported", pages=self._reporter.unreported_count())
+        return drain.unreported
 
     def _say_goodbye(self) -> None:
         """Tells the frontier that this node is gone, unless that takes too long."""

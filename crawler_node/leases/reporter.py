@@ -5,9 +5,10 @@ links to Schedule, then reports its pages to Finished, and goes on to the next b
 load batches grow by themselves, and a single slow page is reported at once.
 
 While a shard of the frontier is away, the pages that need it wait in the outbox, with their leases held, and
-the others go on. Some of them are a batch again and again, until the shard is back.
+the others go on. Some of them are a batch again and again, until the shard is back, or the node ends.
 """
 
+import math
 import threading
 import time
 from collections import deque
@@ -48,6 +49,9 @@ MAX_BATCH_PAGES = 500
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 """A batch ends with the page that reaches this size; as candidates, links take several times as much."""
 
+HAND_BACK_S = 5.0
+"""At the end, how long pages that wait for shards may take to go back."""
+
 log = structlog.get_logger()
 
 _T = TypeVar("_T")
@@ -71,6 +75,9 @@ class Reporter:
         self._outbox = Outbox()
         self._tried_last = False
         self._waiting_since_s: float | None = None
+        self._moved_s = 0.0  # when a page was settled last, or the end began
+        self._patience_s = math.inf  # from then on, if all that are left wait for shards
+        self._hands_back = False  # pages whose links wait
         self._open_ended = False
         self._finishing = False
         self._abandoned = threading.Event()
@@ -103,10 +110,12 @@ class Reporter:
             self._open_ended = True
             self._room.notify_all()
 
-    def finish(self) -> None:
-        """Says that no more pages will come. `run` then ends when all are reported."""
+    def finish(self, patience_s: float = math.inf) -> None:
+        """Says that no more pages will come. `run` then ends when all are reported; or when nothing but pages
+        which wait for shards is left, and none could go for so long. Before that it hands back those whose
+        links wait, since their own shards may be there."""
         with self._lock:
-            self._finishing = True
+            self._finishing, self._moved_s, self._patience_s = True, time.monotonic(), patience_s
             self._work.notify()
 
     def abandon(self) -> None:
@@ -143,7 +152,7 @@ class Reporter:
                 if batch := self._next_batch():
                     self._in_hand_count = len(batch)
                     return batch
-                if self._finishing and not self._backlog and not self._outbox:
+                if self._finishing and not self._backlog and (not self._outbox or self._gives_up()):
                     break
                 self._work.wait(self._outbox.rest_s)
             return []
@@ -165,7 +174,7 @@ class Reporter:
         for held in settled:
             if held.trace is not None:
                 held.trace.end()
-        self._keep(waiting.values())
+        self._keep(waiting.values(), moved=bool(settled))
 
     def _overdue(self, waiting: dict[HeldLease, FinishedPage]) -> list[FinishedPage]:
         """Takes out the pages whose links have waited too long, and hands their leases back, to have them
@@ -174,7 +183,7 @@ class Reporter:
         overdue = [
             held
             for held, page in waiting.items()
-            if now_s - (page.waits_since_s or now_s) > longest_wait_s(page, period_s)
+            if self._hands_back or now_s - (page.waits_since_s or now_s) > longest_wait_s(page, period_s)
         ]
         for held in overdue:
             del waiting[held]
@@ -182,9 +191,11 @@ class Reporter:
             log.warning("pages_handed_back", pages=len(overdue))
         return [FinishedPage(held, released(held.lease)) for held in overdue]
 
-    def _keep(self, waiting: Collection[FinishedPage]) -> None:
-        """Keeps the pages of a batch that wait for a shard."""
+    def _keep(self, waiting: Collection[FinishedPage], moved: bool) -> None:
+        """Keeps the pages of a batch that wait for a shard. It has `moved` if others do not."""
         with self._lock:
+            if moved:
+                self._moved_s = time.monotonic()
             self._outbox.put(waiting)
             self._in_hand_count -= len(waiting)
             count = len(self._outbox)
@@ -316,6 +327,17 @@ class Reporter:
         return persist(call, self._frontier.contact.log, self._abandoned)
 
     # under the lock
+
+    def _gives_up(self) -> bool:
+        """Whether the pages that wait for shards have waited in vain for too long, also once those whose
+        links wait were handed back."""
+        now_s = time.monotonic()
+        if now_s < self._moved_s + self._patience_s:
+            return False
+        if not self._hands_back:
+            self._hands_back, self._moved_s, self._patience_s = True, now_s, HAND_BACK_S
+            return False
+        return True
 
     def _next_batch(self) -> list[FinishedPage]:
         """The pages to report now: in turn those that waited for a shard, and those that have just

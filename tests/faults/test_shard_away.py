@@ -22,6 +22,7 @@ from toehold_client import CrawlController, FrontierClient
 HOSTS = [f"site{number}.example" for number in range(14)]
 PAGES = 12
 SHARDS, STOPPED = 3, 1
+UNREPORTED = 1  # the exit code of a node
 
 WOVEN_HOSTS = [f"woven{number}.example" for number in range(48)]
 WOVEN_PAGES = 400
@@ -118,6 +119,46 @@ def test_a_node_goes_on_with_the_other_shards_and_misses_nothing(
     eventually(lambda: events(node, "outbox_empty"), "the node's word that none waits")
     node.signal(signal.SIGTERM)
     assert node.wait() == 0, node.complaints
+
+
+@pytest.mark.soak("kills")
+def test_a_node_ends_although_a_shard_that_it_waits_for_stays_away(
+    programs: Programs, tmp_path: Path, site: SmallSite, soak: Soak
+) -> None:
+    frontier = programs.frontier(tmp_path / "data", "--shards", str(SHARDS)).program
+    address = frontier.said.split()[-1]
+    shards = read_map(tmp_path / "data")
+    assert shards is not None
+    halted = next(host for host in HOSTS if shards.shard_of(PLACES.of_host(host)) == STOPPED)
+    (shard,) = [pid for pid in children(frontier.pid) if f"shard-{STOPPED}" in program_of(pid)]
+    first = programs.node("first", address, tmp_path / "first", *site.resolve(HOSTS))
+    page = site.hold("/page/4")
+    with FrontierClient(address) as client:
+        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
+        spec.politeness.min_delay.FromMilliseconds(0)
+        spec.politeness.delay_factor = 0
+        crawl = CrawlController(client, "left")
+        crawl.create(spec)
+        crawl.add_seeds([site.url(halted)])
+        crawl.launch()
+        eventually(lambda: asked(site, [halted], "/page/4"), "a page of the shard")
+        os.kill(shard, signal.SIGSTOP)
+        try:
+            page.set()
+            eventually(lambda: events(first, "outbox_begun"), "the node's word that pages wait")
+            begun_s = time.monotonic()
+            first.signal(signal.SIGTERM)
+            assert first.wait() == UNREPORTED, first.complaints
+            assert 30 <= time.monotonic() - begun_s < 45  # a supervisor may be as patient
+            (line,) = events(first, "pages_unreported")
+            assert '"pages": 1' in line
+        finally:
+            os.kill(shard, signal.SIGCONT)
+        programs.node("second", address, tmp_path / "second", *site.resolve(HOSTS))
+        crawl.wait_for("FINISHED", 10 * WHOLE_CRAWL_S)
+    wanted = Counter({(halted, path) for path in ("/", "/robots.txt", *(f"/page/{n}" for n in range(PAGES)))})
+    assert Counter(site.requests) == wanted + Counter([(halted, "/page/4")])
+    soak.count(faults=1, checked=len(site.requests))
 
 
 @pytest.mark.soak("kills")

@@ -276,6 +276,24 @@ def test_the_end_waits_for_the_pages_in_the_outbox(rig: Rig) -> None:
     assert told(rig, "finished") == [["a"]]
 
 
+def test_the_end_hands_back_pages_whose_links_wait_in_vain_and_leaves_reports_that_do(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "HAND_BACK_S", 0.1)
+    shards = Shards(rig, away="z")
+    page = rig.put("a", "z1")
+    rig.put("z page", "x1")
+    rig.put("b", "x2")
+    rig.reporter.finish(patience_s=0.1)
+    thread = threading.Thread(target=rig.reporter.run)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert rig.book.tokens() == [b"z page"] and rig.reporter.unreported_count() == 1
+    assert rig.client.reports.count(released(page.held.lease)) == 1
+    assert shards.offers > 2
+
+
 def test_an_abandoned_reporter_ends_with_pages_in_the_outbox(rig: Rig) -> None:
     shards = Shards(rig, away="z")
     rig.put("a", "z1")
