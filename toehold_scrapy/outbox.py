@@ -2,9 +2,13 @@
 
 The candidates of a page enter before its report, and a batch sends candidates first. So a page is reported
 only after the frontier has stored all that was found on it.
+
+While a shard of the frontier is away, reports of its pages are tried again and again, and the others go on.
+The frontier keeps candidates for it.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ from typing import TypeAlias, TypeVar
 from scrapy import Request
 
 from toehold.frontier.v1.crawl_pb2 import (
+    DISPOSITION_AWAY,
     DISPOSITION_INVALID_REPORT,
     VERDICT_UNSPECIFIED,
     Verdict,
@@ -32,6 +37,7 @@ from .fetches import DEFERRED, FAILED, annotate, bare_report
 from .log import logger
 
 MAX_BATCH = 1000
+REST_S = 0.5  # of reports whose shard is away
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,8 @@ class Outbox:
         self._launch_failed = launch_failed
         self._changed = threading.Condition()
         self._entries: deque[Entry] = deque()
+        self._waiting: list[Done] = []  # reports whose shard is away
+        self._due_s = 0.0  # when they are tried again
         self._closing = False
         self._given_up = threading.Event()
 
@@ -114,17 +122,28 @@ class Outbox:
                 return
 
     def _next_batch(self) -> list[Entry]:
-        """The next entries, up to a launch, which is a batch of its own. Empty at the end."""
+        """Waits for entries, and takes those that come next. Empty at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._entries or self._closing)
-            batch: list[Entry] = []
-            while self._entries and len(batch) < MAX_BATCH:
-                if isinstance(self._entries[0], Launch) and batch:
-                    break
-                batch.append(self._entries.popleft())
-                if isinstance(batch[0], Launch):
-                    break
-            return batch
+            while not self._given_up.is_set():
+                rest_s = self._due_s - time.monotonic() if self._waiting else None
+                if rest_s is not None and rest_s <= 0:
+                    self._entries.extend(self._waiting)
+                    self._waiting.clear()
+                if self._entries or (self._closing and not self._waiting):
+                    return self._taken()
+                self._changed.wait(rest_s)
+            return []
+
+    def _taken(self) -> list[Entry]:
+        """The next entries, up to a launch, which is a batch of its own."""
+        batch: list[Entry] = []
+        while self._entries and len(batch) < MAX_BATCH:
+            if isinstance(self._entries[0], Launch) and batch:
+                break
+            batch.append(self._entries.popleft())
+            if isinstance(batch[0], Launch):
+                break
+        return batch
 
     def _send(self, batch: Sequence[Entry]) -> None:
         offers = [entry for entry in batch if isinstance(entry, RequestOffer)]
@@ -175,9 +194,14 @@ class Outbox:
 
     def _report(self, done: Sequence[Done]) -> None:
         counting = [each for each in done if not each.held.ended]
-        again = [RequestOffer(*each) for entry in done for each in entry.held.again]
+        away: list[Done] = []
         try:
             results = self._finished([each.report for each in counting])
+            away = [
+                each
+                for each, result in zip(counting, results, strict=True)
+                if result.disposition == DISPOSITION_AWAY
+            ]
             self._finished(
                 [
                     bare_report(
@@ -192,7 +216,13 @@ class Outbox:
             )
         except ToeholdError as error:  # also of another session, of which the poller hears, too
             logger.error("Reports that the frontier refused: %d (%s)", len(counting), error)
-        self._book.settle(each.held for each in done)
+        with self._changed:
+            self._waiting += away
+            self._due_s = time.monotonic() + REST_S
+        waiting = {each.held.lease.token for each in away}
+        settled = [each for each in done if each.held.lease.token not in waiting]
+        self._book.settle(each.held for each in settled)
+        again = [RequestOffer(*each) for entry in settled for each in entry.held.again]
         for offer in again:
             force(offer.candidate)
         if again:
@@ -203,7 +233,10 @@ class Outbox:
             return []
         results = self._persist(
             lambda: self._client.finished(
-                reports, node=self._configuration.node, session=self._configuration.session
+                reports,
+                node=self._configuration.node,
+                session=self._configuration.session,
+                partial=True,
             )
         )
         for result in results:

@@ -1,9 +1,11 @@
 """The reports of a spider's fetches, and the order in which the frontier gets them."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S, eventually
 from OpenSSL import SSL
 from scrapy import Request
 from scrapy.exceptions import (
@@ -26,6 +28,7 @@ from twisted.web._newclient import ParseError, ResponseFailed
 from frontier_server.core.rules.disposition import Disposition, decide
 from frontier_server.wire.specs import settings_of, spec
 from toehold.frontier.v1.crawl_pb2 import (
+    DISPOSITION_AWAY,
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_SUCCEEDED,
     VERDICT_QUEUED,
@@ -168,6 +171,7 @@ class Frontier:
         self.calls: list[tuple[str, list[Any]]] = []
         self.refuse: list[errors.ToeholdError | None] = []
         self.dispositions = DISPOSITION_SUCCEEDED
+        self.away: list[bytes] = []  # the leases whose shards are away, of the next calls
 
     def _call(self, name: str, what: list[Any]) -> None:
         error = self.refuse.pop(0) if self.refuse else None
@@ -179,9 +183,15 @@ class Frontier:
         self._call("schedule", [candidate.uri for candidate in candidates])
         return [VERDICT_QUEUED] * len(candidates)
 
-    def finished(self, reports: Sequence[Report], *, node: str, session: str) -> list[ReportResult]:
+    def finished(
+        self, reports: Sequence[Report], *, node: str, session: str, partial: bool
+    ) -> list[ReportResult]:
         self._call("finished", [(report.token, report.fetch_status) for report in reports])
-        return [ReportResult(disposition=self.dispositions) for _ in reports]
+        away = self.away.pop(0) if self.away else b""
+        return [
+            ReportResult(disposition=DISPOSITION_AWAY if report.token == away else self.dispositions)
+            for report in reports
+        ]
 
 
 class Sent:
@@ -234,6 +244,27 @@ def test_a_page_is_reported_after_all_that_was_found_on_it(sent: Sent) -> None:
     ]
     assert [verdict for _, verdict in sent.judged] == [VERDICT_QUEUED] * 2
     assert sent.book.tokens() == []
+
+
+def test_reports_wait_for_their_shard_and_hold_up_no_others(
+    sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "REST_S", 0.001)
+    sent.frontier.away = [b"p"] * 3
+    sent.box.put(sent.done(sent.held(b"p")), sent.done(sent.held(b"q")))
+    assert sent.run() == [("finished", [(b"p", 200), (b"q", 200)]), *[("finished", [(b"p", 200)])] * 3]
+    assert sent.book.tokens() == []
+
+
+def test_an_outbox_that_gives_up_waits_for_no_shard(sent: Sent) -> None:
+    sent.frontier.away = [b"p"] * 10**6
+    sent.box.put(sent.done(sent.held(b"p")))
+    thread = threading.Thread(target=sent.run)
+    thread.start()
+    eventually(lambda: sent.frontier.calls, "the first report")
+    sent.box.give_up()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive() and sent.book.tokens() == [b"p"]
 
 
 def test_a_page_whose_links_are_refused_is_fetched_again(sent: Sent) -> None:
