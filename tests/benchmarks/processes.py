@@ -81,6 +81,13 @@ class FrontierServer:
         """Memory that its processes hold."""
         return sum(map(_resident_mib, self._processes()))
 
+    def member_mib(self, name: str) -> float:
+        """Memory of the member of that name: its own, and its share of what it shares with others."""
+        (pid,) = [pid for pid in self._processes() if name in _command_line(pid)]
+        rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        (size_kib,) = [int(row.split()[1]) for row in rows if row.startswith("Pss:")]
+        return size_kib / 1024
+
     def cpu_s(self) -> float:
         """CPU time that its processes have used so far."""
         return sum(map(cpu_s, self._processes()))
@@ -206,3 +213,7 @@ def _descendants(pid: int) -> list[int]:
     for known in found:
         found.extend(children.get(known, ()))
     return found[1:]
+
+
+def _command_line(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
