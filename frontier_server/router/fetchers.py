@@ -24,7 +24,7 @@ from .answers import answer_of, routed
 from .candidates import Candidates
 from .chances import Chance, Chances, Told, Wish
 from .coordination import Coordination
-from .sessions import Sessions
+from .introductions import Introductions
 
 SERVICE = "toehold.frontier.v1.FrontierService"
 MIN_RETRY_MS, OTHER_RETRY_MS = 50, 2_000
@@ -69,7 +69,7 @@ class RoutedFrontier:
         self._candidates = candidates
         self._coordination = coordination
         self._whole = whole
-        self._sessions = Sessions(links, coordination)
+        self._introductions = Introductions(links, coordination)
 
     # Candidates.
 
@@ -99,7 +99,7 @@ class RoutedFrontier:
         metadata = passed_on(context)
         want = want_of(request)
         check_want(want, request.crawl or None)
-        await self._sessions.introduce(request.node, request.session, metadata)
+        await self._introductions.introduce(request.node, request.session, metadata)
         chance = self._chances.of(Wish(request.crawl, want.kinds, want.queues, want.per_queue))
         request.ClearField("wait_duration")  # the wait is here
         first, exactly = 0, not waits_s
@@ -211,7 +211,7 @@ class RoutedFrontier:
     async def Finished(self, request: frontier_pb2.FinishedRequest, context: Context) -> bytes:
         check_batch(len(request.reports), "reports")
         metadata = passed_on(context)
-        await self._sessions.introduce(request.node, request.session, metadata)
+        await self._introductions.introduce(request.node, request.session, metadata)
         return await self._finished(request, metadata, _left_s(context, request.partial))
 
     async def _finished(
@@ -260,7 +260,7 @@ class RoutedFrontier:
         metadata = passed_on(context)
         check_tokens(request.tokens)
         check_token_count(len(request.tokens))
-        await self._sessions.introduce(request.node, request.session, metadata)
+        await self._introductions.introduce(request.node, request.session, metadata)
         left_s = _left_s(context, True)
         tokens: dict[int, list[bytes]] = {}
         for token in request.tokens:

@@ -21,7 +21,7 @@ from frontier_server.core.rows.errors import (
     ShardAway,
 )
 from frontier_server.core.state.model import Candidate
-from frontier_server.router import fetchers, sessions
+from frontier_server.router import fetchers, introductions
 from frontier_server.router.candidates import Candidates
 from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFrontier
 from frontier_server.service.answers import Context
@@ -204,7 +204,7 @@ def token(shard: int) -> bytes:
 @pytest.fixture
 async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     monkeypatch.setattr(fetchers, "SHARD_S", 0.2)
-    monkeypatch.setattr(sessions, "HEAR_S", 0.2)
+    monkeypatch.setattr(introductions, "HEAR_S", 0.2)
     made = Rig(tmp_path)
     for shard in made.shards:
         await shard.start()

@@ -31,8 +31,8 @@ class _Session(NamedTuple):
     of_both: Sequence[Link] = ()  # the shards that have heard of both
 
 
-class Sessions:
-    """The sessions of nodes."""
+class Introductions:
+    """Introduces sessions to the shards."""
 
     def __init__(self, links: Links, coordination: Coordination) -> None:
         self._links = links
