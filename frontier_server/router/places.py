@@ -52,9 +52,9 @@ class Placing:
         """The places of candidates in their request, by the shards that they belong to. They are in bytes, as
         a library writes them: the URI first, and once.
 
-        Half of what a request costs the front is this loop, so it is written out. An origin that is known is
-        found without a look at the rest. What seems to be one may reach beyond the URI, or be that of another
-        field, so tag and size are looked at, too.
+        All that the front does for each candidate is this loop, so it is written out. An origin that is known
+        is found without a look at the rest. What seems to be one may reach beyond the URI, or be that of
+        another field, so tag and size are looked at, too.
         """
         found: dict[int, list[int]] = {}
         known = self._known.get
