@@ -51,7 +51,7 @@ class Exchange:
                 ) -> tuple[list[Verdict], Changes]:
                     return core.frontier.schedule(crawl, part, now_ms, replace, anew)
 
-                answer, mark = await self.runner.apply(operation)
+                answer, mark = await self.runner.apply(operation, tells_counts=False)
                 verdicts.extend(answer)
                 if start + size < len(candidates):
                     await asyncio.sleep(0)

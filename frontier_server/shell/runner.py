@@ -17,6 +17,8 @@ Flush, then answer
     `durable(mark)` waits for a flush that began after it. One flush in a thread makes all writes before it
     durable, so the more requests wait, the less a flush costs each. `run` does both. Questions wait likewise:
     an answer that shows state which a power loss then takes back would be a promise broken. So do refusals.
+    Verdicts on known URIs wait for the rows of these URIs alone: most of what nodes offer is known, and
+    changes nothing but counts of verdicts, of which a power loss may take the last ones.
 
 Events leave last
     Events are rows like others. The thread that flushes also writes them to `job.log`, before anybody's
@@ -60,6 +62,7 @@ import structlog
 from ..core.core import Core
 from ..core.opening.troubles import DISK_RESERVE
 from ..core.rows.errors import FrontierError, StoreCorrupt
+from ..core.rows.keys import are_counts
 from ..core.rows.records import EventRow
 from ..core.rows.store import Changes, WritableStore, WriteStalled
 from .absence import Absence
@@ -159,6 +162,7 @@ class Runner:
         self._presence_s = min(heartbeat_ms / 2000, MAX_PRESENCE_S)
         self._lock = PriorityLock()
         self._written = 0  # number of writes
+        self._binding = 0  # the last of them that was not of counts alone
         self._durable = 0  # number of durable writes
         self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._flush_wanted = asyncio.Event()
@@ -203,18 +207,22 @@ class Runner:
         await self.durable(mark)
         return answer
 
-    async def apply(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> tuple[A, int]:
-        """Run an operation and write its changes. The answer may leave when the returned mark is durable.
+    async def apply(
+        self, operation: Callable[[Core, int], tuple[A, Changes]], tells_counts: bool = True
+    ) -> tuple[A, int]:
+        """Run an operation and write its changes. The answer may leave when the returned mark is durable. If
+        it tells no counts, that is the mark of the last write that was not of counts alone.
 
         A refusal reveals stored state, too, so it is raised only when all writes are durable.
         """
         try:
-            return await self._apply(operation)
+            answer = await self._apply(operation)
         except FrontierError:
             await self.durable(self._written)
             raise
+        return answer, self._written if tells_counts else self._binding
 
-    async def _apply(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> tuple[A, int]:
+    async def _apply(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> A:
         async with self._lock:
             if self._closing:
                 raise self._closed()
@@ -231,7 +239,7 @@ class Runner:
                 self._fail(message_of(problem, "an operation failed"), problem)
                 _log.exception("operation_failed")
                 raise self._closed() from problem
-            return answer, self._written
+            return answer
 
     async def read(self, question: Callable[[Core, int], A]) -> A:
         """Read from the core. Returns the answer when all that it may have read is durable."""
@@ -271,6 +279,8 @@ class Runner:
                 cancelled = True  # memory has changed, so the write must still succeed
         self._write_took(perf_counter() - start_s)
         self._written += 1
+        if not are_counts(changes):
+            self._binding = self._written
         task = asyncio.current_task()
         if cancelled and task is not None:
             task.cancel()  # cancel again at the next wait, after the operation

@@ -140,14 +140,16 @@ def noted(runner: Runner, made: Desk) -> None:
     """Note whenever an operation has run, whatever became of it."""
     apply = runner.apply
 
-    async def noting(operation: Callable[[Core, int], tuple[Any, Changes]]) -> tuple[Any, int]:
+    async def noting(
+        operation: Callable[[Core, int], tuple[Any, Changes]], tells_counts: bool = True
+    ) -> tuple[Any, int]:
         def inner(core: Core, now_ms: int) -> tuple[Any, Changes]:
             try:
                 return operation(core, now_ms)
             finally:
                 made.operations.append(len(made.store.written))
 
-        return await apply(inner)
+        return await apply(inner, tells_counts)
 
     runner.apply = noting  # type: ignore[method-assign]  # the test's own runner
 
@@ -609,3 +611,23 @@ async def test_what_is_durable_is_answered_without_a_flush(tmp_path: Path) -> No
             asyncio.gather(_get_crawl(at), _list_crawls(at), _finished_repeated(at)), PATIENCE_S
         )
         assert at.store.flushes_begun == begun
+
+
+async def test_verdicts_on_durable_uris_are_answered_without_a_flush(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        await at.served.frontier.Schedule(schedule_request("t", WRITTEN))
+        at.store.hold()
+        begun = at.store.flushes_begun
+        await asyncio.wait_for(asyncio.gather(_schedule(at), _schedule(at)), PATIENCE_S)
+        assert at.store.flushes_begun == begun
+
+
+async def test_statistics_leave_only_when_the_verdicts_that_they_count_are_durable(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        await at.served.frontier.Schedule(schedule_request("t", WRITTEN))
+        at.store.hold()
+        await asyncio.wait_for(_schedule(at), PATIENCE_S)
+        asked = await at.asked(_get_statistics(at))
+        assert not asked.done()
+        at.store.release()
+        await asyncio.wait_for(asked, PATIENCE_S)

@@ -12,6 +12,8 @@ from enum import IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
 
+from .store import Changes, Family
+
 SERVER = 0  # the crawl number of rows that belong to no crawl
 
 
@@ -55,6 +57,10 @@ class IndexSet(IntEnum):
     LANDED = 12
 
 
+_COUNTS = frozenset({CrawlRow.COUNTERS, CrawlRow.SERVER})
+CRAWL_ROW_AT = 4  # in the key of a crawl's row
+MAX_COUNTS = 2  # rows: an operation counts for one crawl
+
 crawl_prefix: Callable[[int], bytes] = struct.Struct(">I").pack
 """The beginning of all keys of a crawl. A method of C: it takes half as long, and every row calls it."""
 
@@ -62,6 +68,14 @@ crawl_prefix: Callable[[int], bytes] = struct.Struct(">I").pack
 def crawl_key(crawl: int, row: CrawlRow) -> bytes:
     """Family `crawls`."""
     return crawl_prefix(crawl) + bytes((row,))
+
+
+def are_counts(changes: Changes) -> bool:
+    """Whether changes are of a crawl's counters and the server's row alone: what led to them is counted, and
+    leaves no other trace."""
+    return len(changes) <= MAX_COUNTS and all(
+        family is Family.CRAWLS and key[CRAWL_ROW_AT] in _COUNTS for family, key in changes
+    )
 
 
 def serial_key(crawl: int, serial: int) -> bytes:
