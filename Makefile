@@ -73,9 +73,9 @@ SHARDED_TENTH := $(foreach name,service service_candidates service_events servic
         tests/integration/test_$(name).py) tests/integration/urlfrontier/test_urls.py tests/acceptance/test_live.py \
     $(foreach name,attendance pause_under_load same_name,tests/faults/test_$(name).py)
 
-## make sharded  run suites against frontiers of 2 and of 5 shards; SHARDS="3" chooses others
+## make sharded  run suites against frontiers of 1, of 2 and of 5 shards; SHARDS="3" chooses others
 sharded: $(SETUP) $(PAGES)
-	for each in $(or $(SHARDS),2 5); do \
+	for each in $(or $(SHARDS),1 2 5); do \
 	    TOEHOLD_TEST_SHARDS=$$each HYPOTHESIS_PROFILE=ci $(PY) -m pytest -q -n 4 --dist loadfile $(SHARDED) || exit 1; \
 	done
 
@@ -114,6 +114,7 @@ urlfrontier-suite: $(SETUP)
 
 ## make bench    measure what an item costs on this machine
 ##               PART=restart runs one part; put several in quotes
+##               PART=shards compares several shards with one frontier
 ##               PART=growth SIZE=URIS:QUEUES and PART=idle QUEUES=N set the size
 ##               PART=durability SIZE=URIS:QUEUES compares with answers that do not wait for the disk
 ##               PART=mixed MINUTES=N does all kinds of work at once, for half an hour by default

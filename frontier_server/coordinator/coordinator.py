@@ -241,6 +241,22 @@ class Coordinator:
         parts = enumerate(crawl.parts) if isinstance(crawl, WholeCrawl) else ()
         return {number: part.progress for number, part in parts if part.progress is not None}
 
+    def next_ranks(self, name: str) -> list[int]:
+        """The ranks of the queues whose turns come next in the parts of a crawl, as they were heard last; or
+        of the crawl that runs, if it is the only one and no name is given. A part that has told none may have
+        some by now: it counts like the first. Empty for others: crawls have turns by their weights, whatever
+        the ranks of their queues.
+        """
+        running = self._shard.agenda.running
+        crawl = self._shard.registry.names.get(name)
+        if not name and len(running) == 1:
+            (crawl,) = running.values()
+        if not isinstance(crawl, WholeCrawl):
+            return []
+        told = [None if part.progress is None else part.progress.next_rank for part in crawl.parts]
+        first = min((rank for rank in told if rank is not None), default=0)
+        return [first if rank is None else rank for rank in told]
+
     # The end.
 
     def may_have_ended(self, name: str) -> Feed | None:

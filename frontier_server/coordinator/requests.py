@@ -117,6 +117,10 @@ class Requests:
         """How the parts of a crawl were when they were heard last, by the numbers of their shards."""
         return self._coordinator.last_known(crawl)
 
+    def next_ranks(self, crawl: str) -> Sequence[int]:
+        """The ranks of the queues whose turns come next in the shards; empty if several crawls have turns."""
+        return self._coordinator.next_ranks(crawl)
+
     def pool_size_of(self, node: str) -> int | None:
         """How many toe threads operators have asked a node to have."""
         return self._runner.core.shard.pool_size_of(node)

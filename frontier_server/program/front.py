@@ -3,8 +3,9 @@
 They know each other through a few functions alone, since they need not be in one process.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+import functools
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 from toehold.shard.v1 import shard_pb2
@@ -62,6 +63,7 @@ class Front:
         assert config.sockets is not None, "a front is told where the shards' sockets are"
         links = [Link(number, config.sockets / f"shard-{number}.sock") for number in range(shard_map.shards)]
         self.links = Links(links, shard_map.shard_of)
+        self._names = shard_map.names
         self._config = config
         self._core = core
         self._runner = runner
@@ -72,7 +74,7 @@ class Front:
         jobs = PartedJobs(core.shard, shard_map.shards)
         self._errands = Errands(jobs, runner, links)
         self._requests = Requests(self._coordinator, parking, jobs, self._leader, runner)
-        self._placing = lru_cache(maxsize=CRAWLS_PLACED)(self._made_placing)
+        self._placing = functools.lru_cache(maxsize=CRAWLS_PLACED)(self._made_placing)
         self._candidates = Candidates(self.links, self._placing_of, self._requests)
         self._offers = Offers(self.links, self._candidates, core.shard.registry.__contains__)
 
@@ -99,9 +101,11 @@ class Front:
         arrivals.register(server, operators, admin, self._config.read_only)
         return arrivals
 
-    async def begin(self) -> None:
+    async def begin(self, tell_of: Callable[[str, bool], None]) -> None:
         """Begin to lead the shards, or only to read them. At a start they are all there soon; after that one
-        may be away."""
+        may be away. `tell_of` gets the name of each shard that comes, or is away."""
+        for link, name in zip(self.links.all, self._names, strict=False):
+            self._runner.tasks.keep(f"presence of {name}", _presence(link, functools.partial(tell_of, name)))
         if self._config.read_only:
             await watch_all(self.links, self._runner.tasks)
             return
@@ -146,3 +150,12 @@ class Front:
 
     async def _deliver(self, parked: Parked) -> None:
         await self._offers.deliver(parked)
+
+
+async def _presence(link: Link, tell: Callable[[bool], None]) -> NoReturn:
+    """Tell when a shard comes, and when it is away again."""
+    while True:
+        await link.is_present.wait()
+        tell(True)
+        await link.until_away()
+        tell(False)

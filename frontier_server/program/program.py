@@ -48,6 +48,7 @@ from .shard_map import (
     member_of,
     read_map,
     secret_around,
+    whole_around,
 )
 from .supervisor import supervise
 
@@ -259,9 +260,9 @@ def main(
         check_no_split(config.data)
         if list_shards:
             _list_shards(config)
-        elif is_divided(config.data, config.shards):
+        elif whole_around(config.data) is None and is_divided(config.data, config.shards):
             _supervise(config, file, salvage, manager)
-        else:
+        else:  # a member by itself, too: the number of shards is the whole's
             if not (salvage or config.read_only):
                 check_no_member(config.data)
             secret = secret_around(config.data)
@@ -270,7 +271,7 @@ def main(
             else:
                 _serve(config, secret, manager)
     except MapUnusable as problem:
-        end(EXIT_DATA, f"data directory {config.data} {problem}")
+        end(EXIT_DATA, f"data directory {config.data} {_naming_the_source(str(problem))}")
 
 
 def _serve(config: Config, secret: bytes, manager: ServiceManager) -> None:
@@ -328,6 +329,22 @@ def _with_source(problem: str) -> str:
         if named and source_of(context, option) is ParameterSource.ENVIRONMENT:
             return f"{variable_used(option)}: {problem}"
     return problem
+
+
+def _naming_the_source(problem: str) -> str:
+    """An error about the number of shards, with what it came from instead of the option."""
+    context = click.get_current_context()
+    (option,) = [each for each in settable(main) if each.name == "shards"]
+    source = source_of(context, option)
+    if source is ParameterSource.COMMANDLINE:
+        return problem
+    if source is ParameterSource.ENVIRONMENT:
+        return re.sub(r"--shards (?=\d)", f"{variable_used(option)}=", problem).replace(
+            "leave --shards out", f"remove {variable_used(option)}"
+        )
+    return re.sub(r"--shards (?=\d)", "shards = ", problem).replace(
+        "leave --shards out", "remove shards from the settings file"
+    )
 
 
 def _access(config: Config) -> tuple[ServerTls | None, Callers | None]:

@@ -118,7 +118,9 @@ async def _serve(
         ending.push_async_callback(runner.close)
         server, gate = _server(config), Gate(callers, trusts_names=config.is_shard)
         crawl_logs = CrawlLogs(runner, feed.logs, config.data)
-        health = add_open_services(server, service_names(), refuse_openly)
+        parts = () if shard_map is None else shard_map.names[: shard_map.shards]
+        health = add_open_services(server, service_names(), refuse_openly, parts)
+        health.tell(front is None)  # a front serves once it knows its shards
         metrics = _metrics(config, runner, store, front)
         pipe = PipeServer() if config.is_shard else None
         served = server if pipe is None else Both(server, pipe)
@@ -139,7 +141,8 @@ async def _serve(
         if pipe is not None:
             await _open(pipe, pipe_beside(Path(str(config.listen).removeprefix(SOCKET))))
         if front is not None:
-            await front.begin()
+            await front.begin(health.tell_of)
+            health.tell(True)
         ending.push_async_callback(_end_server, server, pipe, stop)
         if front is not None:
             ending.callback(front.begin_close)

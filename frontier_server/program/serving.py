@@ -18,16 +18,15 @@ from .data_directory import open_data, open_data_unchanged
 from .exits import EXIT_DAMAGED, EXIT_DATA, EXIT_IN_USE, EXIT_LISTEN, EXIT_STORE, end
 from .listeners import CannotListen
 from .server import serve
+from .shard_map import whole_around
 from .supervisor import locked
-
-WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
 
 
 def serve_store(
     config: Config, tls: ServerTls | None, callers: Callers | None, manager: ServiceManager, secret: bytes
 ) -> None:
     """Serve the store of the data directory until asked to stop. Ends the program if that goes wrong."""
-    data = config.data
+    data, way_out = config.data, _way_out(config)
     try:
         store, clock = open_data_unchanged(config) if config.read_only else open_data(config, secret)
     except StoreInUse as problem:
@@ -35,7 +34,7 @@ def serve_store(
     except (StoreUnavailable, OtherFormat) as problem:
         end(EXIT_DATA, f"data directory {data}: {problem}")
     except (StoreDamaged, StoreCorrupt) as problem:
-        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
+        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {way_out}")
     except OSError as problem:
         end(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
     except StoreFailed as problem:
@@ -49,14 +48,14 @@ def serve_store(
     except (CannotKeep, OtherFormat) as problem:
         end(EXIT_DATA, f"data directory {data}: {problem}")
     except StoreDamaged as problem:
-        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
+        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {way_out}")
     except StoreCorrupt as problem:
-        again = f"start again; if that fails too, {WAY_OUT}"
+        again = f"start again; if that fails too, {way_out}"
         end(EXIT_DAMAGED, f"data directory {data}: the store contradicts itself: {problem}; {again}")
     except StoreFailed as problem:  # before it served
         end(EXIT_STORE, f"data directory {data}: {problem}")
     if store.damage:
-        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
+        end(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {way_out}")
     if failure:
         end(EXIT_STORE, f"{failure}; the frontier stopped, so that it acknowledges only stored changes")
     store.close()
@@ -69,7 +68,7 @@ def salvage(config: Config, secret: bytes) -> None:
     except (StoreUnavailable, OtherFormat) as problem:
         end(EXIT_DATA, f"data directory {config.data}: {problem}")
     except StoreDamaged as problem:
-        end(EXIT_DAMAGED, f"data directory {config.data}: {problem}; put a checkpoint in its place")
+        end(EXIT_DAMAGED, f"data directory {config.data}: {problem}; {_replacement(config)}")
     except (OSError, StoreFailed) as problem:
         end(EXIT_DATA, f"data directory {config.data}: the store cannot be salvaged: {problem}")
 
@@ -85,6 +84,20 @@ def split(config: Config) -> None:
     except (StoreUnavailable, OtherFormat, Unequal) as problem:
         end(EXIT_DATA, f"data directory {data}: {problem}")
     except (StoreDamaged, StoreCorrupt) as problem:
-        end(EXIT_DAMAGED, f"data directory {data}: a store is damaged: {problem}; {WAY_OUT}")
+        end(EXIT_DAMAGED, f"data directory {data}: a store is damaged: {problem}; salvage it first")
     except (OSError, StoreFailed) as problem:
         end(EXIT_DATA, f"data directory {data} cannot be split: {problem}")
+
+
+def _way_out(config: Config) -> str:
+    """What to do about a damaged store."""
+    own = f"--data {config.data} --salvage" if config.member else "--salvage"
+    return f"start once with {own} to keep all rows that can be read, or {_replacement(config)}"
+
+
+def _replacement(config: Config) -> str:
+    """What can take the place of a damaged store. A member's checkpoint does not fit to the other members:
+    the pages that led to its URIs are done."""
+    if config.member or whole_around(config.data) is not None:
+        return "put a checkpoint set in the place of all members' stores"
+    return "put a checkpoint in its place"

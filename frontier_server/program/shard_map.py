@@ -151,12 +151,18 @@ def wanted_map(data: Path, shards: int | None) -> ShardMap:
             raise MapUnusable(f"has an undivided store, which needs --shards 1, got --shards {shards}")
         return ShardMap(data, shards or 1, secrets.token_bytes(SECRET_BYTES))
     if shards not in (None, found.shards):
+        doubled = ", or double them with 'toehold shards split'"
         raise MapUnusable(
-            f"has {found.shards} shards, got --shards {shards}; leave --shards out, or double them with "
-            "'toehold shards split'"
+            f"has {found.shards} shards, got --shards {shards}; leave --shards out"
+            f"{doubled if shards in _doubled(found.shards) else ''}"
         )
     found.check()
     return found
+
+
+def _doubled(shards: int) -> list[int]:
+    """What splits can make of a number of shards."""
+    return [shards << splits for splits in range(1, MAX_SHARDS.bit_length())]
 
 
 def was_split_halfway(data: Path) -> bool:

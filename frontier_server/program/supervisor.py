@@ -196,9 +196,9 @@ class Supervisor:
         return await keeping
 
     def _hear(self, member: Member) -> None:
-        """Take a member's sign of life."""
+        """Take a member's sign of life. One that is being started again is not waited for."""
         self._alive.add(member.name)
-        if len(self._alive) == len(self._members):
+        if all(each.name in self._alive for each in self._members if each.is_serving):
             self._alive.clear()
             self._manager.alive()
         if not self._is_announced and all(each.is_serving for each in self._members):

@@ -65,5 +65,9 @@ class Coordination(Protocol):
     def last_known(self, crawl: str) -> Mapping[int, Progress]:
         """How the parts of a crawl were when they were heard last, by the numbers of their shards."""
 
+    def next_ranks(self, crawl: str) -> Sequence[int]:
+        """The ranks of the queues whose turns come next in the shards, for a crawl, or for any (empty), as
+        they were heard last. Empty if several crawls have turns."""
+
     def pool_size_of(self, node: str) -> int | None:
         """How many toe threads operators have asked a node to have."""

@@ -148,7 +148,7 @@ class RoutedFrontier:
         together = min(most, LEASES_PER_CALL)  # a shard alone keeps to what an answer may have of a crawl
         leases: list[bytes] = []
         given = _Given(bool(most_queues))
-        for link in turned(self._links.all, _home(request.node) + chance.turn):
+        for link in self._in_order(request, chance):
             if link.away:
                 self._chances.is_away(chance, link)
             elif exactly or chance.may[link.number]:
@@ -182,6 +182,13 @@ class RoutedFrontier:
             chance.turn += 1
             return b"".join(leases)
         return _why_nothing(chance, bool(request.crawl), clock())
+
+    def _in_order(self, request: frontier_pb2.NextRequest, chance: Chance) -> list[Link]:
+        """The shards as they are asked: those first whose queues go first, and in turn if they are equal."""
+        links = turned(self._links.all, _home(request.node) + chance.turn)
+        if ranks := self._coordination.next_ranks(request.crawl):
+            links.sort(key=lambda link: ranks[link.number])
+        return links
 
     async def _give_back_of(
         self,

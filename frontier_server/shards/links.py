@@ -76,6 +76,11 @@ class Link:
         else:
             self.is_present.set()
 
+    async def until_away(self) -> None:
+        """Wait until it is away."""
+        if not self.away:
+            await self._lost.wait()
+
     async def while_there(self, work: Coroutine[Any, Any, V]) -> V:
         """The result of a step of a stream that a shard which stands still would leave open. Raises ShardAway
         when it goes away. Calls break then by themselves: their pipe is closed."""

@@ -73,6 +73,7 @@ def progress_message(progress: Progress) -> shard_pb2.Progress:
         recrawl_ms=progress.recrawl_ms,
         nodes=progress.nodes,
         last_event=progress.last_event,
+        next_rank=progress.next_rank,
     )
 
 
@@ -102,4 +103,5 @@ def progress(message: shard_pb2.Progress, incarnation: int) -> Progress:
         recrawl_ms=message.recrawl_ms,
         nodes=dict(message.nodes),
         last_event=message.last_event,
+        next_rank=message.next_rank if message.HasField("next_rank") else None,
     )

@@ -14,6 +14,7 @@ import pytest
 from frontier_harness import ill_member
 from frontier_harness.access import Installation
 from frontier_harness.calls import TIMEOUT_S, Refusal, Stubs, fresh_name, named
+from frontier_harness.command_line import toehold_of
 from frontier_harness.members import is_running, kill, members
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import NotServing, ServerProcess, line_of, run_to_end
@@ -72,6 +73,14 @@ def refused(*arguments: str, code: int, told: str) -> None:
     assert (ended.returncode, ended.stdout) == (code, ""), ended.stderr
     said = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
     assert len(said) == 1 and re.search(told, said[0]), ended.stderr
+
+
+def status_of(address: str, service: str) -> str:
+    """What the health service says."""
+    with grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check  # type: ignore[attr-defined]  # made at run time
+        answer = check(health_pb2.HealthCheckRequest(service=service), timeout=TIMEOUT_S)
+    return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
 
 
 # Starting.
@@ -174,11 +183,62 @@ def test_a_salvage_takes_one_member_and_refuses_all_at_once(server: ServerProces
     server.stop()
     refused("--data", str(data), "--salvage", code=DATA, told="salvage the damaged one alone")
     (data / "shard-0001" / "store" / "CURRENT").unlink()
-    refused("--data", str(data), code=DAMAGED, told=f"data directory {data}/shard-0001: the store is damaged")
+    told = (
+        rf"data directory {data}/shard-0001: the store is damaged: .*; start once with --data "
+        rf"{data}/shard-0001 --salvage to .*, or put a checkpoint set in the place of all members' stores"
+    )
+    refused("--data", str(data), code=DAMAGED, told=told)
     salvaged = run_to_end("--data", str(data / "shard-0001"), "--salvage")
     assert salvaged.returncode == 0, salvaged.stderr
     with ServerProcess(data) as again:
         assert set(members(again.child)) == NAMES
+
+
+def test_a_member_is_salvaged_and_read_where_a_variable_has_the_number_of_shards(
+    server: ServerProcess, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.stop()
+    monkeypatch.setenv("TOEHOLD_FRONTIER_SHARDS", "2")
+    salvaged = run_to_end("--data", str(data / "shard-0001"), "--salvage")
+    assert salvaged.returncode == 0, salvaged.stderr
+    with ServerProcess(data / "shard-0000", "--read-only"):
+        pass
+    refused("--data", str(data / "shard-0000"), code=DATA, told=f"is a part of {data}")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ("3", "has 2 shards, got TOEHOLD_FRONTIER_SHARDS=3; remove TOEHOLD_FRONTIER_SHARDS$"),
+        ("4", "got TOEHOLD_FRONTIER_SHARDS=4; remove .*, or double them with 'toehold shards split'$"),
+    ],
+)
+def test_a_refusal_names_the_variable_that_asks_for_another_number_of_shards(
+    server: ServerProcess, data: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, told: str
+) -> None:
+    server.stop()
+    monkeypatch.setenv("TOEHOLD_FRONTIER_SHARDS", wanted)
+    refused("--data", str(data), code=DATA, told=told)
+
+
+def test_the_health_names_a_shard_that_is_away_and_ends_with_the_last_one(
+    server: ServerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = ["shard-0", "shard-1"]
+    assert [status_of(server.address, name) for name in ("", *shards)] == ["SERVING"] * 3
+    processes = members(server.child)
+    os.kill(processes["shard-1"], signal.SIGSTOP)
+    try:
+        eventually(lambda: status_of(server.address, "shard-1") == "NOT_SERVING", "the shard to be missed")
+        assert [status_of(server.address, name) for name in ("", "shard-0")] == ["SERVING"] * 2
+        told = f"frontier at {server.address}: serving; away: shard 1\n"
+        assert toehold_of(capsys)("health", "--frontier", server.address) == (0, told, "")
+        os.kill(processes["shard-0"], signal.SIGSTOP)
+        eventually(lambda: status_of(server.address, "") == "NOT_SERVING", "all to be missed")
+    finally:
+        for name in shards:
+            os.kill(processes[name], signal.SIGCONT)
+    eventually(lambda: status_of(server.address, "") == "SERVING", "the shards to be back")
 
 
 def launched(server: ServerProcess) -> str:

@@ -72,11 +72,14 @@ async def refuse(context: Context, problem: NotServed) -> NoReturn:
 
 
 class Health:
-    """Whether a server and its services serve."""
+    """Whether a server and its services serve, and each of its parts, if it has any: a server none of whose
+    parts serves does not serve either."""
 
-    def __init__(self, services: Iterable[str]) -> None:
+    def __init__(self, services: Iterable[str], parts: Iterable[str] = ()) -> None:
+        """Begins with serving, but for the parts."""
+        self._parts = dict.fromkeys(parts, False)
         self._services = frozenset(("", *services))
-        self._serves, self._has_ended = True, False
+        self._says, self._has_ended = True, False
         self._changed = asyncio.Event()
         self._watches: dict[asyncio.Task[Any], str] = {}  # with their connections, the oldest first
         self._of_connection: Counter[str] = Counter()
@@ -84,15 +87,24 @@ class Health:
 
     def tell(self, serves: bool) -> None:
         """Let it say whether the server serves."""
-        if serves != self._serves and not self._has_ended:
-            self._serves = serves
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+        if serves != self._says and not self._has_ended:
+            self._says = serves
+            self._wake()
+
+    def tell_of(self, part: str, serves: bool) -> None:
+        """Let it say whether a part serves."""
+        if serves != self._parts[part]:
+            self._parts[part] = serves
+            self._wake()
 
     def end(self) -> None:
         """Let it say from now on that the server does not serve."""
         self.tell(False)
         self._has_ended = True
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     @property
     def watches(self) -> int:
@@ -101,9 +113,10 @@ class Health:
 
     def check(self, request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
         """See grpc.health.v1.Health.Check. Raises UnknownService."""
-        if request.service not in self._services:
+        status = self._status(request.service)
+        if status == _UNKNOWN:
             raise UnknownService(f"there is no service {request.service[:200]!r}")
-        return health_pb2.HealthCheckResponse(status=self._status(request.service))
+        return health_pb2.HealthCheckResponse(status=status)
 
     async def watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> NoReturn:
         """See grpc.health.v1.Health.Watch. Raises TooMany."""
@@ -139,9 +152,13 @@ class Health:
             await changed.wait()
 
     def _status(self, service: str) -> Any:
-        if service not in self._services:
+        if service in self._parts:
+            serves = self._says and self._parts[service]
+        elif service in self._services:
+            serves = self._says and (any(self._parts.values()) or not self._parts)
+        else:
             return _UNKNOWN
-        return _SERVING if self._serves else _NOT_SERVING
+        return _SERVING if serves else _NOT_SERVING
 
     def _crowd_out(self, task: asyncio.Task[Any]) -> None:
         self._crowded_out.add(task)
@@ -156,10 +173,12 @@ class Health:
                 del self._of_connection[connection]
 
 
-def add_open_services(server: grpc.aio.Server, services: Iterable[str], refuse: Refuse = refuse) -> Health:
-    """Let a server tell its health, and show these services by reflection. Begins with serving."""
+def add_open_services(
+    server: grpc.aio.Server, services: Iterable[str], refuse: Refuse = refuse, parts: Iterable[str] = ()
+) -> Health:
+    """Let a server tell its health, and that of its parts, and show these services by reflection."""
     names = (*services,)
-    told = Health(names)
+    told = Health(names, parts)
     doors = _Doors(server, refuse)
     doors.add_health(told)
     add_reflection(doors, (*names, HEALTH), asynchronous=True)

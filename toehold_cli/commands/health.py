@@ -1,5 +1,7 @@
 """`toehold health`: whether a frontier or a node serves, as its health service tells everybody."""
 
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import click
@@ -36,8 +38,8 @@ _HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
     "--service",
     default="",
     metavar="NAME",
-    help="Ask about this gRPC service, such as toehold.frontier.v1.FrontierService.  [default: the whole "
-    "server]",
+    help="Ask about this gRPC service, such as toehold.frontier.v1.FrontierService, or about a shard, such "
+    "as shard-0.  [default: the whole server]",
 )
 @click.option(
     "--timeout",
@@ -56,7 +58,8 @@ def health(
     """Tell whether a frontier or a node serves.
 
     Everybody who can connect may ask; no role is needed. 0.0.0.0 and [::] mean this machine, so that you can
-    give the address on which a server listens.
+    give the address on which a server listens. A frontier of several shards serves while one of them is
+    there; those that are away are named.
 
     \b
     Exit codes:
@@ -74,10 +77,13 @@ def health(
     address = find_frontier(frontier, directory)[0] if node is None else node
     with _Health(_reachable(address, kind), kind, timeout_s) as client:
         status = client.status(service)
+        absent = client.absent_shards() if kind == FRONTIER and not service else None
     of_service = f", {service}" if service else ""
+    away = f"; away: {', '.join(f'shard {number}' for number in absent)}" if absent else ""
+    of_shards = {} if absent is None else {"absent_shards": absent}
     output.result(
-        {"server": kind, "address": client.address, "service": service, "status": status},
-        f"{kind} at {client.address}{of_service}: {status.lower().replace('_', ' ')}",
+        {"server": kind, "address": client.address, "service": service, "status": status, **of_shards},
+        f"{kind} at {client.address}{of_service}: {status.lower().replace('_', ' ')}{away}",
         as_json=as_json,
     )
     return ExitCode.DONE if status == _SERVING else ExitCode.NOT_SERVING
@@ -97,6 +103,15 @@ class _Health(Driver):
     def __init__(self, address: str, server: str, timeout_s: float) -> None:
         self._server = server
         super().__init__(address, timeout_s=timeout_s, credentials=given_credentials())
+
+    def absent_shards(self) -> list[int]:
+        """The numbers of the shards that are away. A frontier without shards has none."""
+        absent: list[int] = []
+        with suppress(UnknownService):
+            for number in count():
+                if self.status(f"shard-{number}") != _SERVING:
+                    absent.append(number)
+        return absent
 
     def status(self, service: str) -> str:
         """Whether a service is served, or the whole server if its name is empty: SERVING, NOT_SERVING."""

@@ -224,4 +224,5 @@ class Orders:
             recrawl_ms=row.recrawl_ms,
             nodes=dict(row.nodes),
             last_event=counters.next_event - 1,
+            next_rank=crawl.next_rank if crawl.running else None,
         )

@@ -456,6 +456,17 @@ class Crawl:
         snoozed = counters.queues.get(QueueState.SNOOZED.value, 0)
         return bool(counters.active_queues or snoozed or counters.future or self.jobs or self.receiving)
 
+    @property
+    def next_rank(self) -> int | None:
+        """The rank of the queue whose turn comes next, as far as it is known: 0 if others wait for a host.
+        None if no turn may come."""
+        waiting, ready = self.waiting_rank(), self.queues.ready.next_precedence
+        if waiting is not None and ready is not None:
+            return min(waiting, ready)
+        if waiting is None and ready is None:
+            return 0 if self.offers else None
+        return ready if waiting is None else waiting
+
     def lower_waits(self, queue: WorkQueue) -> bool:
         """Whether an inactive queue of lower precedence waits, so that this one goes behind it."""
         waiting = self.waiting_rank()

@@ -86,6 +86,11 @@ class ReadyQueues:
         """Take the first queue out, if there is one: its turn is now."""
         return self._line.popitem(last=False)[0] if self._line else None
 
+    @property
+    def next_precedence(self) -> int | None:
+        """The precedence of the first queue, if there is one."""
+        return next((queue.row.precedence for queue in self._line), None)
+
     def leave(self, queue: WorkQueue) -> None:
         """Take a queue out, if it is there."""
         self._line.pop(queue, None)

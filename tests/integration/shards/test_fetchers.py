@@ -95,6 +95,30 @@ def test_leases_one_by_one_come_from_all_shards_in_turn(stubs: Stubs, crawl: str
     assert {found.count(shard) for shard in range(SHARDS)} == {2}
 
 
+@pytest.mark.parametrize("favoured", range(SHARDS))
+def test_queues_of_lower_precedence_go_first_whichever_shard_has_them(
+    stubs: Stubs, crawl: str, favoured: int
+) -> None:
+    leases = all_of(stubs, crawl)
+    first = [lease for lease in leases if shard_of(lease) == favoured]
+    for lease in first:
+        change = admin_pb2.QueueChange(precedence=0)
+        request = admin_pb2.UpdateQueueRequest(crawl=crawl, queue_key=lease.queue_key, change=change)
+        stubs.admin.UpdateQueue(request, timeout=TIMEOUT_S)
+    stubs.finish(*(released(lease) for lease in leases))
+    found: list[int] = []
+
+    def tell() -> bool:
+        """Whether the front has heard of the order: the favoured shard gives all that it has, one by one."""
+        nonlocal found
+        again = [lease for _ in first for lease in all_of(stubs, crawl, 1)]
+        found = [shard_of(lease) for lease in again]
+        stubs.finish(*(released(lease) for lease in again))
+        return found == [favoured] * len(first)
+
+    eventually(tell, "the favoured shard to go first")
+
+
 def test_leases_of_few_queues_come_from_no_more_in_all_shards(stubs: Stubs) -> None:
     crawl = fresh_name()
     stubs.launch(

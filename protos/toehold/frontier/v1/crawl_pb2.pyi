@@ -2242,7 +2242,8 @@ class LimitSpec(_message.Message):
     def source_quota(self) -> Global___QuotaSpec:
         """How much is fetched of each seed and of all that descends from it.
 
-        Candidate.source tells which seed a URI descends from.
+        Candidate.source tells which seed a URI descends from. A frontier of several
+        shards refuses this quota.
         """
 
     def __init__(
@@ -2549,8 +2550,8 @@ class AddressGroupSpec(_message.Message):
     """Hosts that share a server, recognised by their IP address.
 
     Reports tell the address (Report.peer_address). A host is in the group of its
-    latest address, and in no group before its first answer. With several shards, a
-    group only has hosts of the same shard.
+    latest address, and in no group before its first answer. A frontier of several
+    shards refuses such groups.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

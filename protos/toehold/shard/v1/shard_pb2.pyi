@@ -199,6 +199,7 @@ class Progress(_message.Message):
     RECRAWL_MS_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     LAST_EVENT_FIELD_NUMBER: _builtins.int
+    NEXT_RANK_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
     number: _builtins.int
@@ -243,6 +244,10 @@ class Progress(_message.Message):
     """As in Order."""
     last_event: _builtins.int
     """The number of its last event."""
+    next_rank: _builtins.int
+    """The rank (precedence, more for those that stand back) of the queue whose turn
+    comes next. Unset: no turn may come.
+    """
     @_builtins.property
     def queue_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Work queues by state."""
@@ -278,12 +283,15 @@ class Progress(_message.Message):
         recrawl_ms: _builtins.int = ...,
         nodes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         last_event: _builtins.int = ...,
+        next_rank: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_rank", b"_next_rank", "next_rank", b"next_rank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counters", b"counters", "crawl", b"crawl", "digest", b"digest", "documents", b"documents", "documents_lent", b"documents_lent", "held", b"held", "intakes", b"intakes", "last_event", b"last_event", "leases", b"leases", "leases_out", b"leases_out", "left", b"left", "moment", b"moment", "nodes", b"nodes", "number", b"number", "order", b"order", "pages_out", b"pages_out", "queue_counts", b"queue_counts", "reason", b"reason", "recrawl_ms", b"recrawl_ms", "starves", b"starves", "state", b"state", "toes_lent", b"toes_lent", "torn_down", b"torn_down", "trouble", b"trouble"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_rank", b"_next_rank", "counters", b"counters", "crawl", b"crawl", "digest", b"digest", "documents", b"documents", "documents_lent", b"documents_lent", "held", b"held", "intakes", b"intakes", "last_event", b"last_event", "leases", b"leases", "leases_out", b"leases_out", "left", b"left", "moment", b"moment", "next_rank", b"next_rank", "nodes", b"nodes", "number", b"number", "order", b"order", "pages_out", b"pages_out", "queue_counts", b"queue_counts", "reason", b"reason", "recrawl_ms", b"recrawl_ms", "starves", b"starves", "state", b"state", "toes_lent", b"toes_lent", "torn_down", b"torn_down", "trouble", b"trouble"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_rank: _TypeAlias = _typing.Literal["next_rank"]  # noqa: Y015
+    _WhichOneofArgType__next_rank: _TypeAlias = _typing.Literal["_next_rank", b"_next_rank"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_rank) -> _WhichOneofReturnType__next_rank | None: ...
 
 Global___Progress: _TypeAlias = Progress  # noqa: Y015
 
