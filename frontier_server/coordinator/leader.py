@@ -30,6 +30,7 @@ from .parking import Parked, Parking
 from .whole import Feed
 
 SERVICE = "toehold.shard.v1.ShardService"
+BEAT_S = 1.0  # between two calls by which a shard hears that its front is there
 AGAIN_S = 0.1  # after a shard has not answered
 ROUND_AGAIN_S = 0.5  # after two rounds that were not equal
 ANNOUNCE_AGAIN_S = 0.5
@@ -163,17 +164,24 @@ class Leader:
             _log.info("shard_present", shard=part)
         link.away = False
         await self._tell_known(link)  # a crawl may have been deleted while it was away
-        both = [
+        all_at_once = [
             asyncio.create_task(self._follow(link, first.incarnation)),
             asyncio.create_task(self._order(link, first.incarnation, change)),
+            asyncio.create_task(self._beat(link)),
         ]
         try:
-            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(all_at_once, return_when=asyncio.FIRST_COMPLETED)
             done.pop().result()
         finally:
-            for task in both:
+            for task in all_at_once:
                 task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+            await asyncio.gather(*all_at_once, return_exceptions=True)
+
+    async def _beat(self, link: Link) -> None:
+        """Call the shard again and again: while its front is away, it blames no node for its silence."""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            await self._ask(link, "Look", shard_pb2.LookRequest(), shard_pb2.LookResponse)
 
     async def _tell_known(self, link: Link) -> None:
         known, spared = await self._runner.read(

@@ -219,6 +219,8 @@ class WholeCrawl(Crawl):
         if its.awaited or (progress.torn_down and row.tearing_down):
             return None  # it must be heard first, or has nothing left to do
         target = self.target if row.request else None
+        if progress.state is CrawlState.STOPPING and target not in (None, Target.FINISH):
+            return None  # a part that stops ends first, and is reopened then
         if self.restoring and target is None and progress.state is not None:
             return None  # else it would lose the overrides of the checkpoint, until the whole has them
         interrupts = bool(row.interrupt_ms)

@@ -10,7 +10,7 @@ from ..coordinator.coordinator import Announcement
 from ..coordinator.parking import Parked
 from ..core.state.model import Verdict
 from ..router.candidates import Candidates
-from ..shards.links import Link, Links, check_present
+from ..shards.links import Link, Links, Relayed, check_present
 
 ANNOUNCE = "toehold.shard.v1.ShardService/Announce"
 ANNOUNCE_S = 30.0
@@ -29,8 +29,8 @@ class Offers:
         self._judged: dict[str, tuple[Announcement, dict[int, Verdict]]] = {}  # seeds of each crawl, by place
 
     async def announce(self, announcement: Announcement) -> Sequence[Verdict]:
-        """Offer seeds; the verdicts. Raises ShardAway if a shard is away; the others have theirs then, and
-        are not asked again."""
+        """Offer seeds; the verdicts. Raises ShardAway if a shard is away, Relayed if it refuses them; the
+        others have theirs then, and are not asked again."""
         crawl, seeds = announcement.crawl, announcement.seeds
         before = self._judged.get(crawl)
         judged = before[1] if before is not None and before[0] == announcement else {}
@@ -39,28 +39,40 @@ class Offers:
         waiting = [place for place in range(len(seeds)) if place not in judged]
         candidates = [_seed(seeds[place], announcement.before_ms) for place in waiting]
         request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=candidates, partial=True)
-        verdicts = await self._offer(request, anew=bool(announcement.before_ms))
+        refusals: list[Relayed] = []
+        verdicts = await self._offer(request, anew=bool(announcement.before_ms), refusals=refusals)
         for place, verdict in zip(waiting, verdicts, strict=True):
             if verdict != crawl_pb2.VERDICT_AWAY:
                 judged[place] = _VERDICTS[verdict]
         if len(judged) < len(seeds):
+            if refusals:
+                raise refusals[0]
             check_present(self._links.all)
             raise self._links[0].absence()  # it is back already
         del self._judged[crawl]
         return [judged[place] for place in range(len(seeds))]
 
     async def deliver(self, parked: Parked) -> None:
-        """Offer parked links. Raises ShardAway."""
+        """Offer parked links. Raises ShardAway, or Relayed for a refusal."""
         candidates = [frontier_pb2.Candidate.FromString(record) for record in parked.records]
         await self._offer(frontier_pb2.ScheduleRequest(crawl=parked.crawl, candidates=candidates), anew=False)
 
     async def _offer(
-        self, request: frontier_pb2.ScheduleRequest, *, anew: bool
+        self, request: frontier_pb2.ScheduleRequest, *, anew: bool, refusals: list[Relayed] | None = None
     ) -> Sequence[crawl_pb2.Verdict.ValueType]:
+        """The verdicts. With `refusals`, those of shards go there, and their candidates count as not asked."""
+
         async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
             offered = frontier_pb2.ScheduleRequest.FromString(part)
             asked = shard_pb2.AnnounceRequest(request=offered, anew=anew)
-            answer = await link.call(ANNOUNCE, asked, shard_pb2.AnnounceResponse, ANNOUNCE_S)
+            try:
+                answer = await link.call(ANNOUNCE, asked, shard_pb2.AnnounceResponse, ANNOUNCE_S)
+            except Relayed as refusal:
+                if refusals is None:
+                    raise
+                refusals.append(refusal)
+                away = [crawl_pb2.VERDICT_AWAY] * len(offered.candidates)
+                return frontier_pb2.ScheduleResponse(verdicts=away)
             return answer.response
 
         return (await self._candidates.split(request, ask)).verdicts

@@ -19,6 +19,7 @@ from toehold_base.serving.connections import address_count, connection_options
 from toehold_base.serving.open_services import add_open_services
 
 from ..config import FRONT, Config
+from ..coordinator.leader import BEAT_S
 from ..core.opening.registry import made_of
 from ..logs.crawl_log import CrawlLogs
 from ..service import (
@@ -57,6 +58,7 @@ MAX_PENDING, MAX_PENDING_S = MAX_CALLS // 2, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
 MAX_CALLS_OF_CONNECTION = 640  # a client keeps further calls until others have ended
 ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
+FRONT_SILENT_S = 3 * BEAT_S  # then no node reaches a shard
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
 EXPIRY_CHECK_S, SOON = 12 * 3600.0, timedelta(days=14)
 
@@ -132,13 +134,14 @@ async def _serve(
             register(measured, exchange, config, crawl_logs, checkpoints, start_ms, gate, traces)
             if config.is_shard:
                 load = Load(config.shard, exchange, config.data / "store")
-                register_shard(served, exchange, core.shard.incarnation, checkpoints, load)
+                register_shard(served, exchange, core.shard.incarnation, checkpoints, load, crawl_logs)
                 runner.tasks.keep("watch of the load", load.watch())
         bound, console = listen(server, config, tls)
         stop = stop_events(config)
         reread_at_hangup(config, is_managed=bool(manager))
         await server.start()
         if pipe is not None:
+            runner.is_reached = lambda: pipe.silent_s < FRONT_SILENT_S
             await _open(pipe, pipe_beside(Path(str(config.listen).removeprefix(SOCKET))))
         if front is not None:
             await front.begin(health.tell_of)

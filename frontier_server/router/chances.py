@@ -6,6 +6,8 @@ A shard that had nothing for a caller is not asked again until it says that it m
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 from weakref import WeakSet
 
@@ -54,10 +56,21 @@ class Chance:
         self.told = [Told()] * shards
         self.awaited = [False] * shards
         self.pauses_s = [0.0] * shards
+        self.waiting = 0
+        """How many callers wait for it."""
         self.turn = 0
         """How often callers have got something: each time another shard is asked first."""
         self._changed = self._new()
         self._end: Closing | None = None
+
+    @contextmanager
+    def waiter(self) -> Iterator[None]:
+        """Somebody waits for it, within a `with` block."""
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
 
     @property
     def changed(self) -> asyncio.Future[None]:
@@ -124,13 +137,20 @@ class Chances:
         chance.told[link.number] = told
         self._await(chance, link)
 
+    def _is_wanted(self, chance: Chance) -> bool:
+        """Whether somebody waits for it, or may ask for it again."""
+        return chance.waiting > 0 or self._known.get(chance.wish) is chance
+
     def is_away(self, chance: Chance, link: Link) -> None:
         """Note that a shard cannot be asked now."""
         again_s = asyncio.get_running_loop().time() + UNKNOWN_S
         self.gave_nothing(chance, link, Told(again_s=again_s))
 
     def _await(self, chance: Chance, link: Link) -> None:
-        """Wait in the background until the shard may have something."""
+        """Wait in the background until the shard may have something. Where nobody waits, all shards are asked
+        each time."""
+        if not chance.waiting:
+            return
         chance.may[link.number] = False
         if not chance.awaited[link.number]:
             chance.awaited[link.number] = True
@@ -144,8 +164,14 @@ class Chances:
         pause_s = chance.pauses_s[number]
         await asyncio.sleep(pause_s)
         began_s = clock()
-        while not await self._says(link, request):  # noqa: ASYNC110  # there is no event for it
-            await asyncio.sleep(AWAY_S)
+        while not await self._says(link, request):
+            if not link.away:
+                await asyncio.sleep(AWAY_S)  # it is about to be known to be away
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AWAIT_S):
+                    await link.is_present.wait()
+            if not self._is_wanted(chance):
+                return
         at_once = clock() - began_s < AT_ONCE_S
         chance.pauses_s[number] = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S) if at_once else 0.0
         chance.awaited[number] = False

@@ -63,14 +63,10 @@ class RoutedCrawls(OverShards):
 
         return checked
 
-    @routed
-    async def DeleteCrawl(
-        self, request: admin_pb2.DeleteCrawlRequest, context: Context
-    ) -> admin_pb2.DeleteCrawlResponse:
+    async def _delete(self, crawl: str, force: bool) -> None:
         async with self._sets:
-            answer = await super().DeleteCrawl(request, context)
+            await super()._delete(crawl, force)
             await self._coordination.crawl_deleted()
-        return answer
 
     @routed
     async def PutOverride(

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Iterable, MutableSequence, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from hashlib import blake2b
 
 from google.protobuf.duration_pb2 import Duration
@@ -102,6 +102,20 @@ class RoutedFrontier:
         await self._introductions.introduce(request.node, request.session, metadata)
         chance = self._chances.of(Wish(request.crawl, want.kinds, want.queues, want.per_queue))
         request.ClearField("wait_duration")  # the wait is here
+        with chance.waiter() if waits_s else nullcontext():
+            return await self._leases(request, context, chance, waits_s, end_s, metadata)
+
+    async def _leases(
+        self,
+        request: frontier_pb2.NextRequest,
+        context: Context,
+        chance: Chance,
+        waits_s: float,
+        end_s: float,
+        metadata: Metadata,
+    ) -> frontier_pb2.NextResponse | bytes:
+        """Leases, or the reason why there are none when the wait is over."""
+        loop = asyncio.get_running_loop()
         first, exactly = 0, not waits_s
         while True:
             changed = chance.changed
@@ -208,7 +222,9 @@ class RoutedFrontier:
         reports = [
             frontier_pb2.Report(token=lease.token, outcome=frontier_pb2.OUTCOME_RELEASED) for lease in leases
         ]
-        released = frontier_pb2.FinishedRequest(reports=reports, node=request.node, session=request.session)
+        released = frontier_pb2.FinishedRequest(
+            reports=reports, node=request.node, session=request.session, partial=True
+        )
         with suppress(ShardAway, Relayed):  # then they lapse
             await self._finished(released, metadata, GIVE_BACK_S)
 

@@ -1,7 +1,7 @@
 """The base of the operators' RPCs over several shards: how shards are asked."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from .coordination import Coordination
 from .places import PlacingOf
 
 M = TypeVar("M", bound=Message)
+V = TypeVar("V")
 
 SERVICE = "toehold.frontier.v1.FrontierAdminService"
 LATE_S = 6.0  # a shard that stands still is known to be away by then
@@ -46,6 +47,17 @@ class OverShards(FrontierAdminService):
         self._sets = asyncio.Lock()
         """Held while a checkpoint set is made or deleted. Its stores are copied one after the other, so what
         lets all parts of a crawl begin or go at once waits for that."""
+
+    async def _recorded(self, crawl: str, action: str, detail: str, by: str, work: Awaitable[V]) -> V:
+        """The result of work by which an operator changes parts of a crawl. It is recorded, also if a shard
+        goes away meanwhile: others may have changed."""
+        try:
+            found = await work
+        except ShardAway:
+            await self._coordination.record_act(crawl, by, action, detail)
+            raise
+        await self._coordination.record_act(crawl, by, action, detail)
+        return found
 
     async def _check_known(self, crawl: str) -> None:
         """Raise UnknownCrawl if there is no such crawl."""

@@ -36,9 +36,9 @@ class RoutedQueues(OverShards):
         check(wire.queue_change(request.change))
         check_present(self._links.all)
         kind = admin_pb2.UpdateQueueResponse
-        found = await self._of_those_that_know("UpdateQueue", request, kind, context, _UNKNOWN)
+        changed = self._of_those_that_know("UpdateQueue", request, kind, context, _UNKNOWN)
         by, key = operator_of(context), request.queue_key
-        await self._coordination.record_act(request.crawl, by, "change-queue", key)
+        found = await self._whoever_waits(self._recorded(request.crawl, "change-queue", key, by, changed))
         return kind(queues=[queue for answer in found for queue in answer.queues])
 
     @routed

@@ -40,9 +40,9 @@ class RoutedUris(OverShards):
             )
             return await self._ask(link, "NoteUris", part, admin_pb2.NoteUrisResponse, context)
 
-        answers = await self._links.of_all(note, [self._links[number] for number in places])
+        noted = self._links.of_all(note, [self._links[number] for number in places])
         by, told = operator_of(context), some_uris(request.uris)
-        await self._coordination.record_act(request.crawl, by, "note-uris", told)
+        answers = await self._whoever_waits(self._recorded(request.crawl, "note-uris", told, by, noted))
         return admin_pb2.NoteUrisResponse(noted_count=sum([answer.noted_count for answer in answers]))
 
     @routed
@@ -57,9 +57,9 @@ class RoutedUris(OverShards):
             part = admin_pb2.ForgetUrisRequest(crawl=request.crawl, uris=uris)
             return await self._ask(link, "ForgetUris", part, admin_pb2.ForgetUrisResponse, context)
 
-        answers = await self._links.of_all(forget, [self._links[number] for number in places])
+        forgotten = self._links.of_all(forget, [self._links[number] for number in places])
         by, told = operator_of(context), some_uris(request.uris)
-        await self._coordination.record_act(request.crawl, by, "forget-uris", told)
+        answers = await self._whoever_waits(self._recorded(request.crawl, "forget-uris", told, by, forgotten))
         return admin_pb2.ForgetUrisResponse(
             forgotten_count=sum([answer.forgotten_count for answer in answers])
         )

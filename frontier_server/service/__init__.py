@@ -69,10 +69,15 @@ def register(
 
 
 def register_shard(
-    server: Server, exchange: Exchange, incarnation: int, checkpoints: Checkpoints, load: Load
+    server: Server,
+    exchange: Exchange,
+    incarnation: int,
+    checkpoints: Checkpoints,
+    load: Load,
+    logs: CrawlLogs,
 ) -> None:
     """Let the server of a shard serve its front, too."""
-    shard = ShardService(exchange, incarnation, checkpoints, load)
+    shard = ShardService(exchange, incarnation, checkpoints, load, logs)
     shard_pb2_grpc.add_ShardServiceServicer_to_server(shard, cast(grpc.aio.Server, server))
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from toehold.shard.v1 import shard_pb2, shard_pb2_grpc
 
@@ -12,6 +12,7 @@ from ..core.rows.errors import UnknownCheckpoint
 from ..core.rows.records import encode
 from ..core.rows.store import Changes
 from ..core.state.order import Order, Progress
+from ..logs.crawl_log import CrawlLogs
 from ..shell.exchange import Exchange
 from ..stores.checkpoints import Checkpoints, check_name
 from .answers import Context, answered, streamed
@@ -27,8 +28,12 @@ MAX_HOLD_S = 60.0
 class ShardService(shard_pb2_grpc.ShardServiceServicer):
     """The RPCs of the front."""
 
-    def __init__(self, exchange: Exchange, incarnation: int, checkpoints: Checkpoints, load: Load) -> None:
+    def __init__(
+        self, exchange: Exchange, incarnation: int, checkpoints: Checkpoints, load: Load, logs: CrawlLogs
+    ) -> None:
         self._exchange = exchange
+        self._logs = logs
+        self._deleting = asyncio.Lock()
         self._load = load
         self._checkpoints = checkpoints
         self._runner = exchange.runner
@@ -40,17 +45,23 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
         mark = 0
         if request.HasField("known_crawls"):
             known, spared = map(frozenset, (request.known_crawls.numbers, request.known_crawls.spared))
-            _, mark = await self._runner.apply(
-                lambda core, now_ms: core.orders.delete_others(known, now_ms, spared)
-            )
+            await self._delete(lambda core, now_ms: core.orders.delete_others(known, now_ms, spared))
         for message in request.orders:
-            progress, mark = await self._runner.apply(functools.partial(_obey, wire.order(message)))
+            order = wire.order(message)
+            await self._delete(functools.partial(_delete_part, order))
+            progress, mark = await self._runner.apply(functools.partial(_obey, order))
             found.append(progress)
             await asyncio.sleep(0)  # others go in between
         await self._runner.durable(mark)
         return shard_pb2.ObeyResponse(
             incarnation=self._incarnation, progress=[wire.progress_message(each) for each in found]
         )
+
+    async def _delete(self, operation: Callable[[Core, int], tuple[list[str], Changes]]) -> None:
+        """Delete parts, and their logs before there is another of a name."""
+        async with self._deleting:
+            for name in await self._runner.run(operation):
+                await asyncio.to_thread(self._logs.forget, name)
 
     @answered
     async def Look(self, request: shard_pb2.LookRequest, context: Context) -> shard_pb2.LookResponse:
@@ -222,6 +233,11 @@ def _sign(progress: Progress) -> tuple[object, ...]:
         progress.last_event,
         tuple(progress.nodes.items()),
     )
+
+
+def _delete_part(order: Order, core: Core, now_ms: int) -> tuple[list[str], Changes]:
+    deleted, changes = core.orders.delete_part(order, now_ms)
+    return [order.crawl] if deleted else [], changes
 
 
 def _obey(order: Order, core: Core, now_ms: int) -> tuple[Progress, Changes]:

@@ -137,6 +137,11 @@ class _Frames(asyncio.BufferedProtocol, ABC):
 # The front's end.
 
 
+def _has_come(answer: asyncio.Future[bytes]) -> bool:
+    """Whether a call has its answer."""
+    return answer.done() and not answer.cancelled() and answer.exception() is None
+
+
 class _Calls(_Frames):
     """Calls that wait for their answers."""
 
@@ -177,18 +182,24 @@ class Pipe:
         """The answer of a method. Raises Refused, Broken, or TimeoutError if it takes longer."""
         if len(request) > MAX_MESSAGE_BYTES:
             raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, _too_large(request), ())
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s) as time:
             calls = self._calls
             if calls is None or not calls.is_open:
                 calls = await self._opened()
             self._last = number = self._last + 1
+            data: bytes
             answer = calls.waiting[number] = asyncio.get_running_loop().create_future()
             try:
                 if not calls.send(Call(number, method, request, timeout_s, metadata)):
                     raise Broken
-                data: bytes = await answer
+                data = await answer
                 return data
             except asyncio.CancelledError:  # by the time-out, too
+                if time.expired() and _has_come(answer):  # while this process stood still: it may have leases
+                    task = asyncio.current_task()
+                    if task is not None and task.cancelling() == 1:  # nobody else has cancelled the call
+                        data = answer.result()
+                        return data
                 calls.send(Call(number))
                 raise
             finally:
@@ -326,6 +337,7 @@ class PipeServer:
         self._server: asyncio.Server | None = None
         self._socket: Path | None = None
         self._ends = False
+        self._heard_s = asyncio.get_running_loop().time()
 
     def add_generic_rpc_handlers(self, handlers: Iterable[Any], /) -> None:
         """Does nothing: the same handlers also come as registered ones."""
@@ -342,8 +354,14 @@ class PipeServer:
         self._server = await loop.create_unix_server(lambda: _Answers(self), str(socket))
         self._socket = socket
 
+    @property
+    def silent_s(self) -> float:
+        """For how long nobody has called."""
+        return asyncio.get_running_loop().time() - self._heard_s
+
     async def answer(self, call: Call, context: _Context) -> bytes:
         """The answer to a call. Raises AbortError if it is refused."""
+        self._heard_s = asyncio.get_running_loop().time()
         handler = self._handlers.get(call.method)
         if handler is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"there is no method {call.method}")

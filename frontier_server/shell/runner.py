@@ -147,6 +147,8 @@ class Runner:
     ) -> None:
         """Nodes are excused for the time beyond `heartbeat_ms` in which this server fails to answer;
         `when_idle` is called now and then without jobs. With `read_only` nothing happens unasked."""
+        self.is_reached: Callable[[], bool] = lambda: True
+        """Whether nodes can reach this server. While they cannot, it is away for them."""
         self.core = core
         self.read_only = read_only
         self._when_idle = when_idle
@@ -368,6 +370,8 @@ class Runner:
             await self.read(lambda core, now_ms: None)
             now_ms = self._clock.now_ms()
             self._excuse(self.core, now_ms)
+            if not self.is_reached():
+                continue
             if excused_ms := self._absence.answered(now_ms):
                 _log.warning("was_away", excused_ms=excused_ms)
 

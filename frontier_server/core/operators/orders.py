@@ -38,6 +38,8 @@ _INPUT_OF = {
     Target.FINISH: Input.STOP,
 }
 
+_ENDED_BY = (None, Target.FINISH)  # the targets that a part which stops can have
+
 
 class Orders:
     """Obeys a coordinator, and tells it how its crawls go on here."""
@@ -46,10 +48,28 @@ class Orders:
         self._shard = shard
         self._withdrawal = Withdrawal(shard)
 
-    def obey(self, order: Order, now_ms: int) -> tuple[Progress, Changes]:
-        """Make a part of a crawl what it should be. An order that is not the newest changes nothing.
+    def ends_a_part(self, order: Order) -> bool:
+        """Whether a part must be deleted before an order is obeyed: a former one of the name, or that of a
+        crawl that is deleted."""
+        crawl = self._known(order.crawl)
+        if crawl is None or crawl.number > order.number:
+            return False
+        return crawl.number < order.number or (order.deleted and order.serial > crawl.state_row.order)
 
-        A part that is not there yet is made; without a spec, the answer says that it is not there.
+    def delete_part(self, order: Order, now_ms: int) -> tuple[bool, Changes]:
+        """Delete the part that an order ends; whether there was one."""
+        if not self.ends_a_part(order):
+            return False, {}
+        op = self._shard.begin(now_ms)
+        self._delete(op, self._shard.registry.named(order.crawl))
+        return True, self._shard.end(op)
+
+    def obey(self, order: Order, now_ms: int) -> tuple[Progress, Changes]:
+        """Make a part of a crawl what it should be. An order that is not the newest changes nothing. A part
+        that it ends is deleted; whoever has logs deletes it before, and them (`delete_part`).
+
+        A part that is not there yet is made; without a spec, the answer says that it is not there. One that
+        stops ends first, whatever else it should be: it is reopened then.
         """
         shard = self._shard
         crawl = self._known(order.crawl)
@@ -58,13 +78,15 @@ class Orders:
         if crawl is not None and crawl.number == order.number and order.serial <= crawl.state_row.order:
             return self._progress(crawl), {}
         op = shard.begin(now_ms)
-        if crawl is not None and (crawl.number < order.number or order.deleted):
+        if crawl is not None and self.ends_a_part(order):
             self._delete(op, crawl)
             crawl = None
         if crawl is None:
             if order.deleted or order.spec is None:
                 return self._without(order.crawl, order.number), shard.end(op)
             crawl = self._made(op, order, order.spec)
+        if crawl.state is CrawlState.STOPPING and order.target not in _ENDED_BY:
+            return self._progress(crawl), shard.end(op)
         if not crawl.state_row.torn_down:
             self._follow(op, crawl, order)
         changes = shard.end(op)
@@ -96,21 +118,23 @@ class Orders:
 
     def delete_others(
         self, known: Collection[int], now_ms: int, spared: Collection[int] = ()
-    ) -> tuple[None, Changes]:
-        """Delete the parts of crawls that the coordinator does not have any more. Those that are `spared` may
-        have been lost by it: nobody leads them, so they are paused."""
+    ) -> tuple[list[str], Changes]:
+        """Delete the parts of crawls that the coordinator does not have any more; their names. Those that are
+        `spared` may have been lost by it: nobody leads them, so they are paused."""
         registry = self._shard.registry
         op = self._shard.begin(now_ms)
         torn = [registry.named(name) for name, number in registry.torn.items() if number not in known]
         lost = "the coordinator has lost this crawl"
+        deleted: list[str] = []
         for crawl in (*registry.crawls.values(), *torn):
             if not crawl.led or crawl.number in known:
                 continue
             if crawl.number not in spared:
                 self._delete(op, crawl)
+                deleted.append(crawl.name)
             elif crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
                 life.distrust(op, crawl, life.SALVAGED, lost)
-        return None, self._shard.end(op)
+        return deleted, self._shard.end(op)
 
     def progress(self, names: Sequence[str]) -> list[Progress]:
         """How the parts of these crawls are."""

@@ -327,6 +327,24 @@ def test_leases_outlive_a_front_that_is_killed_and_a_nodes_trouble_is_not_forgot
         stubs.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
 
 
+def test_leases_outlive_a_front_that_stands_still_for_longer_than_a_lease(tmp_path: Path) -> None:
+    """The nodes cannot be heard meanwhile. Leases of a node that is silent afterwards lapse as ever."""
+    data, crawl = tmp_path / "data", fresh_name()
+    flags = ("--shards", str(SHARDS), "--lease-seconds", "5", "--heartbeat-seconds", "1")
+    with ServerProcess(data, *flags) as server:
+        stubs = server.stubs
+        stubs.launch(crawl, *seeds_of(crawl), of=IGNORE)
+        leases = all_of(stubs, crawl)
+        began_s = time.monotonic()
+        with stopped(pid_of(data, "front")):
+            eventually(lambda: time.monotonic() - began_s > 8, "more than a lease period")
+        beat = frontier_pb2.HeartbeatRequest(
+            node="node", session="session", tokens=[lease.token for lease in leases]
+        )
+        assert not repeated(lambda: stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)).ended_tokens
+        eventually(lambda: stubs.statistics(crawl).leased_count == 0, "the leases of a silent node to lapse")
+
+
 def test_a_crawl_whose_uris_were_scheduled_is_launched_and_gives_them_at_once(stubs: Stubs) -> None:
     crawl = fresh_name()
     stubs.create(crawl, spec(robots=crawl_pb2.RobotsSpec(policy="ignore"), scope=ANYTHING))

@@ -1,7 +1,11 @@
 """A crawl's life over three shards: late seeds, seeds that lead elsewhere, a recrawl, the teardown."""
 
+import os
+import signal
 import time
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,12 +23,15 @@ from frontier_harness.calls import (
     report,
     spec,
 )
+from frontier_harness.members import members
+from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 FINISHED = crawl_pb2.CRAWL_STATE_FINISHED
+IGNORE = spec(robots=crawl_pb2.RobotsSpec(policy="ignore"))
 WHOLE_TLD = crawl_pb2.ScopeSpec(surt_prefixes=["http://(example,"])
 
 
@@ -174,3 +181,44 @@ def test_a_job_that_has_not_ended_ends_with_the_teardown(stubs: Stubs, sites: li
     stubs.ask("TearDownCrawl", crawl)
     eventually(lambda: stubs.describe(crawl).status.torn_down, "the teardown", TIMEOUT_S)
     assert stubs.ask("GetJob", crawl, job=job).job.HasField("finish_time")
+
+
+def test_the_logs_of_a_deleted_crawl_go_in_all_shards(divided: ServerProcess, sites: list[str]) -> None:
+    stubs, crawl = divided.stubs, fresh_name()
+
+    def logs() -> list[str]:
+        found = divided.data.glob(f"*/crawls/{crawl}/*.log*")
+        return sorted(str(path.relative_to(divided.data)) for path in found)
+
+    stubs.launch(crawl, *sites)
+    fetch(stubs, crawl, len(sites))
+    stubs.until(crawl, FINISHED)
+    shards = [f"shard-{number:04}" for number in range(3)]
+    eventually(lambda: {path.split("/")[0] for path in logs()} == {"coordinator", *shards}, "all logs")
+    stubs.ask("DeleteCrawl", crawl, force=True)
+    assert logs() == []
+
+
+def test_a_crawl_is_deleted_in_all_shards_though_its_caller_has_left(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--shards", "2") as server:
+        stubs, crawl = server.stubs, fresh_name()
+        stubs.launch(crawl, *(f"http://{crawl}-{site}.example/" for site in range(20)), of=IGNORE)
+        eventually(lambda: stubs.statistics(crawl).queued_count == 20, "the seeds")
+        process = members(server.child)["shard-1"]
+        os.kill(process, signal.SIGSTOP)
+        try:
+            with pytest.raises(grpc.RpcError) as caught:
+                request = admin_pb2.DeleteCrawlRequest(crawl=crawl, force=True)
+                stubs.admin.DeleteCrawl(request, timeout=1)
+            assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+        def is_gone() -> bool:
+            """Whether no shard has URIs any more, and all answer."""
+            with suppress(grpc.RpcError):
+                shards = stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest(), timeout=TIMEOUT_S).shards
+                return all(shard.present and not shard.queued_count for shard in shards)
+            return False
+
+        eventually(is_gone, "the shards to delete their parts")

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -250,3 +252,33 @@ async def test_bytes_that_are_no_frame_end_their_connection_alone(rig: Rig, nons
             with suppress(ConnectionResetError):
                 assert await loop.sock_recv(stranger, 1) == b""
     await rig.schedule("open")
+
+
+async def test_an_answer_that_came_while_its_caller_stood_still_is_not_lost(tmp_path: Path) -> None:
+    """It may have leases, which nobody would give back."""
+    path, beside = tmp_path / "shard.pipe", threading.Event()
+
+    async def serve() -> None:
+        server = PipeServer()
+        register(Shard(), server)
+        await server.start(path)
+        beside.set()
+        await asyncio.to_thread(ended.wait)
+        await server.stop(0)
+
+    ended = threading.Event()
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        await asyncio.to_thread(beside.wait)
+        caller = Pipe(path)
+        method, timeout_s = f"{SERVICE}/Schedule", 0.2
+        await caller.call(method, request("first"), CALL_S)
+        call = asyncio.create_task(caller.call(method, request("c", "http://a.example/"), timeout_s))
+        await asyncio.sleep(0)  # it is sent
+        time.sleep(2 * timeout_s)  # noqa: ASYNC251  # this process stands still
+        assert await call
+        caller.close()
+    finally:
+        ended.set()
+        await asyncio.to_thread(thread.join)
