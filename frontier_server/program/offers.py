@@ -60,7 +60,7 @@ class Offers:
     async def _offer(
         self, request: frontier_pb2.ScheduleRequest, *, anew: bool, refusals: list[Relayed] | None = None
     ) -> Sequence[crawl_pb2.Verdict.ValueType]:
-        """The verdicts. With `refusals`, those of shards go there, and their candidates count as not asked."""
+        """The verdicts. With `refusals`, those of shards go there; their candidates count as not asked."""
 
         async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
             offered = frontier_pb2.ScheduleRequest.FromString(part)
