@@ -297,6 +297,7 @@ class Coordinator:
         for part, progress in enumerate(second):
             self._record(op, crawl, part, progress)
         crawl.rests = all(part.progress is not None and not part.progress.left for part in crawl.parts)
+        op.counters(crawl)  # its life goes on, even if newer progress of all parts is known
         return crawl.rests, self._shard.end(op)
 
     # Seeds.

@@ -1,5 +1,6 @@
 """A crawl in parts was found at rest: for how long that is true."""
 
+import functools
 from collections.abc import Callable
 from random import Random
 
@@ -8,10 +9,13 @@ from core_doubles.codec import candidate
 from core_doubles.parted import CRAWL, Head, Parted, begin, reliable, spec_of
 from msgspec.structs import replace
 
+from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.rows.records import ImportRow
+from frontier_server.core.rows.store import Changes
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Verdict
+from frontier_server.core.state.order import Progress
 
 
 def test_a_crawl_found_at_rest_before_a_request_does_not_end_after_it() -> None:
@@ -124,3 +128,25 @@ def test_a_crawl_does_not_end_when_an_import_that_began_before_its_rest_is_done(
     assert head.state(CRAWL) is not CrawlState.FINISHED
     assert parted.settle() is CrawlState.FINISHED
     assert parted.fetched == ["http://a.example/1", new]
+
+
+def record(parted: Parted, part: int, progress: Progress, core: Core, now_ms: int) -> tuple[None, Changes]:
+    return parted.head.coordinator.record(part, [progress], now_ms)
+
+
+def test_a_crawl_ends_although_all_its_parts_were_heard_since_their_last_answers() -> None:
+    parted = reliable(CrawlSettings(contact="https://example.org/"))
+    begin(parted, "http://a.example/1")
+    while (feed := parted.head.coordinator.may_have_ended(CRAWL)) is None:
+        parted.talk()
+        parted.lease(parted.part_of("http://a.example/1"))
+        parted.fetch()
+        parted.wait(5_000)
+    rounds = [shard.core.orders.progress([CRAWL])[0] for shard in parted.shards]
+    for part, told in enumerate(rounds):
+        later = functools.partial(record, parted, part, replace(told, moment=told.moment + 1))
+        parted.head.do(later)
+    assert parted.head.do(
+        lambda core, now: parted.head.coordinator.conclude(CRAWL, feed, rounds, rounds, now)
+    )
+    assert parted.head.state(CRAWL) is not CrawlState.RUNNING

@@ -458,14 +458,13 @@ class Crawl:
 
     @property
     def next_rank(self) -> int | None:
-        """The rank of the queue whose turn comes next, as far as it is known: 0 if others wait for a host.
-        None if no turn may come."""
-        waiting, ready = self.waiting_rank(), self.queues.ready.next_precedence
-        if waiting is not None and ready is not None:
-            return min(waiting, ready)
-        if waiting is None and ready is None:
-            return 0 if self.offers else None
-        return ready if waiting is None else waiting
+        """The rank from which on queues have their turns: the lowest of the inactive ones, or, if there are
+        none, that of the first in line; 0 if others wait for a host. None if no turn may come."""
+        waiting = self.waiting_rank()
+        if waiting is not None:
+            return waiting
+        first = self.queues.ready.first
+        return first.row.precedence if first is not None else 0 if self.offers else None
 
     def lower_waits(self, queue: WorkQueue) -> bool:
         """Whether an inactive queue of lower precedence waits, so that this one goes behind it."""

@@ -87,9 +87,9 @@ class ReadyQueues:
         return self._line.popitem(last=False)[0] if self._line else None
 
     @property
-    def next_precedence(self) -> int | None:
-        """The precedence of the first queue, if there is one."""
-        return next((queue.row.precedence for queue in self._line), None)
+    def first(self) -> WorkQueue | None:
+        """The first queue, whose turn comes next."""
+        return next(iter(self._line), None)
 
     def leave(self, queue: WorkQueue) -> None:
         """Take a queue out, if it is there."""
