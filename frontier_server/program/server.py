@@ -58,7 +58,7 @@ MAX_PENDING, MAX_PENDING_S = MAX_CALLS // 2, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
 MAX_CALLS_OF_CONNECTION = 640  # a client keeps further calls until others have ended
 ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
-FRONT_SILENT_S = 3 * BEAT_S  # then no node reaches a shard
+FRONT_SILENT_S = 1.5 * BEAT_S  # then no node reaches a shard
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
 EXPIRY_CHECK_S, SOON = 12 * 3600.0, timedelta(days=14)
 

@@ -198,11 +198,9 @@ class RoutedFrontier:
         return _why_nothing(chance, bool(request.crawl), clock())
 
     def _in_order(self, request: frontier_pb2.NextRequest, chance: Chance) -> list[Link]:
-        """The shards as they are asked: those first whose queues go first, and in turn if they are equal."""
-        links = turned(self._links.all, _home(request.node) + chance.turn)
-        if ranks := self._coordination.next_ranks(request.crawl):
-            links.sort(key=lambda link: ranks[link.number])
-        return links
+        """The shards as they are asked: those first whose queues go first."""
+        ranks = self._coordination.next_ranks(request.crawl)
+        return in_order(self._links.all, ranks, _home(request.node) + chance.turn)
 
     async def _give_back_of(
         self,
@@ -369,6 +367,15 @@ def _nothing(reason: int, retry_ms: int) -> frontier_pb2.NextResponse:
     answer = frontier_pb2.NextResponse(retry_duration=wire.duration(retry_ms))
     answer.empty_reason = reason  # type: ignore[assignment]  # a number of the enum
     return answer
+
+
+def in_order(links: Sequence[Link], ranks: Sequence[int], turn: int) -> list[Link]:
+    """Links by the ranks of their shards, and in turn where these are equal. Without ranks all are."""
+    different = sorted(set(ranks))
+    if len(different) < 2:
+        return turned(links, turn)
+    equal = ([link for link in links if ranks[link.number] == rank] for rank in different)
+    return [link for group in equal for link in turned(group, turn)]
 
 
 def turned(links: Sequence[Link], by: int) -> list[Link]:

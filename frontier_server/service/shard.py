@@ -34,6 +34,7 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
         self._exchange = exchange
         self._logs = logs
         self._deleting = asyncio.Lock()
+        self._deletions = set[asyncio.Task[int]]()
         self._load = load
         self._checkpoints = checkpoints
         self._runner = exchange.runner
@@ -45,10 +46,11 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
         mark = 0
         if request.HasField("known_crawls"):
             known, spared = map(frozenset, (request.known_crawls.numbers, request.known_crawls.spared))
-            await self._delete(lambda core, now_ms: core.orders.delete_others(known, now_ms, spared))
+            mark = await self._delete(lambda core, now_ms: core.orders.delete_others(known, now_ms, spared))
         for message in request.orders:
             order = wire.order(message)
-            await self._delete(functools.partial(_delete_part, order))
+            if self._runner.core.orders.ends_a_part(order) or self._deleting.locked():
+                await self._delete(functools.partial(_delete_part, order))
             progress, mark = await self._runner.apply(functools.partial(_obey, order))
             found.append(progress)
             await asyncio.sleep(0)  # others go in between
@@ -57,11 +59,22 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
             incarnation=self._incarnation, progress=[wire.progress_message(each) for each in found]
         )
 
-    async def _delete(self, operation: Callable[[Core, int], tuple[list[str], Changes]]) -> None:
-        """Delete parts, and their logs before there is another of a name."""
+    async def _delete(self, operation: Callable[[Core, int], tuple[list[str], Changes]]) -> int:
+        """Delete parts, and their logs before there is another of a name, even if the front leaves meanwhile;
+        the mark of that."""
+        task = asyncio.create_task(self._deleted(operation))
+        self._deletions.add(task)
+        task.add_done_callback(self._deletions.discard)
+        return await asyncio.shield(task)
+
+    async def _deleted(self, operation: Callable[[Core, int], tuple[list[str], Changes]]) -> int:
         async with self._deleting:
-            for name in await self._runner.run(operation):
+            names, mark = await self._runner.apply(operation)
+            if names:
+                await self._runner.durable(mark)
+            for name in names:
                 await asyncio.to_thread(self._logs.forget, name)
+        return mark
 
     @answered
     async def Look(self, request: shard_pb2.LookRequest, context: Context) -> shard_pb2.LookResponse:

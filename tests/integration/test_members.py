@@ -235,6 +235,7 @@ def test_the_health_names_a_shard_that_is_away_and_ends_with_the_last_one(
         assert toehold_of(capsys)("health", "--frontier", server.address) == (0, told, "")
         os.kill(processes["shard-0"], signal.SIGSTOP)
         eventually(lambda: status_of(server.address, "") == "NOT_SERVING", "all to be missed")
+        assert status_of(server.address, "toehold.frontier.v1.FrontierAdminService") == "SERVING"
     finally:
         for name in shards:
             os.kill(processes[name], signal.SIGCONT)

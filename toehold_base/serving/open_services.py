@@ -72,8 +72,8 @@ async def refuse(context: Context, problem: NotServed) -> NoReturn:
 
 
 class Health:
-    """Whether a server and its services serve, and each of its parts, if it has any: a server none of whose
-    parts serves does not serve either."""
+    """Whether a server and its services serve, and each of its parts, if it has any. A server none of whose
+    parts serves does not serve as a whole, but its services still answer."""
 
     def __init__(self, services: Iterable[str], parts: Iterable[str] = ()) -> None:
         """Begins with serving, but for the parts."""
@@ -153,9 +153,9 @@ class Health:
 
     def _status(self, service: str) -> Any:
         if service in self._parts:
-            serves = self._says and self._parts[service]
+            serves = self._parts[service] and not self._has_ended
         elif service in self._services:
-            serves = self._says and (any(self._parts.values()) or not self._parts)
+            serves = self._says and (bool(service) or not self._parts or any(self._parts.values()))
         else:
             return _UNKNOWN
         return _SERVING if serves else _NOT_SERVING

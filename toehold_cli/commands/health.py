@@ -1,7 +1,6 @@
 """`toehold health`: whether a frontier or a node serves, as its health service tells everybody."""
 
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
 import click
@@ -23,6 +22,9 @@ from .which_frontier import find_frontier
 
 TIMEOUT_S = 3.0
 """How long to wait for an answer."""
+
+MAX_SHARDS = 64
+"""Of a frontier."""
 
 _METHOD = "/grpc.health.v1.Health/Check"
 _SERVING = HealthCheckResponse.ServingStatus.Name(HealthCheckResponse.SERVING)
@@ -108,7 +110,7 @@ class _Health(Driver):
         """The numbers of the shards that are away. A frontier without shards has none."""
         absent: list[int] = []
         with suppress(UnknownService):
-            for number in count():
+            for number in range(MAX_SHARDS):
                 if self.status(f"shard-{number}") != _SERVING:
                     absent.append(number)
         return absent

@@ -209,7 +209,8 @@ impl Fetcher {
 
     fn heartbeat(&self) -> HeartbeatRequest {
         let tokens: Vec<_> = self.held().keys().cloned().collect();
-        let toe_steps = vec![ToeStepCount { step: "FETCHING".into(), count: tokens.len() as i32 }];
+        let count = tokens.len() as i32;
+        let toe_steps = vec![ToeStepCount { step: "FETCHING".into(), count, ..Default::default() }];
         let (node, session) = (self.node.clone(), self.session.clone());
         HeartbeatRequest { node, session, tokens, toe_steps, ..Default::default() }
     }
@@ -282,7 +283,8 @@ impl Toe {
     /// Hands a report in. Some problem if it is invalid: then the lease goes on.
     async fn finish(&self, report: Report) -> Result<Option<String>, Refusal> {
         let Fetcher { frontier, node, session, .. } = &*self.fetcher;
-        let request = FinishedRequest { reports: vec![report], node: node.clone(), session: session.clone() };
+        let (node, session) = (node.clone(), session.clone());
+        let request = FinishedRequest { reports: vec![report], node, session, ..Default::default() };
         let finished = async |mut rpcs: Rpcs| rpcs.finished(within(CALL_TIMEOUT, &request)).await;
         let results = frontier.call(LONGEST_REST, finished).await?.results;
         let invalid = results.into_iter().find(|each| each.disposition() == Disposition::InvalidReport);

@@ -458,13 +458,12 @@ class Crawl:
 
     @property
     def next_rank(self) -> int | None:
-        """The rank from which on queues have their turns: the lowest of the inactive ones, or, if there are
-        none, that of the first in line; 0 if others wait for a host. None if no turn may come."""
-        waiting = self.waiting_rank()
-        if waiting is not None:
-            return waiting
-        first = self.queues.ready.first
-        return first.row.precedence if first is not None else 0 if self.offers else None
+        """The lowest rank of the queues that have their turns next: of the inactive ones, and of the first in
+        line. None if there are none, or only such as wait for a host."""
+        waiting, ready = self.waiting_rank(), self.queues.ready.lowest_precedence
+        if waiting is None or ready is None:
+            return ready if waiting is None else waiting
+        return min(waiting, ready)
 
     def lower_waits(self, queue: WorkQueue) -> bool:
         """Whether an inactive queue of lower precedence waits, so that this one goes behind it."""

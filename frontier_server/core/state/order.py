@@ -69,7 +69,7 @@ class Progress(msgspec.Struct, frozen=True):
     recrawl_ms: int = 0
     nodes: Mapping[str, str] = {}
     last_event: int = 0
-    next_rank: int | None = None  # from which on queues have turns; None: no turn may come
+    next_rank: int | None = None  # of the queues that have their turns next, if it is known
 
 
 def digest_of(spec: bytes, overrides: Sequence[tuple[str, bytes]]) -> bytes:

@@ -3,11 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
+from itertools import islice
 
 from ..rows.keys import STANDS_BACK
 from ..spec.settings import CrawlSettings
 from .queue import QueueState, WorkQueue
 
+FIRST_IN_LINE = 32
 ABOVE_ALL = 2 * STANDS_BACK  # ranks: an inactive queue of any goes first
 
 
@@ -87,9 +89,9 @@ class ReadyQueues:
         return self._line.popitem(last=False)[0] if self._line else None
 
     @property
-    def first(self) -> WorkQueue | None:
-        """The first queue, whose turn comes next."""
-        return next(iter(self._line), None)
+    def lowest_precedence(self) -> int | None:
+        """The lowest precedence among the first queues in line."""
+        return min((queue.row.precedence for queue in islice(self._line, FIRST_IN_LINE)), default=None)
 
     def leave(self, queue: WorkQueue) -> None:
         """Take a queue out, if it is there."""

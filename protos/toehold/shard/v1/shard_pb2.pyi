@@ -245,8 +245,8 @@ class Progress(_message.Message):
     last_event: _builtins.int
     """The number of its last event."""
     next_rank: _builtins.int
-    """The rank from which on queues have their turns: a precedence, more for those
-    that stand back. Unset: no turn may come.
+    """The lowest rank of the queues that have their turns next: a precedence, more
+    for those that stand back. Unset: none is known.
     """
     @_builtins.property
     def queue_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
