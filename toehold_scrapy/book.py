@@ -162,5 +162,7 @@ class Book:
             self._changed.notify_all()
 
     def _room(self) -> int:
-        unfetched = sum(held.stage is not SpiderStage.PROCESSING for held in self._held.values())
+        unfetched = sum(
+            held.stage is not SpiderStage.PROCESSING and not held.reported for held in self._held.values()
+        )
         return min(self.max_fetches - unfetched, MAX_HELD_PER_FETCH * self.max_fetches - len(self._held))

@@ -217,8 +217,9 @@ class Outbox:
         except ToeholdError as error:  # also of another session, of which the poller hears, too
             logger.error("Reports that the frontier refused: %d (%s)", len(counting), error)
         with self._changed:
+            if not self._waiting:  # those that wait are not put off by others
+                self._due_s = time.monotonic() + REST_S
             self._waiting += away
-            self._due_s = time.monotonic() + REST_S
         waiting = {each.held.lease.token for each in away}
         settled = [each for each in done if each.held.lease.token not in waiting]
         self._book.settle(each.held for each in settled)

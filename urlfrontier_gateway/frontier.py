@@ -8,6 +8,7 @@ from typing import TypeVar
 import grpc
 
 from toehold_client.aio.calls import AsyncCalls
+from toehold_client.errors import ShardAway
 from toehold_client.rpc.contract import Listing, Page, Stubs
 
 _PAGE_SIZE = 1000
@@ -24,6 +25,10 @@ _L = TypeVar("_L", bound=Listing)
 _P = TypeVar("_P", bound=Page)
 
 
+class AbsentShard(Exception):
+    """A shard that a call needs is away."""
+
+
 class FrontierCalls(AsyncCalls):
     """Calls with the contract's own messages. Errors are those of toehold_client."""
 
@@ -37,6 +42,19 @@ class FrontierCalls(AsyncCalls):
     ) -> _R:
         """Makes one call, again and again while there is patience; its answer."""
         return await self._call(pick, lambda: request, wait_s=more_s, safe_to_repeat=safe_to_repeat)
+
+    async def ask_of_present(
+        self, pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]], request: _Q
+    ) -> _R:
+        """The same, but an absence of a shard is not waited out. Raises AbsentShard."""
+
+        async def attempt() -> _R:
+            try:
+                return await self._attempt(pick, request)
+            except ShardAway as absence:
+                raise AbsentShard from absence
+
+        return await self._persist(attempt)
 
     async def pages(
         self, pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_L, _P]], request: _L

@@ -17,7 +17,7 @@ from urlfrontier.urlfrontier_pb2 import AckMessage
 
 from .crawl_ids import crawl_name
 from .crawls import Crawls
-from .frontier import FrontierCalls
+from .frontier import AbsentShard, FrontierCalls
 from .items import UrlOffer
 from .leases import HeldUrl, Leases
 
@@ -103,7 +103,8 @@ class UrlIntake:
         return statuses
 
     async def _note(self, offers: Sequence[UrlOffer], places: Sequence[int], statuses: list[Status]) -> None:
-        """Notes URLs of one crawl as done. One that the frontier can't store is skipped."""
+        """Notes URLs of one crawl as done. One that the frontier can't store is skipped; one whose shard is
+        away fails."""
         if not places:
             return
         crawl_id = offers[0].crawl_id
@@ -115,11 +116,11 @@ class UrlIntake:
         )
         try:
             await self._crawls.using(
-                crawl_id, lambda: self._frontier.ask(lambda stubs: stubs.admin.NoteUris, request)
+                crawl_id, lambda: self._frontier.ask_of_present(lambda stubs: stubs.admin.NoteUris, request)
             )
-        except InvalidArgument:  # one URL is at fault, and none is noted
+        except (InvalidArgument, AbsentShard) as problem:  # of one URL, and none is noted
             if len(places) == 1:
-                statuses[places[0]] = SKIPPED
+                statuses[places[0]] = FAIL if isinstance(problem, AbsentShard) else SKIPPED
                 return
             half = len(places) // 2
             await self._note(offers, places[:half], statuses)

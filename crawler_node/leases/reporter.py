@@ -343,7 +343,7 @@ class Reporter:
         """The pages to report now: in turn those that waited for a shard, and those that have just
         finished."""
         is_due = self._outbox.rest_s == 0
-        takes_new = bool(self._backlog) and not self._outbox.is_full
+        takes_new = bool(self._backlog) and (self._finishing or not self._outbox.is_full)
         self._tried_last = is_due and not (takes_new and self._tried_last)
         if self._tried_last:
             return self._outbox.take()

@@ -289,12 +289,14 @@ def _serve(config: Config, secret: bytes, manager: ServiceManager) -> None:
 
 
 def _salvage(config: Config, secret: bytes) -> None:
+    _raise_descriptor_limit()
     with packages_of("frontier", "toehold-frontier"), fast_imports():
         from .serving import salvage
     salvage(config, secret)
 
 
 def _split(config: Config) -> None:
+    _raise_descriptor_limit()
     with packages_of("frontier", "toehold-frontier"), fast_imports():
         from .serving import split
     split(config)

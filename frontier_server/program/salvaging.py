@@ -25,6 +25,7 @@ from ..core.operators.idle import some
 from ..core.rows.store import Family
 from ..core.salvage.rebuild import Rebuilding, Rebuilt
 from ..core.state import life
+from ..logs.cut_logs import keep_whole
 from ..shell.clock import Clock, wall_ms
 from ..stores.patient import write_patiently
 from ..stores.rocks import RocksStore, StoreUnavailable
@@ -120,6 +121,10 @@ def _build(
     finally:
         target.close()
     _tell(wreck, rebuilding, say)
+    for found in rebuilding.crawls:
+        log = config.data / "crawls" / found.name / "crawl.log"
+        if found.has_lost_log and log.exists():  # it would be begun anew, from the outcomes that are stored
+            say(f"Crawl {found.name}: its crawl.log is kept as {keep_whole(log).name}.")
 
 
 def _message(wreck: Wreck) -> str:

@@ -138,9 +138,15 @@ class _Target:
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         """The store is closed with `stack`."""
         make_directory(directory, 0o700)
+        self._directory = directory
         self.store = RocksStore(directory / "store")
         stack.callback(self.store.close)
         self._changes: Changes = {}
+
+    def flush(self) -> None:
+        """Make all durable, and the name of the store."""
+        self.store.flush()
+        sync_directory(self._directory)
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
         self._changes[family, key] = value
@@ -198,7 +204,7 @@ class _Dividing:
                     target.write()
             self._division.compare(stores)
             for target in targets:
-                target.store.flush()
+                target.flush()
                 self._look(target.store, is_whole=target is targets[-1] and self._undivided)
             for name, store in zip(self._names, stores, strict=True):
                 if name != FRONT:
@@ -259,7 +265,7 @@ def _double(source: RocksStore, made: ShardMap) -> None:
             for key, value in source.scan(family, b"", b""):
                 target.put(family, *doubled_row(family, key, value))
         target.write()
-        target.store.flush()
+        target.flush()
         for family in Family:
             copies = target.store.scan(family, b"", b"")
             for key, value in source.scan(family, b"", b""):

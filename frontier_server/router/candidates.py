@@ -15,6 +15,7 @@ from .places import PlacingOf
 MAX_PROBLEMS = 100
 
 _STANDS = ("CRAWL_HELD", "CRAWL_FINISHED")  # the reasons of a part that takes nothing in
+_BUSY = "OVERLOADED"  # a shard that takes nothing in for now: for those who take a part it is away
 _AWAY = [crawl_pb2.VERDICT_AWAY]
 
 Ask = Callable[[Link, bytes], Coroutine[Any, Any, frontier_pb2.ScheduleResponse]]
@@ -61,6 +62,8 @@ class Candidates:
             try:
                 return await answer_of(link, lambda: ask(link, part), takes_part)
             except Relayed as refusal:
+                if takes_part and refusal.reason == _BUSY:
+                    return None
                 if not parks or refusal.reason not in _STANDS:
                     raise
                 return _Stands(refusal)

@@ -48,7 +48,11 @@ class RoutedSeeds(OverShards):
             asked.setdefault(shard, {})[index] = seeds[index].uri
         for index, seed in (await self._asked(crawl, asked, False, context)).items():
             seeds[index].CopyFrom(seed)
-        lost = {index: seeds[index] for index in own if _leads_elsewhere(seeds[index])}
+        lost = {
+            index: seeds[index]
+            for index, shard in own.items()
+            if _leads_elsewhere(seeds[index]) or self._is_elsewhere(crawl, seeds[index], shard)
+        }
         ends = {index: seed.led_to or seed.uri for index, seed in lost.items()}
         for _ in range(MAX_MOVES):
             if not ends:
@@ -85,11 +89,20 @@ class RoutedSeeds(OverShards):
             return dict(zip(uris, answer.seeds, strict=True))
 
         told: _Seeds = {}
-        for seeds in await self._links.of_all(ask, [self._links[number] for number in sorted(asked)]):
+        numbers = sorted(asked)
+        answers = await self._links.of_all(ask, [self._links[number] for number in numbers])
+        for number, seeds in zip(numbers, answers, strict=True):
             for index, seed in seeds.items():
-                if index not in told or seed.led_to:
+                if index not in told or (
+                    seed.led_to and not (told[index].led_to and self._is_elsewhere(crawl, seed, number))
+                ):
                     told[index] = seed
         return told
+
+    def _is_elsewhere(self, crawl: str, seed: admin_pb2.Seed, shard: int) -> bool:
+        """Whether a seed leads to another shard than the one that has told of it: after a split, both halves
+        know where it leads, and one of them has the page."""
+        return bool(seed.led_to) and self._shard_of(crawl, seed.led_to).number != shard
 
 
 def _leads_elsewhere(seed: admin_pb2.Seed) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from core_doubles.shell import Shell
 from msgspec import msgpack
 
 from frontier_server.coordinator.doubling import doubled_row
@@ -25,6 +26,7 @@ from frontier_server.core.salvage.halves import (
     led_row,
     partition_of,
 )
+from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.life import new_state_row
 
 LOW, HIGH = b"\x10" + bytes(7), b"\xf0" + bytes(7)
@@ -72,7 +74,7 @@ OVERRIDE = Family.OVERRIDES, keys.override_key(CRAWL, "http://(example,")
 
 
 def halves(undivided: bool = False) -> Halves:
-    return Halves(lambda partition: partition >= b"\x80", {}, undivided)
+    return Halves(lambda partition: partition >= b"\x80", lambda _: True, {}, undivided)
 
 
 @pytest.mark.parametrize("kind", PARTED_ROWS)
@@ -99,6 +101,18 @@ def test_a_row_that_counts_the_past_goes_to_the_first_half(kind: str) -> None:
 def test_a_row_of_a_crawl_that_was_undivided_goes_to_its_coordinator(kind: str) -> None:
     assert halves(undivided=True).of(*ROWS_OF_A_WHOLE[kind]) == (COORDINATOR,)
     assert halves().of(*ROWS_OF_A_WHOLE[kind]) == (FIRST,)
+
+
+def test_figures_of_a_host_whose_pages_are_in_another_shard_stay_with_the_first_half() -> None:
+    """A rewrite has brought a part of its pages here."""
+    shell = Shell()
+    shell.create("crawl", CrawlSettings(contact="https://example.org/"))
+    crawls = {1: shell.core.shard.registry.named("crawl")}
+    key = keys.statistics_key(1, FetchStatisticsOf.HOST, HIGH, "a.example")
+    here = Halves(lambda _: True, lambda _: True, crawls, undivided=False)
+    elsewhere = Halves(lambda _: True, lambda _: False, crawls, undivided=False)
+    found = [halves.of(Family.FETCH_STATISTICS, key) for halves in (here, elsewhere)]
+    assert found == [(SECOND,), (FIRST,)]
 
 
 def test_overrides_go_to_both_halves_and_to_a_new_coordinator() -> None:

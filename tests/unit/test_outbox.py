@@ -276,9 +276,12 @@ def test_the_end_waits_for_the_pages_in_the_outbox(rig: Rig) -> None:
     assert told(rig, "finished") == [["a"]]
 
 
+@pytest.mark.parametrize("room", [1, outbox.MAX_PAGES])
 def test_the_end_hands_back_pages_whose_links_wait_in_vain_and_leaves_reports_that_do(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
+    monkeypatch.setattr(outbox, "MAX_PAGES", room)
+    monkeypatch.setattr(reporter, "MAX_BATCH_PAGES", 1)
     monkeypatch.setattr(reporter, "HAND_BACK_S", 0.1)
     shards = Shards(rig, away="z")
     page = rig.put("a", "z1")

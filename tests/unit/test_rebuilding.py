@@ -1,7 +1,7 @@
 """A store built anew from what can be read of another: nothing that is there is lost, and all agrees."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
@@ -20,6 +20,7 @@ from msgspec import structs
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.journey.kept import SeenFilter
 from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.operators.history import events_after
 from frontier_server.core.rows import keys
 from frontier_server.core.rows.errors import OtherFormat
 from frontier_server.core.rows.keys import CrawlRow, IndexSet
@@ -168,6 +169,37 @@ def test_a_coordinator_hears_of_a_salvage_although_the_shard_has_lost_its_events
     assert "shard 0: lost" in parted.head.crawl.state_row.reason
 
 
+def put_on_hold(parted: Parted) -> None:
+    parted.request(Input.HOLD)
+
+
+def tear_down(parted: Parted) -> None:
+    parted.request(Input.STOP)
+    parted.talk()
+    parted.head.do(lambda core, now: core.control.tear_down(CRAWL, now))
+
+
+@pytest.mark.parametrize("come", [put_on_hold, tear_down])
+def test_a_salvaged_part_of_a_crawl_that_stands_still_has_an_event_at_its_last_number(
+    come: Callable[[Parted], None],
+) -> None:
+    """Readers look for it at each start, also where a salvage has told the crawl nothing."""
+    parted = running(CrawlSettings(contact="https://example.org/"))
+    come(parted)
+    for _ in range(3):
+        parted.talk()
+        for shard in parted.shards:
+            shard.work()
+    source = parted.shards[0]
+    crawl = source.core.shard.registry.named(CRAWL)
+    assert crawl.held or crawl.state_row.torn_down
+    found, _ = rebuilt(rows_of(source.store), now_ms=source.now_ms)
+    found.do(lambda core, now: core.upkeep.record_lost({CRAWL: "lost"}, now, "salvaged"))
+    crawl = found.core.shard.registry.named(CRAWL)
+    last = crawl.counters.next_event - 1
+    assert [number for number, _ in events_after(found.store, crawl, last - 1)] == [last]
+
+
 def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:
     before = lived()
     shell, rebuilding = rebuilt(rows_of(before.store))
@@ -303,6 +335,7 @@ def test_an_undecodable_row_of_one_crawl_leaves_the_other_crawls_open(row: Crawl
         shell.request("one", Input.RESUME)
     else:
         assert rebuilding.crawls[0].lost == ["its statistics"]
+        assert rebuilding.crawls[0].has_lost_log
     assert shell.grants("one")
 
 

@@ -36,6 +36,8 @@ from toehold.frontier.v1.crawl_pb2 import (
     FetchPolicy,
 )
 from toehold.frontier.v1.frontier_pb2 import (
+    PURPOSE_PAGE,
+    PURPOSE_ROBOTS,
     TRUNCATION_DISCONNECT,
     TRUNCATION_LENGTH,
     Candidate,
@@ -254,6 +256,44 @@ def test_reports_wait_for_their_shard_and_hold_up_no_others(
     sent.box.put(sent.done(sent.held(b"p")), sent.done(sent.held(b"q")))
     assert sent.run() == [("finished", [(b"p", 200), (b"q", 200)]), *[("finished", [(b"p", 200)])] * 3]
     assert sent.book.tokens() == []
+
+
+def test_reports_that_wait_for_their_shard_are_not_put_off_by_others(
+    sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "REST_S", 0.2)
+    sent.frontier.away = [b"p"]
+    sent.box.put(sent.done(sent.held(b"p")))
+    thread = threading.Thread(target=sent.run)
+    thread.start()
+    others = 0
+
+    def is_settled() -> bool:
+        """Whether that report has gone; before, there is another one, long before the rest is over."""
+        nonlocal others
+        others += 1
+        sent.box.put(sent.done(sent.held(f"other {others}".encode())))
+        return b"p" not in sent.book.tokens()
+
+    try:
+        eventually(is_settled, "the report that waited")
+    finally:
+        sent.box.give_up()
+        thread.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize("robots", [True, False])
+def test_leases_whose_reports_wait_leave_room_for_fetches(robots: bool) -> None:
+    book = Book(2)
+    purpose = PURPOSE_ROBOTS if robots else PURPOSE_PAGE
+    leases = [
+        SpiderLease(Lease(token=bytes([number]), purpose=purpose), FetchPolicy()) for number in range(2)
+    ]
+    book.add(leases)
+    assert book.wait_for_room(0) == 0
+    for held in leases:
+        held.reported = True
+    assert book.wait_for_room(0) == 2
 
 
 def test_an_outbox_that_gives_up_waits_for_no_shard(sent: Sent) -> None:

@@ -13,6 +13,7 @@ from ..rows.store import Family, Store
 from ..state.crawl import Crawl, SettingsOf
 from ..state.model import CandidateCodec
 from .halves import (
+    BOTH,
     COORDINATOR,
     FIRST,
     SECOND,
@@ -64,11 +65,14 @@ class Division:
             crawl = Crawl(rows.number, rows.spec, settings_of, places, "", rows.state, rows.counters)
             opening.read_overrides(store, crawl)
             self.crawls[rows.number] = crawl
-        self._halves = Halves(self._is_second, self.crawls, undivided)
+        self._halves = Halves(self._is_second, self._is_here, self.crawls, undivided)
+
+    def _is_here(self, partition: bytes) -> bool:
+        return self._half_of(partition) in BOTH
 
     def _is_second(self, partition: bytes) -> bool:
         half = self._half_of(partition)
-        if half not in (FIRST, SECOND):
+        if half not in BOTH:
             raise Unequal(f"a row of partition {partition.hex()} is in a shard that does not have its slot")
         return half == SECOND
 

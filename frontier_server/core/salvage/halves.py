@@ -67,10 +67,15 @@ class Halves:
     """Whose the rows of a crawl, and of hosts, are."""
 
     def __init__(
-        self, is_second: Callable[[bytes], bool], crawls: Mapping[int, Crawl], undivided: bool
+        self,
+        is_second: Callable[[bytes], bool],
+        is_here: Callable[[bytes], bool],
+        crawls: Mapping[int, Crawl],
+        undivided: bool,
     ) -> None:
-        """`is_second` tells whether a partition belongs to the second half. `crawls` have their overrides."""
-        self._is_second = is_second
+        """`is_second` tells whether a partition belongs to the second half, `is_here` whether it belongs to
+        one of them. `crawls` have their overrides."""
+        self._is_second, self._is_here = is_second, is_here
         self._crawls = crawls
         self._undivided = undivided
 
@@ -91,7 +96,8 @@ class Halves:
         return (FIRST,)
 
     def _of_host(self, number: int, name: bytes) -> tuple[int, ...]:
-        """Where the pages of a host are in a crawl, which may be elsewhere than the host's own rows."""
+        """Where the pages of a host are in a crawl, which may be elsewhere than the host's own rows. Of some
+        hosts, a rewrite brings a part of the pages into another shard."""
         crawl = self._crawls.get(number)
         try:
             uri = canonical(f"http://{name.decode()}/page")
@@ -99,8 +105,8 @@ class Halves:
             return (FIRST,)
         if crawl is None:
             return (FIRST,)
-        site = crawl.origins.site(uri, crawl.settings_for(uri))
-        return (SECOND,) if self._is_second(site.place.partition) else (FIRST,)
+        partition = crawl.origins.site(uri, crawl.settings_for(uri)).place.partition
+        return (SECOND,) if self._is_here(partition) and self._is_second(partition) else (FIRST,)
 
 
 class Recount(msgspec.Struct):

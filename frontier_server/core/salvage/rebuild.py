@@ -91,6 +91,7 @@ class Rebuilt:
     uris: int | None = 0  # of the seen-set; None: they are in other stores
     waiting: int = 0
     lost: list[str] = field(default_factory=list)  # in words
+    has_lost_log: bool = False  # nothing tells how far its crawl.log goes
 
 
 class Rebuilding:
@@ -219,6 +220,7 @@ class Rebuilding:
             state = crawl.state_row
         if before is None:
             told.lost.append("its statistics")
+            told.has_lost_log = True
         yield {
             (Family.CRAWLS, keys.crawl_key(number, CrawlRow.SPEC)): rows[CrawlRow.SPEC],
             (Family.CRAWLS, keys.crawl_key(number, CrawlRow.STATE)): encode(state),
@@ -245,6 +247,8 @@ class Rebuilding:
         opening.read_overrides(self._target, crawl)
         op = Operation(self._target, self._now_ms)
         op.counters(crawl)
+        if crawl.led and (crawl.held or crawl.state_row.torn_down):
+            op.event(crawl, "statistics", interval_ms=0)  # it is told nothing else, and readers need a row
         if restores:
             again = job.get(op.tx, crawl, restores)
             again.cursor, again.done, again.changed = b"", 0, 0

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from frontier_harness.gateway import FAIL, OK, GatewayProcess, discovered, known
@@ -10,6 +11,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2
+from urlfrontier_gateway.frontier import PATIENCE_S
 
 
 def test_urls_of_the_other_shards_are_put_given_and_completed(tmp_path: Path) -> None:
@@ -46,6 +48,10 @@ def test_urls_of_the_other_shards_are_put_given_and_completed(tmp_path: Path) ->
             lost = [url for url in urls if url not in given]
             assert set(client.put(*(known(url) for url in lost))) == {FAIL}
             assert client.put(*(discovered(f"{url}new") for url in urls)) == [OK] * 12
+            began_s = time.monotonic()
+            done = client.put(*(known(f"{url}done") for url in urls))  # of which the gateway has no leases
+            assert time.monotonic() - began_s < PATIENCE_S, "nobody waits for the shard"
+            assert done == [FAIL if url in lost else OK for url in urls]
         finally:
             os.kill(members(server.child)["shard-1"], signal.SIGCONT)
         rest: list[str] = []
