@@ -48,12 +48,11 @@ class RoutedSeeds(OverShards):
             asked.setdefault(shard, {})[index] = seeds[index].uri
         for index, seed in (await self._asked(crawl, asked, False, context)).items():
             seeds[index].CopyFrom(seed)
-        lost = {
-            index: seeds[index]
-            for index, shard in own.items()
-            if _leads_elsewhere(seeds[index]) or self._is_elsewhere(crawl, seeds[index], shard)
-        }
+        lost = {index: seeds[index] for index in own if _leads_elsewhere(seeds[index])}
         ends = {index: seed.led_to or seed.uri for index, seed in lost.items()}
+        for index, shard in own.items():
+            if self._is_elsewhere(crawl, seeds[index], shard):
+                lost[index], ends[index] = seeds[index], seeds[index].uri
         for _ in range(MAX_MOVES):
             if not ends:
                 break
