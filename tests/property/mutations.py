@@ -337,8 +337,8 @@ MUTATIONS = (
     Mutation(
         "A held crawl records nodes that left only after its release",
         "state/attendance",
-        "    if crawl.held:\n        return\n",
-        "",
+        "    if crawl.held or not crawl.has_uris:\n",
+        "    if not crawl.has_uris:\n",
         ("node_left",),
     ),
     Mutation(

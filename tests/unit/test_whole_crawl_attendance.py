@@ -4,9 +4,10 @@ from random import Random
 
 import pytest
 from core_doubles.parted import CRAWL, Parted, begin
-from core_doubles.shell import SECRET
+from core_doubles.shell import PERIOD_MS, SECRET
 
 from frontier_server.core.journey.dispatch import Want
+from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.state.model import Grant, Report
 
@@ -111,3 +112,21 @@ def test_a_node_that_left_and_began_again_has_left_before_it_joins(parted: Parte
         lease(parted, part, session="2")
     parted.talk()
     assert attended(parted) == [JOINED, "left node 1 left", "joined node 2"]
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_node_stays_in_a_crawl_though_its_coordinator_hears_nothing_of_it_after_a_start(
+    parted: Parted, held: bool
+) -> None:
+    """It calls shards, not the coordinator."""
+    if held:
+        parted.request(Input.HOLD)
+        parted.talk()
+    parted.restart_head()
+    parted.talk()
+    parted.head.now_ms += 10 * PERIOD_MS
+    parted.head.tick()
+    if held:
+        parted.request(Input.RESUME)
+    parted.talk()
+    assert attended(parted) == [JOINED]

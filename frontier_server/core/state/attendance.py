@@ -31,8 +31,9 @@ def record_bound(op: Operation, crawl: Crawl) -> None:
 
 
 def reconcile(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
-    """Note which nodes have left a crawl. A held crawl waits until it is released."""
-    if crawl.held:
+    """Note which nodes have left a crawl. A held crawl waits until it is released; one whose URIs are in
+    other stores hears of its nodes from there."""
+    if crawl.held or not crawl.has_uris:
         return
     for node, session in list(crawl.state_row.nodes.items()):
         why = leases.nodes.why_gone(node, session)
