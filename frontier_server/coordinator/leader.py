@@ -164,18 +164,18 @@ class Leader:
             _log.info("shard_present", shard=part)
         link.away = False
         await self._tell_known(link)  # a crawl may have been deleted while it was away
-        all_at_once = [
+        tasks = [
             asyncio.create_task(self._follow(link, first.incarnation)),
             asyncio.create_task(self._order(link, first.incarnation, change)),
             asyncio.create_task(self._beat(link)),
         ]
         try:
-            done, _ = await asyncio.wait(all_at_once, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             done.pop().result()
         finally:
-            for task in all_at_once:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*all_at_once, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _beat(self, link: Link) -> None:
         """Call the shard again and again: while its front is away, it blames no node for its silence."""

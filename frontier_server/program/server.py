@@ -100,6 +100,7 @@ async def _serve(
     shard_map = map_around(config) if config.member == FRONT else None
     make = made_of if shard_map is None else crawls_of(shard_map)
     core, feed = recover(config, store, clock, checkpoints, make)
+    pipe = PipeServer() if config.is_shard else None
     runner = Runner(
         core,
         store,
@@ -111,6 +112,7 @@ async def _serve(
         sync=config.sync,
         when_idle=checkpoints.close_readers,
         read_only=config.read_only,
+        is_reached=lambda: pipe is None or pipe.silent_s < FRONT_SILENT_S,
     )
     async with AsyncExitStack() as ending:  # the last one to begin is the first to end
         traces = _traces(config, ending)
@@ -124,7 +126,6 @@ async def _serve(
         health = add_open_services(server, service_names(), refuse_openly, parts)
         health.tell(front is None)  # a front serves once it knows its shards
         metrics = _metrics(config, runner, store, front)
-        pipe = PipeServer() if config.is_shard else None
         served = server if pipe is None else Both(server, pipe)
         measured = served if metrics is None else metrics.measured(served)
         if front is not None:
@@ -141,7 +142,6 @@ async def _serve(
         reread_at_hangup(config, is_managed=bool(manager))
         await server.start()
         if pipe is not None:
-            runner.is_reached = lambda: pipe.silent_s < FRONT_SILENT_S
             await _open(pipe, pipe_beside(Path(str(config.listen).removeprefix(SOCKET))))
         if front is not None:
             await front.begin(health.tell_of)

@@ -161,7 +161,7 @@ def wanted_map(data: Path, shards: int | None) -> ShardMap:
 
 
 def _doubled(shards: int) -> list[int]:
-    """What splits can make of a number of shards."""
+    """The numbers of shards that one split or several make of a number."""
     return [shards << splits for splits in range(1, MAX_SHARDS.bit_length())]
 
 

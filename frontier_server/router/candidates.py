@@ -15,7 +15,7 @@ from .places import PlacingOf
 MAX_PROBLEMS = 100
 
 _STANDS = ("CRAWL_HELD", "CRAWL_FINISHED")  # the reasons of a part that takes nothing in
-_BUSY = "OVERLOADED"  # a shard that takes nothing in for now: for those who take a part it is away
+_BUSY = "OVERLOADED"  # the reason of a shard under pressure, which counts as away for those who take a part
 _AWAY = [crawl_pb2.VERDICT_AWAY]
 
 Ask = Callable[[Link, bytes], Coroutine[Any, Any, frontier_pb2.ScheduleResponse]]

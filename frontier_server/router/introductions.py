@@ -76,7 +76,7 @@ class Introductions:
         self, links: Sequence[Link], node: str, session: str, metadata: Metadata
     ) -> tuple[Sequence[Link], bool]:
         """Tell shards of a session, by a report of no lease, which changes nothing else; those that have
-        heard it, and whether others refuse to for now. Raises Relayed if one refuses it since another session
+        heard it, and whether others could not just now. Raises Relayed if one refuses the session, as another
         has replaced it."""
         hello = frontier_pb2.FinishedRequest(node=node, session=session, reports=[frontier_pb2.Report()])
         heard: list[Link] = []

@@ -1,9 +1,9 @@
 """The base of the operators' RPCs over several shards: how shards are asked."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -11,7 +11,7 @@ from ..config import Config
 from ..core.rows.errors import ShardAway
 from ..logs.crawl_log import CrawlLogs
 from ..service import FrontierAdminService
-from ..service.answers import Context
+from ..service.answers import Context, operator_of
 from ..shards.links import Link, Links, Relayed, passed_on, time_left_s
 from ..shell.runner import Runner
 from ..stores.checkpoints import Checkpoints
@@ -48,16 +48,23 @@ class OverShards(FrontierAdminService):
         """Held while a checkpoint set is made or deleted. Its stores are copied one after the other, so what
         lets all parts of a crawl begin or go at once waits for that."""
 
-    async def _recorded(self, crawl: str, action: str, detail: str, by: str, work: Awaitable[V]) -> V:
-        """The result of work by which an operator changes parts of a crawl. It is recorded, also if a shard
-        goes away meanwhile: others may have changed."""
-        try:
-            found = await work
-        except ShardAway:
+    async def _recorded(
+        self, crawl: str, action: str, detail: str, context: Context, work: Coroutine[Any, Any, V]
+    ) -> V:
+        """The result of work by which an operator changes parts of a crawl. It is done although its caller
+        leaves, and recorded although a shard goes away meanwhile: others may have changed."""
+        by = operator_of(context)
+
+        async def record() -> V:
+            try:
+                found = await work
+            except ShardAway:
+                await self._coordination.record_act(crawl, by, action, detail)
+                raise
             await self._coordination.record_act(crawl, by, action, detail)
-            raise
-        await self._coordination.record_act(crawl, by, action, detail)
-        return found
+            return found
+
+        return await self._whoever_waits(record())
 
     async def _check_known(self, crawl: str) -> None:
         """Raise UnknownCrawl if there is no such crawl."""

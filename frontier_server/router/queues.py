@@ -7,7 +7,7 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.jobs.steering import check
-from ..service.answers import Context, operator_of
+from ..service.answers import Context
 from ..shards.links import check_present
 from .answers import routed
 from .merges import by_size, by_wake, first_queues
@@ -37,8 +37,7 @@ class RoutedQueues(OverShards):
         check_present(self._links.all)
         kind = admin_pb2.UpdateQueueResponse
         changed = self._of_those_that_know("UpdateQueue", request, kind, context, _UNKNOWN)
-        by, key = operator_of(context), request.queue_key
-        found = await self._whoever_waits(self._recorded(request.crawl, "change-queue", key, by, changed))
+        found = await self._recorded(request.crawl, "change-queue", request.queue_key, context, changed)
         return kind(queues=[queue for answer in found for queue in answer.queues])
 
     @routed

@@ -6,7 +6,7 @@ from toehold.frontier.v1 import admin_pb2
 
 from ..core.operators.administration import some_uris
 from ..core.state.model import check_batch
-from ..service.answers import Context, operator_of
+from ..service.answers import Context
 from ..shards.links import Link, check_present
 from .answers import routed
 from .merges import EXAMPLES_KEPT, EXAMPLES_SHOWN, add_counts, merged_rules
@@ -41,8 +41,8 @@ class RoutedUris(OverShards):
             return await self._ask(link, "NoteUris", part, admin_pb2.NoteUrisResponse, context)
 
         noted = self._links.of_all(note, [self._links[number] for number in places])
-        by, told = operator_of(context), some_uris(request.uris)
-        answers = await self._whoever_waits(self._recorded(request.crawl, "note-uris", told, by, noted))
+        told = some_uris(request.uris)
+        answers = await self._recorded(request.crawl, "note-uris", told, context, noted)
         return admin_pb2.NoteUrisResponse(noted_count=sum([answer.noted_count for answer in answers]))
 
     @routed
@@ -58,8 +58,8 @@ class RoutedUris(OverShards):
             return await self._ask(link, "ForgetUris", part, admin_pb2.ForgetUrisResponse, context)
 
         forgotten = self._links.of_all(forget, [self._links[number] for number in places])
-        by, told = operator_of(context), some_uris(request.uris)
-        answers = await self._whoever_waits(self._recorded(request.crawl, "forget-uris", told, by, forgotten))
+        told = some_uris(request.uris)
+        answers = await self._recorded(request.crawl, "forget-uris", told, context, forgotten)
         return admin_pb2.ForgetUrisResponse(
             forgotten_count=sum([answer.forgotten_count for answer in answers])
         )

@@ -249,8 +249,7 @@ def _sign(progress: Progress) -> tuple[object, ...]:
 
 
 def _delete_part(order: Order, core: Core, now_ms: int) -> tuple[list[str], Changes]:
-    deleted, changes = core.orders.delete_part(order, now_ms)
-    return [order.crawl] if deleted else [], changes
+    return core.orders.delete_part(order, now_ms)
 
 
 def _obey(order: Order, core: Core, now_ms: int) -> tuple[Progress, Changes]:

@@ -142,6 +142,12 @@ def _has_come(answer: asyncio.Future[bytes]) -> bool:
     return answer.done() and not answer.cancelled() and answer.exception() is None
 
 
+def _cancellations() -> int:
+    """How many have cancelled this task, a time-out included."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 class _Calls(_Frames):
     """Calls that wait for their answers."""
 
@@ -187,19 +193,15 @@ class Pipe:
             if calls is None or not calls.is_open:
                 calls = await self._opened()
             self._last = number = self._last + 1
-            data: bytes
-            answer = calls.waiting[number] = asyncio.get_running_loop().create_future()
+            answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            calls.waiting[number] = answer
             try:
                 if not calls.send(Call(number, method, request, timeout_s, metadata)):
                     raise Broken
-                data = await answer
-                return data
+                return await answer
             except asyncio.CancelledError:  # by the time-out, too
-                if time.expired() and _has_come(answer):  # while this process stood still: it may have leases
-                    task = asyncio.current_task()
-                    if task is not None and task.cancelling() == 1:  # nobody else has cancelled the call
-                        data = answer.result()
-                        return data
+                if time.expired() and _has_come(answer) and _cancellations() == 1:
+                    return answer.result()  # it has come while this process stood still, and may have leases
                 calls.send(Call(number))
                 raise
             finally:

@@ -101,6 +101,10 @@ async def _nothing() -> None:
     return
 
 
+def _always() -> bool:
+    return True
+
+
 class News(NamedTuple):
     """Events of a crawl that its log lacks."""
 
@@ -144,14 +148,15 @@ class Runner:
         sync: bool = True,
         when_idle: Callable[[], Awaitable[None]] = _nothing,
         read_only: bool = False,
+        is_reached: Callable[[], bool] = _always,
     ) -> None:
-        """Nodes are excused for the time beyond `heartbeat_ms` in which this server fails to answer;
-        `when_idle` is called now and then without jobs. With `read_only` nothing happens unasked."""
-        self.is_reached: Callable[[], bool] = lambda: True
-        """Whether nodes can reach this server. While they cannot, it is away for them."""
+        """Nodes are excused for the time beyond `heartbeat_ms` in which this server fails to answer, or in
+        which none can reach it (`is_reached`); `when_idle` is called now and then without jobs. With
+        `read_only` nothing happens unasked."""
         self.core = core
         self.read_only = read_only
         self._when_idle = when_idle
+        self._is_reached = is_reached
         self._feed = feed
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.corrupt: StoreCorrupt | None = None  # the failure, if the store contradicts itself
@@ -370,7 +375,7 @@ class Runner:
             await self.read(lambda core, now_ms: None)
             now_ms = self._clock.now_ms()
             self._excuse(self.core, now_ms)
-            if not self.is_reached():
+            if not self._is_reached():
                 continue
             if excused_ms := self._absence.answered(now_ms):
                 _log.warning("was_away", excused_ms=excused_ms)

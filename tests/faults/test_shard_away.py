@@ -65,6 +65,18 @@ def events(program: Program, name: str) -> list[str]:
     return [line for line in (program.said + program.complaints).splitlines() if f'"event": "{name}"' in line]
 
 
+def launched(client: FrontierClient, *seeds: str, delay_ms: int = 0) -> CrawlController:
+    """A crawl whose hosts rest for so long."""
+    spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
+    spec.politeness.min_delay.FromMilliseconds(delay_ms)
+    spec.politeness.delay_factor = 0
+    crawl = CrawlController(client, "parted")
+    crawl.create(spec)
+    crawl.add_seeds(seeds)
+    crawl.launch()
+    return crawl
+
+
 def test_a_node_goes_on_with_the_other_shards_and_misses_nothing(
     programs: Programs, tmp_path: Path, site: SmallSite
 ) -> None:
@@ -82,14 +94,8 @@ def test_a_node_goes_on_with_the_other_shards_and_misses_nothing(
 
     cross, middle = site.hold("/cross"), site.hold("/page/4")
     with FrontierClient(address) as client:
-        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
-        spec.politeness.min_delay.FromMilliseconds(0)
-        spec.politeness.delay_factor = 0
-        crawl = CrawlController(client, "parted")
-        crawl.create(spec)
-        crawl.add_seeds([site.url(host) for host in HOSTS if host != crossing])
-        crawl.add_seeds([site.url(crossing, "/cross")])
-        crawl.launch()
+        others = [site.url(host) for host in HOSTS if host != crossing]
+        crawl = launched(client, *others, site.url(crossing, "/cross"))
         eventually(lambda: asked(site, [*halted, *going_on], "/page/4"), "the middle of the crawl")
         eventually(lambda: asked(site, [crossing], "/cross"), "the page that links to all hosts")
 
@@ -134,13 +140,7 @@ def test_a_node_ends_although_a_shard_that_it_waits_for_stays_away(
     first = programs.node("first", address, tmp_path / "first", *site.resolve(HOSTS))
     page = site.hold("/page/4")
     with FrontierClient(address) as client:
-        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
-        spec.politeness.min_delay.FromMilliseconds(0)
-        spec.politeness.delay_factor = 0
-        crawl = CrawlController(client, "left")
-        crawl.create(spec)
-        crawl.add_seeds([site.url(halted)])
-        crawl.launch()
+        crawl = launched(client, site.url(halted))
         eventually(lambda: asked(site, [halted], "/page/4"), "a page of the shard")
         os.kill(shard, signal.SIGSTOP)
         try:
@@ -183,13 +183,7 @@ def test_two_shards_keep_two_thirds_of_their_rate_while_the_third_stands_still(
         return len(fetched) / (time.monotonic() - begin_s)
 
     with FrontierClient(address) as client:
-        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
-        spec.politeness.min_delay.FromMilliseconds(DELAY_MS)
-        spec.politeness.delay_factor = 0
-        crawl = CrawlController(client, "woven")
-        crawl.create(spec)
-        crawl.add_seeds([site.url(host) for host in WOVEN_HOSTS])
-        crawl.launch()
+        crawl = launched(client, *map(site.url, WOVEN_HOSTS), delay_ms=DELAY_MS)
         eventually(lambda: asked(site, WOVEN_HOSTS, "/page/3"), "all hosts to be under way")
         before = pages_a_second(10)
         os.kill(shard, signal.SIGSTOP)

@@ -14,7 +14,7 @@ from typing import Self
 import grpc
 
 from .calls import Stubs
-from .descendants import children, kill_all
+from .descendants import kill_all
 from .divided import shards_option, skip_if_divided
 from .waiting import PATIENCE_S
 
@@ -113,11 +113,6 @@ class ServerProcess:
         """`kill -9`, of all its processes."""
         kill_all(self.child.pid)
         self.child.wait(PATIENCE_S)
-
-    def send_all(self, number: signal.Signals) -> None:
-        """Send a signal to all its processes."""
-        for pid in (self.child.pid, *children(self.child.pid)):
-            os.kill(pid, number)
 
     def let_go(self) -> None:
         """Forget a program that has ended."""

@@ -44,14 +44,18 @@ def server(data: Path) -> Iterator[ServerProcess]:
         yield served
 
 
-def is_healthy(address: str) -> bool:
+def status_of(address: str, service: str = "") -> str:
+    """What the health service says."""
     with grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check  # type: ignore[attr-defined]  # made at run time
-        try:
-            answer = check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT_S)
-        except grpc.RpcError:
-            return False
-        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+        answer = check(health_pb2.HealthCheckRequest(service=service), timeout=TIMEOUT_S)
+    return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+
+
+def is_healthy(address: str) -> bool:
+    with suppress(grpc.RpcError):
+        return status_of(address) == "SERVING"
+    return False
 
 
 def serves(server: ServerProcess, name: str) -> bool:
@@ -73,14 +77,6 @@ def refused(*arguments: str, code: int, told: str) -> None:
     assert (ended.returncode, ended.stdout) == (code, ""), ended.stderr
     said = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
     assert len(said) == 1 and re.search(told, said[0]), ended.stderr
-
-
-def status_of(address: str, service: str) -> str:
-    """What the health service says."""
-    with grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
-        check = health_pb2_grpc.HealthStub(channel).Check  # type: ignore[attr-defined]  # made at run time
-        answer = check(health_pb2.HealthCheckRequest(service=service), timeout=TIMEOUT_S)
-    return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
 
 
 # Starting.

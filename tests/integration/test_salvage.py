@@ -390,6 +390,23 @@ def test_salvage_opens_the_other_crawls_when_rows_of_one_cannot_be_decoded(
         assert lease.uri == "http://kept.example/"
 
 
+def test_a_crawl_log_is_kept_though_nothing_tells_how_far_it_goes(tmp_path: Path) -> None:
+    """The frontier would begin it anew, from the outcomes that are still stored."""
+    data = tmp_path / "data"
+    lived(data)
+    log = data / "crawls" / "t" / "crawl.log"
+    before = log.read_text()
+    store = RocksStore(data / "store")
+    store.write({(Family.CRAWLS, keys.crawl_key(1, keys.CrawlRow.COUNTERS)): b"noise"})
+    store.close()
+    told = re.search(r"Crawl t: its crawl\.log is kept as (crawl\.log\.cut-\S+)\.", salvaged(data))
+    assert told and log.with_name(told[1]).read_text() == before
+    with ServerProcess(data) as server:
+        server.stubs.until("t", PAUSED)
+        server.stop()
+    assert log.with_name(told[1]).read_text() == before
+
+
 def test_a_server_row_with_an_unknown_version_byte_is_damage(tmp_path: Path) -> None:
     """Each version writes that row as all can read it, and tells its own in the row."""
     data = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Candidates that are split among shards, one of which takes nothing in for now."""
+"""Candidates and seeds that are split among two shards, one of which is under pressure."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,11 +7,14 @@ from typing import Any, cast
 import grpc
 import pytest
 
+from frontier_server.coordinator.coordinator import Announcement
+from frontier_server.program.offers import Offers
 from frontier_server.router.candidates import Candidates
 from frontier_server.router.coordination import Coordination
 from frontier_server.router.places import Placing
 from frontier_server.shards.links import Link, Links, Relayed
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+from toehold.shard.v1 import shard_pb2
 from toehold_base.serving import statuses
 
 QUEUED, AWAY = crawl_pb2.VERDICT_QUEUED, crawl_pb2.VERDICT_AWAY
@@ -28,11 +31,15 @@ class Present:
         self.number = number
 
 
-class InTurn:
-    """Places candidates in two shards in turn."""
+class ByNumber:
+    """Places pages in two shards by their numbers."""
 
     def by_shard(self, candidates: Sequence[bytes]) -> dict[int, list[int]]:
-        return {shard: list(range(shard, len(candidates), 2)) for shard in (0, 1)}
+        places: dict[int, list[int]] = {}
+        for index, data in enumerate(candidates):
+            number = int(frontier_pb2.Candidate.FromString(data).uri.rpartition("/")[2])
+            places.setdefault(number % 2, []).append(index)
+        return places
 
 
 class Lot:
@@ -45,7 +52,7 @@ class Lot:
 async def offered(**more: bool) -> list[int]:
     """The verdicts on four candidates, of which shard 1 refuses its two."""
     links = Links([cast(Link, Present(number)) for number in (0, 1)], lambda _: 0)
-    candidates = Candidates(links, lambda _: cast(Placing, InTurn()), cast(Coordination, Lot()))
+    candidates = Candidates(links, lambda _: cast(Placing, ByNumber()), cast(Coordination, Lot()))
 
     async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
         if link.number:
@@ -57,12 +64,42 @@ async def offered(**more: bool) -> list[int]:
     return list((await candidates.split(request, ask)).verdicts)
 
 
-def test_a_shard_that_is_busy_holds_up_no_candidates_of_others_for_those_who_take_a_part() -> None:
+def test_a_busy_shard_holds_up_no_candidates_of_others_for_callers_who_take_a_part() -> None:
     assert asyncio.run(offered(partial=True)) == [QUEUED, AWAY, QUEUED, AWAY]
     assert asyncio.run(offered(park=True)) == [QUEUED, PARKED, QUEUED, PARKED]
 
 
-def test_a_request_that_needs_all_shards_is_refused_as_by_the_one_that_is_busy() -> None:
+def test_a_request_that_needs_all_shards_is_refused_as_the_busy_one_does() -> None:
     with pytest.raises(Relayed) as caught:
         asyncio.run(offered())
     assert caught.value.reason == "OVERLOADED"
+
+
+class Announced(Present):
+    """The way to a shard that takes seeds in, but for some tries."""
+
+    def __init__(self, number: int, refusals: int) -> None:
+        super().__init__(number)
+        self.refusals = refusals
+        self.asked = 0
+
+    async def call(self, method: str, request: shard_pb2.AnnounceRequest, *_: object) -> Any:
+        self.asked += 1
+        if self.asked <= self.refusals:
+            raise Relayed(*BUSY)
+        verdicts = [QUEUED] * len(request.request.candidates)
+        return shard_pb2.AnnounceResponse(response=frontier_pb2.ScheduleResponse(verdicts=verdicts))
+
+
+async def test_seeds_that_one_shard_refuses_are_offered_again_to_that_shard_alone() -> None:
+    """Otherwise the others would call theirs known, and they would not count as queued."""
+    ways = [Announced(0, refusals=0), Announced(1, refusals=2)]
+    links = Links([cast(Link, way) for way in ways], lambda _: 0)
+    candidates = Candidates(links, lambda _: cast(Placing, ByNumber()), cast(Coordination, Lot()))
+    offers = Offers(links, candidates, lambda _: True)
+    announcement = Announcement("c", 1, 1, 0, [f"http://a.example/{seed}" for seed in range(2)])
+    with pytest.raises(Relayed):
+        await offers.announce(announcement)
+    ways[1].refusals = 1
+    assert [verdict.name for verdict in await offers.announce(announcement)] == ["QUEUED", "QUEUED"]
+    assert [way.asked for way in ways] == [1, 2]

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any, cast
 
+from frontier_harness.waiting import soon
+
 from frontier_server.router.chances import MAX_KNOWN, Chances, Wish
 from frontier_server.shards.links import Link, Links
 from frontier_server.shell.tasks import Tasks
@@ -47,9 +49,5 @@ async def test_a_wait_ends_with_its_last_caller_once_other_wishes_have_come(monk
         for _ in range(10):
             await asyncio.sleep(0)
         assert in_background() == 1
-    for _ in range(1_000):
-        if not in_background():
-            break
-        await asyncio.sleep(0.001)
-    assert in_background() == 0
+    await soon(lambda: not in_background(), "the end of the wait")
     await tasks.end()

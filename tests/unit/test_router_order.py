@@ -4,11 +4,13 @@ from collections import Counter
 from typing import NamedTuple, cast
 
 import pytest
+from core_doubles.parted import CRAWL, running
 from core_doubles.shell import Shell
 
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.spec.settings import CrawlSettings, RobotsSettings
-from frontier_server.core.state.model import Report
+from frontier_server.core.state.model import Report, Verdict
 from frontier_server.router.fetchers import in_order
 from frontier_server.shards.links import Link
 
@@ -65,3 +67,19 @@ def test_a_shard_tells_the_lowest_rank_of_the_queues_that_are_ready_and_of_those
     shell.tick()
     told.append(rank_told(shell))
     assert (grant.uri, told) == ("http://urgent.example/", [1, 3, 1])
+
+
+def test_a_caller_who_asks_for_any_crawl_follows_the_ranks_only_if_one_crawl_runs() -> None:
+    settings = CrawlSettings(contact="https://example.org/")
+    parted = running(settings)
+    told = [parted.head.coordinator.next_ranks(name) for name in (CRAWL, "", "another")]
+    assert told[0] == told[1] and len(told[0]) == 2 and told[2] == []
+    parted.head.create("another", settings)
+    parted.head.launch("another", "http://a.example/")
+    coordinator = parted.head.coordinator
+    announcement = parted.head.do(lambda core, now: coordinator.next_seeds("another", now))
+    assert announcement is not None
+    parted.head.do(lambda core, now: coordinator.announced(announcement, [Verdict.QUEUED], now))
+    parted.head.do(lambda core, now: coordinator.next_seeds("another", now))
+    assert parted.head.state("another") is CrawlState.RUNNING
+    assert (coordinator.next_ranks(""), coordinator.next_ranks(CRAWL)) == ([], told[0])

@@ -1,7 +1,7 @@
 """Trouble of a part pauses the whole crawl: what the coordinator makes of it, whatever is late."""
 
 import pytest
-from core_doubles.parted import CRAWL, Parted, running
+from core_doubles.parted import CRAWL, Parted, begin, reliable, running
 
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.spec.settings import CrawlSettings
@@ -85,3 +85,19 @@ def test_a_crawl_goes_on_after_the_last_of_two_troubles_that_overlap() -> None:
     head.do(lambda core, now: core.upkeep.record_trouble(None, now))
     parted.talk()
     assert states(parted) == ["RUNNING", "RUNNING", "RUNNING"]
+
+
+def test_a_crawl_is_paused_after_its_launch_if_a_part_has_lost_something_meanwhile() -> None:
+    parted = reliable(SETTINGS)
+    begin(parted, "http://a.example/")
+    for part in range(2):
+        parted.meet(part)
+        parted.order(part)
+    while parted.messages:
+        parted.deliver()
+    assert states(parted)[0] == "PREPARING"
+    lose(parted, "salvaged")
+    parted.talk()
+    parted.talk()
+    assert states(parted) == ["PAUSED", "PAUSED", "PAUSED"]
+    assert "shard 0: lost" in parted.head.crawl.state_row.reason

@@ -99,8 +99,8 @@ class Health:
 
     def end(self) -> None:
         """Let it say from now on that the server does not serve."""
-        self.tell(False)
-        self._has_ended = True
+        self._says, self._has_ended = False, True
+        self._wake()
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

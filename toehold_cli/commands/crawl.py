@@ -33,11 +33,11 @@ from toehold_client.spec import listed
 from toehold_client.watching.interruptions import Interruptions
 
 from .crawl_options import LARGEST, seeds_file_option, with_spec_options
+from .options import MOST_SHARDS
 from .sections import SectionedCommand, section
 
 _MOST_TOES = 1000  # the node's own limit
 _LAST_PORT = 65_535
-_MOST_SHARDS = 64  # the frontier's own limit
 
 _output = section("Where pages go")
 _load = section("How fast")
@@ -160,7 +160,7 @@ _running = section("This command")
 )
 @_running(
     "--shards",
-    type=Whole(1, _MOST_SHARDS),
+    type=Whole(1, MOST_SHARDS),
     metavar="N",
     help="Let a new crawl's frontier have N shards, processes that share the crawl: for a crawl that keeps a "
     "processor busy.  [default: 1]",

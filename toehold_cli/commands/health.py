@@ -17,14 +17,11 @@ from toehold_client.rpc.channel import DEFAULT_ADDRESS
 from toehold_client.rpc.driver import Driver
 
 from .given_credentials import given_credentials
-from .options import frontier_options, json_option
+from .options import MOST_SHARDS, frontier_options, json_option
 from .which_frontier import find_frontier
 
 TIMEOUT_S = 3.0
 """How long to wait for an answer."""
-
-MAX_SHARDS = 64
-"""Of a frontier."""
 
 _METHOD = "/grpc.health.v1.Health/Check"
 _SERVING = HealthCheckResponse.ServingStatus.Name(HealthCheckResponse.SERVING)
@@ -110,7 +107,7 @@ class _Health(Driver):
         """The numbers of the shards that are away. A frontier without shards has none."""
         absent: list[int] = []
         with suppress(UnknownService):
-            for number in range(MAX_SHARDS):
+            for number in range(MOST_SHARDS):
                 if self.status(f"shard-{number}") != _SERVING:
                     absent.append(number)
         return absent

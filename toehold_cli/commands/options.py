@@ -24,6 +24,7 @@ from .suggestions import crawl_names
 from .which_frontier import chosen, only_crawl, reached
 
 TABLE_ROWS = 100
+MOST_SHARDS = 64  # the frontier's own limit
 
 _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")

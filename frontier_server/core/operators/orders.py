@@ -56,13 +56,13 @@ class Orders:
             return False
         return crawl.number < order.number or (order.deleted and order.serial > crawl.state_row.order)
 
-    def delete_part(self, order: Order, now_ms: int) -> tuple[bool, Changes]:
-        """Delete the part that an order ends; whether there was one."""
+    def delete_part(self, order: Order, now_ms: int) -> tuple[list[str], Changes]:
+        """Delete the part that an order ends; its name, if there was one."""
         if not self.ends_a_part(order):
-            return False, {}
+            return [], {}
         op = self._shard.begin(now_ms)
         self._delete(op, self._shard.registry.named(order.crawl))
-        return True, self._shard.end(op)
+        return [order.crawl], self._shard.end(op)
 
     def obey(self, order: Order, now_ms: int) -> tuple[Progress, Changes]:
         """Make a part of a crawl what it should be. An order that is not the newest changes nothing. A part

@@ -58,8 +58,7 @@ class IndexSet(IntEnum):
 
 
 _COUNTS = frozenset({CrawlRow.COUNTERS, CrawlRow.SERVER})
-CRAWL_ROW_AT = 4  # in the key of a crawl's row
-MAX_COUNTS = 2  # rows: an operation counts for one crawl
+_CRAWL_ROW_AT = 4  # in the key of a crawl's row
 
 crawl_prefix: Callable[[int], bytes] = struct.Struct(">I").pack
 """The beginning of all keys of a crawl. A method of C: it takes half as long, and every row calls it."""
@@ -71,11 +70,9 @@ def crawl_key(crawl: int, row: CrawlRow) -> bytes:
 
 
 def are_counts(changes: Changes) -> bool:
-    """Whether changes are of a crawl's counters and the server's row alone: what led to them is counted, and
+    """Whether changes are of crawls' counters and the server's row alone: what led to them is counted, and
     leaves no other trace."""
-    return len(changes) <= MAX_COUNTS and all(
-        family is Family.CRAWLS and key[CRAWL_ROW_AT] in _COUNTS for family, key in changes
-    )
+    return all(family is Family.CRAWLS and key[_CRAWL_ROW_AT] in _COUNTS for family, key in changes)
 
 
 def serial_key(crawl: int, serial: int) -> bytes:

@@ -93,6 +93,17 @@ def test_a_job_that_is_cancelled_ends_when_the_last_part_has(
     assert stubs.ended(wide, job).state == CANCELLED
 
 
+def test_an_act_is_recorded_of_which_a_shard_may_have_done_its_part(
+    divided: ServerProcess, stubs: Stubs, wide: str, sites: list[str]
+) -> None:
+    with away(divided, "shard-1"):  # which nobody knows yet
+        note = partial(stubs.ask, "NoteUris", wide, uris=[f"{site}noted" for site in sites])
+        refused(note, UNAVAILABLE, "SHARD_AWAY", "shard 1")
+    acts = [event.operator_acted.action for event in stubs.events_so_far(wide)]
+    assert acts.count("note-uris") == 1
+    eventually(lambda: answers_of_all(stubs), "the shard to be back")
+
+
 def test_a_checkpoint_is_refused_at_once_while_a_shard_is_away(
     divided: ServerProcess, stubs: Stubs, wide: str
 ) -> None:
