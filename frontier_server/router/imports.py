@@ -13,11 +13,13 @@ from toehold.frontier.v1 import admin_pb2, frontier_pb2
 from toehold.shard.v1 import shard_pb2
 
 from .. import wire
+from ..core.core import Core
 from ..core.rows.errors import FrontierError
 from ..core.rows.records import ImportRow
 from ..core.state.job import JobState
 from ..core.state.model import JobView
 from ..service.answers import Context
+from ..service.imports import Importing
 from ..shards.links import Link, Links, Relayed, Upload, passed_on_of
 from .answers import routed
 from .loads import TELL_LOAD
@@ -33,7 +35,7 @@ class RoutedImports(OverShards):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._importing: dict[tuple[str, int], _Parts] = {}  # by crawl and job, while their rows come
+        self._importing: dict[Importing, _Parts] = {}  # while their rows come
 
     @routed
     async def ImportUris(
@@ -41,39 +43,44 @@ class RoutedImports(OverShards):
     ) -> admin_pb2.ImportUrisResponse:
         return await super().ImportUris(requests, context)
 
-    async def _begin(self, crawl: str, force: bool, by: str) -> tuple[int, int]:
-        number, mark = await super()._begin(crawl, force, by)
-        parts = _Parts(self._links, self._placing_of(crawl), crawl, force, by)
-        self._importing[crawl, number] = parts
-        return number, mark
+    async def _begin(self, crawl: str, force: bool, by: str) -> tuple[Importing, int]:
+        importing, mark = await super()._begin(crawl, force, by)
+        self._importing[importing] = _Parts(self._links, self._placing_of(crawl), crawl, force, by)
+        return importing, mark
 
-    async def _add(self, crawl: str, number: int, rows: Sequence[ImportRow]) -> None:
-        await self._coordination.count_received(crawl, number, len(rows))
-        await self._importing[crawl, number].add(rows)
+    async def _add(self, importing: Importing, rows: Sequence[ImportRow]) -> None:
+        importing.check(self._runner.core)
+        await self._coordination.count_received(importing.crawl, importing.job, len(rows))
+        await self._importing[importing].add(rows)
 
-    async def _end(self, crawl: str, number: int) -> JobView:
-        parts = self._importing.pop((crawl, number))
-        view = await self._runner.read(lambda core, _: core.administration.job(crawl, number))
-        if view.state != JobState.RECEIVING.value:  # somebody has cancelled it
-            await parts.cancel()
-            return view
+    async def _end(self, importing: Importing) -> JobView:
+        parts = self._importing.pop(importing)
+
+        def job(core: Core, now_ms: int) -> JobView:
+            importing.check(core)
+            return core.administration.job(importing.crawl, importing.job)
+
         try:
+            view = await self._runner.read(job)
+            if view.state != JobState.RECEIVING.value:  # somebody has cancelled it
+                await parts.cancel()
+                return view
             begun = await parts.complete()
         except BaseException:
             await parts.cancel()
             with suppress(FrontierError):  # the crawl is gone, or has ended
-                await super()._cancel(crawl, number)
+                await super()._cancel(importing)
             raise
-        view = await self._coordination.begin_import(crawl, number, begun)
+        view = await self._coordination.begin_import(importing.crawl, importing.job, begun)
         if view.finish_ms:  # somebody has cancelled it meanwhile
             await parts.cancel()
         return view
 
-    async def _cancel(self, crawl: str, number: int) -> JobView:
-        parts = self._importing.pop((crawl, number), None)
+    async def _cancel(self, importing: Importing) -> JobView:
+        parts = self._importing.pop(importing, None)
         if parts is not None:
             await parts.cancel()
-        return await super()._cancel(crawl, number)
+        return await super()._cancel(importing)
 
 
 class _Parts:

@@ -299,6 +299,43 @@ def test_an_import_that_still_comes_can_be_cancelled_by_another(stubs: Stubs, cr
     assert len(stubs.waiting(crawl)) == 1
 
 
+def test_an_import_does_not_go_on_into_another_crawl_of_the_name(stubs: Stubs) -> None:
+    crawl, going_on = fresh_name(), {"former": threading.Event(), "present": threading.Event()}
+
+    def messages(who: str) -> Iterator[admin_pb2.ImportUrisRequest]:
+        for page in ("1", "2"):
+            entry = wanted(f"{seed_of(crawl)}{who}{page}")
+            yield admin_pb2.ImportUrisRequest(crawl=crawl, entries=[entry], complete=page == "2")
+            going_on[who].wait(TIMEOUT_S)
+
+    def begun(who: str) -> Any:
+        """An import into a crawl of its own, half of which has come."""
+        stubs.create(crawl, spec(scope={"hosts": [f"{crawl}.example"]}))
+        sending = stubs.admin.ImportUris.future(messages(who), timeout=TIMEOUT_S)
+
+        def has_come() -> bool:
+            return [job.total_count for job in stubs.ask("ListJobs", crawl).jobs] == [1]
+
+        eventually(has_come, f"the {who} import")
+        return sending
+
+    former = begun("former")
+    stubs.ask("DeleteCrawl", crawl, force=True)
+    present = begun("present")
+    going_on["former"].set()
+    refused(
+        lambda: former.result(TIMEOUT_S),
+        grpc.StatusCode.NOT_FOUND,
+        "UNKNOWN_CRAWL",
+        f"crawl '{crawl}' was deleted",
+    )
+    going_on["present"].set()
+    job = stubs.ended(crawl, present.result(TIMEOUT_S).job.job)
+    assert (job.state, job.total_count) == (DONE, 2)
+    waiting = {uri.candidate.uri for uri in stubs.waiting(crawl)}
+    assert waiting == {f"{seed_of(crawl)}present{page}" for page in (1, 2)}
+
+
 def test_below_the_disk_reserve_imports_and_notes_are_refused(tmp_path: Path) -> None:
     """As Schedule is."""
     data = tmp_path / "data"
