@@ -185,9 +185,7 @@ class Coordinator:
         match row.kind:
             case "problem":
                 detail = f"shard {part}: {fields['detail']}"
-                if fields["kind"] in _DISTRUSTED and crawl.state is CrawlState.PREPARING:
-                    self._shard.suspect[crawl.number] = str(fields["kind"]), detail  # it is paused then
-                elif fields["kind"] in _DISTRUSTED:  # an order to run may be on its way to the part
+                if fields["kind"] in _DISTRUSTED:  # an order to run may be on its way to the part
                     life.distrust(op, crawl, str(fields["kind"]), detail)
                 else:
                     op.event(crawl, row.kind, **{**fields, "detail": detail})

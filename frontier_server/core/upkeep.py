@@ -162,9 +162,7 @@ class Upkeep:
         first = next(iter(told))
         for crawl in self._shard.crawls.values():
             detail = told.get(crawl.name, f"crawl {first}: {told[first]}")
-            if crawl.state is CrawlState.PREPARING:
-                self._shard.suspect[crawl.number] = kind, detail
-            elif not crawl.held:
+            if not crawl.held:
                 life.distrust(op, crawl, kind, detail)
         return None, self._shard.end(op)
 

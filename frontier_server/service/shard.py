@@ -14,6 +14,7 @@ from ..core.rows.store import Changes
 from ..core.state.order import Order, Progress
 from ..logs.crawl_log import CrawlLogs
 from ..shell.exchange import Exchange
+from ..shell.runner import TryLater
 from ..stores.checkpoints import Checkpoints, check_name
 from .answers import Context, answered, streamed
 from .checkpoints import refused
@@ -160,6 +161,9 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
             await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms(), name)
         except OSError as problem:
             raise refused("the checkpoint cannot be made", problem) from None
+        if not self._exchange.holds_reports:  # it may have taken some in that another part lacks
+            message = "the shard has begun anew, and holds no reports back; try later"
+            raise TryLater("OVERLOADED", message, 1_000)
         return shard_pb2.CopyStoreResponse()
 
     def _delete_others(self, known: set[str]) -> None:

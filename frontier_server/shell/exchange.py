@@ -100,6 +100,11 @@ class Exchange:
         self._holding = asyncio.get_running_loop().call_later(seconds, self._reports_go_on.set)
         await self.runner.read(lambda core, now_ms: None)
 
+    @property
+    def holds_reports(self) -> bool:
+        """Whether reports are kept back."""
+        return not self._reports_go_on.is_set()
+
     async def next(
         self,
         node: str,

@@ -55,9 +55,12 @@ def test_leases_that_are_out_are_waited_for() -> None:
     assert (shell.state(NAME), reason(shell)) == (S.PAUSED, WORDS)
 
 
-def test_a_crawl_whose_seeds_are_being_announced_is_paused_when_they_are() -> None:
+@pytest.mark.parametrize("starts", [False, True])
+def test_a_crawl_whose_seeds_are_being_announced_is_paused_when_they_are(starts: bool) -> None:
     shell = in_state(S.PREPARING)
     lose(shell, NAME)
+    if starts:
+        shell.restart()
     assert shell.state(NAME) is S.PREPARING
     shell.work()
     assert (shell.state(NAME), reason(shell)) == (S.PAUSED, WORDS)

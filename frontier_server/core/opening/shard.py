@@ -95,7 +95,6 @@ class Shard:
         self.sweeps.begin("hold", holding, _look_again)
         # Pauses every crawl: kind and message. Until a crawl is paused, it gives no leases.
         self.trouble: tuple[str, str] | None = None
-        self.suspect: dict[int, tuple[str, str]] = {}  # crawls to pause after seeding: kind and message
         # Crawls that are watched, and have changed: name → when, counted from the start; the latest last.
         self._changed: dict[str, int] = {}
         self.changes = 0  # so many so far
@@ -168,8 +167,9 @@ class Shard:
 
     def _settle(self, op: Operation, crawl: Crawl) -> None:
         life.settle(op, crawl)
-        if crawl.number in self.suspect and crawl.state is not CrawlState.PREPARING:
-            life.distrust(op, crawl, *self.suspect.pop(crawl.number))
+        if crawl.state_row.suspicion and crawl.state is not CrawlState.PREPARING:
+            kind, detail = crawl.state_row.suspicion
+            life.distrust(op, crawl, kind, detail)
             life.settle(op, crawl)
         if self.trouble is not None:
             life.pause_for(op, crawl, *self.trouble, self.trouble[0])

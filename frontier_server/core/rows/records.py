@@ -109,6 +109,7 @@ class StateRow(Record):
     # Part of the crawl → the number of the first link that waits for it, and the number of the next to come.
     parked: dict[int, tuple[int, int]] = {}
     parts_copied: bool = False  # its parts have what a checkpoint has of them; its own rows follow
+    suspicion: tuple[str, ...] = ()  # the kind and text of the problem that pauses it once it is seeded
 
 
 class CountersRow(Record):

@@ -134,13 +134,18 @@ LOG_AHEAD, SALVAGED = "log-ahead", "salvaged"  # kinds of problems that do not p
 
 def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
     """Record a problem that does not pass by itself. A crawl that runs, or would resume by itself, is paused
-    until somebody resumes it."""
+    until somebody resumes it; one that is being seeded, once it is."""
+    if crawl.state is CrawlState.PREPARING:
+        crawl.state_row.suspicion = kind, detail
+        op.put_state(crawl)
+        return
+    crawl.state_row.suspicion = ()
     op.event(crawl, "problem", kind=kind, detail=detail)
     if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
         apply(op, crawl, Input.PROBLEM, detail)
     elif crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED):
         crawl.state_row.reason, crawl.state_row.trouble = detail, ""
-        op.put_state(crawl)
+    op.put_state(crawl)
 
 
 def go_on_after(op: Operation, crawl: Crawl, trouble: str) -> None:

@@ -12,8 +12,10 @@ from frontier_harness.calls import FINISH, PAUSE, TIMEOUT_S, Stubs, fresh_name, 
 from frontier_harness.members import kill, members
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
+from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold.shard.v1 import shard_pb2, shard_pb2_grpc
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 RUNNING, DONE = admin_pb2.JOB_STATE_RUNNING, admin_pb2.JOB_STATE_DONE
@@ -115,6 +117,21 @@ def test_a_checkpoint_is_refused_at_once_while_a_shard_is_away(
         refused(create, UNAVAILABLE, "SHARD_AWAY", "shard 1")
     eventually(lambda: answers_of_all(stubs), "the shard to be back")
     assert stubs.admin.CreateCheckpoint(request, timeout=TIMEOUT_S).checkpoint.checkpoint
+
+
+def test_a_shard_gives_its_part_of_a_set_only_while_it_holds_reports_back(divided: ServerProcess) -> None:
+    """One that is killed and comes back in the middle of a set has let some through."""
+    name = "cp00099-20261128090807"
+    with grpc.insecure_channel(f"unix:{divided.data}/sockets/shard-0.sock") as channel:
+        shard = shard_pb2_grpc.ShardServiceStub(channel)
+        copy = partial(shard.CopyStore, shard_pb2.CopyStoreRequest(checkpoint=name), timeout=TIMEOUT_S)
+        refused(copy, grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED", "begun anew")
+        hold = shard_pb2.HoldReportsRequest(hold_duration=Duration(seconds=30))
+        shard.HoldReports(hold, timeout=TIMEOUT_S)
+        shard.DeleteCopy(shard_pb2.DeleteCopyRequest(checkpoint=name), timeout=TIMEOUT_S)
+        assert copy() == shard_pb2.CopyStoreResponse()
+        shard.HoldReports(shard_pb2.HoldReportsRequest(), timeout=TIMEOUT_S)
+        shard.DeleteCopy(shard_pb2.DeleteCopyRequest(checkpoint=name), timeout=TIMEOUT_S)
 
 
 def test_seeds_are_offered_once_although_those_of_a_shard_wait_for_it(
