@@ -1,0 +1,231 @@
+"""An object store as Toehold uses it: names with bytes, created only if absent.
+
+`Bucket` is what it must do, `ObstoreBucket` does it in S3 and what speaks its protocol, Google Cloud Storage,
+Azure Blob Storage, or a directory. Credentials come the usual ways of each (variables, files, the roles of
+machines), and are in no message: errors are told by their kind and their first sentence.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+ATTEMPT_S = 10.0
+RETRY_S = 3.0  # within a request; whoever made it repeats it after that
+SCHEMES = ("s3", "gs", "az", "file")
+_SECRETS = re.compile(r"(?i)(signature|token|credential|secret|key)=[^&\s\"]+")
+_TRIES = re.compile(r" in [\d.]+\S*, after \d+ retries, max_retries: \d+, retry_timeout: \S+ ")
+_PART_BYTES = 8 * 1024 * 1024
+
+
+class BucketUnusable(Exception):
+    """No object store can be reached in this way; the message says what would be right."""
+
+
+class BucketFailed(Exception):
+    """A request has no answer, or is refused: whether it took effect is not known. It may be repeated."""
+
+
+class Found(NamedTuple):
+    """An object in a list."""
+
+    name: str
+    size: int
+    tag: str  # another one after each change
+
+
+class Bucket(Protocol):
+    """Objects under one prefix. Thread-safe. All but `url` raise BucketFailed, and may block."""
+
+    url: str
+    """Where it is, for people: without credentials."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make an object if there is none of the name; whether it was made. It is then durable."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Make or replace an object."""
+
+    def get(self, name: str) -> bytes | None:
+        """The bytes of an object; None if there is none."""
+
+    def found(self, prefix: str, after: str = "") -> Iterator[Found]:
+        """The objects below a prefix, which ends with a slash, of which the names follow `after`, in the order
+        of their names. Their names are whole."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete objects; those that are not there are no error."""
+
+    def upload(self, name: str, path: Path) -> None:
+        """Make or replace an object with the bytes of a file."""
+
+    def download(self, name: str, path: Path) -> bool:
+        """Write the bytes of an object to a file; whether there is such an object."""
+
+
+def open_bucket(url: str) -> Bucket:
+    """The bucket of a URL: s3://BUCKET/PREFIX, gs://, az:// or file:///DIRECTORY. Raises BucketUnusable."""
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        schemes = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise BucketUnusable(f"must begin with one of {schemes}, got {url.partition('?')[0]!r}")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise BucketUnusable(
+            "must be a bucket and a prefix alone, such as s3://bucket/prefix; credentials go in the usual variables"
+        )
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        raise BucketUnusable(f"must name a directory as file:///DIRECTORY, got {url!r}")
+    if parts.scheme != "file" and not parts.netloc:
+        raise BucketUnusable(f"must name a bucket, such as {parts.scheme}://bucket/prefix, got {url!r}")
+    return ObstoreBucket(url.rstrip("/"))
+
+
+class ObstoreBucket:
+    """A bucket by obstore."""
+
+    def __init__(self, url: str) -> None:
+        """Raises BucketUnusable."""
+        import obstore
+        from obstore.store import LocalStore, from_url
+
+        self.url = url
+        self._obstore = obstore
+        self._directory: Path | None = None
+        try:
+            if url.startswith("file://"):
+                self._directory = Path(urlsplit(url).path or "/")
+                self._store: Any = LocalStore(self._directory, mkdir=True)
+            else:
+                self._store = from_url(
+                    url,
+                    client_options={"timeout": timedelta(seconds=ATTEMPT_S), "allow_http": True},
+                    retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=RETRY_S)},
+                )
+        except (obstore.exceptions.BaseError, OSError, ValueError) as problem:
+            raise BucketUnusable(f"cannot be used: {_told(problem)}") from problem
+
+    def create(self, name: str, data: bytes) -> bool:
+        try:
+            self._obstore.put(self._store, name, data, mode="create", use_multipart=False)
+        except self._obstore.exceptions.AlreadyExistsError:
+            return False
+        except Exception as problem:
+            raise self._failed(problem) from problem
+        self._sync(name)
+        return True
+
+    def put(self, name: str, data: bytes) -> None:
+        try:
+            self._obstore.put(self._store, name, data, use_multipart=False)
+        except Exception as problem:
+            raise self._failed(problem) from problem
+        self._sync(name)
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            return bytes(self._obstore.get(self._store, name).bytes())
+        except FileNotFoundError:
+            return None
+        except Exception as problem:
+            raise self._failed(problem) from problem
+
+    def found(self, prefix: str, after: str = "") -> Iterator[Found]:
+        try:
+            listed = [
+                Found(each["path"], each["size"], each["e_tag"] or str(each["last_modified"]))
+                for chunk in self._obstore.list(self._store, prefix.rstrip("/"), offset=after or None)
+                for each in chunk
+            ]
+        except FileNotFoundError:
+            return
+        except Exception as problem:
+            raise self._failed(problem) from problem
+        yield from sorted(listed)  # a directory has no order
+
+    def delete(self, names: Sequence[str]) -> None:
+        for start in range(0, len(names), 1000):
+            try:
+                self._obstore.delete(self._store, list(names[start : start + 1000]))
+            except FileNotFoundError:
+                self._delete_each(names[start : start + 1000])
+            except Exception as problem:
+                raise self._failed(problem) from problem
+
+    def _delete_each(self, names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                self._obstore.delete(self._store, name)
+            except FileNotFoundError:
+                pass
+            except Exception as problem:
+                raise self._failed(problem) from problem
+
+    def upload(self, name: str, path: Path) -> None:
+        try:
+            self._obstore.put(self._store, name, path, chunk_size=_PART_BYTES, max_concurrency=4)
+        except Exception as problem:
+            raise self._failed(problem) from problem
+        self._sync(name)
+
+    def download(self, name: str, path: Path) -> bool:
+        try:
+            with path.open("wb") as file:
+                for piece in self._obstore.get(self._store, name).stream(min_chunk_size=_PART_BYTES):
+                    file.write(piece)
+        except FileNotFoundError:
+            path.unlink(missing_ok=True)
+            return False
+        except Exception as problem:
+            raise self._failed(problem) from problem
+        return True
+
+    def _sync(self, name: str) -> None:
+        """Make an object of a directory durable: obstore leaves that to the system."""
+        if self._directory is None:
+            return
+        path = self._directory / name
+        try:
+            for place in (path, *path.parents):
+                descriptor = os.open(place, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                if place == self._directory:
+                    break
+        except FileNotFoundError:
+            return  # deleted since
+        except OSError as problem:
+            raise self._failed(problem) from problem
+
+    def _failed(self, problem: Exception) -> BucketFailed:
+        return BucketFailed(f"{self.url}: {_told(problem)}")
+
+
+def probe(bucket: Bucket) -> None:
+    """Check that the store refuses to create what is there, and shows at once what was created. Raises
+    BucketUnusable if it does not, BucketFailed if it cannot be asked."""
+    name = f"probe/{secrets.token_hex(8)}"
+    try:
+        first, second = bucket.create(name, b"first"), bucket.create(name, b"second")
+        if not first or second:
+            raise BucketUnusable(
+                "must refuse to create an object that is there (If-None-Match), or two machines would own one "
+                f"shard, but it {'created one twice' if second else 'refused a new one'}"
+            )
+        if bucket.get(name) != b"first" or name not in [each.name for each in bucket.found("probe/")]:
+            raise BucketUnusable("must show at once what was created, but an object that was created is not there")
+    finally:
+        with suppress(BucketFailed):
+            bucket.delete([name])
+
+
+def _told(problem: Exception) -> str:
+    """An error for people: its first line, without what might be a credential."""
+    text = str(problem).partition("\n")[0].strip() or type(problem).__name__
+    return _SECRETS.sub(r"\1=…", _TRIES.sub(" ", text))[:300]
