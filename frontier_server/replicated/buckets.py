@@ -55,8 +55,8 @@ class Bucket(Protocol):
         """The bytes of an object; None if there is none."""
 
     def found(self, prefix: str, after: str = "") -> Iterator[Found]:
-        """The objects below a prefix, which ends with a slash, of which the names follow `after`, in the order
-        of their names. Their names are whole."""
+        """The objects below a prefix, which ends with a slash, of which the names follow `after`, in the
+        order of their names. Their names are whole."""
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete objects; those that are not there are no error."""
@@ -76,7 +76,8 @@ def open_bucket(url: str) -> Bucket:
         raise BucketUnusable(f"must begin with one of {schemes}, got {url.partition('?')[0]!r}")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise BucketUnusable(
-            "must be a bucket and a prefix alone, such as s3://bucket/prefix; credentials go in the usual variables"
+            "must be a bucket and a prefix alone, such as s3://bucket/prefix; credentials go in the usual "
+            "variables"
         )
     if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
         raise BucketUnusable(f"must name a directory as file:///DIRECTORY, got {url!r}")
@@ -215,11 +216,13 @@ def probe(bucket: Bucket) -> None:
         first, second = bucket.create(name, b"first"), bucket.create(name, b"second")
         if not first or second:
             raise BucketUnusable(
-                "must refuse to create an object that is there (If-None-Match), or two machines would own one "
-                f"shard, but it {'created one twice' if second else 'refused a new one'}"
+                "must refuse to create an object that is there (If-None-Match), or two machines would own "
+                f"one shard, but it {'created one twice' if second else 'refused a new one'}"
             )
         if bucket.get(name) != b"first" or name not in [each.name for each in bucket.found("probe/")]:
-            raise BucketUnusable("must show at once what was created, but an object that was created is not there")
+            raise BucketUnusable(
+                "must show at once what was created, but an object that was created is not there"
+            )
     finally:
         with suppress(BucketFailed):
             bucket.delete([name])

@@ -1,13 +1,14 @@
 """The log of a store: what a store of one machine is rebuilt from on another.
 
-A log is a row of records with consecutive numbers. Opening it is the claim: the opener writes a *fence* as the
-next record, and no earlier owner can append any more, whatever it believes, however long it was frozen. The
-number of the fence is the *epoch* of the new owner. So whoever places stores on machines may be wrong at any
-time: two may open a log, and the later one has it.
+A log is a row of records with consecutive numbers. Opening it is the claim: the opener writes a *fence* as
+the next record, and no earlier owner can append any more, whatever it believes, however long it was frozen.
+The number of the fence is the *epoch* of the new owner. So whoever places stores on machines may be wrong at
+any time: two may open a log, and the later one has it.
 
-A *checkpoint* is a copy of the store, and its *manifest* a record that says where the copy's files are, and from
-which record on the log goes beyond the copy. Records before the manifest before the last may be deleted, but
-never fences: an earlier owner that wakes up would take the place of a missing one for its own next record.
+A *checkpoint* is a copy of the store, and its *manifest* a record that says where the copy's files are, and
+from which record on the log goes beyond the copy. Records before the manifest before the last may be deleted,
+but never fences: an earlier owner that wakes up would take the place of a missing one for its own next
+record.
 
 Every record has a digest, the id of the cluster, the name of the log, and the format. What does not fit is
 refused, not believed.
@@ -67,6 +68,10 @@ class Log(Protocol):
     def epoch(self) -> int:
         """The number of this owner's fence; 0 before `open`."""
 
+    @property
+    def problem(self) -> str:
+        """What the storage said last, while it does not answer; empty if it does."""
+
     def open(self) -> int:
         """Fence all earlier owners; the epoch. Raises LogFailed."""
 
@@ -76,6 +81,9 @@ class Log(Protocol):
         While the storage does not answer, it tries again. Raises Fenced or LogFailed; then it is not known
         whether the record is there, and no other one may be appended.
         """
+
+    def check(self) -> None:
+        """Look whether the log is still this owner's. Raises Fenced if it is not, or LogFailed."""
 
     def read(self, start: int) -> Iterator[Record]:
         """All records from a number on that were written before this owner's fence, the fences among them.

@@ -1,12 +1,12 @@
 """A log in an object store: an object for each record, created only if absent.
 
 The names of the objects are the numbers of the records. To append is to create the next one; that fails if
-somebody else has created it, so a fence stops its predecessor. Two rules keep an owner from fencing a place that
-lies behind, where records have been deleted:
+somebody else has created it, so a fence stops its predecessor. Two rules keep an owner from fencing a place
+that lies behind, where records have been deleted:
 
-* After it has made its fence, an opener looks again. If there is a later record, the fence was too low, and the
-  opener begins anew. Records are deleted only some time after the manifest that covers them was written, so a
-  list may even lag behind by so long.
+* After it has made its fence, an opener looks again. If there is a later record, the fence was too low, and
+  the opener begins anew. Records are deleted only some time after the manifest that covers them was written,
+  so a list may even lag behind by so long.
 * Fences are never deleted: each is the very place where the owner before it would append next.
 
 `tests/simulation/test_interleavings.py` searches through what three owners can do to each other, and finds a
@@ -103,6 +103,11 @@ class ObjectLog:
         self._manifests.append((number, self._clock_s()))
         return number
 
+    def check(self) -> None:
+        name = self._place(self._next)
+        if not self.epoch or self._asked(lambda: self._bucket.get(name)) is not None:
+            raise self._fenced(self._next)
+
     def checkpoint(self) -> Record | None:
         return self._record(self._base) if self._base else None
 
@@ -131,9 +136,14 @@ class ObjectLog:
         base = number if kind is Kind.MANIFEST else self._base
         if not self._created(Record(number, self.epoch, kind, base, payload)):
             self._next = self.epoch  # of no use: the fence stands there
-            raise Fenced(f"{self._bucket.url}: another process has opened {self._folder} (record {number} is not ours)")
+            raise self._fenced(number)
         self._next = number + 1
         return number
+
+    def _fenced(self, number: int) -> Fenced:
+        return Fenced(
+            f"{self._bucket.url}: another process owns {self._folder} (record {number} is not ours)"
+        )
 
     def _created(self, record: Record, nonce: bytes = b"") -> bool:
         """Whether a record is there that was not there before. An answer may be lost, so one that is the same

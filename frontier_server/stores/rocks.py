@@ -165,12 +165,18 @@ class RocksStore:
 
     def write(self, changes: Changes) -> None:
         """Apply a change list, all or nothing. Reads then show it. Raises WriteStalled or StoreFailed."""
+        self._write(self._batch_of(changes))
+
+    def _batch_of(self, changes: Changes) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
         for (family, key), value in changes.items():
             if value is None:
                 batch.delete(key, self._handles[family])
             else:
                 batch.put(key, value, self._handles[family])
+        return batch
+
+    def _write(self, batch: WriteBatch) -> None:
         size = batch.size_in_bytes()
         try:
             self._db.write(batch, self._writing)

@@ -26,6 +26,7 @@ class CrawlRow(IntEnum):
     SERVER = 3  # of crawl 0
     SESSION = 4  # of crawl 0, followed by a node's name: the session that has the name
     PLACES = 5  # of crawl 0: what the places of all rows follow
+    LOG = 6  # of crawl 0, in the store alone: how far it has come in its log (`stores.logged`)
 
 
 class FetchStatisticsOf(IntEnum):
