@@ -1,6 +1,7 @@
 """The server's settings, from a TOML file and flags."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +20,12 @@ CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # default: a sixteen
 MAX_CACHE_MIB = 1024 * 1024
 MAX_SHARDS = 64
 FRONT = "front"
+DOOR = "door"
 DEFAULT_LISTEN = "127.0.0.1:7707"
 METRICS_EXAMPLE = "127.0.0.1:9707"
+MIN_RENEW_S, MAX_RENEW_S = 0.1, 60.0
+_MACHINE = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
+_ORDINAL = re.compile(r"static:(\d{1,4})/(\d{1,4})")
 CONSOLE_EXAMPLE = "127.0.0.1:7780"
 _KINDS: dict[object, str] = {
     str: "text",
@@ -59,6 +64,14 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     console_hosts: str = ""
     data: str = ""
     shards: int | None = None  # None: as many as the data directory has
+    log: str = ""  # the bucket under all shards; empty: each store is the truth itself
+    machine: str = ""  # its name in the cluster; empty: made of the host's name and the directory
+    placement: str = "claims"
+    renew_seconds: float = 0.4
+    cluster_listen: str = "127.0.0.1"
+    cluster_cert: str = ""
+    cluster_key: str = ""
+    cluster_ca: str = ""
     read_only: bool = False
     check_operations: bool = False
 
@@ -93,11 +106,25 @@ class Config:
     shards: int | None = None  # None: as many as the data directory has
     member: str = ""  # of a frontier of several shards that this process is: `front` or `shard-0`
     sockets: Path | None = None  # the folder of the shards' sockets
+    log: str = ""  # the URL of the bucket under all shards; empty: each store is the truth itself
+    cluster: str = ""  # the id of the cluster, of a member that has a log
+    machine: str = ""
+    ordinal: tuple[int, int] | None = None  # which of how many machines this is; None: claims decide
+    renew_s: float = 0.4
+    cluster_listen: str = "127.0.0.1"
+    cluster_cert: Path | None = None
+    cluster_key: Path | None = None
+    cluster_ca: Path | None = None
 
     @property
     def is_shard(self) -> bool:
         """Whether this process is a shard behind a front, which alone reaches it."""
-        return self.member not in ("", FRONT)
+        return self.member not in ("", FRONT, DOOR)
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether only other processes of the frontier reach this one: a shard, or a front behind doors."""
+        return self.is_shard or (self.member == FRONT and bool(self.cluster))
 
     @property
     def whole_data(self) -> Path:
@@ -169,6 +196,12 @@ def usable(
         raise ConfigError(f"disk_reserve_mib must be at least 0, got {settings.disk_reserve_mib}")
     if settings.durability not in ("power-loss", "process"):
         raise ConfigError(f"durability must be 'power-loss' or 'process', got {settings.durability!r}")
+    if settings.log and settings.durability != "power-loss":
+        raise ConfigError(
+            "durability must be 'power-loss' with log: what was answered must be in the log, "
+            f"got {settings.durability!r}"
+        )
+    ordinal = _cluster(settings)
     if settings.log_format not in FORMATS:
         raise ConfigError(f"log_format must be {_choice(FORMATS)}, got {settings.log_format!r}")
     checked_log_level(settings.log_level)
@@ -209,7 +242,46 @@ def usable(
         console=console,
         console_hosts=tuple(settings.console_hosts.replace(",", " ").split()),
         shards=settings.shards,
+        log=settings.log,
+        machine=settings.machine,
+        ordinal=ordinal,
+        renew_s=settings.renew_seconds,
+        cluster_listen=settings.cluster_listen,
+        cluster_cert=_path(settings.cluster_cert),
+        cluster_key=_path(settings.cluster_key),
+        cluster_ca=_path(settings.cluster_ca),
     )
+
+
+def _cluster(settings: ServerFile) -> tuple[int, int] | None:
+    """Check what is between machines; which of how many this one is, if that is fixed. Raises ConfigError."""
+    if settings.machine and not _MACHINE.fullmatch(settings.machine):
+        raise ConfigError(
+            "machine must have 1 to 63 letters, digits, '-', '_' or '.', and begin with a letter or digit, "
+            f"got {settings.machine!r}"
+        )
+    if not MIN_RENEW_S <= settings.renew_seconds <= MAX_RENEW_S:
+        raise ConfigError(
+            f"renew_seconds must be between {MIN_RENEW_S} and {MAX_RENEW_S:g}, got {settings.renew_seconds}"
+        )
+    files = settings.cluster_cert, settings.cluster_key, settings.cluster_ca
+    if any(files) and not all(files):
+        raise ConfigError("cluster_cert, cluster_key and cluster_ca must be given together")
+    is_local = parsed_address(f"{settings.cluster_listen}:1", "127.0.0.1:1").is_loopback
+    if settings.log and not (is_local or all(files) or settings.insecure):
+        raise ConfigError(
+            f"cluster_listen: {settings.cluster_listen} is not a loopback address, so machines need mutual "
+            "TLS: give cluster_cert, cluster_key and cluster_ca, or --insecure on a network that you trust"
+        )
+    if settings.placement == "claims":
+        return None
+    found = _ORDINAL.fullmatch(settings.placement)
+    if found is None or not int(found[1]) < int(found[2]):
+        raise ConfigError(
+            "placement must be 'claims', or 'static:I/N' for machine I (from 0) of N, got "
+            f"{settings.placement!r}"
+        )
+    return int(found[1]), int(found[2])
 
 
 def _console(settings: ServerFile) -> Address:

@@ -18,9 +18,13 @@ from ..core.rows.store import Changes
 from ..logs.job_feed import JobFeed
 from ..logs.job_log import JobLogs
 from ..logs.log_check import check_logs
+from ..replicated.buckets import open_bucket
+from ..replicated.object_log import ObjectLog
+from ..replicated.replicas import Replicas
 from ..service import version
 from ..shell.clock import Clock, iso, wall_ms
 from ..stores.checkpoints import Checkpoints
+from ..stores.logged import LoggedStore, LogNeeded, mark_of, open_logged
 from ..stores.patient import write_patiently
 from ..stores.rocks import RocksStore, StoreUnavailable
 from ..stores.unchanged import open_unchanged
@@ -42,6 +46,9 @@ def open_data(config: Config, secret: bytes) -> tuple[RocksStore, Clock]:
     make_own_directory(config.data)
     _check_salvage(config)
     store = _opened(config)
+    if not config.cluster and mark_of(store) is not None:
+        store.close()
+        raise LogNeeded("has a store that is a log's; start the frontier with --log")
     row = opening.read_server_row(store)
     if row is None:
         write_patiently(store, opening.new_store(secret, wall_ms(), installed()))
@@ -67,6 +74,8 @@ def open_data(config: Config, secret: bytes) -> tuple[RocksStore, Clock]:
 
 def _opened(config: Config) -> RocksStore:
     """The store, which is locked from now on. A split locks it as well, and may have just let go of it."""
+    if config.cluster:
+        return _logged(config)
     if config.member:
         return RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
     check_undivided(config.data)
@@ -77,6 +86,14 @@ def _opened(config: Config) -> RocksStore:
         store.close()
         raise
     return store
+
+
+def _logged(config: Config) -> LoggedStore:
+    """The store as its log has it, which is this process's from now on."""
+    bucket = open_bucket(config.log)
+    name = config.data.name
+    log = ObjectLog(bucket, name, config.cluster, version())
+    return open_logged(config.data, log, Replicas(bucket, name), version(), config.cache_bytes, wall_ms())
 
 
 def open_data_unchanged(config: Config) -> tuple[RocksStore, Clock]:

@@ -4,6 +4,8 @@ import sys
 from typing import NoReturn
 
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7
+EXIT_FENCED = 8
+"""Another process owns the log of this member. The supervisor decides who serves it."""
 HOPELESS = frozenset({EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_DAMAGED, EXIT_IN_USE})
 """Those that another start would end with, too."""
 

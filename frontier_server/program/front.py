@@ -32,6 +32,7 @@ from ..router.places import Placing
 from ..service import Arrivals, FrontierService, Gate
 from ..service.arrivals import Server
 from ..shards.links import Link, Links
+from ..shards.places import Place
 from ..shards.watch import watch_all
 from ..shell.exchange import Exchange
 from ..shell.runner import Closing, Runner
@@ -61,7 +62,10 @@ class Front:
 
     def __init__(self, config: Config, shard_map: ShardMap, core: Core, runner: Runner) -> None:
         assert config.sockets is not None, "a front is told where the shards' sockets are"
-        links = [Link(number, config.sockets / f"shard-{number}.sock") for number in range(shard_map.shards)]
+        links = [
+            Link(number, Place(socket=str(config.sockets / f"{name}.sock")))
+            for number, name in enumerate(shard_map.names[: shard_map.shards])
+        ]
         self.links = Links(links, shard_map.shard_of)
         self._names = shard_map.names
         self._config = config
@@ -82,7 +86,7 @@ class Front:
         self, server: Server, logs: CrawlLogs, checkpoints: Checkpoints, start_ms: int, gate: Gate
     ) -> Arrivals:
         """Let a server serve the contract's services over all shards; the count of their requests."""
-        arrivals = Arrivals(gate)
+        arrivals = Arrivals(gate, self._runner.check_log)
         frontier = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"]
         admin = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
         whole = FrontierService(Exchange(self._runner), self._config)

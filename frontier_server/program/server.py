@@ -42,11 +42,13 @@ from ..shell.runner import CLOSE_S, Runner
 from ..shell.tasks import Tasks
 from ..stores.checkpoints import Checkpoints
 from ..stores.descriptors import connections
+from ..stores.logged import LoggedStore
 from ..stores.rocks import RocksStore
 from .data_directory import recover
 from .front import Front, crawls_of, map_around
 from .listeners import CannotListen, listen
 from .pulse import Pulse
+from .replicating import keep_replicas
 from .signals import Stop, reread_at_hangup, stop_events
 
 if TYPE_CHECKING:
@@ -97,6 +99,7 @@ async def _serve(
 ) -> str:
     """Serve until asked to stop; returns the failure that ended it, or ""."""
     checkpoints = Checkpoints(config.data, store)
+    logged = store if isinstance(store, LoggedStore) else None
     shard_map = map_around(config) if config.member == FRONT else None
     make = made_of if shard_map is None else crawls_of(shard_map)
     core, feed = recover(config, store, clock, checkpoints, make)
@@ -113,6 +116,7 @@ async def _serve(
         when_idle=checkpoints.close_readers,
         read_only=config.read_only,
         is_reached=lambda: pipe is None or pipe.silent_s < FRONT_SILENT_S,
+        ownership=logged,
     )
     async with AsyncExitStack() as ending:  # the last one to begin is the first to end
         traces = _traces(config, ending)
@@ -159,7 +163,9 @@ async def _serve(
             ending.push_async_callback(_drained, runner, front, stop)
         if console is not None:
             ending.push_async_callback(runner.tasks.end, runner.tasks.keep("console", console.run()))
-        pulse = Pulse(lambda: runner.read(lambda core, now_ms: None), health.tell, manager)
+        pulse = Pulse(runner.is_alive, lambda serves: health.tell(serves and runner.answers), manager)
+        if logged is not None:
+            runner.tasks.keep("replicas", keep_replicas(logged, config.data, clock))
         _keep_watch(runner.tasks, pulse, clock, tls, None if callers is None else gate)
         ending.callback(health.end)
         shown = {} if metrics is None else {"metrics": metrics.address}

@@ -10,12 +10,15 @@ from ..core.rows.errors import OtherFormat, StoreCorrupt
 from ..core.rows.store import StoreDamaged, StoreFailed
 from ..core.salvage.division import Unequal
 from ..logs.log_check import CannotKeep
+from ..replicated.buckets import BucketFailed, BucketUnusable
+from ..replicated.log import LogFailed
 from ..service import version
+from ..stores.logged import LogFence, LoggedStore, LogNeeded
 from ..stores.rocks import StoreUnavailable
 from ..stores.unchanged import StoreInUse
 from . import salvaging, splitting
 from .data_directory import open_data, open_data_unchanged
-from .exits import EXIT_DAMAGED, EXIT_DATA, EXIT_IN_USE, EXIT_LISTEN, EXIT_STORE, end
+from .exits import EXIT_DAMAGED, EXIT_DATA, EXIT_FENCED, EXIT_IN_USE, EXIT_LISTEN, EXIT_STORE, end
 from .listeners import CannotListen
 from .server import serve
 from .shard_map import whole_around
@@ -31,8 +34,12 @@ def serve_store(
         store, clock = open_data_unchanged(config) if config.read_only else open_data(config, secret)
     except StoreInUse as problem:
         end(EXIT_IN_USE, f"data directory {data}: {problem}")
-    except (StoreUnavailable, OtherFormat) as problem:
+    except LogFence as problem:
+        end(EXIT_FENCED, str(problem))
+    except (StoreUnavailable, OtherFormat, LogNeeded, LogFailed, BucketUnusable) as problem:
         end(EXIT_DATA, f"data directory {data}: {problem}")
+    except BucketFailed as problem:
+        end(EXIT_STORE, str(problem))
     except (StoreDamaged, StoreCorrupt) as problem:
         end(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {way_out}")
     except OSError as problem:
@@ -52,10 +59,14 @@ def serve_store(
     except StoreCorrupt as problem:
         again = f"start again; if that fails too, {way_out}"
         end(EXIT_DAMAGED, f"data directory {data}: the store contradicts itself: {problem}; {again}")
+    except LogFence as problem:
+        end(EXIT_FENCED, str(problem))
     except StoreFailed as problem:  # before it served
         end(EXIT_STORE, f"data directory {data}: {problem}")
     if store.damage:
         end(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {way_out}")
+    if isinstance(store, LoggedStore) and store.fence:
+        end(EXIT_FENCED, store.fence)
     if failure:
         end(EXIT_STORE, f"{failure}; the frontier stopped, so that it acknowledges only stored changes")
     store.close()

@@ -15,6 +15,7 @@ import msgspec
 from toehold_base.durable import make_directory, replace_file
 from toehold_base.serving.addresses import SOCKET, Address
 
+from ..cluster.identity import Cluster
 from ..config import FRONT, MAX_SHARDS, Config
 
 FORMAT = 1
@@ -38,6 +39,8 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     shards: int
     secret: str
     complete: bool = False
+    cluster: str = ""
+    log: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,10 @@ class ShardMap:
     """That of all members' stores."""
     complete: bool = False
     """Whether each member's store has been made. Then one that is missing is lost."""
+    cluster: str = ""
+    """The id of the cluster that it belongs to, if its stores have a log. Then none can be lost."""
+    log: str = ""
+    """The URL of the bucket with the logs."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,7 +101,7 @@ class ShardMap:
 
     def write(self) -> None:
         """Write the file, durably, in one step."""
-        row = _Row(FORMAT, self.shards, self.secret.hex(), self.complete)
+        row = _Row(FORMAT, self.shards, self.secret.hex(), self.complete, self.cluster, self.log)
         make_directory(self.data, 0o700)
         replace_file(self.data / FILE, msgspec.json.encode(row) + b"\n", 0o600)
 
@@ -126,9 +133,10 @@ def read_map(data: Path) -> ShardMap | None:
         secret = bytes.fromhex(row.secret)
     except (msgspec.DecodeError, ValueError) as problem:
         raise MapUnusable(f"has shards, but {FILE} is damaged ({problem}); {_WAY_BACK}") from None
-    if row.format != FORMAT or not 1 < row.shards <= MAX_SHARDS or len(secret) != SECRET_BYTES:
+    least = 1 if row.cluster else 2
+    if row.format != FORMAT or not least <= row.shards <= MAX_SHARDS or len(secret) != SECRET_BYTES:
         raise MapUnusable(f"has shards, but {FILE} is damaged; {_WAY_BACK}")
-    return ShardMap(data, row.shards, secret, row.complete)
+    return ShardMap(data, row.shards, secret, row.complete, row.cluster, row.log)
 
 
 def is_divided(data: Path, shards: int | None) -> bool:
@@ -150,6 +158,8 @@ def wanted_map(data: Path, shards: int | None) -> ShardMap:
         if _has_store(data):
             raise MapUnusable(f"has an undivided store, which needs --shards 1, got --shards {shards}")
         return ShardMap(data, shards or 1, secrets.token_bytes(SECRET_BYTES))
+    if found.cluster:
+        raise MapUnusable(f"is a machine's of a cluster; start it with --log {found.log}")
     if shards not in (None, found.shards):
         doubled = ", or double them with 'toehold shards split'"
         raise MapUnusable(
@@ -157,6 +167,21 @@ def wanted_map(data: Path, shards: int | None) -> ShardMap:
             f"{doubled if shards in _doubled(found.shards) else ''}"
         )
     found.check()
+    return found
+
+
+def cluster_map(data: Path, cluster: Cluster, log: str) -> ShardMap:
+    """The map of a machine's data directory, which is written if it is new. Raises MapUnusable."""
+    found = read_map(data)
+    if found is None:
+        if _has_members(data) or _has_store(data):
+            raise MapUnusable("has a store that is in no log; name a new directory")
+        found = ShardMap(data, cluster.shards, cluster.secret, False, cluster.id, log)
+        found.write()
+    elif not found.cluster:
+        raise MapUnusable("has shards that are in no log; name a new directory")
+    elif found.cluster != cluster.id:
+        raise MapUnusable(f"is of cluster {found.cluster}, but the bucket is of cluster {cluster.id}")
     return found
 
 
@@ -198,6 +223,8 @@ def member_of(config: Config, member: str, sockets: Path) -> tuple[Config, Shard
         shards=shard_map.shards,
         member=member,
         sockets=sockets,
+        log=shard_map.log,
+        cluster=shard_map.cluster,
     )
     return own, shard_map
 

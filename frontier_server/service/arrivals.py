@@ -51,10 +51,12 @@ class Server(Protocol):
 class Arrivals:
     """The requests of a server that are not answered yet."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, check_room: Callable[[], None] = lambda: None) -> None:
+        """`check_room` raises TryLater if no call can be answered just now."""
         self.room = Room()
         self.incoming = Incoming()
         self._gate = gate
+        self._check_room = check_room
 
     def register(
         self, server: Server, servicer: object, service: ServiceDescriptor, read_only: bool = False
@@ -77,6 +79,7 @@ class Arrivals:
         lasts = waits or method.client_streaming or method.server_streaming
 
         def entered(context: Context) -> AbstractContextManager[OpenCall]:
+            self._check_room()
             return self._gate.entered(name, context, lasts)
 
         async def one(_: AsyncIterator[bytes], context: Context) -> Any:

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import grpc
+import structlog
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
@@ -15,7 +15,10 @@ from toehold_base.serving.request_ids import REQUEST_ID_KEY
 from ..core.rows.errors import ShardAway
 from ..service.answers import OPERATOR_KEY, Context, operator_of, request_id
 from ..service.gate import present_call
-from .pipe import Broken, Metadata, Pipe, Refused, Trailer, pipe_beside
+from .pipe import Broken, Metadata, Pipe, Refused, Trailer
+from .places import ALONE, TOKEN_KEY, Place, Trust
+
+_log = structlog.get_logger()
 
 M = TypeVar("M", bound=Message)
 V = TypeVar("V")
@@ -53,13 +56,67 @@ class Relayed(Exception):
 class Link:
     """The way to one shard."""
 
-    def __init__(self, number: int, socket: Path) -> None:
+    def __init__(
+        self,
+        number: int,
+        place: Place | None,
+        trust: Trust = ALONE,
+        name: str = "",
+    ) -> None:
+        """`place` is where it is; None if that is not known yet. `name` is for people."""
         self.number = number
-        self.channel = grpc.aio.insecure_channel(f"unix:{socket}", _OPTIONS)
+        self.name = name or f"shard {number}"
         self.is_present = asyncio.Event()
+        self._trust = trust
         self._lost = asyncio.Event()  # set when it goes away, and then another one
-        self._pipe = Pipe(pipe_beside(socket))
+        self._place: Place | None = None
+        self._pipe: Pipe | None = None
+        self._channel: grpc.aio.Channel | None = None
+        self._left: set[asyncio.Task[None]] = set()
         self._methods: dict[str, Any] = {}  # of streams
+        self.move(place)
+
+    def move(self, place: Place | None) -> None:
+        """Reach it at another place from now on. Calls to the former one are broken off."""
+        if place == self._place:
+            return
+        self._place = place
+        self.away = True
+        self._leave()
+        if place is None:
+            return
+        try:
+            self._pipe = Pipe(place, self._trust)
+            credentials = self._trust.channel_credentials() if place.host else None
+        except OSError as problem:  # of certificates
+            _log.error("member_unreachable", member=self.name, problem=str(problem))
+            return
+        target = f"{place.host}:{place.port}" if place.host else f"unix:{place.socket}"
+        self._channel = (
+            grpc.aio.insecure_channel(target, _OPTIONS)
+            if credentials is None
+            else grpc.aio.secure_channel(target, credentials, _OPTIONS)
+        )
+
+    def _leave(self) -> None:
+        if self._channel is not None:
+            closing = asyncio.get_running_loop().create_task(self._channel.close())
+            self._left.add(closing)
+            closing.add_done_callback(self._left.discard)
+        self._channel = self._pipe = None
+        self._methods.clear()
+
+    def _reached(self) -> grpc.aio.Channel:
+        """The channel. Raises ShardAway if it is not known where the member is."""
+        if self._channel is None:
+            raise self.absence()
+        return self._channel
+
+    def _shown(self, metadata: Metadata) -> Metadata:
+        """What a stream tells of its caller."""
+        if self._place is None or not self._place.host:
+            return metadata
+        return (*metadata, (TOKEN_KEY, self._trust.token))
 
     @property
     def away(self) -> bool:
@@ -69,7 +126,8 @@ class Link:
     @away.setter
     def away(self, away: bool) -> None:
         if away:
-            self._pipe.close()
+            if self._pipe is not None:
+                self._pipe.close()
             self.is_present.clear()
             self._lost.set()
             self._lost = asyncio.Event()
@@ -99,9 +157,7 @@ class Link:
 
     def absence(self) -> ShardAway:
         """The refusal of a call that needs this shard."""
-        message = (
-            f"shard {self.number} is away: what belongs to it waits; if it has ended, it is started again"
-        )
+        message = f"{self.name} is away: what belongs to it waits; if it has ended, it is started again"
         return ShardAway(message, shard=str(self.number))
 
     async def call(
@@ -126,6 +182,8 @@ class Link:
             raise self.absence() from None
 
     async def _called(self, method: str, request: bytes, timeout_s: float, metadata: Metadata) -> bytes:
+        if self._pipe is None:
+            raise self.absence()
         try:
             return await self._pipe.call(method, request, timeout_s, metadata)
         except Refused as refusal:
@@ -141,12 +199,12 @@ class Link:
         """A stream of answers."""
         known = self._methods.get(method)
         if known is None:
-            known = self._methods[method] = self.channel.unary_stream(
+            known = self._methods[method] = self._reached().unary_stream(
                 f"/{method}",
                 request_serializer=_serialized,
                 response_deserializer=kind.FromString,
             )
-        found: grpc.aio.UnaryStreamCall[Any, M] = known(request, metadata=metadata)
+        found: grpc.aio.UnaryStreamCall[Any, M] = known(request, metadata=self._shown(metadata))
         return found
 
     async def answers(
@@ -170,10 +228,10 @@ class Link:
         """A stream of messages to the shard, which answers at its end."""
         known = self._methods.get(method)
         if known is None:
-            known = self._methods[method] = self.channel.stream_unary(
+            known = self._methods[method] = self._reached().stream_unary(
                 f"/{method}", request_serializer=_serialized, response_deserializer=kind.FromString
             )
-        return Upload(known(metadata=metadata), self._problem)
+        return Upload(known(metadata=self._shown(metadata)), self._problem)
 
     async def messages(
         self, method: str, request: Message, kind: type[M], silent_s: float
@@ -206,8 +264,9 @@ class Link:
 
     async def close(self) -> None:
         """Leave the shard."""
-        self._pipe.close()
-        await self.channel.close()
+        self.away = True
+        self._leave()
+        await asyncio.gather(*self._left, return_exceptions=True)
 
     def _problem(self, error: grpc.aio.AioRpcError) -> Exception:
         """What the end of a stream means: a refusal of the shard, or its absence. gRPC has many codes for a

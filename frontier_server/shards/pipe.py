@@ -5,6 +5,8 @@ shards, each call of a fetcher arrives twice. A frame takes a tenth. The methods
 their statuses and what a call says of its caller are those of gRPC. Streams still take the other way.
 
 A frame is its length in four bytes and a message in MessagePack: a `Call`, or the `Answer` with its number.
+
+Between machines it goes over TCP, with mutual TLS. There the first frame is the token of the cluster.
 """
 
 import asyncio
@@ -16,6 +18,8 @@ from typing import Any, NoReturn
 import grpc
 import msgspec
 import structlog
+
+from .places import ALONE, Place, Trust
 
 Metadata = tuple[tuple[str, str], ...]
 Trailer = tuple[tuple[str, str | bytes], ...]
@@ -168,6 +172,12 @@ class _Calls(_Frames):
         else:
             waits.set_result(answer.answer)
 
+    def greet(self, token: str) -> None:
+        """Show that this is a process of the cluster."""
+        if self._transport is not None:
+            data = token.encode()
+            self._transport.write(len(data).to_bytes(HEAD_BYTES) + data)
+
     def connection_lost(self, problem: Exception | None) -> None:
         super().connection_lost(problem)
         for waits in self.waiting.values():
@@ -178,8 +188,10 @@ class _Calls(_Frames):
 class Pipe:
     """The way to a shard. It is opened by the first call, and again when it has broken."""
 
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+    def __init__(self, place: Place, trust: Trust = ALONE) -> None:
+        """Raises OSError if its certificates cannot be read."""
+        self._place, self._trust = place, trust
+        self._tls = trust.client() if place.host else None
         self._calls: _Calls | None = None
         self._opening = asyncio.Lock()
         self._last = 0
@@ -210,12 +222,20 @@ class Pipe:
     async def _opened(self) -> _Calls:
         async with self._opening:
             if self._calls is None or not self._calls.is_open:
-                loop = asyncio.get_running_loop()
                 try:
-                    _, self._calls = await loop.create_unix_connection(_Calls, str(self._socket))
+                    self._calls = await self._connected()
                 except OSError as problem:
                     raise Broken from problem
             return self._calls
+
+    async def _connected(self) -> _Calls:
+        loop, place = asyncio.get_running_loop(), self._place
+        if not place.host:
+            _, calls = await loop.create_unix_connection(_Calls, str(pipe_beside(Path(place.socket))))
+            return calls
+        _, calls = await loop.create_connection(_Calls, place.host, place.pipe_port, ssl=self._tls)
+        calls.greet(self._trust.token)
+        return calls
 
     def close(self) -> None:
         """Break it off: calls that wait are broken."""
@@ -281,9 +301,11 @@ class _Context:
 class _Answers(_Frames):
     """Calls that are being answered."""
 
-    def __init__(self, server: "PipeServer") -> None:
+    def __init__(self, server: "PipeServer", trust: Trust | None = None) -> None:
+        """With `trust`, whoever connects must show first that it is of the cluster."""
         super().__init__()
         self._server = server
+        self._awaits_token = trust
         self._tasks: dict[int, tuple[asyncio.Task[None], _Context]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -297,6 +319,12 @@ class _Answers(_Frames):
             self._leave(number)
 
     def received(self, frame: memoryview) -> None:
+        if self._awaits_token is not None:
+            if not self._awaits_token.knows(bytes(frame)):
+                _log.warning("pipe_refused", problem="a caller must show the token of the cluster")
+                self.close()
+            self._awaits_token = None
+            return
         call = _call_of(frame)
         if not call.method:
             self._leave(call.number)
@@ -336,7 +364,7 @@ class PipeServer:
     def __init__(self) -> None:
         self.connections: set[_Answers] = set()
         self._handlers: dict[str, Any] = {}
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._socket: Path | None = None
         self._ends = False
         self._heard_s = asyncio.get_running_loop().time()
@@ -353,8 +381,16 @@ class PipeServer:
     async def start(self, socket: Path) -> None:
         """Listen. Raises OSError."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(lambda: _Answers(self), str(socket))
+        self._servers.append(await loop.create_unix_server(lambda: _Answers(self), str(socket)))
         self._socket = socket
+
+    async def start_for(self, host: str, trust: Trust) -> int:
+        """Listen for other machines of the cluster, too; the port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: _Answers(self, trust), host, 0, ssl=trust.server())
+        self._servers.append(server)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
 
     @property
     def silent_s(self) -> float:
@@ -381,8 +417,8 @@ class PipeServer:
     async def stop(self, grace_s: float) -> None:
         """Refuse new calls, wait so long for those that have begun, then break all off."""
         self._ends = True
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         running = [task for connection in self.connections for task in connection.running]
         if running:
             await asyncio.wait(running, timeout=grace_s)

@@ -82,6 +82,7 @@ STALL_RETRY_S = 0.01
 WATCH_EVERY_S = 0.5
 MAX_PRESENCE_S = 1.0
 MAX_TIMER_S = 60.0
+LOG_RETRY_MS = 1_000
 CLOSE_S = 10.0  # for the last write and the last flush
 MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs: as long as the last slice took
 
@@ -129,6 +130,21 @@ class EventLog(Protocol):
         """Whether it is time to retry what could not be written."""
 
 
+class Ownership(Protocol):
+    """A store's log elsewhere, which another process may own by now (`stores.logged`)."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this process owns the log, as far as it has looked a moment ago. A flush looks again."""
+
+    @property
+    def waits_for(self) -> str:
+        """Why a flush has waited for long; empty if none has."""
+
+    def abandon(self) -> None:
+        """End a flush that waits: it fails."""
+
+
 def _untold(_: float) -> None:
     return
 
@@ -149,6 +165,7 @@ class Runner:
         when_idle: Callable[[], Awaitable[None]] = _nothing,
         read_only: bool = False,
         is_reached: Callable[[], bool] = _always,
+        ownership: Ownership | None = None,
     ) -> None:
         """Nodes are excused for the time beyond `heartbeat_ms` in which this server fails to answer, or in
         which none can reach it (`is_reached`); `when_idle` is called now and then without jobs. With
@@ -157,6 +174,7 @@ class Runner:
         self.read_only = read_only
         self._when_idle = when_idle
         self._is_reached = is_reached
+        self._ownership = ownership
         self._feed = feed
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.corrupt: StoreCorrupt | None = None  # the failure, if the store contradicts itself
@@ -257,8 +275,8 @@ class Runner:
         return await self.run(operation)
 
     async def durable(self, mark: int) -> None:
-        """Wait until everything up to a mark is durable."""
-        if self._durable >= mark:
+        """Wait until everything up to a mark is durable, and this process is known to own the store."""
+        if self._durable >= mark and (self._ownership is None or self._ownership.is_current):
             return
         if self.failed.done():
             raise self._closed()
@@ -443,6 +461,18 @@ class Runner:
         self._durable_waiters.clear()
         self._wake_all()
 
+    async def is_alive(self) -> None:
+        """Return once an operation could run. Answers may still have to wait for a log's storage."""
+        if self._ownership is None:
+            await self.read(lambda core, now_ms: None)
+        else:
+            await self.apply(lambda core, now_ms: (None, {}))
+
+    @property
+    def answers(self) -> bool:
+        """Whether no answer waits for a log's storage that is away."""
+        return self._ownership is None or not self._ownership.waits_for
+
     @property
     def serving(self) -> bool:
         """Whether the runner accepts operations."""
@@ -471,7 +501,9 @@ class Runner:
         except Closing:
             pass  # `failed` has the reason
         except TimeoutError:
-            self._fail(f"the last write did not reach the disk within {CLOSE_S:g} s")
+            self._fail(f"the last write was not durable within {CLOSE_S:g} s")
+        if self._ownership is not None:
+            self._ownership.abandon()
         if self._timer is not None:
             self._timer.cancel()
         await self.tasks.end()
@@ -487,6 +519,13 @@ class Runner:
             )
         if self._pressed:
             raise TryLater("OVERLOADED", "the frontier's store can't keep up with writes; try later", 500)
+
+    def check_log(self) -> None:
+        """Raise TryLater while answers wait for the store's log, whose storage is away or slow."""
+        if self._ownership is not None and (problem := self._ownership.waits_for):
+            raise TryLater(
+                "OVERLOADED", f"the frontier waits for its log: {problem}; try later", LOG_RETRY_MS
+            )
 
     def next_change(self) -> asyncio.Future[None]:
         """A future that is done at the next change, or when the server closes."""

@@ -97,6 +97,8 @@ class LoggedStore(RocksStore):
         self._next_record = 0
         self._is_owner_until_s = 0.0
         self._flush_since_s: float | None = None
+        self.fence = ""
+        """Why this process does not own the log any more; empty as long as it may."""
         self.tail_rows = 0
         """Rows in records since the last replica."""
         self.manifests: list[tuple[int, Manifest]] = []
@@ -137,7 +139,7 @@ class LoggedStore(RocksStore):
             elif began_s >= self._is_owner_until_s:
                 self.log.check()
         except LogFailed as problem:
-            raise _failure(problem) from problem
+            raise self._failure_of(problem) from problem
         self._is_owner_until_s = began_s + CHECK_S
 
     @property
@@ -183,7 +185,7 @@ class LoggedStore(RocksStore):
             try:
                 number = self.log.set_checkpoint(packed_manifest(manifest))
             except LogFailed as problem:
-                raise _failure(problem) from problem
+                raise self._failure_of(problem) from problem
             self._next_record = number + 1
             self.tail_rows -= rows
         self.manifests = [*self.manifests, (number, manifest)][-2:]
@@ -196,8 +198,14 @@ class LoggedStore(RocksStore):
         try:
             self.log.truncate(self.manifests[0][1].replay_from)
         except LogFailed as problem:
-            raise _failure(problem) from problem
+            raise self._failure_of(problem) from problem
         self._replicas.clear([manifest for _, manifest in self.manifests], self.log.epoch)
+
+    def _failure_of(self, problem: LogFailed) -> StoreFailed:
+        if isinstance(problem, Fenced):
+            self.fence = str(problem)
+            return LogFence(self.fence)
+        return StoreFailed(str(problem))
 
     # Opening.
 
@@ -329,7 +337,3 @@ def _kept(
     _log.warning("store_wiped", problem="it is not what its log has", consequence=consequence)
     store.close()
     return None
-
-
-def _failure(problem: LogFailed) -> StoreFailed:
-    return LogFence(str(problem)) if isinstance(problem, Fenced) else StoreFailed(str(problem))

@@ -27,6 +27,7 @@ from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, Route
 from frontier_server.service.answers import Context
 from frontier_server.shards.links import Link, Links, Relayed
 from frontier_server.shards.pipe import PipeServer, pipe_beside
+from frontier_server.shards.places import Place
 from frontier_server.wire.status import failed, of_error
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2, frontier_pb2_grpc
 
@@ -156,7 +157,8 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         sockets = [folder / f"shard-{number}.sock" for number in range(2)]
         self.shards = [Shard(socket) for socket in sockets]
-        self.links = Links([Link(number, socket) for number, socket in enumerate(sockets)], lambda at: at[0])
+        places = [Place(socket=str(socket)) for socket in sockets]
+        self.links = Links([Link(number, place) for number, place in enumerate(places)], lambda at: at[0])
         for link in self.links.all:
             link.away = False
         unused: Any = None

@@ -17,6 +17,7 @@ from frontier_server.core.rows.errors import CrawlFinished
 from frontier_server.service.arrivals import Server
 from frontier_server.shards import pipe
 from frontier_server.shards.pipe import Both, Broken, Pipe, PipeServer, Refused
+from frontier_server.shards.places import Place
 from frontier_server.wire.status import of_error
 from toehold.frontier.v1 import frontier_pb2
 
@@ -74,7 +75,7 @@ class Rig:
         both = Both(self.grpc, self.server)
         register(self.shard, both)
         self.port = self.grpc.add_insecure_port("127.0.0.1:0")
-        self.pipe = Pipe(self.path)
+        self.pipe = Pipe(Place(socket=str(self.path)))
 
     async def start(self) -> None:
         await self.grpc.start()
@@ -234,7 +235,7 @@ async def test_a_shard_that_is_back_is_reached_again(rig: Rig) -> None:
 
 async def test_a_pipe_to_nobody_is_broken(tmp_path: Path) -> None:
     with pytest.raises(Broken):
-        await Pipe(tmp_path / "nobody.pipe").call(f"{SERVICE}/Schedule", b"", CALL_S)
+        await Pipe(Place(socket=str(tmp_path / "nobody.pipe"))).call(f"{SERVICE}/Schedule", b"", CALL_S)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ async def test_an_answer_that_came_while_its_caller_stood_still_is_not_lost(tmp_
     thread.start()
     try:
         await asyncio.to_thread(beside.wait)
-        caller = Pipe(path)
+        caller = Pipe(Place(socket=str(path)))
         method, timeout_s = f"{SERVICE}/Schedule", 0.2
         await caller.call(method, request("first"), CALL_S)
         call = asyncio.create_task(caller.call(method, request("c", "http://a.example/"), timeout_s))

@@ -1,0 +1,45 @@
+"""Keeps the replica of a store that has a log new enough for a quick start elsewhere."""
+
+import asyncio
+from pathlib import Path
+from typing import Never
+
+import structlog
+
+from ..replicated.buckets import BucketFailed
+from ..shell.clock import Clock
+from ..stores.logged import LoggedStore
+
+LOOK_S = 0.5
+TAIL_ROWS = 200_000
+"""A start elsewhere replays so many rows at most, which takes about a second."""
+EVERY_S = 600.0  # if there are any
+AGAIN_S = 10.0  # after a failure
+
+_log = structlog.get_logger()
+
+
+async def keep_replicas(store: LoggedStore, data: Path, clock: Clock) -> Never:
+    """Make a replica whenever the log's tail has become long. Raises StoreFailed if the log is not ours."""
+    loop = asyncio.get_running_loop()
+    last_s = loop.time()
+    while True:
+        await asyncio.sleep(LOOK_S)
+        is_old = loop.time() - last_s >= EVERY_S and store.tail_rows
+        if store.tail_rows < TAIL_ROWS and not is_old:
+            continue
+        began_s = loop.time()
+        try:
+            manifest = await asyncio.to_thread(store.replicate, data, clock.now_ms())
+            await asyncio.to_thread(store.tidy)
+        except (BucketFailed, OSError) as problem:
+            _log.warning("replica_failed", problem=str(problem), again_s=AGAIN_S)
+            await asyncio.sleep(AGAIN_S)
+            continue
+        last_s = loop.time()
+        _log.info(
+            "replica_made",
+            file_bytes=manifest.size,
+            files=len(manifest.files),
+            took_s=round(last_s - began_s, 2),
+        )

@@ -1,0 +1,133 @@
+"""Where the members of a frontier are reached: by sockets of this machine, or on another machine.
+
+A machine of a cluster writes what it knows of all members into a file, and its own processes read that again
+whenever it changes. A wrong place does no harm: whoever does not own its log answers nothing.
+"""
+
+import asyncio
+import hmac
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Never
+
+import grpc
+import msgspec
+import structlog
+
+from toehold_base.durable import replace_file
+
+LOOK_S = 0.05
+TOKEN_KEY = "toehold-cluster"  # the name of a header
+
+_log = structlog.get_logger()
+
+
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a member is reached."""
+
+    socket: str = ""
+    """The path of its gRPC server's socket, on this machine; or else:"""
+    host: str = ""
+    port: int = 0
+    """Of its gRPC server."""
+    pipe_port: int = 0
+    epoch: int = 0
+    """Of its log: of two that seem to serve the same, the later one does."""
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """How the processes of a cluster know each other on the network."""
+
+    token: str = ""
+    cert: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether they use mutual TLS."""
+        return self.cert is not None
+
+    def client(self) -> ssl.SSLContext | None:
+        """The TLS of a caller's pipe."""
+        if self.cert is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.ca)
+        context.load_cert_chain(self.cert, self.key)
+        return context
+
+    def server(self) -> ssl.SSLContext | None:
+        """The TLS of a pipe's server: it asks for certificates."""
+        if self.cert is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.ca)
+        context.load_cert_chain(self.cert, self.key)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def channel_credentials(self) -> grpc.ChannelCredentials | None:
+        """The TLS of a caller's streams."""
+        if self.cert is None or self.key is None or self.ca is None:
+            return None
+        return grpc.ssl_channel_credentials(
+            self.ca.read_bytes(), self.key.read_bytes(), self.cert.read_bytes()
+        )
+
+    def server_credentials(self) -> grpc.ServerCredentials | None:
+        """The TLS of a server of streams."""
+        if self.cert is None or self.key is None or self.ca is None:
+            return None
+        pair = self.key.read_bytes(), self.cert.read_bytes()
+        return grpc.ssl_server_credentials([pair], self.ca.read_bytes(), require_client_auth=True)
+
+    def knows(self, token: bytes) -> bool:
+        """Whether a token is the cluster's."""
+        return hmac.compare_digest(token, self.token.encode())
+
+
+ALONE = Trust()
+"""That of the processes of one machine: their sockets are in a private folder."""
+
+
+def token_of(secret: bytes) -> str:
+    """What the processes of a cluster show each other, of the secret in its bucket."""
+    return hmac.new(secret, b"toehold-cluster", sha256).hexdigest()
+
+
+Places = Mapping[str, Place]
+"""By the names of members."""
+
+
+def write_places(path: Path, places: Places) -> None:
+    """Write the file, in one step."""
+    replace_file(path, msgspec.json.encode(dict(places)), 0o600)
+
+
+def read_places(path: Path) -> Places:
+    """The places in the file; none while there is no file."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Place])
+    except FileNotFoundError:
+        return {}
+
+
+async def watch_places(path: Path, take: Sequence[Callable[[Places], None]]) -> Never:
+    """Tell the places, now and after each change."""
+    last = None
+    while True:
+        version = _version(path)
+        if version != last:
+            last, places = version, read_places(path)
+            for each in take:
+                each(places)
+        await asyncio.sleep(LOOK_S)
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
