@@ -32,15 +32,17 @@ from ..router.places import Placing
 from ..service import Arrivals, FrontierService, Gate
 from ..service.arrivals import Server
 from ..shards.links import Link, Links
-from ..shards.places import Place
+from ..shards.places import Place, Places, Trust, watch_places
 from ..shards.watch import watch_all
 from ..shell.exchange import Exchange
 from ..shell.runner import Closing, Runner
 from ..stores.checkpoints import Checkpoints
+from .inner import places_file
 from .offers import Offers
 from .shard_map import MapUnusable, ShardMap, read_map
 
 START_S = 10.0
+CLUSTER_START_S = 1.0  # their machine may be lost
 CRAWLS_PLACED = 1_000  # whose settings the router has at hand
 
 
@@ -60,12 +62,18 @@ def crawls_of(shard_map: ShardMap) -> MakeCrawl:
 class Front:
     """A front that can be served."""
 
-    def __init__(self, config: Config, shard_map: ShardMap, core: Core, runner: Runner) -> None:
+    def __init__(
+        self, config: Config, shard_map: ShardMap, core: Core, runner: Runner, trust: Trust | None
+    ) -> None:
+        """With `trust`, shards may be on other machines."""
         assert config.sockets is not None, "a front is told where the shards' sockets are"
-        links = [
-            Link(number, Place(socket=str(config.sockets / f"{name}.sock")))
-            for number, name in enumerate(shard_map.names[: shard_map.shards])
-        ]
+        names = shard_map.names[: shard_map.shards]
+        if trust is None:
+            places = [Place(socket=str(config.sockets / f"{name}.sock")) for name in names]
+            links = [Link(number, place) for number, place in enumerate(places)]
+        else:
+            links = [Link(number, None, trust) for number in range(len(names))]
+        self._is_of_cluster = trust is not None
         self.links = Links(links, shard_map.shard_of)
         self._names = shard_map.names
         self._config = config
@@ -108,6 +116,9 @@ class Front:
     async def begin(self, tell_of: Callable[[str, bool], None]) -> None:
         """Begin to lead the shards, or only to read them. At a start they are all there soon; after that one
         may be away. `tell_of` gets the name of each shard that comes, or is away."""
+        if self._is_of_cluster:
+            watching = watch_places(places_file(self._config), [self._take_places])
+            self._runner.tasks.keep("places of shards", watching)
         for link, name in zip(self.links.all, self._names, strict=False):
             self._runner.tasks.keep(f"presence of {name}", _presence(link, functools.partial(tell_of, name)))
         if self._config.read_only:
@@ -115,7 +126,11 @@ class Front:
             return
         await self._leader.begin()
         self._runner.tasks.keep("parts of jobs", self._errands.run())
-        await self._leader.all_present(START_S)
+        await self._leader.all_present(CLUSTER_START_S if self._is_of_cluster else START_S)
+
+    def _take_places(self, places: Places) -> None:
+        for link, name in zip(self.links.all, self._names, strict=False):
+            link.move(places.get(name))
 
     def begin_close(self) -> None:
         """End all waits for leases."""

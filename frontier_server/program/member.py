@@ -11,6 +11,8 @@ from toehold_base.process.parent import BEAT_S
 
 SERVING = "toehold-frontier serving on "
 CONSOLE = "toehold console serving on "
+REACHED = "toehold-frontier reached at "
+"""What a process of a cluster says before it serves: two ports, and the epoch of its log."""
 READY, ALIVE = "READY=1", "WATCHDOG=1"  # as sd_notify(3) has them
 
 
@@ -38,6 +40,8 @@ class Member:
         self._beat_s = beat_s
         self._heard = heard
         self._pass_on = pass_on
+        self.heard_reached: Callable[[Member, str], None] = _untold
+        """Gets where other machines reach the process, if they do."""
         self._is_ending = False
         self._process: asyncio.subprocess.Process | None = None
 
@@ -86,13 +90,19 @@ class Member:
             self._process.stdin.write(b"\n")
 
     def _take(self, line: str) -> None:
-        if line.startswith(SERVING):
+        if line.startswith(REACHED):
+            self.heard_reached(self, line.removeprefix(REACHED))
+        elif line.startswith(SERVING):
             self.address = line.removeprefix(SERVING)
         elif line in (READY, ALIVE):
             self.is_serving = self.has_served = True
             self._heard(self)
         elif line.startswith(CONSOLE):
             self._pass_on(line)
+
+
+def _untold(member: Member, told: str) -> None:
+    return
 
 
 class _Lines:

@@ -35,8 +35,8 @@ from toehold_base.process.service_manager import ServiceManager
 from toehold_base.process.startup import fast_imports
 from toehold_base.serving.connections import raise_descriptor_limit, too_few_descriptors
 
-from ..config import DEFAULT_LISTEN, MAX_SHARDS, Config, ConfigError, ServerFile, read_file, usable
-from .exits import EXIT_DATA, EXIT_USAGE, end
+from ..config import DEFAULT_LISTEN, DOOR, MAX_SHARDS, Config, ConfigError, ServerFile, read_file, usable
+from .exits import EXIT_DATA, EXIT_LISTEN, EXIT_STORE, EXIT_USAGE, end
 from .shard_map import (
     SLOTS,
     MapUnusable,
@@ -79,6 +79,39 @@ def _show_version(context: click.Context, option: click.Parameter, wanted: bool)
     type=int,
     help=f"How many shards a new data directory is to have, from 1 to {MAX_SHARDS}. They are processes that "
     "share each crawl. Default: as many as the data directory has, and 1 for a new one.",
+)
+@click.option(
+    "--log",
+    metavar="URL",
+    help="Keep the truth of all shards in this bucket, so that the frontier survives the loss of a machine "
+    "with its disk: s3://BUCKET/PREFIX, gs://, az:// or file:///DIRECTORY. Start the same on several machines, "
+    "and they share the shards. Default: each store is the truth itself.",
+)
+@click.option(
+    "--machine",
+    metavar="NAME",
+    help="This machine's name in the cluster of --log. Default: made of the host's name and the directory.",
+)
+@click.option(
+    "--placement",
+    help="With --log: 'claims' (default), and machines take over what others lose; or 'static:I/N' for "
+    "machine I, from 0, of N, where something else starts lost machines again.",
+)
+@click.option(
+    "--renew-seconds",
+    type=float,
+    help="With --log: seconds between two renewals of this machine's place in the cluster. One that has "
+    "missed five is taken for lost. Default 0.4.",
+)
+@click.option(
+    "--cluster-listen",
+    metavar="HOST",
+    help="With --log: this machine's name or address for the other machines. Default 127.0.0.1.",
+)
+@click.option("--cluster-cert", metavar="FILE", help="This machine's certificate (PEM) for other machines.")
+@click.option("--cluster-key", metavar="FILE", help="The key of that certificate (PEM).")
+@click.option(
+    "--cluster-ca", metavar="FILE", help="The authority (PEM) of all machines' certificates (mutual TLS)."
 )
 @click.option("--listen", help=f"HOST:PORT to serve on; port 0 takes a free one. Default {DEFAULT_LISTEN}.")
 @click.option(
@@ -252,12 +285,18 @@ def main(
     try:
         if member:
             config, shard_map = member_of(config, member, Path(sockets))
+            if member == DOOR:
+                _serve_door(config, shard_map.secret, manager)
+                return
             _serve(config, shard_map.secret, manager)
             return
         if split:
             _split(config)
             return
         check_no_split(config.data)
+        if config.log:
+            _serve_machine(config, file, salvage, manager)
+            return
         if list_shards:
             _list_shards(config)
         elif whole_around(config.data) is None and is_divided(config.data, config.shards):
@@ -286,6 +325,36 @@ def _serve(config: Config, secret: bytes, manager: ServiceManager) -> None:
     leave_out_callers_doings()
     manager.status(f"Opening {config.data}")
     serve_store(config, tls, callers, manager, secret)
+
+
+def _serve_machine(config: Config, file: ServerFile, salvage: bool, manager: ServiceManager) -> None:
+    """Be a machine of a cluster."""
+    if salvage:
+        raise MapUnusable("has its truth in a log; delete the damaged member's directory: it is restored")
+    _access(config)  # so that one process says what is wrong with it
+    _raise_descriptor_limit()
+    if lacking("cluster"):
+        sys.exit(advice("cluster", "toehold-frontier --log"))
+    with packages_of("frontier", "toehold-frontier"):
+        from ..service import version
+        from .machine import serve_machine
+    sys.exit(serve_machine(config, file, manager, version()))
+
+
+def _serve_door(config: Config, secret: bytes, manager: ServiceManager) -> None:
+    """Be the door of a machine."""
+    tls, callers = _access(config)
+    _raise_descriptor_limit()
+    with packages_of("frontier", "toehold-frontier"), fast_imports():
+        from .door import serve_door
+        from .listeners import CannotListen
+    leave_out_callers_doings()
+    try:
+        failure = serve_door(config, tls, callers, manager, secret)
+    except CannotListen as problem:
+        end(EXIT_LISTEN, str(problem))
+    if failure:
+        end(EXIT_STORE, failure)
 
 
 def _salvage(config: Config, secret: bytes) -> None:

@@ -15,7 +15,6 @@ from toehold_base.access.server_tls import ServerTls
 from toehold_base.observability.tracing import tracer_of
 from toehold_base.process.service_manager import ServiceManager
 from toehold_base.serving.addresses import SOCKET
-from toehold_base.serving.connections import address_count, connection_options
 from toehold_base.serving.open_services import add_open_services
 
 from ..config import FRONT, Config
@@ -23,8 +22,6 @@ from ..coordinator.leader import BEAT_S
 from ..core.opening.registry import made_of
 from ..logs.crawl_log import CrawlLogs
 from ..service import (
-    MAX_CALLS,
-    MAX_RECEIVED_BYTES,
     Gate,
     LeaseTraces,
     Load,
@@ -36,19 +33,21 @@ from ..service import (
     version,
 )
 from ..shards.pipe import Both, PipeServer, pipe_beside
+from ..shards.places import Trust
 from ..shell.clock import Clock, wall_ms
 from ..shell.exchange import Exchange
 from ..shell.runner import CLOSE_S, Runner
 from ..shell.tasks import Tasks
 from ..stores.checkpoints import Checkpoints
-from ..stores.descriptors import connections
 from ..stores.logged import LoggedStore
 from ..stores.rocks import RocksStore
 from .data_directory import recover
 from .front import Front, crawls_of, map_around
+from .inner import TokenCheck, open_for_cluster, trust_of
 from .listeners import CannotListen, listen
 from .pulse import Pulse
 from .replicating import keep_replicas
+from .server_options import bare_server
 from .signals import Stop, reread_at_hangup, stop_events
 
 if TYPE_CHECKING:
@@ -56,9 +55,6 @@ if TYPE_CHECKING:
 
 GRACE_S, HURRIED_GRACE_S = 3.0, 0.3  # for calls that have begun
 NO_THREAD = "can't start new thread"  # Python's message
-MAX_PENDING, MAX_PENDING_S = MAX_CALLS // 2, 120
-MAX_SENT_BYTES = 32 * 1024 * 1024
-MAX_CALLS_OF_CONNECTION = 640  # a client keeps further calls until others have ended
 ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
 FRONT_SILENT_S = 1.5 * BEAT_S  # then no node reaches a shard
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
@@ -103,7 +99,8 @@ async def _serve(
     shard_map = map_around(config) if config.member == FRONT else None
     make = made_of if shard_map is None else crawls_of(shard_map)
     core, feed = recover(config, store, clock, checkpoints, make)
-    pipe = PipeServer() if config.is_shard else None
+    pipe = PipeServer() if config.is_inner else None
+    trust = None if logged is None else trust_of(config, core.shard.server.secret)
     runner = Runner(
         core,
         store,
@@ -120,11 +117,12 @@ async def _serve(
     )
     async with AsyncExitStack() as ending:  # the last one to begin is the first to end
         traces = _traces(config, ending)
-        front = None if shard_map is None else Front(config, shard_map, core, runner)
+        front = None if shard_map is None else Front(config, shard_map, core, runner, trust)
         if front is not None:
             ending.push_async_callback(front.close)  # when nothing uses its ways to shards any more
         ending.push_async_callback(runner.close)
-        server, gate = _server(config), Gate(callers, trusts_names=config.is_shard)
+        server = bare_server(config, () if trust is None else (TokenCheck(trust),))
+        gate = Gate(callers, trusts_names=config.is_inner)
         crawl_logs = CrawlLogs(runner, feed.logs, config.data)
         parts = () if shard_map is None else shard_map.names[: shard_map.shards]
         health = add_open_services(server, service_names(), refuse_openly, parts)
@@ -144,6 +142,7 @@ async def _serve(
         bound, console = listen(server, config, tls)
         stop = stop_events(config)
         reread_at_hangup(config, is_managed=bool(manager))
+        reached = await _reached(server, pipe, config, trust)
         await server.start()
         if pipe is not None:
             await _open(pipe, pipe_beside(Path(str(config.listen).removeprefix(SOCKET))))
@@ -172,6 +171,8 @@ async def _serve(
         _log.info(
             "serving", listen=str(bound), **shown, data=str(config.data), version=version(), core=core_kind()
         )
+        if logged is not None:
+            print(f"{reached} {logged.log.epoch}", flush=True)
         print(f"toehold-frontier serving on {bound}", flush=True)
         manager.ready(f"Serving on {bound}")
         stopping = asyncio.create_task(stop.wait())
@@ -182,6 +183,20 @@ async def _serve(
     if runner.corrupt is not None:
         raise runner.corrupt
     return runner.failed.result() if runner.failed.done() else ""
+
+
+async def _reached(
+    server: grpc.aio.Server, pipe: PipeServer | None, config: Config, trust: Trust | None
+) -> str:
+    """Let other machines of the cluster reach this process; what it says of that."""
+    if pipe is None or trust is None:
+        return ""
+    try:
+        return await open_for_cluster(server, pipe, config, trust)
+    except (OSError, RuntimeError) as problem:
+        raise CannotListen(
+            f"cannot listen for other machines on {config.cluster_listen}: {problem}"
+        ) from problem
 
 
 async def _open(pipe: PipeServer, place: Path) -> None:
@@ -247,24 +262,6 @@ async def _end_crawl_logs(runner: Runner, crawl_logs: CrawlLogs, logging: asynci
         with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
             async with asyncio.timeout(CLOSE_S):
                 await crawl_logs.drain()
-
-
-def _server(config: Config) -> grpc.aio.Server:
-    most_calls = MAX_CALLS if config.is_shard else MAX_CALLS_OF_CONNECTION  # the front has one connection
-    return grpc.aio.server(
-        options=[
-            ("grpc.so_reuseport", 0),  # so that a taken port is an error
-            *connection_options(connections(address_count(config.listen)), most_calls),
-            ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
-            ("grpc.max_send_message_length", MAX_SENT_BYTES),
-            # Beyond these, gRPC would silently cancel calls that wait to be taken up.
-            ("grpc.server.max_pending_requests", MAX_PENDING),
-            ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
-            ("grpc.server_max_unrequested_time_in_server", MAX_PENDING_S),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-        ]
-    )
 
 
 async def _drained(runner: Runner, front: Front | None, stop: Stop) -> None:

@@ -16,7 +16,7 @@ from toehold_base.durable import make_directory, replace_file
 from toehold_base.serving.addresses import SOCKET, Address
 
 from ..cluster.identity import Cluster
-from ..config import FRONT, MAX_SHARDS, Config
+from ..config import DOOR, FRONT, MAX_SHARDS, Config
 
 FORMAT = 1
 FILE = "shards.json"
@@ -214,12 +214,13 @@ def check_undivided(data: Path) -> None:
 def member_of(config: Config, member: str, sockets: Path) -> tuple[Config, ShardMap]:
     """The settings of a member of a divided directory, and the map of that. Raises MapUnusable."""
     shard_map = read_map(config.data)
-    if shard_map is None or member not in shard_map.names:
+    if shard_map is None or member not in (*shard_map.names, DOOR):
         raise MapUnusable(f"has no member {member}")
+    outermost = DOOR if shard_map.cluster else FRONT
     own = replace(
         config,
-        data=shard_map.directory_of(member),
-        listen=config.listen if member == FRONT else socket_of(sockets, member),
+        data=shard_map.data if member == DOOR else shard_map.directory_of(member),
+        listen=config.listen if member == outermost else socket_of(sockets, member),
         shards=shard_map.shards,
         member=member,
         sockets=sockets,

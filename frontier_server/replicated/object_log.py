@@ -151,7 +151,12 @@ class ObjectLog:
         name, data = self._place(record.number), self._form.written(record, nonce)
 
         def create() -> bool:
-            return self._bucket.create(name, data) or self._bucket.get(name) == data
+            if self._bucket.create(name, data):
+                return True
+            there = self._bucket.get(name)
+            if there is None:  # another request creates it, perhaps an earlier one of ours; or it was deleted
+                raise BucketFailed(f"{self._bucket.url}: {name} cannot be created, and is not there")
+            return there == data
 
         return self._asked(create)
 
@@ -160,7 +165,10 @@ class ObjectLog:
         fences = set[int]()
         left = sorted(numbers)
         while left:
-            record = self._record(last := left[-1])
+            record = self._found(last := left[-1])
+            if record is None:  # deleted since it was listed
+                left.pop()
+                continue
             if record.kind is Kind.FENCE:
                 fences.add(left.pop())
             while left and left[-1] == last and last > record.epoch:
@@ -172,7 +180,8 @@ class ObjectLog:
         """The numbers of all records after one, as far as a list shows them."""
         last = self._place(after) if after else ""
         found = self._asked(lambda: list(self._bucket.found(self._folder, last)))
-        return [int(each.name.rpartition("/")[2]) for each in found]
+        names = [each.name.removeprefix(self._folder) for each in found]
+        return [int(name) for name in names if len(name) == DIGITS and name.isdecimal()]
 
     def _found(self, number: int) -> Record | None:
         data = self._asked(lambda: self._bucket.get(self._place(number)))
@@ -193,24 +202,24 @@ class ObjectLog:
     def _asked(self, request: Callable[[], V]) -> V:
         """The answer to a request that may be repeated, which it is until there is one. Raises GivenUp."""
         rest_s = FIRST_REST_S
-        while True:
+        while not self._ends.is_set():
             try:
                 answer = request()
             except BucketFailed as problem:
+                self.problem = str(problem)
                 if self.waits_since_s is None:
                     self.waits_since_s = self._clock_s()
-                    _log.warning("log_waits", log=self._folder, problem=str(problem))
-                self.problem = str(problem)
-                if self._ends.is_set():
-                    raise GivenUp(f"{problem}; it was given up") from problem
+                    _log.warning("log_waits", log=self._folder, problem=self.problem)
                 self._waits(rest_s)
                 rest_s = min(2 * rest_s, LONGEST_REST_S)
             else:
-                if self.waits_since_s is not None:
-                    waited_s = self._clock_s() - self.waits_since_s
+                since_s = self.waits_since_s  # other readers wait and are answered at the same time
+                if since_s is not None:
+                    waited_s = self._clock_s() - since_s
                     _log.info("log_answers", log=self._folder, waited_s=round(waited_s, 1))
                     self.waits_since_s, self.problem = None, ""
                 return answer
+        raise GivenUp(f"{self.problem or f'{self._bucket.url}: {self._folder}'}: given up")
 
     def _rest(self, rest_s: float) -> None:
         self._ends.wait(rest_s)

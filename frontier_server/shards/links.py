@@ -15,7 +15,7 @@ from toehold_base.serving.request_ids import REQUEST_ID_KEY
 from ..core.rows.errors import ShardAway
 from ..service.answers import OPERATOR_KEY, Context, operator_of, request_id
 from ..service.gate import present_call
-from .pipe import Broken, Metadata, Pipe, Refused, Trailer
+from .pipe import PING, Broken, Metadata, Pipe, Refused, Trailer
 from .places import ALONE, TOKEN_KEY, Place, Trust
 
 _log = structlog.get_logger()
@@ -114,7 +114,7 @@ class Link:
 
     def _shown(self, metadata: Metadata) -> Metadata:
         """What a stream tells of its caller."""
-        if self._place is None or not self._place.host:
+        if not self._trust.token:
             return metadata
         return (*metadata, (TOKEN_KEY, self._trust.token))
 
@@ -191,6 +191,13 @@ class Link:
             ends = refusal.code is grpc.StatusCode.UNAVAILABLE and not relayed.reason
             raise (self.absence() if ends or relayed.reason in _ENDS else relayed) from None
         except Broken:
+            raise self.absence() from None
+
+    async def ping(self, timeout_s: float) -> None:
+        """Return if it answers. Raises ShardAway."""
+        try:
+            await self._called(PING, b"", timeout_s, ())
+        except TimeoutError:
             raise self.absence() from None
 
     def stream(

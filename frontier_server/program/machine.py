@@ -1,0 +1,412 @@
+"""A machine of a cluster: it has a door, and starts and ends the members that it is to serve.
+
+It renews its place among the machines, looks at the others, and does what `cluster.claims` decides. Members
+are processes, as under a supervisor. One that hangs is killed; one whose log another machine has opened ends
+by itself.
+"""
+
+import asyncio
+import hashlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from toehold_base.access.privacy import warn_if_open
+from toehold_base.durable import make_own_directory
+from toehold_base.observability import logs
+from toehold_base.process.restarts import Rests
+from toehold_base.process.service_manager import ServiceManager
+
+from ..cluster.claims import Claims, Plan
+from ..cluster.identity import ClusterUnusable, identified
+from ..cluster.members import FORMAT, Card, Members, NameTaken, Seen
+from ..config import DOOR, FRONT, MIB, Config, ServerFile
+from ..replicated.buckets import Bucket, BucketFailed, BucketUnusable, open_bucket, probe
+from ..shards.places import Place, write_places
+from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_STORE, HOPELESS, end
+from .inner import PLACES
+from .member import SERVING, Member
+from .private_folder import PrivateFolder
+from .shard_map import ShardMap, cluster_map, socket_of
+from .signals import reread_at_hangup, stop_events
+from .supervisor import END_S, FOLDER, PROGRAM, locked, options_of
+
+RENEWALS_MISSED = 5
+"""A machine that has missed so many is gone."""
+BEAT_S = 1.0
+HUNG_S = 5.0
+"""A member that has said nothing for so long is killed: its shard waits for nobody."""
+TRIES = 3
+"""After so many starts in a row that have failed here, another machine may try."""
+FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
+DOOR_REST_S = 1.0
+_OF_DOOR = ("listen", "insecure", "tls_cert", "tls_key", "tls_ca", "console", "console_hosts")
+_OF_CLUSTER = ("log", "machine", "placement", "renew_seconds")
+
+_log = structlog.get_logger()
+
+
+def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager, version: str) -> int:
+    """Be a machine of the cluster in the bucket; the exit code. Raises MapUnusable. Ends the program if
+    bucket or data directory cannot be used."""
+    data = config.data
+    try:
+        bucket = open_bucket(config.log)
+        probe(bucket)
+        cluster = identified(bucket, config.shards, version)
+    except (BucketUnusable, ClusterUnusable) as problem:
+        end(EXIT_DATA, f"log {config.log} {problem}")
+    except BucketFailed as problem:
+        end(EXIT_STORE, f"log {problem}")
+    try:
+        make_own_directory(data)
+        warn_if_open(data)
+        with locked(data):
+            shard_map = cluster_map(data, cluster, config.log)
+            folder = PrivateFolder(data, FOLDER, f"{shard_map.names[-2]}.sock", False)
+            try:
+                (folder.path / PLACES).unlink(missing_ok=True)
+                machine = Machine(config, settings, shard_map, manager, folder.path, bucket, version)
+                return asyncio.run(machine.run())
+            finally:
+                (folder.path / PLACES).unlink(missing_ok=True)
+                folder.clear()
+    except BlockingIOError:
+        end(EXIT_DATA, f"data directory {data}: it is in use by another frontier")
+    except OSError as problem:
+        end(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
+
+
+def name_of(config: Config) -> str:
+    """This machine's name in the cluster: the one that was given, or one made of the host's and the
+    directory."""
+    if config.machine:
+        return config.machine
+    directory = hashlib.blake2b(os.fsencode(config.data.absolute()), digest_size=3).hexdigest()
+    return f"{socket.gethostname().partition('.')[0][:50]}-{directory}"
+
+
+def _clock_s() -> float:
+    """Goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class _Held:
+    """A member that this machine serves, or is about to."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.task: asyncio.Task[None] | None = None
+        self.is_given_back = False
+        self.ports: tuple[int, int] | None = None
+        self.epoch = 0
+        self.heard_s = _clock_s()
+
+
+class Machine:
+    """A machine. `run` it."""
+
+    def __init__(
+        self,
+        config: Config,
+        settings: ServerFile,
+        shard_map: ShardMap,
+        manager: ServiceManager,
+        folder: Path,
+        bucket: Bucket,
+        version: str,
+    ) -> None:
+        """`settings` are those that `config` was made of. `folder` is for the members' sockets."""
+        self._config = config
+        self._map = shard_map
+        self._settings = msgspec.structs.replace(settings, cache_mib=config.cache_bytes // MIB)
+        for name in _OF_CLUSTER:
+            setattr(self._settings, name, getattr(ServerFile(), name))
+        self._manager = manager
+        self._folder = folder
+        self._version = version
+        self._name = name_of(config)
+        self._gone_s = RENEWALS_MISSED * config.renew_s
+        self._machines = Members(bucket, self._name, shard_map.cluster)
+        self._claims = Claims(self._name, shard_map.names, self._gone_s)
+        self._held: dict[str, _Held] = {}
+        self._seen: Mapping[str, Seen] = {}
+        self._rest_until_s: dict[str, float] = {}
+        self._door = Member(DOOR, self._command(DOOR), BEAT_S, self._hear_door, self._say)
+        self._is_announced = False
+        self._written: dict[str, Place] | None = None
+        self._ending = asyncio.Event()
+        self._is_hopeless = asyncio.Event()
+        self._exit_code = 0
+
+    async def run(self) -> int:
+        """Serve until asked to stop; the exit code."""
+        stop = stop_events(self._config)
+        reread_at_hangup(self._config, is_managed=bool(self._manager), then=self._pass_on_hangup)
+        self._manager.status(f"Joining the cluster as {self._name}")
+        _log.info("machine_joins", machine=self._name, cluster=self._map.cluster, shards=self._map.shards)
+        door = asyncio.create_task(self._keep_door())
+        beating = asyncio.create_task(self._beat())
+        ends = [asyncio.create_task(each.wait()) for each in (stop, self._is_hopeless)]
+        await asyncio.wait((beating, *ends), return_when=asyncio.FIRST_COMPLETED)
+        for waiting in ends:
+            waiting.cancel()
+        self._manager.stopping("Stopping")
+        self._ending.set()
+        if not beating.done():
+            await beating  # it tells the others that this machine leaves
+        self._door.end()
+        await self._ended(self._door, door)
+        front = self._held.pop(FRONT, None)
+        for held in [[front] if front is not None else [], list(self._held.values())]:
+            for each in held:
+                each.member.end()
+            await asyncio.gather(*(self._ended(each.member, each.task) for each in held if each.task))
+        with suppress(BucketFailed):
+            await asyncio.to_thread(self._machines.leave)
+        return self._exit_code
+
+    def _give_up(self, code: int) -> None:
+        """End the machine: it makes no sense any more."""
+        self._exit_code = code
+        self._is_hopeless.set()
+
+    # The door.
+
+    async def _keep_door(self) -> None:
+        rests = Rests(FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S)
+        while not self._ending.is_set():
+            began_s = _clock_s()
+            try:
+                code = await self._door.live()
+            except OSError as problem:
+                _log.error("member_not_started", member=DOOR, problem=str(problem))
+                code = EXIT_STORE
+            if self._ending.is_set():
+                return
+            if code in HOPELESS and not (self._is_announced and code == EXIT_LISTEN):
+                self._give_up(code)
+                return
+            rest_s = min(
+                rests.after(_clock_s() - began_s), DOOR_REST_S if self._is_announced else LONGEST_REST_S
+            )
+            _log.error("member_ended", member=DOOR, exit_code=code, restart_s=rest_s)
+            await self._rest(rest_s)
+
+    def _hear_door(self, member: Member) -> None:
+        self._manager.alive()
+        if not self._is_announced and member.is_serving:
+            self._is_announced = True
+            print(f"{SERVING}{member.address}", flush=True)
+            self._manager.ready(f"Serving on {member.address} as {self._name}")
+
+    def _say(self, line: str) -> None:
+        print(line, flush=True)
+
+    # The others.
+
+    async def _beat(self) -> None:
+        """Renew, look, decide, again and again. At the end the others hear that this machine leaves."""
+        problem, last_s = "", _clock_s()
+        while not self._ending.is_set():
+            began_s = _clock_s()
+            if began_s - last_s > self._gone_s / 2:  # it was frozen, and so were its members
+                for held in self._held.values():
+                    held.heard_s = began_s
+            last_s = began_s
+            try:
+                self._seen = await asyncio.to_thread(self._exchanged, self._card())
+            except NameTaken as taken:
+                self._give_up(EXIT_DATA)
+                _log.error("machine_name_taken", problem=str(taken))
+                return
+            except BucketFailed as failure:
+                if not problem:
+                    _log.warning("cluster_unreachable", problem=str(failure))
+                problem = str(failure)
+            else:
+                if problem:
+                    _log.info("cluster_reached_again")
+                problem = ""
+                self._claims.look(
+                    {name: (seen.tag, seen.notice) for name, seen in self._seen.items()}, _clock_s()
+                )
+            self._end_hung()
+            self._write_places()
+            self._do(self._plan())
+            await self._rest(max(self._config.renew_s - (_clock_s() - began_s), 0.01))
+        with suppress(BucketFailed):
+            await asyncio.to_thread(self._machines.renew, self._card())
+
+    def _exchanged(self, card: Card) -> Mapping[str, Seen]:
+        self._machines.renew(card)
+        return self._machines.look()
+
+    def _card(self) -> Card:
+        return Card(
+            format=FORMAT,
+            cluster=self._map.cluster,
+            version=self._version,
+            run=self._machines.run,
+            holds={name: held.epoch for name, held in self._held.items() if not held.is_given_back},
+            host=self._config.cluster_listen,
+            ports={name: held.ports for name, held in self._held.items() if held.ports is not None},
+            is_leaving=self._ending.is_set(),
+        )
+
+    def _plan(self) -> Plan:
+        now_s = _clock_s()
+        if self._config.ordinal is None:
+            return self._claims.plan(self._held, now_s)
+        ordinal, machines = self._config.ordinal
+        mine = [name for number, name in enumerate(self._map.names) if number % machines == ordinal]
+        return Plan(
+            [name for name in mine if name not in self._held and now_s >= self._rest_until_s.get(name, 0.0)]
+        )
+
+    def _do(self, plan: Plan) -> None:
+        for name in plan.claim:
+            if name not in self._held and _clock_s() >= self._rest_until_s.get(name, 0.0):
+                self._claim(name)
+        held = self._held.get(plan.give_back)
+        if held is not None and held.ports is not None and not held.is_given_back:
+            _log.info("member_given_back", member=plan.give_back)
+            held.is_given_back = True
+            held.member.end()
+
+    def _write_places(self) -> None:
+        """Tell the members where the others are."""
+        there = set(self._claims.there(_clock_s()))
+        places: dict[str, Place] = {}
+        for machine, seen in self._seen.items():
+            if machine == self._name or machine not in there:
+                continue
+            for name, (port, pipe_port) in seen.card.ports.items():
+                epoch = seen.card.holds.get(name, 0)
+                if name not in places or epoch > places[name].epoch:
+                    places[name] = Place(host=seen.card.host, port=port, pipe_port=pipe_port, epoch=epoch)
+        for name, held in self._held.items():
+            if held.ports is not None and (name not in places or held.epoch > places[name].epoch):
+                path = str(socket_of(self._folder, name)).removeprefix("unix:")
+                places[name] = Place(socket=path, epoch=held.epoch)
+        if places != self._written:
+            write_places(self._folder / PLACES, places)
+            self._written = places
+
+    # Members.
+
+    def _claim(self, name: str) -> None:
+        held = _Held(Member(name, self._command(name), BEAT_S, self._hear, self._say))
+        held.member.heard_reached = self._reached
+        self._held[name] = held
+        held.task = asyncio.create_task(self._serve(name, held))
+
+    async def _serve(self, name: str, held: _Held) -> None:
+        """Run a member here, until it is another machine's."""
+        _log.info("member_claimed", member=name)
+        rests, failures = Rests(FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S), 0
+        while True:
+            began_s = held.heard_s = _clock_s()
+            try:
+                code = await held.member.live()
+            except OSError as problem:
+                _log.error("member_not_started", member=name, problem=str(problem))
+                code = EXIT_STORE
+            served, held.ports, held.epoch = held.member.has_served, None, 0
+            if self._ending.is_set():
+                return
+            if held.is_given_back or code == EXIT_FENCED:
+                break
+            failures = 0 if served else failures + 1
+            if code in HOPELESS or failures >= TRIES:
+                break
+            rest_s = min(rests.after(_clock_s() - began_s), 1.0)
+            _log.error("member_ended", member=name, exit_code=code, restart_s=rest_s)
+            await self._rest(rest_s)
+            if not self._may_reopen(name):
+                break
+        if self._ending.is_set():
+            return
+        del self._held[name]
+        if code == EXIT_FENCED:
+            _log.warning("member_fenced", member=name)
+            self._claims.fenced(name, _clock_s())
+            self._rest_until_s[name] = _clock_s() + self._gone_s
+        elif not held.is_given_back:
+            _log.error("member_left_to_others", member=name, exit_code=code)
+            self._rest_until_s[name] = _clock_s() + 10 * self._gone_s
+
+    def _may_reopen(self, name: str) -> bool:
+        """Whether a member that ended may start here again: this machine has not been frozen, and none that
+        is there has the member."""
+        if self._config.ordinal is not None:
+            return True
+        now_s = _clock_s()
+        others = [machine for machine in self._claims.there(now_s) if machine != self._name]
+        return self._claims.is_sure(now_s) and not any(
+            name in self._seen[machine].card.holds for machine in others if machine in self._seen
+        )
+
+    def _end_hung(self) -> None:
+        """Kill members that say nothing any more."""
+        now_s = _clock_s()
+        for name, held in self._held.items():
+            if held.ports is not None and held.member.is_serving and now_s - held.heard_s > HUNG_S:
+                _log.error("member_hung", member=name, seconds=HUNG_S)
+                held.heard_s = now_s
+                held.member.send(signal.SIGKILL)
+
+    def _hear(self, member: Member) -> None:
+        held = self._held.get(member.name)
+        if held is not None:
+            held.heard_s = _clock_s()
+
+    def _reached(self, member: Member, told: str) -> None:
+        """Note where a member has come to be."""
+        held = self._held.get(member.name)
+        if held is not None:
+            port, pipe_port, epoch = map(int, told.split())
+            held.ports, held.epoch = (port, pipe_port), epoch
+            self._write_places()
+
+    async def _ended(self, member: Member, task: asyncio.Task[None]) -> None:
+        done, _ = await asyncio.wait((task,), timeout=END_S)
+        if not done:
+            _log.error("member_hung", member=member.name, seconds=END_S)
+            member.send(signal.SIGKILL)
+            await task
+
+    async def _rest(self, rest_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(rest_s):
+                await self._ending.wait()
+
+    def _pass_on_hangup(self) -> None:
+        for member in (self._door, *(held.member for held in self._held.values())):
+            member.send(signal.SIGHUP)
+
+    def _command(self, name: str) -> Callable[[], Sequence[str]]:
+        def command() -> list[str]:
+            settings = msgspec.structs.replace(self._settings, log_level=logs.level())
+            if name == DOOR and self._door.address:  # port 0 would be another one
+                settings.listen = self._door.address
+            own = ["--member", name, "--sockets", str(self._folder)]
+            if self._config.settings_file is not None:  # read again at SIGHUP
+                own += ["--config", str(self._config.settings_file)]
+            shown = settings
+            if name != DOOR:
+                usual = ServerFile()
+                shown = msgspec.structs.replace(
+                    settings, **{option: getattr(usual, option) for option in _OF_DOOR}
+                )
+            return [sys.executable, *PROGRAM, *own, *options_of(FRONT, shown, self._map.shards)]
+
+        return command
