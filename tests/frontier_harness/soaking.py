@@ -35,6 +35,7 @@ PARTS = {
     "containers": "the container image: the steps of its build, and a crawl by what they install",
     "size": "a crawl of a million URIs",
     "conformance": "fetchers that break one rule of the contract each; violated counts wrong judgements",
+    "machines": "machines of a cluster lost with their disks, or frozen",
     "mutants": "deliberate defects; violated counts those that nothing noticed",
 }
 HEAD = (

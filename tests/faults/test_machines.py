@@ -1,0 +1,168 @@
+"""A frontier on three machines, which are lost with their disks, or freeze and wake up, while everybody uses it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+import grpc
+import pytest
+from frontier_harness.calls import Stubs, spec
+from frontier_harness.descendants import children, kill_all
+from frontier_harness.ports import KeptPort
+from frontier_harness.process import ServerProcess
+from frontier_harness.soaking import Soak
+from frontier_harness.waiting import PATIENCE_S, eventually
+
+from toehold.frontier.v1 import crawl_pb2
+
+from .test_shards import CRAWL, DELAY_S, RECONNECT, Fetchers, check, uri
+
+MACHINES, SHARDS = 3, 6
+LONGEST_ABSENCE_S = 8.0
+SETTLED_S = 60.0
+
+_T = TypeVar("_T")
+
+
+class Machine:
+    """A frontier of the cluster: a process group with a directory of its own."""
+
+    def __init__(self, folder: Path, name: str, log: str) -> None:
+        self.data = folder / name
+        self._port = KeptPort()
+        self.address = self._port.address
+        self._flags = "--shards", str(SHARDS), "--log", log, "--machine", name, "--lease-seconds", "10"
+        self.begin()
+
+    def begin(self) -> None:
+        """Start it."""
+        self.server = ServerProcess(self.data, *self._flags, listen=self.address)
+        self.server.begin()
+
+    def lose(self) -> None:
+        """Kill all its processes, and delete its directory."""
+        kill_all(self.server.child.pid)
+        self.server.child.wait()
+        self.server.let_go()
+        shutil.rmtree(self.data)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all its processes: those that start others first."""
+        for process in (self.server.child.pid, *children(self.server.child.pid)):
+            os.kill(process, number)
+
+
+class AnyStub:
+    """The calls of a service on any of several addresses: the next one is tried when one does not answer."""
+
+    def __init__(self, services: list[object]) -> None:
+        self._services = services
+        self._at = 0
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def call(request: object, timeout: float) -> object:
+            try:
+                return getattr(self._services[self._at], name)(request, timeout=timeout)
+            except grpc.RpcError:
+                self._at = (self._at + 1) % len(self._services)
+                raise
+
+        return call
+
+
+class Cluster:
+    """The machines."""
+
+    def __init__(self, folder: Path, random: Random) -> None:
+        self._random = random
+        log = f"file://{folder}/bucket"
+        self.machines = [Machine(folder, f"machine-{number}", log) for number in range(MACHINES)]
+
+    def until_ready(self) -> None:
+        """Wait until all serve."""
+        for machine in self.machines:
+            machine.server.until_ready()
+
+    def strike(self) -> Callable[[], None]:
+        """Lose a machine, or freeze one; what brings it back."""
+        machine = self._random.choice(self.machines)
+        if self._random.random() < 0.5:
+            machine.lose()
+            return machine.begin
+        machine.signal(signal.SIGSTOP)
+        return partial(machine.signal, signal.SIGCONT)
+
+    def end(self) -> None:
+        """End all in order."""
+        for machine in self.machines:
+            code, _ = machine.server.stop()
+            assert code == 0
+            machine.server.let_go()
+
+
+def struck(folder: Path, losses: int, pages: int, seed: int) -> Fetchers:
+    """A crawl under so many losses, to its end; its fetchers."""
+    random = Random(seed)
+    folder.mkdir(exist_ok=True)
+    cluster = Cluster(folder, random)
+    cluster.until_ready()
+    with ExitStack() as stack:
+        channels = [
+            stack.enter_context(grpc.insecure_channel(machine.address, RECONNECT))
+            for machine in cluster.machines
+        ]
+        every = [Stubs(channel) for channel in channels]
+        stubs = every[0]
+        made = spec(
+            DELAY_S, scope=crawl_pb2.ScopeSpec(accept_patterns=[r"http://www\.site[0-9]+\.example/.*"])
+        )
+        stubs.create(CRAWL, made)
+        stubs.ask("AddSeedBatch", CRAWL, uris=[uri(0)])
+        stubs.ask("LaunchCrawl", CRAWL)
+        stubs.frontier = AnyStub([each.frontier for each in every])
+        fetchers = Fetchers(stubs, pages)
+        threads = [threading.Thread(target=fetchers.run, args=(f"node{number}",)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        step = 0.8 * pages / (losses + 1)
+        for number in range(1, losses + 1):
+            eventually(partial(fetchers.came_to, number * step), f"pages after loss {number - 1}")
+            come_back = cluster.strike()
+            time.sleep(random.uniform(2.0, 6.0))
+            come_back()
+        for thread in threads:
+            thread.join(PATIENCE_S * 2)
+        fetchers.ending.set()
+        assert not fetchers.problems, fetchers.problems[:3]
+        assert not any(thread.is_alive() for thread in threads), "the crawl has not ended"
+    cluster.end()
+    return fetchers
+
+
+def test_a_crawl_over_three_machines_that_are_lost_loses_nothing(tmp_path: Path) -> None:
+    fetchers = struck(tmp_path, 4, 600, seed=11)
+    check(fetchers, 600)
+
+
+@pytest.mark.soak("machines")
+@pytest.mark.timeout(7200)
+def test_crawls_over_three_machines_that_are_lost_three_hundred_times_lose_nothing(
+    tmp_path: Path, soak: Soak
+) -> None:
+    losses = soak.cycles(300)
+    for life in range((losses + 19) // 20):
+        pages = 4_000
+        fetchers = struck(tmp_path / str(life), min(20, losses - 20 * life), pages, soak.seed + life)
+        check(fetchers, pages)
+        assert fetchers.longest_absence_s <= LONGEST_ABSENCE_S
+        soak.count(faults=20, checked=pages)
