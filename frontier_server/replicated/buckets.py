@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 ATTEMPT_S = 10.0
 RETRY_S = 3.0  # within a request; whoever made it repeats it after that
 SCHEMES = ("s3", "gs", "az", "file")
-_SECRETS = re.compile(r"(?i)(signature|token|credential|secret|key)=[^&\s\"]+")
+_SECRETS = re.compile(r"(?i)((?:\bsig|signature|token|credential|secret|key)\w*[=>])[^&<\s\"]+")
 _TRIES = re.compile(r" in [\d.]+\S*, after \d+ retries, max_retries: \d+, retry_timeout: \S+ ")
 _PART_BYTES = 8 * 1024 * 1024
 
@@ -70,20 +70,26 @@ class Bucket(Protocol):
 
 def open_bucket(url: str) -> Bucket:
     """The bucket of a URL: s3://BUCKET/PREFIX, gs://, az:// or file:///DIRECTORY. Raises BucketUnusable."""
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES:
-        schemes = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise BucketUnusable(f"must begin with one of {schemes}, got {url.partition('?')[0]!r}")
-    if parts.username or parts.password or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise BucketUnusable("must be a URL such as s3://bucket/prefix") from None
+    is_ours = parts.scheme in SCHEMES and url.lower().startswith(f"{parts.scheme}://")
+    if "@" in (parts.netloc if is_ours else url) or parts.query or parts.fragment:
         raise BucketUnusable(
             "must be a bucket and a prefix alone, such as s3://bucket/prefix; credentials go in the usual "
             "variables"
         )
-    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+    if parts.scheme not in SCHEMES:
+        schemes = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise BucketUnusable(f"must begin with one of {schemes}, got {url!r}")
+    if parts.scheme == "file" and (
+        parts.netloc or not parts.path.startswith("/") or not parts.path.strip("/")
+    ):
         raise BucketUnusable(f"must name a directory as file:///DIRECTORY, got {url!r}")
     if parts.scheme != "file" and not parts.netloc:
         raise BucketUnusable(f"must name a bucket, such as {parts.scheme}://bucket/prefix, got {url!r}")
-    return ObstoreBucket(url.rstrip("/"))
+    return ObstoreBucket(f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/"))
 
 
 class ObstoreBucket:
@@ -112,12 +118,13 @@ class ObstoreBucket:
 
     def create(self, name: str, data: bytes) -> bool:
         try:
+            if self._directory is not None:
+                return _created(self._directory / name, self._directory, data)
             self._obstore.put(self._store, name, data, mode="create", use_multipart=False)
         except self._obstore.exceptions.AlreadyExistsError:
             return False
         except Exception as problem:
             raise self._failed(problem) from problem
-        self._sync(name)
         return True
 
     def put(self, name: str, data: bytes) -> None:
@@ -175,12 +182,15 @@ class ObstoreBucket:
 
     def download(self, name: str, path: Path) -> bool:
         try:
-            with path.open("wb") as file:
-                for piece in self._obstore.get(self._store, name).stream(min_chunk_size=_PART_BYTES):
-                    file.write(piece)
+            found = self._obstore.get(self._store, name)
         except FileNotFoundError:
-            path.unlink(missing_ok=True)
             return False
+        except Exception as problem:
+            raise self._failed(problem) from problem
+        try:
+            with path.open("wb") as file:
+                for piece in found.stream(min_chunk_size=_PART_BYTES):
+                    file.write(piece)
         except Exception as problem:
             raise self._failed(problem) from problem
         return True
@@ -189,16 +199,9 @@ class ObstoreBucket:
         """Make an object of a directory durable: obstore leaves that to the system."""
         if self._directory is None:
             return
-        path = self._directory / name
         try:
-            for place in (path, *path.parents):
-                descriptor = os.open(place, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-                if place == self._directory:
-                    break
+            _sync(self._directory / name)
+            _sync_folders(self._directory / name, self._directory)
         except FileNotFoundError:
             return  # deleted since
         except OSError as problem:
@@ -213,7 +216,8 @@ def probe(bucket: Bucket) -> None:
     BucketUnusable if it does not, BucketFailed if it cannot be asked."""
     name = f"probe/{secrets.token_hex(8)}"
     try:
-        first, second = bucket.create(name, b"first"), bucket.create(name, b"second")
+        first = bucket.create(name, b"first") or bucket.get(name) == b"first"  # it may have been sent twice
+        second = bucket.create(name, b"second")
         if not first or second:
             raise BucketUnusable(
                 "must refuse to create an object that is there (If-None-Match), or two machines would own "
@@ -228,7 +232,40 @@ def probe(bucket: Bucket) -> None:
             bucket.delete([name])
 
 
+def _created(path: Path, root: Path, data: bytes) -> bool:
+    """Make a file if there is none of the name; whether it was made. Its bytes are on the disk before it has
+    its name, or a power cut could leave a record that is damaged."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unnamed = path.with_name(f"{path.name}#{secrets.randbelow(10**16)}")  # obstore never shows such a name
+    try:
+        unnamed.write_bytes(data)
+        _sync(unnamed)
+        path.hardlink_to(unnamed)
+        is_new = True
+    except FileExistsError:
+        is_new = False  # perhaps ours, of which the folders could not be synced
+    finally:
+        unnamed.unlink(missing_ok=True)
+    _sync_folders(path, root)
+    return is_new
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folders(path: Path, root: Path) -> None:
+    """Sync the names on a way, up to a root."""
+    while path != root:
+        path = path.parent
+        _sync(path)
+
+
 def _told(problem: Exception) -> str:
     """An error for people: its first line, without what might be a credential."""
     text = str(problem).partition("\n")[0].strip() or type(problem).__name__
-    return _SECRETS.sub(r"\1=…", _TRIES.sub(" ", text))[:300]
+    return _SECRETS.sub(r"\1…", _TRIES.sub(" ", text))[:300]
