@@ -5,12 +5,13 @@ A record has all lists of one flush, each by itself: a store that has the first 
 
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from types import NoneType
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from ..core.rows.store import Changes, Family
-from .log import LogDamaged
+from .log import LaterFormat, LogDamaged
 
 LEVEL = 1  # of zlib: the higher ones save a tenth, and take twice as long
 _RAW = -15  # no header and no checksum: a record has a digest
@@ -35,8 +36,8 @@ class Lists(NamedTuple):
 
 
 class _Body(msgspec.Struct, array_like=True, gc=False):
-    first: int
-    tail_rows: int
+    first: Annotated[int, msgspec.Meta(ge=1)]
+    tail_rows: Annotated[int, msgspec.Meta(ge=0)]
     families: list[str]
     lists: list[list[int | bytes | None]]  # of each row the number of its family, its key and its value
 
@@ -44,6 +45,8 @@ class _Body(msgspec.Struct, array_like=True, gc=False):
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Body).decode
 _FAMILIES = [family.value for family in Family]
+_OF_NAME = {family.value: family for family in Family}
+_KEY, _VALUE = {bytes}, {bytes, NoneType}
 _NUMBERS = {family: number for number, family in enumerate(Family)}
 
 
@@ -62,14 +65,28 @@ def packed(lists: Lists) -> bytes:
 
 
 def unpacked(data: bytes) -> Lists:
-    """Lists from bytes. Raises LogDamaged."""
+    """Lists from bytes. Raises LogDamaged or LaterFormat."""
+    unpacker = zlib.decompressobj(_RAW)
     try:
-        body = _decode(zlib.decompress(data, _RAW))
-        families = [Family(name) for name in body.families]
-        lists: list[Changes] = [
-            {(families[row[at]], row[at + 1]): row[at + 2] for at in range(0, len(row), 3)}  # type: ignore[index,misc]
-            for row in body.lists
-        ]
-    except (zlib.error, msgspec.DecodeError, ValueError, IndexError, TypeError) as problem:
+        body = _decode(unpacker.decompress(data))
+        if not unpacker.eof or unpacker.unused_data:
+            raise ValueError("they do not end where they should")
+        if later := [name for name in body.families if name not in _OF_NAME]:
+            raise LaterFormat(
+                "a later version of Toehold has written rows of kinds that this version does not know "
+                f"({', '.join(later)}): start that version, or a later one"
+            )
+        families = {number: _OF_NAME[name] for number, name in enumerate(body.families)}
+        lists = [_changes(row, families) for row in body.lists]
+    except (zlib.error, msgspec.DecodeError, ValueError, KeyError) as problem:
         raise LogDamaged(f"a record's change lists cannot be read: {problem}") from None
     return Lists(body.first, body.tail_rows, lists)
+
+
+def _changes(row: list[int | bytes | None], families: dict[int, Family]) -> Changes:
+    """One list. Raises KeyError or ValueError."""
+    numbers, keys, values = row[::3], row[1::3], row[2::3]
+    if not set(map(type, keys)) <= _KEY or not set(map(type, values)) <= _VALUE:
+        raise ValueError("keys and values must be bytes")
+    rows = zip(numbers, keys, values, strict=True)
+    return {(families[number], key): value for number, key, value in rows}  # type: ignore[index,misc]

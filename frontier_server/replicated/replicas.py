@@ -7,7 +7,7 @@ files of its own.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -72,11 +72,14 @@ class Replicas:
         self._bucket = bucket
         self._folder = f"files/{name}/"
         self._known: dict[str, File] = {}  # files that never change, and are in the bucket
+        self._is_sure = True
         self._count = 0
 
-    def know(self, files: Iterable[File]) -> None:
-        """Take it that the store has these very files: they are not uploaded again."""
+    def know(self, files: Iterable[File], is_sure: bool = True) -> None:
+        """Files of the last manifest are not uploaded again if the store has them. Unless that is sure, their
+        content is compared first: stores of two machines give the same names to different files."""
         self._known = {file.name: file for file in files if file.name.endswith(_UNCHANGING)}
+        self._is_sure = is_sure
 
     def upload(self, copy: Path, epoch: int) -> Sequence[File]:
         """Upload what is new in a copy of the store; all files that it has."""
@@ -90,7 +93,7 @@ class Replicas:
     def _uploaded(self, path: Path, epoch: int, count: int) -> File:
         size = path.stat().st_size
         known = self._known.get(path.name)
-        if known is not None and known.size == size:
+        if known is not None and known.size == size and (self._is_sure or digest_of(path) == known.digest):
             return known
         place = f"{self._folder}{epoch:016}-{count:06}-{path.name}"
         file = File(path.name, place, size, digest_of(path))
@@ -136,7 +139,4 @@ class Replicas:
 def digest_of(path: Path) -> str:
     """The digest of a file."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, _hash).hexdigest()
-
-
-_hash: Callable[[], "hashlib._Hash"] = lambda: hashlib.blake2b(digest_size=16)  # noqa: E731
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

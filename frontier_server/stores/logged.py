@@ -16,7 +16,7 @@ When a store is opened, there are four cases:
 * It is ahead, and nobody has appended since: its last lists are sound, as nobody has heard of them. A replica
   is made before anything else, since no record has them.
 * It is ahead, and somebody else has appended since: it is another history now. It is wiped and restored.
-* It is missing, or lacks more than the log still has: it is restored from the last replica.
+* It is missing, damaged, or lacks more than the log still has: it is restored from the last replica.
 """
 
 import shutil
@@ -25,6 +25,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +44,7 @@ from .rocks import CACHE_BYTES, RocksStore
 MARK_KEY = crawl_key(SERVER, CrawlRow.LOG)
 STALL_S = 0.01
 COPY, RESTORING = "replica.tmp", "store.restoring"
+DAMAGED = "damaged"  # a file in the store
 CHECK_S = 1.0
 """For so long an owner that has appended, or has looked, takes it that it still is the owner."""
 SLOW_S = 2.0
@@ -57,7 +59,7 @@ class Mark(NamedTuple):
 
     epoch: int = 0
     list: int = 0
-    record: int = 0  # the first record that may have lists after it
+    record: int = 0  # the first record that may have it, or lists after it
 
 
 class LogNeeded(Exception):
@@ -87,12 +89,18 @@ class LoggedStore(RocksStore):
         clock_s: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
     ) -> None:
         super().__init__(path, cache_bytes=cache_bytes)
+        try:
+            self._mark = mark_of(self) or Mark()
+        except BaseException:
+            self.close()
+            raise
         self.log, self._replicas = log, replicas
         self._version = version
         self._clock_s = clock_s
         self._waiting: deque[Changes] = deque()  # written, but in no record yet
         self._appending = threading.Lock()
-        self._mark = mark_of(self) or Mark()
+        self._applying = threading.Lock()  # taken after the one above, if both are
+        self._failure_of_log: LogFailed | None = None
         self._appended = self._mark.list  # the last list that a record has
         self._next_record = 0
         self._is_owner_until_s = 0.0
@@ -107,9 +115,9 @@ class LoggedStore(RocksStore):
         """Whether it has lists that no record has, and that its predecessor has left."""
 
     def write(self, changes: Changes) -> None:
-        mark = Mark(self.log.epoch, self._mark.list + 1, self._next_record)
-        self._write_marked(changes, mark)
-        self._waiting.append(changes)
+        with self._applying:
+            self._write_marked(changes, Mark(self.log.epoch, self._mark.list + 1, self._next_record))
+            self._waiting.append(changes)
 
     def _write_marked(self, changes: Changes, mark: Mark) -> None:
         batch = self._batch_of(changes)
@@ -128,6 +136,7 @@ class LoggedStore(RocksStore):
             self._flush_since_s = None
 
     def _append_waiting(self) -> None:
+        self._need_log()
         began_s = self._clock_s()
         lists = [self._waiting.popleft() for _ in range(len(self._waiting))]
         try:
@@ -139,8 +148,28 @@ class LoggedStore(RocksStore):
             elif began_s >= self._is_owner_until_s:
                 self.log.check()
         except LogFailed as problem:
+            self._failure_of_log, self._is_owner_until_s = problem, 0.0
             raise self._failure_of(problem) from problem
         self._is_owner_until_s = began_s + CHECK_S
+
+    def _need_log(self) -> None:
+        """Raises StoreFailed once the log has failed: the lists that it was given then may be in no record,
+        and later ones would get their numbers."""
+        if self._failure_of_log is not None:
+            raise self._failure_of(self._failure_of_log)
+
+    def rotate_wal(self) -> None:
+        super().flush()  # the disk's sync: `flush` leaves it to the log
+        super().rotate_wal()
+
+    def _failure(self, what: str, problem: Exception) -> StoreFailed:
+        failure = super()._failure(what, problem)
+        if isinstance(failure, StoreDamaged):
+            with suppress(OSError):
+                (
+                    self._path / DAMAGED
+                ).touch()  # it may be opened without a complaint; the next start restores it
+        return failure
 
     @property
     def is_empty(self) -> bool:
@@ -170,21 +199,23 @@ class LoggedStore(RocksStore):
         BucketFailed if it cannot be copied. May block."""
         copy = directory / COPY
         shutil.rmtree(copy, ignore_errors=True)
-        replay_from, rows = self._next_record, self.tail_rows
-        mark = self._mark  # last: the record that has the next list is not before `replay_from`
+        with self._appending, self._applying:
+            self._need_log()
+            replay_from, rows, mark = self._next_record, self.tail_rows, self._mark
         try:
             copy_live(self._path, copy)
+            with self._applying:  # a write that the copy may have waits for its record by now
+                pass
             files = self._replicas.upload(copy, self.log.epoch)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
-        manifest = Manifest(
-            self._version, now_ms, replay_from, mark.epoch or self.log.epoch, mark.list, is_ahead, files
-        )
+        manifest = Manifest(self._version, now_ms, replay_from, mark.epoch, mark.list, is_ahead, files)
         with self._appending:  # a record must have all that the copy has, but for lists that none ever will
             self._append_waiting()
             try:
                 number = self.log.set_checkpoint(packed_manifest(manifest))
             except LogFailed as problem:
+                self._failure_of_log, self._is_owner_until_s = problem, 0.0
                 raise self._failure_of(problem) from problem
             self._next_record = number + 1
             self.tail_rows -= rows
@@ -193,6 +224,7 @@ class LoggedStore(RocksStore):
 
     def tidy(self) -> None:
         """Delete records and files that no start needs any more. Raises StoreFailed or BucketFailed."""
+        self._need_log()  # a manifest that it did not answer for may be there, and need its files
         if len(self.manifests) < 2:
             return
         try:
@@ -212,25 +244,25 @@ class LoggedStore(RocksStore):
     def begin(self, manifest: tuple[int, Manifest] | None) -> bool:
         """Replay what the store lacks; whether its history is the log's, given the last manifest and its
         number. If it is not, wipe the store. Raises LogFailed or StoreFailed."""
+        if self._mark.record > self.log.epoch:
+            raise LogDamaged(
+                f"the log ends at record {self.log.epoch - 1}, but {self._path} has seen record "
+                f"{self._mark.record - 1}: put the log back, or move the store away and lose what it has"
+            )
         start = self._start(manifest)
         if start is None:
             return False
         seen = Mark() if manifest is None else Mark(manifest[1].epoch, manifest[1].list, manifest[0])
         logged = seen.list if seen.epoch == self._mark.epoch else 0
         for record in self.log.read(start):
-            if record.kind is Kind.CHANGES:
-                lists = unpacked(record.payload)
-                if not self._replayed(lists, record.epoch, record.number):
-                    return False
-                logged = lists.last
-                is_later = record.number > seen.record
-                self.tail_rows = lists.tail_rows if is_later else self.tail_rows + lists.rows
-            elif record.kind is Kind.MANIFEST:
-                found = unpacked_manifest(record.payload)
-                has = self._mark.epoch == found.epoch and self._mark.list >= found.list
-                if found.is_ahead and not has:
-                    return False
-                logged = max(logged, found.list) if has else logged
+            if record.kind is not Kind.CHANGES:
+                continue
+            lists = unpacked(record.payload)
+            if not self._replayed(lists, record.epoch, record.number):
+                return False
+            logged = lists.last
+            is_later = record.number > seen.record
+            self.tail_rows = lists.tail_rows if is_later else self.tail_rows + lists.rows
         self._next_record = self.log.epoch + 1
         self._appended = self._mark.list
         self.manifests = [] if manifest is None else [manifest]
@@ -241,12 +273,11 @@ class LoggedStore(RocksStore):
         """The record to replay from; None if the log has no longer what the store lacks."""
         if manifest is None:
             return self._mark.record or 1
-        found = manifest[1]
-        if self._mark.record >= found.replay_from:
+        number, found = manifest
+        if self._mark.record > number:
             return self._mark.record
-        if self._mark.epoch == found.epoch and self._mark.list >= found.list:
-            return found.replay_from
-        return None
+        has = self._mark.epoch == found.epoch and self._mark.list >= found.list
+        return found.replay_from if has or self._mark.record >= found.replay_from else None
 
     def _replayed(self, lists: Lists, epoch: int, number: int) -> bool:
         """Apply those lists of a record that the store lacks; whether the record follows on what it has."""
@@ -260,7 +291,7 @@ class LoggedStore(RocksStore):
         if rows:
             while True:
                 try:
-                    self._write_marked(rows, Mark(epoch, lists.last, number + 1))
+                    self._write_marked(rows, Mark(epoch, lists.last, number))
                     break
                 except WriteStalled:
                     time.sleep(STALL_S)
@@ -274,41 +305,28 @@ def open_logged(
 ) -> LoggedStore:
     """Claim the log, and open the store of a data directory as the log has it. Raises LogFailed,
     BucketFailed, StoreFailed, LogNeeded or OSError. May block for as long as the storage is away."""
-    path = data / "store"
     for left in (data / COPY, data / RESTORING):
         shutil.rmtree(left, ignore_errors=True)
     log.open()
-    found = log.checkpoint()
-    manifest = None if found is None else (found.number, unpacked_manifest(found.payload))
-    store = _kept(path, log, replicas, version, cache_bytes, manifest)
-    if store is None:
-        began_s = time.monotonic()
-        shutil.rmtree(path, ignore_errors=True)
-        if manifest is not None:
-            replicas.download(manifest[1].files, data / RESTORING)
-            (data / RESTORING).rename(path)
-        store = LoggedStore(path, log, replicas, version, cache_bytes)
-        try:
-            if not store.begin(manifest):
-                raise LogDamaged("the records after the last manifest do not follow on it")
-        except BaseException:
-            store.close()
-            raise
-        if manifest is not None or log.epoch > 1:
-            _log.warning(
-                "store_restored",
-                epoch=log.epoch,
-                file_bytes=0 if manifest is None else manifest[1].size,
-                rows=store.tail_rows,
-                took_s=round(time.monotonic() - began_s, 2),
-            )
-    if store.is_ahead:
-        store.replicate(data, now_ms, is_ahead=True)
+    try:
+        found = log.checkpoint()
+        manifest = None if found is None else (found.number, unpacked_manifest(found.payload))
+        store = _kept(data, log, replicas, version, cache_bytes, manifest)
+        store = store or _restored(data, log, replicas, version, cache_bytes, manifest)
+    except LogDamaged:
+        log.check()  # a successor may have deleted what it has replaced
+        raise
+    try:
+        if store.is_ahead:
+            store.replicate(data, now_ms, is_ahead=True)
+    except BaseException:
+        store.close()
+        raise
     return store
 
 
 def _kept(
-    path: Path,
+    data: Path,
     log: Log,
     replicas: Replicas,
     version: str,
@@ -316,24 +334,62 @@ def _kept(
     manifest: tuple[int, Manifest] | None,
 ) -> LoggedStore | None:
     """The store that is there, brought up to date; None if there is none, or it is of another history."""
+    path = data / "store"
     if not path.is_dir():
         return None
+    problem = "damage was found in it" if (path / DAMAGED).exists() else ""
     try:
-        store = LoggedStore(path, log, replicas, version, cache_bytes)
-    except StoreDamaged as problem:
-        _log.warning("store_wiped", problem=str(problem), consequence="it is restored from its log")
-        return None
+        if not problem:
+            store = LoggedStore(path, log, replicas, version, cache_bytes)
+            if _is_begun(store, manifest):
+                replicas.know(() if manifest is None else manifest[1].files, is_sure=False)
+                return store
+            problem = "it is not what its log has"
+    except StoreDamaged as damage:
+        problem = str(damage)
+    _log.warning("store_wiped", problem=problem, consequence="it is restored from its log")
+    return None
+
+
+def _restored(
+    data: Path,
+    log: Log,
+    replicas: Replicas,
+    version: str,
+    cache_bytes: int,
+    manifest: tuple[int, Manifest] | None,
+) -> LoggedStore:
+    """The store as the last replica and the records since then have it."""
+    path = data / "store"
+    began_s = time.monotonic()
+    shutil.rmtree(path, ignore_errors=True)
+    if manifest is not None:
+        replicas.download(manifest[1].files, data / RESTORING)
+        (data / RESTORING).rename(path)
+    store = LoggedStore(path, log, replicas, version, cache_bytes)
+    if not _is_begun(store, manifest):
+        raise LogDamaged("the records after the last manifest do not follow on it")
+    if manifest is not None or log.epoch > 1:
+        _log.warning(
+            "store_restored",
+            epoch=log.epoch,
+            file_bytes=0 if manifest is None else manifest[1].size,
+            rows=store.tail_rows,
+            took_s=round(time.monotonic() - began_s, 2),
+        )
+    return store
+
+
+def _is_begun(store: LoggedStore, manifest: tuple[int, Manifest] | None) -> bool:
+    """Whether a store is up to date now. It is closed if not."""
+    is_begun = False
     try:
         if mark_of(store) is None and not store.is_empty:
             raise LogNeeded(
                 "has a store that no log knows; move it away, and the frontier is restored from its log"
             )
-        if store.begin(manifest):
-            return store
-    except BaseException:
-        store.close()
-        raise
-    consequence = "it is restored from its log"
-    _log.warning("store_wiped", problem="it is not what its log has", consequence=consequence)
-    store.close()
-    return None
+        is_begun = store.begin(manifest)
+    finally:
+        if not is_begun:
+            store.close()
+    return is_begun
