@@ -19,8 +19,10 @@ from toehold_base.durable import sync_names
 from ..core.core import Core
 from ..core.rows.records import OutcomeRow
 from ..core.rows.store import Changes
+from ..replicated.buckets import BucketFailed
 from ..shell.clock import digits, iso
 from ..shell.runner import Closing, Runner
+from .archive import LogArchive
 from .cut_logs import remove
 from .job_log import JobLogs
 
@@ -28,6 +30,7 @@ LINES_PER_READ = 500
 GATHER_S = 0.1  # each look costs two operations, so lines are gathered
 SYNC_EVERY_S = 2.0
 SYNC_AFTER_LINES = 1000
+PIECE_EVERY_S, PIECE_AFTER_LINES = 10.0, 20_000  # of pieces for an archive: fewer and larger ones
 RETRY_S = 5.0
 MAX_OPEN = 32  # open logs: there may be more crawls than descriptors
 PATH_LETTERS_SHOWN = 50
@@ -39,7 +42,7 @@ _log = structlog.get_logger()
 class _CrawlLog:
     """One crawl's open log file, `<data>/crawls/<name>/crawl.log`. Unusable after an error: make another."""
 
-    __slots__ = ("_file", "_is_named", "_path", "marks", "size", "written")
+    __slots__ = ("_file", "_is_named", "_path", "kept", "marks", "size", "written")
 
     def __init__(self, path: Path, outcome: int, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,10 +63,15 @@ class _CrawlLog:
         self._is_named = self.size == size > 0  # its name is durable
         self.written = outcome
         self.marks: list[tuple[int, int]] = []  # outcome and length after each unsynced part
+        self.kept = self.size  # so much is in the archive, if there is one
 
     @property
     def crawl(self) -> str:
         return self._path.parent.name
+
+    @property
+    def path(self) -> Path:
+        return self._path
 
     def append(self, lines: bytes, outcome: int) -> None:
         """Append whole lines, or none: a partial write is undone."""
@@ -92,7 +100,11 @@ class _CrawlLog:
 class CrawlLogs:
     """The logs of all crawls, under `<data>/crawls/<name>/crawl.log`."""
 
-    def __init__(self, runner: Runner, job_logs: JobLogs, data: Path) -> None:
+    def __init__(
+        self, runner: Runner, job_logs: JobLogs, data: Path, archive: LogArchive | None = None
+    ) -> None:
+        """With an `archive`, what is in it counts as durable, and files are restored from it."""
+        self._archive = archive
         self._runner = runner
         self._job_logs = job_logs
         self._data = data
@@ -105,14 +117,18 @@ class CrawlLogs:
     async def run(self) -> None:
         """Write until cancelled. Raises Closing when the server closes."""
         loop = asyncio.get_running_loop()
-        sync_at = loop.time() + SYNC_EVERY_S
+        every_s, after_lines = (
+            (SYNC_EVERY_S, SYNC_AFTER_LINES) if self._archive is None else (PIECE_EVERY_S, PIECE_AFTER_LINES)
+        )
+        sync_at, unsynced = loop.time() + every_s, 0
         while True:
             await self._runner.until_log_wanted(SYNC_EVERY_S)
             await asyncio.sleep(GATHER_S)
             lines = await self._append()
-            if loop.time() >= sync_at or lines >= SYNC_AFTER_LINES or self._runner.core.upkeep.awaits_log:
+            unsynced += lines
+            if loop.time() >= sync_at or unsynced >= after_lines or self._runner.core.upkeep.awaits_log:
                 await self._sync()
-                sync_at = loop.time() + SYNC_EVERY_S
+                sync_at, unsynced = loop.time() + every_s, 0
 
     async def drain(self) -> None:
         """Write and sync all outcomes. Call it before the runner closes."""
@@ -124,7 +140,7 @@ class CrawlLogs:
         for log in self._logs.values():
             log.close()
 
-    def _put_off(self, number: int, crawl: str, problem: OSError) -> None:
+    def _put_off(self, number: int, crawl: str, problem: OSError | BucketFailed) -> None:
         """Reopen a log only after a while; its outcomes wait in the store."""
         log = self._logs.pop(number, None)
         if log is not None:
@@ -138,7 +154,9 @@ class CrawlLogs:
         path = self.path(crawl)
         try:
             remove(path)
-        except OSError as problem:
+            if self._archive is not None:
+                self._archive.forget(crawl, path)
+        except (OSError, BucketFailed) as problem:
             _log.warning(
                 "crawl_log", crawl=crawl, problem=str(problem), consequence="the log was not removed"
             )
@@ -160,7 +178,7 @@ class CrawlLogs:
             name, outcome, size = positions[number]
             try:
                 lines += await self._append_to(number, name, outcome, size)
-            except OSError as problem:
+            except (OSError, BucketFailed) as problem:
                 self._put_off(number, name, problem)
         return lines
 
@@ -177,6 +195,8 @@ class CrawlLogs:
         if log is None:
             if self._runner.core.upkeep.last_outcome(number) == 0:
                 return 0
+            if self._archive is not None and size:
+                await asyncio.to_thread(self._archive.restore, name, self.path(name), size)
             log = self._logs[number] = _CrawlLog(self.path(name), outcome, size)
             if (
                 log.size < size
@@ -208,6 +228,14 @@ class CrawlLogs:
                 if number in lacking:  # otherwise the crawl and its directory were deleted meanwhile
                     self._put_off(number, log.crawl, problem)
                 continue
+            if self._archive is not None:
+                end = log.marks[-1][1]
+                try:
+                    await asyncio.to_thread(self._archive.keep, log.crawl, log.path, log.kept, end)
+                except (OSError, BucketFailed) as problem:
+                    self._put_off(number, log.crawl, problem)
+                    continue
+                log.kept = end
             marks, log.marks = log.marks, []
             for outcome, size in marks:
                 await self._note(number, outcome, size)

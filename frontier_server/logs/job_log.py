@@ -21,7 +21,9 @@ import structlog
 from toehold_base.durable import sync_names
 
 from ..core.rows.records import EventRow
+from ..replicated.buckets import BucketFailed
 from ..shell.clock import digits, iso
+from .archive import LogArchive
 from .cut_logs import keep_whole, remove
 
 # After so many `IntervalStatistics` without a line between them, one gets a line. Otherwise a crawl with no
@@ -96,8 +98,10 @@ class JobLogs:
     one follows.
     """
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, archive: LogArchive | None = None) -> None:
+        """With an `archive`, what is in it counts as durable, and files are restored from it."""
         self._data = data
+        self._archive = archive
         self._lock = threading.Lock()
         self._places: dict[str, _Place] = {}
         self._synced: dict[str, Synced] = {}
@@ -131,6 +135,8 @@ class JobLogs:
         """
         with self._lock:
             self._synced.setdefault(crawl, synced)
+            if self._archive is not None and synced.event == last and not self.path(crawl).exists():
+                return synced.event  # it is restored when a line is to follow
             try:
                 place = self._place(crawl, last)
                 if last is not None and place.position > last:
@@ -156,7 +162,7 @@ class JobLogs:
             unsynced, self._unsynced = self._unsynced, {}
             reached = {crawl: Synced(place.position, place.size) for crawl, place in unsynced.items()}
         for crawl, place in unsynced.items():
-            problem = self._sync_file(crawl)
+            problem = self._sync_file(crawl, reached[crawl].size)
             with self._lock:
                 if problem is not None:
                     del reached[crawl]
@@ -164,6 +170,8 @@ class JobLogs:
                     continue  # the crawl was torn down or deleted, or its log begun anew
                 if problem is None:
                     self._synced[crawl] = reached[crawl]
+                elif isinstance(problem, BucketFailed):
+                    self._unsynced.setdefault(crawl, place)
                 elif not isinstance(problem, FileNotFoundError):  # a missing file was moved away
                     self._lost.add(crawl)
                     self._fall_behind(crawl, place.position, problem)
@@ -171,14 +179,16 @@ class JobLogs:
                         self._place(crawl)
         return reached
 
-    def _sync_file(self, crawl: str) -> OSError | None:
-        path = self.path(crawl)
+    def _sync_file(self, crawl: str, size: int) -> OSError | BucketFailed | None:
+        path, synced = self.path(crawl), self._synced.get(crawl, NOTHING).size
         try:
             with path.open("rb") as file:
                 os.fsync(file.fileno())
-            if not self._synced.get(crawl, NOTHING).size:
+            if not synced:
                 sync_names(path, self._data)
-        except OSError as problem:
+            if self._archive is not None:
+                self._archive.keep(crawl, path, synced, size)
+        except (OSError, BucketFailed) as problem:
             return problem
         return None
 
@@ -195,7 +205,9 @@ class JobLogs:
             self._behind.pop(crawl, None)
             try:
                 remove(path)
-            except OSError as problem:
+                if self._archive is not None:
+                    self._archive.forget(crawl, path)
+            except (OSError, BucketFailed) as problem:
                 _log.warning(
                     "job_log", crawl=crawl, problem=str(problem), consequence="the log was not removed"
                 )
@@ -234,6 +246,11 @@ class JobLogs:
         place = self._places.get(crawl)
         if place is None:
             synced = self._synced.get(crawl, NOTHING)
+            if self._archive is not None and synced.size:
+                try:
+                    self._archive.restore(crawl, self.path(crawl), synced.size)
+                except BucketFailed as problem:
+                    raise OSError(str(problem)) from problem
             place = _opened(self.path(crawl), synced, last, crawl not in self._lost)
             self._lost.discard(crawl)
             self._places[crawl] = place

@@ -15,6 +15,7 @@ from ..core.opening.shard import Shard
 from ..core.opening.time_reset import set_time
 from ..core.rows.records import FORMAT, PlacesRow
 from ..core.rows.store import Changes
+from ..logs.archive import LogArchive
 from ..logs.job_feed import JobFeed
 from ..logs.job_log import JobLogs
 from ..logs.log_check import check_logs
@@ -96,6 +97,11 @@ def _logged(config: Config) -> LoggedStore:
     return open_logged(config.data, log, Replicas(bucket, name), version(), config.cache_bytes, wall_ms())
 
 
+def archive_of(config: Config, store: LoggedStore) -> LogArchive:
+    """Where the logs of a member's crawls are kept."""
+    return LogArchive(open_bucket(config.log), config.data.name, store.log.epoch)
+
+
 def open_data_unchanged(config: Config) -> tuple[RocksStore, Clock]:
     """Open the store to be read only. Raises what makes it unusable."""
     _check_salvage(config)
@@ -112,7 +118,12 @@ def _check_salvage(config: Config) -> None:
 
 
 def recover(
-    config: Config, store: RocksStore, clock: Clock, checkpoints: Checkpoints, make: MakeCrawl = made_of
+    config: Config,
+    store: RocksStore,
+    clock: Clock,
+    checkpoints: Checkpoints,
+    make: MakeCrawl = made_of,
+    archive: LogArchive | None = None,
 ) -> tuple[Core, JobFeed]:
     """Recover from the end of the last server, however it came, before serving; read-only, only in memory.
 
@@ -135,7 +146,7 @@ def recover(
         make=make,
     )
     core = Core(shard)
-    feed = JobFeed(JobLogs(config.data), core)
+    feed = JobFeed(JobLogs(config.data, archive), core)
     if not config.read_only:
         check_logs(core, store, config.data, clock.now_ms(), config.sync)
         _check_clock(core, store, clock)

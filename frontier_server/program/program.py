@@ -84,7 +84,7 @@ def _show_version(context: click.Context, option: click.Parameter, wanted: bool)
     "--log",
     metavar="URL",
     help="Keep the truth of all shards in this bucket, so that the frontier survives the loss of a machine "
-    "with its disk: s3://BUCKET/PREFIX, gs://, az:// or file:///DIRECTORY. Start the same on several machines, "
+    "with its disk: s3://BUCKET/PREFIX, gs://, az:// or file:///DIRECTORY. Start it on several machines, "
     "and they share the shards. Default: each store is the truth itself.",
 )
 @click.option(

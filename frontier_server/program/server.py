@@ -41,7 +41,7 @@ from ..shell.tasks import Tasks
 from ..stores.checkpoints import Checkpoints
 from ..stores.logged import LoggedStore
 from ..stores.rocks import RocksStore
-from .data_directory import recover
+from .data_directory import archive_of, recover
 from .front import Front, crawls_of, map_around
 from .inner import TokenCheck, open_for_cluster, trust_of
 from .listeners import CannotListen, listen
@@ -98,7 +98,8 @@ async def _serve(
     logged = store if isinstance(store, LoggedStore) else None
     shard_map = map_around(config) if config.member == FRONT else None
     make = made_of if shard_map is None else crawls_of(shard_map)
-    core, feed = recover(config, store, clock, checkpoints, make)
+    archive = None if logged is None else archive_of(config, logged)
+    core, feed = recover(config, store, clock, checkpoints, make, archive)
     pipe = PipeServer() if config.is_inner else None
     trust = None if logged is None else trust_of(config, core.shard.server.secret)
     runner = Runner(
@@ -123,7 +124,7 @@ async def _serve(
         ending.push_async_callback(runner.close)
         server = bare_server(config, () if trust is None else (TokenCheck(trust),))
         gate = Gate(callers, trusts_names=config.is_inner)
-        crawl_logs = CrawlLogs(runner, feed.logs, config.data)
+        crawl_logs = CrawlLogs(runner, feed.logs, config.data, archive)
         parts = () if shard_map is None else shard_map.names[: shard_map.shards]
         health = add_open_services(server, service_names(), refuse_openly, parts)
         health.tell(front is None)  # a front serves once it knows its shards

@@ -87,7 +87,7 @@ class Log(Protocol):
 
     def read(self, start: int) -> Iterator[Record]:
         """All records from a number on that were written before this owner's fence, the fences among them.
-        Raises LogFailed."""
+        Raises LogFailed; Fenced, perhaps at the end only, if some may have been deleted by a later owner."""
 
     def set_checkpoint(self, payload: bytes) -> int:
         """Append a manifest; its number. Raises like `append`."""

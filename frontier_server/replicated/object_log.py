@@ -109,12 +109,19 @@ class ObjectLog:
             raise self._fenced(self._next)
 
     def checkpoint(self) -> Record | None:
-        return self._record(self._base) if self._base else None
+        if not self._base:
+            return None
+        record = self._record(self._base)
+        if record.kind is not Kind.MANIFEST:  # it was deleted, and a late request has made a fence there
+            self.check()
+            raise self._missing(self._base)
+        return record
 
     def read(self, start: int) -> Iterator[Record]:
         with ThreadPoolExecutor(READERS, "log-reader") as readers:
             for begin in range(start, self.epoch, _AHEAD):
                 yield from readers.map(self._record, range(begin, min(begin + _AHEAD, self.epoch)))
+        self.check()  # a later owner may have deleted records, and a late request may have made a fence there
 
     def truncate(self, below: int) -> None:
         settled = [number for number, at_s in self._manifests if self._clock_s() - at_s >= LIST_LAG_S]
@@ -190,6 +197,7 @@ class ObjectLog:
     def _record(self, number: int) -> Record:
         record = self._found(number)
         if record is None:
+            self.check()  # a later owner may have deleted it
             raise self._missing(number)
         return record
 

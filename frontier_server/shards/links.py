@@ -1,7 +1,7 @@
 """Links to shards: a pipe and a channel each, and whether it answers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -15,7 +15,7 @@ from toehold_base.serving.request_ids import REQUEST_ID_KEY
 from ..core.rows.errors import ShardAway
 from ..service.answers import OPERATOR_KEY, Context, operator_of, request_id
 from ..service.gate import present_call
-from .pipe import PING, Broken, Metadata, Pipe, Refused, Trailer
+from .pipe import PING, Broken, Metadata, Pipe, Refused, Trailer, cancellations
 from .places import ALONE, TOKEN_KEY, Place, Trust
 
 _log = structlog.get_logger()
@@ -221,7 +221,7 @@ class Link:
         call = self.stream(method, request, kind, metadata)
 
         async def read() -> Any:
-            return await call.read()
+            return await self._unless_left(call.read())
 
         try:
             while (message := await self.while_there(read())) is not grpc.aio.EOF:
@@ -238,7 +238,7 @@ class Link:
             known = self._methods[method] = self._reached().stream_unary(
                 f"/{method}", request_serializer=_serialized, response_deserializer=kind.FromString
             )
-        return Upload(known(metadata=self._shown(metadata)), self._problem)
+        return Upload(known(metadata=self._shown(metadata)), self._problem, self._unless_left)
 
     async def messages(
         self, method: str, request: Message, kind: type[M], silent_s: float
@@ -248,7 +248,7 @@ class Link:
         try:
             while True:
                 async with asyncio.timeout(silent_s):
-                    message = await call.read()
+                    message = await self._unless_left(call.read())
                 if message is grpc.aio.EOF:
                     break
                 yield message  # type: ignore[misc]  # it is no EOF
@@ -275,6 +275,16 @@ class Link:
         self._leave()
         await asyncio.gather(*self._left, return_exceptions=True)
 
+    async def _unless_left(self, step: Awaitable[V]) -> V:
+        """The result of a step of a stream. When the channel is left, gRPC cancels whoever waits: that is
+        ShardAway, unless somebody else has cancelled this task."""
+        try:
+            return await step
+        except asyncio.CancelledError:
+            if cancellations():
+                raise
+            raise self.absence() from None
+
     def _problem(self, error: grpc.aio.AioRpcError) -> Exception:
         """What the end of a stream means: a refusal of the shard, or its absence. gRPC has many codes for a
         connection that has broken, but only a refusal has Toehold's ErrorInfo."""
@@ -290,14 +300,16 @@ class Upload(Generic[M]):
         self,
         call: grpc.aio.StreamUnaryCall[Any, M],
         problem_of: Callable[[grpc.aio.AioRpcError], Exception],
+        unless_left: Callable[[Awaitable[Any]], Awaitable[Any]],
     ) -> None:
         self._call = call
         self._problem_of = problem_of
+        self._unless_left = unless_left
 
     async def send(self, message: Message) -> None:
         """Send a message. Raises Relayed or ShardAway if the shard has ended the stream."""
         try:
-            await self._call.write(message)
+            await self._unless_left(self._call.write(message))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             await self.answer()
 
@@ -305,8 +317,8 @@ class Upload(Generic[M]):
         """End the stream; the shard's answer. Raises Relayed for its refusal, ShardAway if there is none."""
         try:
             if not self._call.done():
-                await self._call.done_writing()
-            answer: M = await self._call
+                await self._unless_left(self._call.done_writing())
+            answer: M = await self._unless_left(self._call)
         except grpc.aio.AioRpcError as error:
             raise self._problem_of(error) from None
         return answer

@@ -81,6 +81,12 @@ _call_of = msgspec.msgpack.Decoder(Call).decode
 _answer_of = msgspec.msgpack.Decoder(Answer).decode
 
 
+def cancellations() -> int:
+    """How many have cancelled this task, a time-out included."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
 class _Frames(asyncio.BufferedProtocol, ABC):
     """An end of a connection. What is not a frame ends it."""
 
@@ -148,12 +154,6 @@ def _has_come(answer: asyncio.Future[bytes]) -> bool:
     return answer.done() and not answer.cancelled() and answer.exception() is None
 
 
-def _cancellations() -> int:
-    """How many have cancelled this task, a time-out included."""
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
-
-
 class _Calls(_Frames):
     """Calls that wait for their answers."""
 
@@ -214,7 +214,7 @@ class Pipe:
                     raise Broken
                 return await answer
             except asyncio.CancelledError:  # by the time-out, too
-                if time.expired() and _has_come(answer) and _cancellations() == 1:
+                if time.expired() and _has_come(answer) and cancellations() == 1:
                     return answer.result()  # it has come while this process stood still, and may have leases
                 calls.send(Call(number))
                 raise

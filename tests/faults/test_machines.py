@@ -54,7 +54,7 @@ class Machine:
         kill_all(self.server.child.pid)
         self.server.child.wait()
         self.server.let_go()
-        shutil.rmtree(self.data)
+        shutil.rmtree(self.data, ignore_errors=True)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all its processes: those that start others first."""
@@ -104,6 +104,7 @@ class Cluster:
 
     def end(self) -> None:
         """End all in order."""
+        self.until_ready()
         for machine in self.machines:
             code, _ = machine.server.stop()
             assert code == 0
