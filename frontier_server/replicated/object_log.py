@@ -1,13 +1,14 @@
 """A log in an object store: an object for each record, created only if absent.
 
 The names of the objects are the numbers of the records. To append is to create the next one; that fails if
-somebody else has created it, so a fence stops its predecessor. Two rules keep an owner from fencing a place
-that lies behind, where records have been deleted:
+somebody else has created it, so a fence stops its predecessor. But records are deleted, and a slow opener, or
+a request that was long on its way, may create one where another has been. Three rules make that harmless:
 
 * After it has made its fence, an opener looks again. If there is a later record, the fence was too low, and
   the opener begins anew. Records are deleted only some time after the manifest that covers them was written,
   so a list may even lag behind by so long.
 * Fences are never deleted: each is the very place where the owner before it would append next.
+* An owner that has read the log looks whether it still owns it. If so, nobody has deleted what it needed.
 
 `tests/simulation/test_interleavings.py` searches through what three owners can do to each other, and finds a
 loss as soon as one of the rules is taken out.

@@ -19,6 +19,7 @@ PARTS = {
     "sets": "backups of several shards under full load, restored and crawled to the end",
     "cuts": "power cuts, with names ordered as on ext4 and as POSIX says",
     "simulation": "simulated crawls with crashes, a bad network and operators' wishes",
+    "interleavings": "everything that three owners of a log in an object store can do to one another",
     "histories": "random histories of the core against its model",
     "compiled": "tests of the core on the compiled one, and random histories on both, step by step",
     "errors": "errors of disks, descriptors and memory",

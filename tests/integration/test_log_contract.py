@@ -561,6 +561,50 @@ def test_a_deletion_may_be_repeated(
     assert numbers(bucket) == [1, manifest]
 
 
+def test_a_reader_that_misses_what_its_successor_deleted_is_fenced(
+    bucket: Bucket, owner: Owners, clock: Clock
+) -> None:
+    """It has opened the log and stood still; nothing is damaged."""
+    first = opened(owner())
+    first.append(b"2")
+    covered = first.set_checkpoint(b"copy")
+    first.append(b"4")
+    slow, successor = opened(owner()), opened(owner())
+    successor.set_checkpoint(b"copy")
+    truncated(successor, clock)
+    with pytest.raises(Fenced):
+        list(slow.read(covered))
+    with pytest.raises(Fenced):
+        slow.checkpoint()
+
+
+def test_a_reader_that_finds_a_late_fence_in_a_deleted_place_is_fenced(
+    bucket: Bucket, owner: Owners, clock: Clock
+) -> None:
+    """It would take the fence for all that there was; the search through all interleavings has found this."""
+    first, sees = opened(owner()), FaultyBucket(bucket)
+    sees.at("create", Fault.HELD, lambda: first.append(b"2"))
+    slow, successor = opened(owner(sees)), opened(owner())
+    assert (slow.epoch, payloads(successor)) == (3, [b"2"])
+    truncated(successor, clock)
+    sees.release()
+    assert numbers(bucket) == [1, 2, 3, 4, 5]
+    with pytest.raises(Fenced):
+        list(slow.read(1))
+
+
+def test_a_late_fence_in_the_place_of_a_checkpoint_is_not_taken_for_it(
+    bucket: Bucket, owner: Owners, clock: Clock
+) -> None:
+    first, sees = opened(owner()), FaultyBucket(bucket)
+    sees.at("create", Fault.HELD, lambda: first.set_checkpoint(b"copy"))
+    slow, successor = opened(owner(sees)), opened(owner())
+    truncated(successor, clock)
+    sees.release()
+    with pytest.raises(Fenced):
+        slow.checkpoint()
+
+
 # What is not believed.
 
 
