@@ -29,6 +29,7 @@ class MemoryBucket:
         self.lag_s = lag_s
         self.is_full = False
         self.objects: dict[str, bytes] = {}
+        self.deleted = 0  # so many, so far
         self._clock_s = clock_s
         self._listed: dict[str, list[tuple[float, Found | None]]] = {}  # since when; None: deleted
         self._changes = itertools.count(1)
@@ -81,7 +82,7 @@ class MemoryBucket:
     def _change(self, name: str, data: bytes | None) -> None:
         found = None
         if data is None:
-            self.objects.pop(name, None)
+            self.deleted += self.objects.pop(name, None) is not None
         else:
             self.objects[name] = data
             found = Found(name, len(data), str(next(self._changes)))
