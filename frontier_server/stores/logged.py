@@ -165,10 +165,8 @@ class LoggedStore(RocksStore):
     def _failure(self, what: str, problem: Exception) -> StoreFailed:
         failure = super()._failure(what, problem)
         if isinstance(failure, StoreDamaged):
-            with suppress(OSError):
-                (
-                    self._path / DAMAGED
-                ).touch()  # it may be opened without a complaint; the next start restores it
+            with suppress(OSError):  # RocksDB may open it without a complaint: the next start restores it
+                (self._path / DAMAGED).touch()
         return failure
 
     @property
@@ -288,7 +286,7 @@ class LoggedStore(RocksStore):
         for at, changes in enumerate(lists.lists, lists.first):
             if at > have:
                 rows.update(changes)
-        if rows:
+        if lists.last > have:
             while True:
                 try:
                     self._write_marked(rows, Mark(epoch, lists.last, number))
