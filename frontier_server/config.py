@@ -202,6 +202,15 @@ def usable(
             f"got {settings.durability!r}"
         )
     ordinal = _cluster(settings)
+    if settings.log and settings.read_only:
+        raise ConfigError(
+            "--read-only reads a data directory, and with --log that is only a copy; leave one of them out"
+        )
+    if settings.log and set_clock:
+        raise ConfigError(
+            "--set-clock sets the time of one data directory, and with --log there are several; let NTP set "
+            "the machines' clocks"
+        )
     if settings.log_format not in FORMATS:
         raise ConfigError(f"log_format must be {_choice(FORMATS)}, got {settings.log_format!r}")
     checked_log_level(settings.log_level)

@@ -2,25 +2,31 @@
 
 Each machine renews an object in the bucket. One whose object has not changed for `gone_s`, by the clock of
 whoever looks, is gone. A member that no machine which is there holds is an orphan. Orphans go to the machines
-that hold the fewest; ties are broken by a hash, so that machines which see the same decide the same. A
-machine that holds clearly more than another one gives one back.
+that hold the fewest, in an order that is the same for all who see the same. A machine that holds more than
+its share gives members back, one after the other.
 
 All of this may be wrong at any time: two machines may see different things. The log of a member lets only the
-one that opened it last acknowledge anything. Two rules keep mistakes rare:
+one that opened it last acknowledge anything. These rules keep mistakes rare:
 
 * A machine decides nothing before it has watched the others for `gone_s` without a pause. If it was frozen or
   cut off, it begins anew.
-* After it was fenced, it rests before it claims the same member again, longer each time.
+* It tells the others what it is about to serve, looks once more, and leaves alone what another one holds, or
+  is about to serve, too. Of two that want the same, at least the later one learns so before it opens the log.
+* After it was fenced, or could not serve a member, it refuses that member for some time, longer each time,
+  and tells so. The member goes to another machine; and nobody gives members back for the sake of one that
+  refuses some.
+* An orphan that has waited for too long for the machine that should take it is taken by another one.
 """
 
+import heapq
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-CLEARLY_MORE = 2
 SETTLE_S = 5.0  # after a machine has come or gone, before one gives members back
 GIVE_BACK_S = 1.0  # between two members
-FIRST_REST_S, LONGEST_REST_S = 2.0, 60.0  # after a claim that another machine has fenced
+FENCED_REST_S, FAILED_REST_S, LONGEST_REST_S = 2.0, 20.0, 60.0
 GOOD_HOLD_S = 30.0  # then the next rest is a short one again
 
 
@@ -31,27 +37,45 @@ class Notice(NamedTuple):
     """The members that it serves, or is about to."""
     is_leaving: bool = False
     """It stops: it takes none."""
+    refuses: frozenset[str] = frozenset()
+    """The members that it takes not now."""
 
 
 class Plan(NamedTuple):
     """What a machine is to do."""
 
     claim: Collection[str] = ()
+    """Tell these, look again, and serve those that are still free."""
     give_back: str = ""
+
+
+class _Seen(NamedTuple):
+    """A machine as it was found."""
+
+    tag: str
+    changed_s: float
+    notice: Notice
 
 
 class Claims:
     """The decisions of one machine."""
 
-    def __init__(self, machine: str, members: Iterable[str], gone_s: float) -> None:
+    def __init__(
+        self, machine: str, members: Iterable[str], gone_s: float, ordinal: tuple[int, int] | None = None
+    ) -> None:
+        """With an `ordinal`, which of how many machines this is, it serves its members whatever it sees."""
         self._machine = machine
-        self._members = sorted(members)
+        self._members = list(members)
         self._gone_s = gone_s
-        self._seen: dict[str, tuple[str, float, Notice]] = {}  # by machine: its tag, when that changed
+        self._fixed: list[str] | None = None
+        if ordinal is not None:
+            self._fixed = self._members[ordinal[0] :: ordinal[1]]
+        self._seen: dict[str, _Seen] = {}
         self._looked_s: float | None = None
         self._since_s = 0.0  # it has watched without a pause since then
         self._changed_s = 0.0  # when a machine came or went last
-        self._there: frozenset[str] = frozenset()
+        self._there: list[str] = []
+        self._orphaned_s: dict[str, float] = {}  # by orphan: since when
         self._gave_back_s = 0.0
         self._rests: dict[str, tuple[float, float]] = {}  # by member: until when, and how long
         self._claimed_s: dict[str, float] = {}
@@ -61,14 +85,14 @@ class Claims:
         if self._looked_s is None or now_s - self._looked_s > self._gone_s / 2:
             self._since_s = now_s  # nobody can be called silent who was not listened to
             self._seen.clear()
+            self._orphaned_s.clear()
         self._looked_s = now_s
+        before, self._seen = self._seen, {}
         for machine, (tag, notice) in machines.items():
-            known = self._seen.get(machine)
-            changed_s = now_s if known is None or known[0] != tag else known[1]
-            self._seen[machine] = tag, changed_s, notice
-        for machine in self._seen.keys() - machines.keys():
-            del self._seen[machine]
-        there = frozenset(self.there(now_s))
+            known = before.get(machine)
+            changed_s = now_s if known is None or known.tag != tag else known.changed_s
+            self._seen[machine] = _Seen(tag, changed_s, notice)
+        there = self.there(now_s)
         if there != self._there:
             self._there, self._changed_s = there, now_s
 
@@ -76,9 +100,17 @@ class Claims:
         """The machines that are there, with this one."""
         return sorted(
             machine
-            for machine, (_, changed_s, _) in self._seen.items()
-            if machine == self._machine or now_s - changed_s < self._gone_s
+            for machine, seen in self._seen.items()
+            if machine == self._machine or now_s - seen.changed_s < self._gone_s
         )
+
+    def gone(self, silent_s: float, now_s: float) -> list[str]:
+        """The machines that this one has watched without a pause, and that have been silent for so long."""
+        return [
+            machine
+            for machine, seen in self._seen.items()
+            if machine != self._machine and now_s - seen.changed_s >= silent_s
+        ]
 
     def is_sure(self, now_s: float) -> bool:
         """Whether this machine has watched for long enough to decide."""
@@ -89,49 +121,113 @@ class Claims:
             and looked_s - self._since_s >= self._gone_s
         )
 
+    def is_free(self, member: str, now_s: float) -> bool:
+        """Whether this machine may open a member: none of the others holds it, or is about to."""
+        if self._fixed is not None:
+            return True
+        return self.is_sure(now_s) and not any(
+            member in self._seen[machine].notice.holds
+            for machine in self.there(now_s)
+            if machine != self._machine
+        )
+
     def fenced(self, member: str, now_s: float) -> None:
         """Another machine has opened the log of a member that this one served, or was about to."""
+        self._rest(member, FENCED_REST_S, now_s)
+
+    def failed(self, member: str, now_s: float) -> None:
+        """This machine cannot serve a member."""
+        self._rest(member, FAILED_REST_S if self._fixed is None else FENCED_REST_S, now_s)
+
+    def _rest(self, member: str, first_s: float, now_s: float) -> None:
         _, last_s = self._rests.get(member, (0.0, 0.0))
         if now_s - self._claimed_s.get(member, now_s) >= GOOD_HOLD_S:
             last_s = 0.0
-        rest_s = min(max(2 * last_s, FIRST_REST_S), LONGEST_REST_S)
+        rest_s = min(max(2 * last_s, first_s), LONGEST_REST_S)
         self._rests[member] = now_s + rest_s, rest_s
 
-    def plan(self, holds: Collection[str], now_s: float) -> Plan:
-        """What to do, given what this machine holds now."""
-        if not self.is_sure(now_s):
+    def refuses(self, now_s: float) -> list[str]:
+        """The members that this machine does not take for now."""
+        return [member for member, (until_s, _) in self._rests.items() if now_s < until_s]
+
+    def plan(self, holds: Collection[str], serving: Collection[str], now_s: float) -> Plan:
+        """What to do, given what this machine holds now, and what of that it may give back."""
+        if self._fixed is not None:
+            refused = self.refuses(now_s)
+            claim = [member for member in self._fixed if member not in holds and member not in refused]
+        elif self.is_sure(now_s):
+            there = {machine: self._seen[machine].notice for machine in self.there(now_s)}
+            there[self._machine] = Notice(frozenset(holds), refuses=frozenset(self.refuses(now_s)))
+            return self._shared(there, serving, now_s)
+        else:
             return Plan()
-        takers = [machine for machine in self.there(now_s) if not self._seen[machine][2].is_leaving]
-        held = {machine: set(self._seen[machine][2].holds) for machine in self.there(now_s)}
-        held[self._machine] = set(holds)
-        taken = set[str]().union(*held.values())
-        orphans = [member for member in self._members if member not in taken]
-        loads = {machine: len(held[machine]) for machine in takers}
-        claim: list[str] = []
-        for member in sorted(orphans, key=_hash):
-            if not loads:
-                break
-            taker = min(loads, key=lambda machine: (loads[machine], _hash(member + "/" + machine)))
-            loads[taker] += 1
-            if taker == self._machine and now_s >= self._rests.get(member, (0.0, 0.0))[0]:
-                claim.append(member)
-                self._claimed_s[member] = now_s
-        if orphans or claim:
-            return Plan(claim)
-        return Plan(give_back=self._surplus(loads, holds, now_s))
+        return self._claiming(claim, now_s)
 
-    def _surplus(self, loads: Mapping[str, int], holds: Collection[str], now_s: float) -> str:
-        """The member that this machine is to give back; empty for none."""
-        if len(loads) < 2 or self._machine not in loads:
-            return ""
+    def _claiming(self, claim: Collection[str], now_s: float) -> Plan:
+        self._claimed_s.update(dict.fromkeys(claim, now_s))
+        return Plan(claim)
+
+    def _shared(self, there: Mapping[str, Notice], serving: Collection[str], now_s: float) -> Plan:
+        """What to do, given all that are there."""
+        takers = {machine: notice for machine, notice in there.items() if not notice.is_leaving}
+        held = frozenset[str]().union(*(notice.holds for notice in there.values()))
+        orphans = sorted((member for member in self._members if member not in held), key=_hash)
+        self._orphaned_s = {member: self._orphaned_s.get(member, now_s) for member in orphans}
+        loads = {machine: len(notice.holds) for machine, notice in takers.items()}
+        claim = _assigned(orphans, takers, loads).get(self._machine, [])
+        claim += [member for member in self._overdue(loads, now_s) if member not in claim]
+        refused = takers[self._machine].refuses
+        claim = [member for member in claim if member not in refused]
+        if claim:
+            return self._claiming(claim, now_s)
         if now_s - self._changed_s < SETTLE_S or now_s - self._gave_back_s < GIVE_BACK_S:
-            return ""
-        most = max(loads, key=lambda machine: (loads[machine], machine))
-        if most != self._machine or loads[most] - min(loads.values()) < CLEARLY_MORE:
-            return ""
+            return Plan()
+        sound = {machine: load for machine, load in loads.items() if not takers[machine].refuses}
+        if not serving or self._machine not in sound or sound[self._machine] <= _share(self._machine, sound):
+            return Plan()
         self._gave_back_s = now_s
-        return max(holds, key=lambda member: _hash(self._machine + "/" + member))
+        return Plan(give_back=max(serving, key=lambda member: _hash(f"{self._machine}/{member}")))
+
+    def _overdue(self, loads: Mapping[str, int], now_s: float) -> Iterable[str]:
+        """The orphans that this machine is to take because those before it have not."""
+        place = _ordered(loads).index(self._machine)
+        late_s = self._gone_s * (1.5 + place / 5)
+        return [member for member, since_s in self._orphaned_s.items() if now_s - since_s >= late_s]
 
 
+def _assigned(
+    orphans: Iterable[str], takers: Mapping[str, Notice], loads: dict[str, int]
+) -> dict[str, list[str]]:
+    """The orphans that each machine should take; adds them to the loads."""
+    assigned: dict[str, list[str]] = {}
+    queue = [(load, _hash(machine), machine) for machine, load in loads.items()]
+    heapq.heapify(queue)
+    for member in orphans:
+        refusing = []
+        while queue and member in takers[queue[0][2]].refuses:
+            refusing.append(heapq.heappop(queue))
+        if queue:
+            load, order, machine = queue[0]
+            heapq.heapreplace(queue, (load + 1, order, machine))
+            loads[machine] = load + 1
+            assigned.setdefault(machine, []).append(member)
+        for each in refusing:
+            heapq.heappush(queue, each)
+    return assigned
+
+
+def _share(machine: str, loads: Mapping[str, int]) -> int:
+    """How many members a machine should hold. Where the shares cannot be equal, those that hold the most keep
+    one more."""
+    least, more = divmod(sum(loads.values()), len(loads))
+    return least + ((*reversed(_ordered(loads)),).index(machine) < more)
+
+
+def _ordered(loads: Mapping[str, int]) -> list[str]:
+    """The machines, and first those that hold the fewest."""
+    return sorted(loads, key=lambda machine: (loads[machine], _hash(machine)))
+
+
+@cache
 def _hash(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=8).digest()

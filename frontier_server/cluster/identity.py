@@ -4,6 +4,7 @@ It is made by the first machine that comes to an empty bucket, and never changes
 """
 
 import secrets
+from typing import Annotated
 
 import msgspec
 
@@ -22,9 +23,9 @@ class _Row(msgspec.Struct):
     """The object, in JSON."""
 
     format: int
-    cluster: str
-    shards: int
-    secret: str
+    cluster: Annotated[str, msgspec.Meta(min_length=1)]
+    shards: Annotated[int, msgspec.Meta(ge=1)]
+    secret: Annotated[str, msgspec.Meta(min_length=2 * SECRET_BYTES)]
     version: str
 
 
@@ -37,10 +38,12 @@ class Cluster(msgspec.Struct, frozen=True):
     """That of all shards' stores, and of the machines among each other."""
 
 
-def identified(bucket: Bucket, shards: int | None, version: str) -> Cluster:
-    """The cluster of a bucket; in an empty one a new cluster with so many shards (None: 1). Raises
-    ClusterUnusable, BucketFailed."""
+def identified(bucket: Bucket, shards: int | None, version: str, makes: bool = True) -> Cluster:
+    """The cluster of a bucket; in an empty one a new cluster with so many shards (None: 1), unless there must
+    be one. Raises ClusterUnusable, BucketFailed."""
     data = bucket.get(NAME)
+    if data is None and not makes:
+        raise ClusterUnusable("has no cluster: no frontier has been started with it")
     if data is None:
         row = _Row(
             FORMAT, secrets.token_hex(8), shards or 1, secrets.token_bytes(SECRET_BYTES).hex(), version

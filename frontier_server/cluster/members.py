@@ -6,6 +6,7 @@ it has changed; `machines/NAME/notice` has what others must know, and is read wh
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -14,6 +15,8 @@ from .claims import Notice
 
 FOLDER = "machines/"
 FORMAT = 1
+SILENT_LOOKS = 3
+"""A name is free again when what was told under it has not changed for so many looks."""
 FORGET_S = 3600.0
 """A machine that has been gone for so long is forgotten."""
 
@@ -33,6 +36,10 @@ class Card(msgspec.Struct, omit_defaults=True):
     ports: dict[str, tuple[int, int]]
     """Of each member that serves: its gRPC server, and its pipe."""
     is_leaving: bool = False
+    refuses: list[str] = []
+    """The members that it takes not now."""
+    requests_an_hour: int = 0
+    """To the bucket, by all processes of the machine, as they were a minute ago."""
 
 
 class NameTaken(Exception):
@@ -48,7 +55,7 @@ class Seen(msgspec.Struct):
     @property
     def notice(self) -> Notice:
         """What claims need of it."""
-        return Notice(frozenset(self.card.holds), self.card.is_leaving)
+        return Notice(frozenset(self.card.holds), self.card.is_leaving, frozenset(self.card.refuses))
 
 
 class Members:
@@ -60,24 +67,25 @@ class Members:
         self._machine = machine
         self._cluster = cluster
         self._count = 0
+        self._is_named = False  # nobody else has its name, as far as it has seen
+        self._former: list[str] = []  # the tags of what another process has told under its name
         self._told = b""
-        self._cards: dict[str, tuple[str, Card]] = {}  # by machine: the tag of its notice
-        self.requests = 0
+        self._cards: dict[str, tuple[str, Card | None]] = {}  # by machine: the tag of its notice
 
     def renew(self, card: Card) -> None:
-        """Tell the others that this machine is there, and what has changed."""
+        """Tell the others that this machine is there, and what has changed: as soon as looks have shown that
+        no other process has its name."""
+        if not self._is_named:
+            return
         data = msgspec.json.encode(card)
         if data != self._told:
-            self.requests += 1
             self._bucket.put(f"{FOLDER}{self._machine}/notice", data)
             self._told = data
         self._count += 1
-        self.requests += 1
         self._bucket.put(f"{FOLDER}{self._machine}/beat", f"{self.run} {self._count}".encode())
 
     def look(self) -> Mapping[str, Seen]:
         """The machines that there are, or were. Raises NameTaken if another process has this one's name."""
-        self.requests += 1
         beats: dict[str, str] = {}
         notices: dict[str, str] = {}
         for found in self._bucket.found(FOLDER):
@@ -88,35 +96,47 @@ class Members:
                 self._read(machine, tag)
         for machine in self._cards.keys() - notices.keys():
             del self._cards[machine]
-        mine = self._cards.get(self._machine)
-        if mine is not None and self._told and mine[1].run != self.run:
+        self._check_name(beats.get(self._machine, ""))
+        return {
+            machine: Seen(tag, card)
+            for machine, tag in beats.items()
+            if (card := self._cards.get(machine, ("", None))[1]) is not None
+        }
+
+    def _check_name(self, beat: str) -> None:
+        """Whoever comes to a name that another process renews gives way; so does a process that has stood
+        still for so long that another one has its name."""
+        _, card = self._cards.get(self._machine, ("", None))
+        if self._is_named:
+            is_taken = card is not None and bool(self._told) and card.run != self.run
+            if card is None:  # it was forgotten
+                self._told = b""
+        else:
+            self._former.append(beat)
+            is_taken = bool(beat) and len(set(self._former)) > 1
+            self._is_named = not beat or len(self._former) > SILENT_LOOKS
+        if is_taken:
+            self._is_named = False
             raise NameTaken(
                 f"another process of the cluster is called {self._machine}; give each machine a --machine of "
                 "its own"
             )
-        return {
-            machine: Seen(tag, self._cards[machine][1])
-            for machine, tag in beats.items()
-            if machine in self._cards
-        }
 
     def _read(self, machine: str, tag: str) -> None:
-        self.requests += 1
         data = self._bucket.get(f"{FOLDER}{machine}/notice")
         if data is None:
             return
-        try:
+        card = None
+        with suppress(msgspec.DecodeError):  # of a version that this one cannot know
             card = msgspec.json.decode(data, type=Card)
-        except msgspec.DecodeError:
-            return  # of a version that this one cannot know: it counts as gone
-        if card.cluster == self._cluster and card.format <= FORMAT:
-            self._cards[machine] = tag, card
+        is_ours = card is not None and card.cluster == self._cluster and card.format <= FORMAT
+        self._cards[machine] = tag, card if is_ours else None
 
     def leave(self) -> None:
         """Let the others know at once that this machine is gone."""
-        self.forget(self._machine)
+        if self._is_named:
+            self.forget(self._machine)
 
     def forget(self, machine: str) -> None:
         """Remove a machine that is gone."""
-        self.requests += 1
         self._bucket.delete([f"{FOLDER}{machine}/{what}" for what in ("beat", "notice")])

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,9 +27,9 @@ from toehold_base.process.service_manager import ServiceManager
 
 from ..cluster.claims import Claims, Plan
 from ..cluster.identity import ClusterUnusable, identified
-from ..cluster.members import FORMAT, Card, Members, NameTaken, Seen
+from ..cluster.members import FORGET_S, FORMAT, Card, Members, NameTaken, Seen
 from ..config import DOOR, FRONT, MIB, Config, ServerFile
-from ..replicated.buckets import Bucket, BucketFailed, BucketUnusable, open_bucket, probe
+from ..replicated.buckets import Bucket, BucketFailed, BucketUnusable, open_bucket, probe, requests_made
 from ..shards.places import Place, write_places
 from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_STORE, HOPELESS, end
 from .inner import PLACES
@@ -44,6 +44,7 @@ RENEWALS_MISSED = 5
 BEAT_S = 1.0
 HUNG_S = 5.0
 """A member that has said nothing for so long is killed: its shard waits for nobody."""
+COUNT_EVERY_S = 60.0
 TRIES = 3
 """After so many starts in a row that have failed here, another machine may try."""
 FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
@@ -136,12 +137,14 @@ class Machine:
         self._name = name_of(config)
         self._gone_s = RENEWALS_MISSED * config.renew_s
         self._machines = Members(bucket, self._name, shard_map.cluster)
-        self._claims = Claims(self._name, shard_map.names, self._gone_s)
+        self._claims = Claims(self._name, shard_map.names, self._gone_s, config.ordinal)
+        self._about: Collection[str] = ()  # what it is about to serve, if nobody else is
         self._held: dict[str, _Held] = {}
         self._seen: Mapping[str, Seen] = {}
-        self._rest_until_s: dict[str, float] = {}
         self._door = Member(DOOR, self._command(DOOR), BEAT_S, self._hear_door, self._say)
         self._is_announced = False
+        self._requests_an_hour = 0
+        self._counted = _clock_s(), 0
         self._written: dict[str, Place] | None = None
         self._ending = asyncio.Event()
         self._is_hopeless = asyncio.Event()
@@ -223,7 +226,8 @@ class Machine:
                     held.heard_s = began_s
             last_s = began_s
             try:
-                self._seen = await asyncio.to_thread(self._exchanged, self._card())
+                await self._exchange()
+                await self._forget_gone()
             except NameTaken as taken:
                 self._give_up(EXIT_DATA)
                 _log.error("machine_name_taken", problem=str(taken))
@@ -236,19 +240,27 @@ class Machine:
                 if problem:
                     _log.info("cluster_reached_again")
                 problem = ""
-                self._claims.look(
-                    {name: (seen.tag, seen.notice) for name, seen in self._seen.items()}, _clock_s()
-                )
+            self._count_requests()
             self._end_hung()
             self._write_places()
-            self._do(self._plan())
+            await self._do(self._plan())
             await self._rest(max(self._config.renew_s - (_clock_s() - began_s), 0.01))
         with suppress(BucketFailed):
             await asyncio.to_thread(self._machines.renew, self._card())
 
+    async def _exchange(self) -> None:
+        """Tell the others of this machine, and look at them."""
+        self._seen = await asyncio.to_thread(self._exchanged, self._card())
+        self._claims.look({name: (seen.tag, seen.notice) for name, seen in self._seen.items()}, _clock_s())
+
     def _exchanged(self, card: Card) -> Mapping[str, Seen]:
         self._machines.renew(card)
         return self._machines.look()
+
+    async def _forget_gone(self) -> None:
+        for name in self._claims.gone(FORGET_S, _clock_s()):
+            _log.info("machine_forgotten", machine=name)
+            await asyncio.to_thread(self._machines.forget, name)
 
     def _card(self) -> Card:
         return Card(
@@ -256,31 +268,45 @@ class Machine:
             cluster=self._map.cluster,
             version=self._version,
             run=self._machines.run,
-            holds={name: held.epoch for name, held in self._held.items() if not held.is_given_back},
+            holds=dict.fromkeys(self._about, 0)
+            | {name: held.epoch for name, held in self._held.items() if not held.is_given_back},
             host=self._config.cluster_listen,
             ports={name: held.ports for name, held in self._held.items() if held.ports is not None},
             is_leaving=self._ending.is_set(),
+            refuses=self._claims.refuses(_clock_s()),
+            requests_an_hour=self._requests_an_hour,
         )
+
+    def _count_requests(self) -> None:
+        """Note how many requests the processes of this machine have made in the last minute."""
+        now_s = _clock_s()
+        passed_s = now_s - self._counted[0]
+        if passed_s < COUNT_EVERY_S:
+            return
+        made = requests_made.total() + sum(held.member.requests for held in self._held.values())
+        self._requests_an_hour = round(max(made - self._counted[1], 0) * 3600 / passed_s)
+        self._counted = now_s, made
 
     def _plan(self) -> Plan:
-        now_s = _clock_s()
-        if self._config.ordinal is None:
-            return self._claims.plan(self._held, now_s)
-        ordinal, machines = self._config.ordinal
-        mine = [name for number, name in enumerate(self._map.names) if number % machines == ordinal]
-        return Plan(
-            [name for name in mine if name not in self._held and now_s >= self._rest_until_s.get(name, 0.0)]
-        )
+        holds = [name for name, held in self._held.items() if not held.is_given_back]
+        serving = [name for name in holds if self._held[name].ports is not None and name != FRONT]
+        return self._claims.plan(holds, serving, _clock_s())
 
-    def _do(self, plan: Plan) -> None:
-        for name in plan.claim:
-            if name not in self._held and _clock_s() >= self._rest_until_s.get(name, 0.0):
-                self._claim(name)
-        held = self._held.get(plan.give_back)
-        if held is not None and held.ports is not None and not held.is_given_back:
+    async def _do(self, plan: Plan) -> None:
+        if plan.give_back:
             _log.info("member_given_back", member=plan.give_back)
-            held.is_given_back = True
-            held.member.end()
+            self._held[plan.give_back].is_given_back = True
+            self._held[plan.give_back].member.end()
+        self._about = [name for name in plan.claim if name not in self._held]
+        if self._about:
+            try:
+                await self._exchange()
+            except (BucketFailed, NameTaken):
+                self._about = ()  # the next beat says what is wrong
+        for name in self._about:
+            if self._claims.is_free(name, _clock_s()) and not self._ending.is_set():
+                self._claim(name)
+        self._about = ()
 
     def _write_places(self) -> None:
         """Tell the members where the others are."""
@@ -331,29 +357,18 @@ class Machine:
             rest_s = min(rests.after(_clock_s() - began_s), 1.0)
             _log.error("member_ended", member=name, exit_code=code, restart_s=rest_s)
             await self._rest(rest_s)
-            if not self._may_reopen(name):
+            if not self._claims.is_free(name, _clock_s()):
+                code = EXIT_FENCED  # it is another machine's by now, or this one cannot tell
                 break
         if self._ending.is_set():
             return
         del self._held[name]
-        if code == EXIT_FENCED:
+        if code == EXIT_FENCED and not held.is_given_back:
             _log.warning("member_fenced", member=name)
             self._claims.fenced(name, _clock_s())
-            self._rest_until_s[name] = _clock_s() + self._gone_s
         elif not held.is_given_back:
             _log.error("member_left_to_others", member=name, exit_code=code)
-            self._rest_until_s[name] = _clock_s() + 10 * self._gone_s
-
-    def _may_reopen(self, name: str) -> bool:
-        """Whether a member that ended may start here again: this machine has not been frozen, and none that
-        is there has the member."""
-        if self._config.ordinal is not None:
-            return True
-        now_s = _clock_s()
-        others = [machine for machine in self._claims.there(now_s) if machine != self._name]
-        return self._claims.is_sure(now_s) and not any(
-            name in self._seen[machine].card.holds for machine in others if machine in self._seen
-        )
+            self._claims.failed(name, _clock_s())
 
     def _end_hung(self) -> None:
         """Kill members that say nothing any more."""

@@ -13,6 +13,8 @@ SERVING = "toehold-frontier serving on "
 CONSOLE = "toehold console serving on "
 REACHED = "toehold-frontier reached at "
 """What a process of a cluster says before it serves: two ports, and the epoch of its log."""
+REQUESTS = "toehold-frontier requests "
+"""What such a process says now and then: its requests to the bucket, since it began."""
 READY, ALIVE = "READY=1", "WATCHDOG=1"  # as sd_notify(3) has them
 
 
@@ -42,13 +44,15 @@ class Member:
         self._pass_on = pass_on
         self.heard_reached: Callable[[Member, str], None] = _untold
         """Gets where other machines reach the process, if they do."""
+        self.requests = 0
+        """To the bucket of its log, since the process began, as it said last."""
         self._is_ending = False
         self._process: asyncio.subprocess.Process | None = None
 
     async def live(self) -> int:
         """Start the process, and wait until it has ended. Its exit code, or the negative number of the signal
         that killed it. Raises OSError if it cannot be started."""
-        self.has_served = False
+        self.has_served, self.requests = False, 0
         output, its_output = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -92,6 +96,8 @@ class Member:
     def _take(self, line: str) -> None:
         if line.startswith(REACHED):
             self.heard_reached(self, line.removeprefix(REACHED))
+        elif line.startswith(REQUESTS):
+            self.requests = int(line.removeprefix(REQUESTS))
         elif line.startswith(SERVING):
             self.address = line.removeprefix(SERVING)
         elif line in (READY, ALIVE):

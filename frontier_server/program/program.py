@@ -264,6 +264,9 @@ def main(
         for name, value in flags.items():
             if value is not None:
                 setattr(file, name, value)
+        if list_shards and file.log:
+            _list_cluster(file.log)
+            return
         if not file.data:
             raise ConfigError(
                 f"data is missing: name the data directory with --data DIR, with {VARIABLES}_DATA, or as "
@@ -381,6 +384,25 @@ def _list_shards(config: Config) -> None:
     whole = {"member": ".", "first_slot": 0, "last_slot": SLOTS - 1, "store_bytes": store_bytes}
     for member in [whole] if found is None else found.shown():
         click.echo(json.dumps(member))
+
+
+def _list_cluster(url: str) -> None:
+    """Print a JSON object for each member and each machine of a cluster."""
+    if lacking("cluster"):
+        sys.exit(advice("cluster", "toehold-frontier --log"))
+    with packages_of("frontier", "toehold-frontier"):
+        from ..cluster.identity import ClusterUnusable
+        from ..replicated.buckets import BucketFailed, BucketUnusable, open_bucket
+        from ..replicated.log import LogFailed
+        from .cluster_list import cluster_of, listed
+    try:
+        bucket = open_bucket(url)
+        for told in listed(bucket, cluster_of(bucket, url)):
+            click.echo(json.dumps(told))
+    except (BucketUnusable, ClusterUnusable) as problem:
+        end(EXIT_DATA, f"log {url} {problem}")
+    except (BucketFailed, LogFailed) as problem:
+        end(EXIT_STORE, f"log {problem}")
 
 
 def _supervise(config: Config, file: ServerFile, salvage: bool, manager: ServiceManager) -> None:

@@ -101,7 +101,7 @@ async def _serve(
     archive = None if logged is None else archive_of(config, logged)
     core, feed = recover(config, store, clock, checkpoints, make, archive)
     pipe = PipeServer() if config.is_inner else None
-    trust = None if logged is None else trust_of(config, core.shard.server.secret)
+    trust = None if logged is None or pipe is None else trust_of(config, core.shard.server.secret)
     runner = Runner(
         core,
         store,
@@ -172,7 +172,7 @@ async def _serve(
         _log.info(
             "serving", listen=str(bound), **shown, data=str(config.data), version=version(), core=core_kind()
         )
-        if logged is not None:
+        if logged is not None and reached:
             print(f"{reached} {logged.log.epoch}", flush=True)
         print(f"toehold-frontier serving on {bound}", flush=True)
         manager.ready(f"Serving on {bound}")

@@ -8,6 +8,7 @@ machines), and are in no message: errors are told by their kind and their first 
 import os
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 ATTEMPT_S = 10.0
 RETRY_S = 3.0  # within a request; whoever made it repeats it after that
 SCHEMES = ("s3", "gs", "az", "file")
+requests_made: Counter[str] = Counter()  # by their kinds, by this process
 _SECRETS = re.compile(r"(?i)((?:\bsig|signature|token|credential|secret|key)\w*[=>])[^&<\s\"]+")
 _TRIES = re.compile(r" in [\d.]+\S*, after \d+ retries, max_retries: \d+, retry_timeout: \S+ ")
 _PART_BYTES = 8 * 1024 * 1024
@@ -117,6 +119,7 @@ class ObstoreBucket:
             raise BucketUnusable(f"cannot be used: {_told(problem)}") from problem
 
     def create(self, name: str, data: bytes) -> bool:
+        requests_made["put"] += 1
         try:
             if self._directory is not None:
                 return _created(self._directory / name, self._directory, data)
@@ -128,6 +131,7 @@ class ObstoreBucket:
         return True
 
     def put(self, name: str, data: bytes) -> None:
+        requests_made["put"] += 1
         try:
             self._obstore.put(self._store, name, data, use_multipart=False)
         except Exception as problem:
@@ -135,6 +139,7 @@ class ObstoreBucket:
         self._sync(name)
 
     def get(self, name: str) -> bytes | None:
+        requests_made["get"] += 1
         try:
             return bytes(self._obstore.get(self._store, name).bytes())
         except FileNotFoundError:
@@ -143,6 +148,7 @@ class ObstoreBucket:
             raise self._failed(problem) from problem
 
     def found(self, prefix: str, after: str = "") -> Iterator[Found]:
+        requests_made["list"] += 1
         try:
             listed = [
                 Found(each["path"], each["size"], each["e_tag"] or str(each["last_modified"]))
@@ -156,6 +162,7 @@ class ObstoreBucket:
         yield from sorted(listed)  # a directory has no order
 
     def delete(self, names: Sequence[str]) -> None:
+        requests_made["delete"] += 1
         for start in range(0, len(names), 1000):
             try:
                 self._obstore.delete(self._store, list(names[start : start + 1000]))
@@ -174,6 +181,7 @@ class ObstoreBucket:
                 raise self._failed(problem) from problem
 
     def upload(self, name: str, path: Path) -> None:
+        requests_made["put"] += 1
         try:
             self._obstore.put(self._store, name, path, chunk_size=_PART_BYTES, max_concurrency=4)
         except Exception as problem:
@@ -181,6 +189,7 @@ class ObstoreBucket:
         self._sync(name)
 
     def download(self, name: str, path: Path) -> bool:
+        requests_made["get"] += 1
         try:
             found = self._obstore.get(self._store, name)
         except FileNotFoundError:
@@ -259,10 +268,17 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folders(path: Path, root: Path) -> None:
-    """Sync the names on a way, up to a root."""
+    """Sync the names on a way, up to a root; those of folders once."""
     while path != root:
         path = path.parent
         _sync(path)
+        if path in _durable_folders:
+            break
+        _durable_folders.add(path)
+
+
+_durable_folders: set[Path] = set()
+"""Whose own names are durable."""
 
 
 def _told(problem: Exception) -> str:

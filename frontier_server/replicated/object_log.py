@@ -33,10 +33,10 @@ FIRST_REST_S, LONGEST_REST_S = 0.05, 2.0  # between two tries
 LIST_LAG_S = 60.0
 """How long a list of objects may take to show a new one."""
 MISSING_TRIES = 5  # of an opener whose newest record is not there
-READERS = 16  # requests at a time
+READERS = 32  # requests at a time
 DIGITS = 16
 _NONCE_BYTES = 8
-_AHEAD = 64  # records that are read before they are asked for
+_AHEAD = 256  # records that are read before they are asked for
 
 _log = structlog.get_logger()
 

@@ -65,7 +65,10 @@ class Tasks:
             return
         ended = f"the {task.get_name()} ended"
         if problem is not None:
-            _log.error("task_failed", task=task.get_name(), exc_info=problem)
+            if isinstance(problem, StoreFailed):  # whoever fails says why; a trace says no more
+                _log.error("task_failed", task=task.get_name(), problem=str(problem))
+            else:
+                _log.error("task_failed", task=task.get_name(), exc_info=problem)
             self._fail(message_of(problem, ended), problem)
         elif task.cancelled():
             self._fail(f"{ended}: it was cancelled", None)

@@ -170,6 +170,11 @@ class LoggedStore(RocksStore):
         return failure
 
     @property
+    def tail_records(self) -> int:
+        """Records that a start elsewhere would read."""
+        return self._next_record - (self.manifests[-1][1].replay_from if self.manifests else 1)
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no rows, not even the server's."""
         return next(iter(self.scan(Family.CRAWLS, b"", b"")), None) is None

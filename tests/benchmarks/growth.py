@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.fetchers import Fetcher, fetch_together
 from benchmarks.load import Load, schedule_requests
 from benchmarks.measuring import SERVER, Figure, Limit, measure
-from benchmarks.processes import FrontierServer
+from benchmarks.processes import PROGRAM, FrontierServer
 from benchmarks.workload import RUN, Workload
 
 from toehold.frontier.v1 import crawl_pb2
@@ -56,12 +56,14 @@ def durability(folder: Path, size: Size) -> Iterator[Figure]:
         yield replace(figure, name=f"{figure.name}; durability process")
 
 
-def figures(folder: Path, size: Size, *flags: str) -> Iterator[tuple[str, Figure]]:
+def figures(
+    folder: Path, size: Size, *flags: str, program: Sequence[str] = PROGRAM
+) -> Iterator[tuple[str, Figure]]:
     """The figures of one size with these flags, each with what it is about."""
     work = Workload(size.queues)
     round_uris = max(min(size.uris // 25, 40_000) // RUN * RUN, RUN)
     filled = size.uris - ROUNDS * round_uris
-    with FrontierServer(folder, *flags) as server, Load(server.address) as load:
+    with FrontierServer(folder, *flags, program=program) as server, Load(server.address) as load:
         load.create_crawl("bench", ["example"], surt_prefixes=["http://(example,"])
         for first in range(0, filled, PART):
             _offer(load, work, first, min(PART, filled - first), QUEUED)
@@ -69,7 +71,7 @@ def figures(folder: Path, size: Size, *flags: str) -> Iterator[tuple[str, Figure
         rounds = [load.schedule(requests, QUEUED) for requests in fresh]
         yield "a new URI", measure(f"New URIs; {size}", server.cpu_s, rounds)
     # A server that has just started remembers no texts: each URI is looked up in the store.
-    with FrontierServer(folder, *flags) as server, Load(server.address) as load:
+    with FrontierServer(folder, *flags, program=program) as server, Load(server.address) as load:
         step = size.uris // ROUNDS // RUN * RUN
         known = [_requests(work, turn * step, round_uris) for turn in range(ROUNDS)]
         rounds = [load.schedule(requests, SEEN) for requests in known]

@@ -19,6 +19,7 @@ from benchmarks.growth import Size, durability, growth
 from benchmarks.idle import idle
 from benchmarks.jobs import jobs
 from benchmarks.load import LINKS_PER_PAGE, Link, Load, host_names, links, schedule_requests
+from benchmarks.log import log
 from benchmarks.measuring import SERVER, Figure, Limit, measure
 from benchmarks.memory import memory
 from benchmarks.metrics import metrics
@@ -182,6 +183,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "console": console,
     "urlfrontier": urlfrontier,
     "shards": shards,
+    "log": log,
 }
 
 

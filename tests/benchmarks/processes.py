@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+PROGRAM = ("-m", "frontier_server")
 READY = "toehold-frontier serving on "
 STOP_S = 20.0
 SAMPLE_S = 0.2
@@ -28,8 +29,10 @@ class FrontierServer:
 
     address: str
 
-    def __init__(self, data: Path, *flags: str) -> None:
+    def __init__(self, data: Path, *flags: str, program: Sequence[str] = PROGRAM) -> None:
+        """`program` is how Python is told what to run."""
         self._data = data
+        self._program = program
         self._flags = flags
         self._child: subprocess.Popen[str] | None = None
 
@@ -37,7 +40,7 @@ class FrontierServer:
         with (self._data.parent / f"{self._data.name}.err").open("a") as errors:
             self._child = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "frontier_server", "--data", str(self._data)),
+                    *(sys.executable, *self._program, "--data", str(self._data)),
                     # Its stdin ends with this process, however that ends.
                     *("--listen", "127.0.0.1:0", "--until-stdin-ends", *self._flags),
                 ],

@@ -118,6 +118,16 @@ class Cluster:
         time.sleep(self._random.uniform(0.0, 3.0))
         come_back()
 
+    def restart(self) -> None:
+        """Stop the machine that has been up for longest, in order, and start it again."""
+        machine = self.machines.pop(0)
+        self.machines.append(machine)
+        code, _ = machine.server.stop()
+        assert code == 0
+        machine.server.let_go()
+        machine.begin()
+        machine.server.until_ready()
+
     def _served(self, machine: Machine) -> list[str]:
         """The members that a machine serves, by its own word."""
         try:
@@ -150,7 +160,9 @@ def verify(every: Sequence[Stubs]) -> None:
             return
 
 
-def struck(folder: Path, losses: int, pages: int, seed: int) -> tuple[Fetchers, list[float]]:
+def struck(
+    folder: Path, losses: int, pages: int, seed: int, strike: Callable[[Cluster], None] = Cluster.strike
+) -> tuple[Fetchers, list[float]]:
     """A crawl under so many losses, to its end; its fetchers, and how long it took after each loss until all
     was served again."""
     random = Random(seed)
@@ -178,7 +190,7 @@ def struck(folder: Path, losses: int, pages: int, seed: int) -> tuple[Fetchers, 
         step = 0.8 * pages / (losses + 1)
         for number in range(1, losses + 1):
             eventually(partial(fetchers.came_to, number * step), f"pages after loss {number - 1}")
-            cluster.strike()
+            strike(cluster)
             verify(every)
         for thread in threads:
             thread.join(PATIENCE_S * 2)
@@ -192,6 +204,11 @@ def struck(folder: Path, losses: int, pages: int, seed: int) -> tuple[Fetchers, 
 
 def test_a_crawl_over_three_machines_that_are_lost_loses_nothing(tmp_path: Path) -> None:
     fetchers, _ = struck(tmp_path, 4, 600, seed=11)
+    check(fetchers, 600)
+
+
+def test_machines_that_are_restarted_one_after_the_other_lose_nothing(tmp_path: Path) -> None:
+    fetchers, _ = struck(tmp_path, MACHINES, 600, seed=12, strike=Cluster.restart)
     check(fetchers, 600)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 
 from toehold_cli import output
 from toehold_cli.exits import ExitCode
+from toehold_client.text import counted
 
 from .options import Listing, json_option
 
@@ -35,13 +37,26 @@ def shards() -> None:
 
 
 @shards.command("list")
-@_data_option
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="The data directory of a frontier on this machine.",
+)
+@click.option("--log", metavar="URL", help="The bucket of a frontier on several machines.")
 @json_option
-def list_shards(data: Path, as_json: bool) -> ExitCode:
-    """Show the shards of a data directory, each with its slots and the size of its store."""
-    code, members = _members(data)
-    for member in members:
-        output.result(member, _line(member), as_json=as_json)
+def list_shards(data: Path | None, log: str | None, as_json: bool) -> ExitCode:
+    """Show the shards of a data directory, or of a bucket.
+
+    Of a data directory: the slots of each shard, and the size of its store. Of a bucket: also which machine
+    serves the shard, how much a start elsewhere would read, and its last replica; then the machines. It looks
+    for two seconds at who is there.
+    """
+    if (data is None) == (log is None):
+        raise click.UsageError("Give either --data DIR or --log URL.")
+    code, told = _asked([f"--data={data}" if log is None else f"--log={log}", "--list-shards"])
+    for member in map(json.loads, told.splitlines()):
+        output.result(member, _line(member) if log is None else _line_of_cluster(member), as_json=as_json)
     return code
 
 
@@ -78,9 +93,30 @@ def _line(member: dict[str, Any]) -> str:
     return f"{member['member']}: slots {member['first_slot']} to {member['last_slot']}; {size}"
 
 
+def _line_of_cluster(told: dict[str, Any]) -> str:
+    if "member" not in told:
+        members = counted(told["members"], "member")
+        requests = f"{told['requests_an_hour']:,} requests an hour".replace(",", " ")
+        return (
+            f"machine {told['machine']} at {told['host']}: {members}, {requests}, version {told['version']}"
+        )
+    slots = f"slots {told['first_slot']} to {told['last_slot']}; " if "first_slot" in told else ""
+    owner = f"{told['machine']}, epoch {told['epoch']}" if told["machine"] else "no machine serves it"
+    replica = "no replica"
+    if "replica_bytes" in told:
+        age_s = max(round(time.time() - told["replica_time_ms"] / 1000), 0)
+        replica = f"replica of {told['replica_bytes'] >> 20} MiB, {age_s} s old"
+    tail = f"{told['tail_rows']} rows in {told['tail_records']} records after it"
+    return f"{told['member']}: {slots}{owner}; {replica}; {tail}"
+
+
 def _frontier(data: Path, option: str) -> tuple[ExitCode, str]:
+    return _asked([f"--data={data}", option])
+
+
+def _asked(options: list[str]) -> tuple[ExitCode, str]:
     """Let the frontier's program do it, as the command line does not know its files; and what it prints."""
-    command = [sys.executable, "-P", "-m", "frontier_server", "--data", str(data), option]
+    command = [sys.executable, "-P", "-m", "frontier_server", *options]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     code = done.returncode
     if code in (_USAGE, _UNUSABLE):
