@@ -4,12 +4,13 @@ Each machine has one, so callers may use any. It has no state.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Never
 
 import structlog
 
-from toehold.frontier.v1 import admin_pb2, frontier_pb2
 from toehold_base.access.callers import Callers
 from toehold_base.access.server_tls import ServerTls
 from toehold_base.process.service_manager import ServiceManager
@@ -17,7 +18,7 @@ from toehold_base.serving.open_services import add_open_services
 
 from ..config import FRONT, Config
 from ..core.rows.errors import ShardAway
-from ..router.relay import Relay
+from ..router.relay import register_relay
 from ..service import Arrivals, Gate, core_kind, refuse_openly, service_names, version
 from ..shards.links import Link
 from ..shards.places import Places, watch_places
@@ -26,6 +27,7 @@ from .inner import places_file, trust_of
 from .listeners import listen
 from .pulse import Pulse
 from .server_options import bare_server
+from .shard_map import COORDINATOR
 from .signals import reread_at_hangup, stop_events
 
 GRACE_S = 3.0
@@ -56,14 +58,8 @@ async def _serve(
         link = Link(0, None, trust_of(config, secret), "the coordinator")
         ending.push_async_callback(link.close)
         server, gate = bare_server(config), Gate(callers)
-        arrivals = Arrivals(gate)
-        for service in (
-            frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"],
-            admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"],
-        ):
-            arrivals.register(server, Relay(link, service), service)
-        health = add_open_services(server, service_names(), refuse_openly)
-        health.tell(False)
+        register_relay(server, Arrivals(gate), link)
+        health = add_open_services(server, service_names(), refuse_openly, (COORDINATOR,))
         bound, console = listen(server, config, tls)
         stop = stop_events(config)
         reread_at_hangup(config, is_managed=bool(manager))
@@ -74,7 +70,8 @@ async def _serve(
             link.move(places.get(FRONT))
 
         tasks.keep("places", watch_places(places_file(config), [take]))
-        tasks.keep("presence of the coordinator", _follow(link))
+        present = partial(health.tell_of, COORDINATOR)
+        tasks.keep("presence of the coordinator", _follow(link, present))
         if console is not None:
             ending.push_async_callback(tasks.end, tasks.keep("console", console.run()))
         if callers is not None:
@@ -84,7 +81,7 @@ async def _serve(
         await asyncio.wait((ready, stopping, failed), return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if ready.done() and not failed.done():
-            tasks.keep("pulse", Pulse(_nothing, lambda serves: health.tell(not link.away), manager).run())
+            tasks.keep("pulse", Pulse(_nothing, health.tell, manager).run())
             _log.info("serving", listen=str(bound), version=version(), core=core_kind())
             print(f"toehold-frontier serving on {bound}", flush=True)
             manager.ready(f"Serving on {bound}")
@@ -99,8 +96,8 @@ async def _nothing() -> None:
     return
 
 
-async def _follow(link: Link) -> Never:
-    """Keep watch of whether the front answers."""
+async def _follow(link: Link, tell: Callable[[bool], None]) -> Never:
+    """Keep watch of whether the front answers, and tell."""
     while True:
         try:
             await link.ping(PATIENCE_S)
@@ -108,9 +105,11 @@ async def _follow(link: Link) -> Never:
             if not link.away:
                 _log.warning("front_away", problem=str(problem))
             link.away = True
+            tell(False)
             await asyncio.sleep(LOOK_S / 5)
         else:
             if link.away:
                 _log.info("front_present")
             link.away = False
+            tell(True)
             await asyncio.sleep(LOOK_S)

@@ -10,9 +10,21 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
+
 from ..service.answers import Context
+from ..service.arrivals import Arrivals, Server
 from ..shards.links import Link, passed_on, time_left_s
 from .answers import routed, routed_stream
+
+
+def register_relay(server: Server, arrivals: Arrivals, link: Link) -> None:
+    """Let a server serve the contract's services by the front that `link` leads to."""
+    for service in (
+        frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"],
+        admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"],
+    ):
+        arrivals.register(server, Relay(link, service), service)
 
 
 class Relay:

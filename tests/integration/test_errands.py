@@ -1,6 +1,5 @@
 """The errands of a coordinator: what was done before a call broke is not forgotten."""
 
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -34,7 +33,7 @@ class Shard(Link):
 @pytest.mark.parametrize("kind", [JobKind.DELETE_URIS, JobKind.RETIRE_QUEUES])
 async def test_a_part_whose_begin_was_not_heard_is_sought_behind_the_jobs_before_it(kind: JobKind) -> None:
     """Otherwise the next try would begin it anew, behind the one that may have begun."""
-    link = Shard(0, Path("/nowhere"))
+    link = Shard(0, None)
     link.away = False
     unused: Any = None
     errands = Errands(unused, cast(Any, Runner()), [link])

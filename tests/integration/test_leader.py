@@ -32,7 +32,7 @@ class Shard(Link):
     """A shard that has one event to tell of a crawl, and refuses some methods for a while."""
 
     def __init__(self, crawl: str, number: int, refused: dict[str, FrontierError]) -> None:
-        super().__init__(0, Path("/nowhere"))
+        super().__init__(0, None)
         self._progress = shard_pb2.Progress(
             crawl=crawl, number=number, moment=1, state="RUNNING", last_event=1
         )
