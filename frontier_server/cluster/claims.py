@@ -165,7 +165,7 @@ class Claims:
 
     def _claiming(self, claim: Collection[str], now_s: float) -> Plan:
         self._claimed_s.update(dict.fromkeys(claim, now_s))
-        return Plan(claim)
+        return Plan(tuple(claim))
 
     def _shared(self, there: Mapping[str, Notice], serving: Collection[str], now_s: float) -> Plan:
         """What to do, given all that are there."""

@@ -1,0 +1,564 @@
+"""Who serves which member: each rule, and what comes of all of them where many machines follow them."""
+
+import heapq
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier_server.cluster.claims import (
+    FAILED_REST_S,
+    FENCED_REST_S,
+    GIVE_BACK_S,
+    GOOD_HOLD_S,
+    LONGEST_REST_S,
+    SETTLE_S,
+    Claims,
+    Notice,
+    Plan,
+)
+
+GONE_S, RENEW_S, LOOK_S = 2.0, 0.4, 0.25
+MEMBERS = [*(f"shard-{number}" for number in range(6)), "front"]
+NOTHING = Plan()
+_tags = map(str, itertools.count())
+
+
+def holding(*members: str, is_leaving: bool = False, refuses: Collection[str] = ()) -> Notice:
+    return Notice(frozenset(members), is_leaving, frozenset(refuses))
+
+
+class Looking:
+    """A machine that looks at others at each `LOOK_S`, with a clock of its own."""
+
+    def __init__(self, machine: str = "a", members: list[str] = MEMBERS) -> None:
+        self.machine = machine
+        self.claims = Claims(machine, members, GONE_S)
+        self.now_s = 1000.0
+        self._tags: dict[str, str] = {}
+
+    def look(self, silent: Collection[str] = (), /, **others: Notice) -> None:
+        """Look once, a little later. All but the silent ones have renewed themselves."""
+        self.now_s += LOOK_S
+        notices = {self.machine: holding(), **others}
+        for machine in notices:
+            if machine not in silent:
+                self._tags[machine] = next(_tags)
+        told = {machine: (self._tags[machine], notice) for machine, notice in notices.items()}
+        self.claims.look(told, self.now_s)
+
+    def watch(self, seconds: float, silent: Collection[str] = (), /, **others: Notice) -> "Looking":
+        """Look again and again, for so long."""
+        for _ in range(round(seconds / LOOK_S)):
+            self.look(silent, **others)
+        return self
+
+    def plan(self, *holds: str) -> Plan:
+        """What it is to do if it serves these."""
+        return self.claims.plan(holds, holds, self.now_s)
+
+
+def settled(*holds: str, machine: str = "a", **others: Notice) -> Looking:
+    """A machine that has watched these others long enough for everything."""
+    looking = Looking(machine)
+    return looking.watch(GONE_S + SETTLE_S + 1, **others, **{machine: holding(*holds)})
+
+
+# Each rule.
+
+
+def test_a_machine_decides_nothing_before_it_has_watched_for_long_enough() -> None:
+    looking = Looking()
+    looking.watch(GONE_S)
+    assert not looking.claims.is_sure(looking.now_s)
+    assert looking.plan() == NOTHING
+    looking.look()
+    assert looking.claims.is_sure(looking.now_s)
+    assert sorted(looking.plan().claim) == sorted(MEMBERS)
+
+
+@pytest.mark.parametrize("pause_s", [GONE_S / 2 + 0.1, 3600.0])
+def test_a_machine_that_has_not_looked_for_some_time_begins_anew(pause_s: float) -> None:
+    looking = settled(b=holding("front"))
+    looking.now_s += pause_s
+    assert looking.plan() == NOTHING
+    looking.look(("b",), b=holding("front"))
+    assert looking.claims.there(looking.now_s) == ["a", "b"]
+    looking.watch(GONE_S - LOOK_S, ("b",), b=holding("front"))
+    assert looking.plan() == NOTHING
+    looking.watch(3 * LOOK_S, ("b",), b=holding("front"))
+    assert "front" in looking.plan().claim
+
+
+def test_a_look_that_comes_a_little_late_is_none_that_was_missed() -> None:
+    looking = settled()
+    looking.now_s += GONE_S / 2 - LOOK_S
+    looking.look()
+    assert sorted(looking.plan().claim) == sorted(MEMBERS)
+
+
+def test_a_machine_is_gone_when_it_has_been_silent_for_long_enough() -> None:
+    looking = settled(*MEMBERS[1:], b=holding(MEMBERS[0]))
+    looking.watch(GONE_S - LOOK_S, ("b",), b=holding(MEMBERS[0]))
+    assert not looking.plan(*MEMBERS[1:]).claim
+    looking.look(("b",), b=holding(MEMBERS[0]))
+    assert looking.plan(*MEMBERS[1:]) == Plan((MEMBERS[0],))
+
+
+def test_a_machine_that_has_taken_leave_is_gone_at_once() -> None:
+    looking = settled(*MEMBERS[1:], b=holding(MEMBERS[0]))
+    looking.look()
+    assert looking.plan(*MEMBERS[1:]) == Plan((MEMBERS[0],))
+
+
+def test_a_machine_that_leaves_takes_nothing_and_keeps_what_it_still_holds() -> None:
+    looking = settled(b=holding(MEMBERS[0], is_leaving=True))
+    assert sorted(looking.plan().claim) == sorted(MEMBERS[1:])
+
+
+@given(
+    st.dictionaries(st.sampled_from("bcdefgh"), st.sets(st.sampled_from(MEMBERS)), max_size=7),
+    st.sampled_from("bcdefgh"),
+)
+def test_machines_that_see_the_same_share_all_orphans_evenly(held: dict[str, set[str]], leaver: str) -> None:
+    notices = {machine: holding(*members, is_leaving=machine == leaver) for machine, members in held.items()}
+    notices["a"] = holding()
+    takers = [machine for machine in notices if machine != leaver]
+    claimed: dict[str, Collection[str]] = {}
+    for machine in takers:
+        others = {other: notice for other, notice in notices.items() if other != machine}
+        looking = Looking(machine).watch(GONE_S + 2 * LOOK_S, **others)
+        claimed[machine] = looking.plan(*notices[machine].holds).claim
+    taken = [member for members in claimed.values() for member in members]
+    assert sorted(taken) == sorted(set(MEMBERS).difference(*(notice.holds for notice in notices.values())))
+    loads = {machine: len(notices[machine].holds) + len(claimed[machine]) for machine in takers}
+    assert all(loads[machine] <= min(loads.values()) + 1 for machine in takers if claimed[machine])
+
+
+def test_what_another_one_is_about_to_serve_too_is_not_opened() -> None:
+    one, other = settled(b=holding()), settled(machine="b", a=holding())
+    claims = one.plan().claim
+    one.look(b=holding())  # it has told what it is about to serve, and sees nobody else who is
+    assert all(one.claims.is_free(member, one.now_s) for member in claims)
+    other.look(a=holding(*claims))  # the other one comes later, or at the same time
+    assert not any(other.claims.is_free(member, other.now_s) for member in claims)
+
+
+def test_nothing_is_opened_after_a_pause() -> None:
+    looking = settled()
+    looking.now_s += GONE_S
+    assert not looking.claims.is_free("front", looking.now_s)
+    looking.look()
+    assert not looking.claims.is_free("front", looking.now_s)
+
+
+def test_a_machine_that_was_fenced_leaves_the_member_to_another() -> None:
+    one = settled(b=holding(*MEMBERS[1:]))
+    other = settled(*MEMBERS[1:], machine="b", a=holding())
+    assert one.plan().claim == (MEMBERS[0],)
+    one.claims.fenced(MEMBERS[0], one.now_s)
+    assert one.claims.refuses(one.now_s) == [MEMBERS[0]]
+    assert one.plan().claim == ()
+    other.look(a=holding(refuses=[MEMBERS[0]]))
+    assert other.plan(*MEMBERS[1:]).claim == (MEMBERS[0],)
+
+
+def rest_s(looking: Looking) -> float:
+    """For how long a machine refuses the front from now on."""
+    for tenth in itertools.count():
+        if not looking.claims.refuses(looking.now_s + tenth / 10):
+            return tenth / 10
+    raise AssertionError
+
+
+@pytest.mark.parametrize(("how", "first_s"), [("fenced", FENCED_REST_S), ("failed", FAILED_REST_S)])
+def test_rests_become_longer_and_are_short_again_after_a_good_hold(how: str, first_s: float) -> None:
+    looking = settled()
+    expected_s = first_s
+    for _ in range(7):
+        assert "front" in looking.plan().claim
+        getattr(looking.claims, how)("front", looking.now_s)
+        assert "front" not in looking.plan().claim
+        assert rest_s(looking) == pytest.approx(expected_s, abs=0.2)
+        looking.watch(LONGEST_REST_S + 1)
+        expected_s = min(2 * expected_s, LONGEST_REST_S)
+    assert "front" in looking.plan().claim
+    looking.watch(GOOD_HOLD_S + 1)
+    getattr(looking.claims, how)("front", looking.now_s)
+    assert rest_s(looking) == pytest.approx(first_s, abs=0.2)
+
+
+def test_what_all_refuse_waits_until_one_does_not() -> None:
+    looking = settled(b=holding(*MEMBERS[1:], refuses=[MEMBERS[0]]))
+    looking.claims.failed(MEMBERS[0], looking.now_s)
+    assert looking.plan() == NOTHING
+    looking.watch(FAILED_REST_S + 1, b=holding(*MEMBERS[1:], refuses=[MEMBERS[0]]))
+    assert looking.plan() == Plan((MEMBERS[0],))
+
+
+def test_an_orphan_whose_taker_does_not_take_it_goes_to_the_next_one() -> None:
+    idle, busy = holding(), holding(*MEMBERS[4:])  # one holds the least, and for some reason takes nothing
+    looking = settled(*MEMBERS[1:4], b=idle, c=busy)
+    assert looking.plan(*MEMBERS[1:4]).claim == ()
+    looking.watch(1.5 * GONE_S, b=idle, c=busy)
+    assert looking.plan(*MEMBERS[1:4]).claim == ()
+    looking.watch(0.5 * GONE_S, b=idle, c=busy)
+    assert looking.plan(*MEMBERS[1:4]).claim == (MEMBERS[0],)
+
+
+def test_a_machine_with_more_than_its_share_gives_back_one_after_the_other() -> None:
+    looking = settled(*MEMBERS, b=holding())
+    first = looking.plan(*MEMBERS).give_back
+    assert first in MEMBERS
+    left = [member for member in MEMBERS if member != first]
+    assert looking.plan(*left) == NOTHING
+    looking.watch(GIVE_BACK_S + LOOK_S, b=holding(first))
+    second = looking.plan(*left).give_back
+    left.remove(second)
+    looking.watch(GIVE_BACK_S + LOOK_S, b=holding(first, second))
+    third = looking.plan(*left).give_back
+    left.remove(third)
+    looking.watch(10.0, b=holding(first, second, third))
+    assert looking.plan(*left) == NOTHING  # 4 and 3 are as even as it goes
+
+
+def test_only_what_serves_is_given_back() -> None:
+    looking = settled(*MEMBERS, b=holding())
+    assert looking.claims.plan(MEMBERS, [], looking.now_s) == NOTHING
+    assert looking.claims.plan(MEMBERS, ["shard-3"], looking.now_s) == Plan(give_back="shard-3")
+
+
+def test_nothing_is_given_back_soon_after_a_machine_has_come_or_gone() -> None:
+    looking = settled(*MEMBERS, b=holding())
+    looking.watch(SETTLE_S - 1, b=holding(), c=holding())
+    assert looking.plan(*MEMBERS) == NOTHING
+    looking.watch(2.0, b=holding(), c=holding())
+    assert looking.plan(*MEMBERS).give_back
+    looking.watch(GIVE_BACK_S + LOOK_S, b=holding())
+    assert looking.plan(*MEMBERS) == NOTHING
+
+
+def test_what_a_machine_still_opens_counts_as_its_own() -> None:
+    looking = settled(*MEMBERS[:4], b=holding(*MEMBERS[4:]))  # b has told that it is about to serve them
+    assert looking.plan(*MEMBERS[:4]) == NOTHING
+
+
+def test_nothing_is_given_back_for_the_sake_of_a_machine_that_refuses_some() -> None:
+    looking = settled(*MEMBERS, b=holding(refuses=["shard-1"]))
+    assert looking.plan(*MEMBERS) == NOTHING
+
+
+@pytest.mark.parametrize("ordinal", range(3))
+def test_a_fixed_machine_serves_its_members_whatever_it_sees(ordinal: int) -> None:
+    claims = Claims("a", MEMBERS, GONE_S, (ordinal, 3))
+    mine = MEMBERS[ordinal::3]
+    assert claims.plan([], [], 5.0) == Plan((*mine,))
+    assert claims.is_free(mine[0], 5.0)
+    assert claims.plan(mine, mine, 5.0) == NOTHING
+    claims.failed(mine[0], 5.0)
+    assert claims.plan(mine[1:], mine[1:], 5.1) == NOTHING
+    assert claims.plan(mine[1:], mine[1:], 5.0 + FENCED_REST_S) == Plan((mine[0],))
+
+
+def test_fixed_machines_have_all_members_among_them() -> None:
+    plans = [Claims("a", MEMBERS, GONE_S, (ordinal, 3)).plan([], [], 0.0) for ordinal in range(3)]
+    assert sorted(member for plan in plans for member in plan.claim) == sorted(MEMBERS)
+
+
+def test_a_machine_is_long_gone_only_if_it_was_watched_all_that_time() -> None:
+    looking = settled(b=holding(), c=holding())
+    looking.watch(59.0, ("b",), b=holding(), c=holding())
+    assert looking.claims.gone(60.0, looking.now_s) == []
+    looking.watch(2.0, ("b",), b=holding(), c=holding())
+    assert looking.claims.gone(60.0, looking.now_s) == ["b"]
+    looking.now_s += 100.0  # without a look
+    looking.look(("b", "c"), b=holding(), c=holding())
+    assert looking.claims.gone(60.0, looking.now_s) == []
+
+
+# All of them together: machines, a bucket, and logs. Whoever opens a log fences the one that had it before.
+
+
+class World:
+    """A clock, what is to happen, the bucket, and the logs."""
+
+    def __init__(self, seed: int, members: int) -> None:
+        self.random = Random(seed)
+        self.now_s = 0.0
+        self.members = [f"shard-{number}" for number in range(members)]
+        self.machines: dict[str, Machine] = {}
+        self.told: dict[str, tuple[str, Notice]] = {}
+        self.owners: dict[str, Machine] = {}
+        self.opened = 0
+        self.fenced_alive = 0
+        self.bucket_away_s = 0.0  # while it is away: the longest wait between two tries of a request
+        self._order = itertools.count()
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+
+    def later(self, wait_s: float, event: Callable[[], None]) -> None:
+        """Let something happen."""
+        heapq.heappush(self._events, (self.now_s + wait_s, next(self._order), event))
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        until_s = self.now_s + seconds
+        while self._events and self._events[0][0] <= until_s:
+            self.now_s, _, event = heapq.heappop(self._events)
+            event()
+        self.now_s = until_s
+
+    def runs_until(self, holds: Callable[[], bool], seconds: float) -> float:
+        """Let time pass until something holds; how long it took."""
+        began_s = self.now_s
+        while not holds():
+            assert self.now_s - began_s < seconds, self.loads
+            self.run(0.1)
+        return self.now_s - began_s
+
+    def add(self, *names: str, **settings: float) -> None:
+        """Start machines."""
+        for name in names:
+            self.machines[name] = Machine(self, name, **settings)
+
+    def lose(self, *names: str) -> None:
+        """Let machines vanish."""
+        for name in names:
+            self.machines.pop(name).is_lost = True
+
+    @property
+    def loads(self) -> dict[str, int]:
+        """How many members each machine serves."""
+        loads = dict.fromkeys(self.machines, 0)
+        for member in self.members:
+            owner = self.owners.get(member)
+            if owner is not None and owner.name in loads and owner.serves.get(member):
+                loads[owner.name] += 1
+        return loads
+
+    def all_serve(self) -> bool:
+        """Whether each member is served."""
+        return sum(self.loads.values()) == len(self.members)
+
+    def is_even(self) -> bool:
+        """Whether each member is served, and all machines serve the same number."""
+        loads = self.loads.values()
+        return sum(loads) == len(self.members) and max(loads) - min(loads) <= 1
+
+
+class Machine:
+    """A machine of the simulation."""
+
+    def __init__(self, world: World, name: str, latency_s: float = 0.03, fails: float = 0) -> None:
+        """`latency_s` is that of a request; with `fails` it can open nothing."""
+        self.name = name
+        self.is_lost = False
+        self.thaws_s = 0.0
+        self.fails = fails
+        self.serves: dict[str, bool] = {}  # by member that it holds: whether it serves already
+        self._about: Collection[str] = ()
+        self._latency_s = latency_s
+        self._world = world
+        self._claims = Claims(name, world.members, GONE_S)
+        self._go(self._beat())
+
+    def freeze(self, seconds: float) -> None:
+        """Let it stand still."""
+        self.thaws_s = self._world.now_s + seconds
+
+    def _go(self, steps: Iterator[float]) -> None:
+        def step() -> None:
+            if self.is_lost:
+                return
+            if self._world.now_s < self.thaws_s:
+                self._world.later(self.thaws_s - self._world.now_s, step)
+                return
+            wait_s = next(steps, None)
+            if wait_s is not None:
+                self._world.later(wait_s, step)
+
+        self._world.later(0.0, step)
+
+    def _wait_s(self, least_s: float, most_s: float) -> float:
+        return self._world.random.uniform(least_s, most_s)
+
+    def _request(self) -> Iterator[float]:
+        yield self._wait_s(0.3, 1.0) * self._latency_s
+        while self._world.bucket_away_s:
+            yield self._wait_s(0.1, self._world.bucket_away_s)
+
+    def _exchange(self) -> Iterator[float]:
+        world = self._world
+        yield from self._request()
+        holds = frozenset(self.serves) | frozenset(self._about)
+        refuses = frozenset(self._claims.refuses(world.now_s))
+        world.told[self.name] = next(_tags), Notice(holds, refuses=refuses)
+        yield from self._request()
+        told = dict(world.told)
+        yield self._wait_s(0.3, 1.0) * self._latency_s
+        self._claims.look(told, world.now_s)
+
+    def _beat(self) -> Iterator[float]:
+        world = self._world
+        yield self._wait_s(0.0, RENEW_S)
+        while True:
+            began_s = world.now_s
+            yield from self._exchange()
+            serving = [member for member, is_there in self.serves.items() if is_there]
+            plan = self._claims.plan(self.serves, serving, world.now_s)
+            if plan.give_back:
+                del self.serves[plan.give_back]
+            self._about = [member for member in plan.claim if member not in self.serves]
+            if self._about:
+                yield from self._exchange()
+            for member in self._about:
+                if self._claims.is_free(member, world.now_s):
+                    self.serves[member] = False
+                    self._go(self._open(member))
+            self._about = ()
+            yield max(RENEW_S - (world.now_s - began_s), 0.01)
+
+    def _open(self, member: str) -> Iterator[float]:
+        world = self._world
+        yield self._wait_s(0.3, 0.8)
+        if self.fails:
+            del self.serves[member]
+            self._claims.failed(member, world.now_s)
+            return
+        before, world.owners[member] = world.owners.get(member), self
+        world.opened += 1
+        if before is not None and before is not self and not before.is_lost and member in before.serves:
+            world.fenced_alive += 1
+            before.learn(member)
+        yield self._wait_s(0.1, 0.5)
+        if world.owners[member] is self:
+            self.serves[member] = True
+
+    def learn(self, member: str) -> None:
+        """Let its process of a member find that another machine has opened the log."""
+        self._go(self._fenced(member))
+
+    def _fenced(self, member: str) -> Iterator[float]:
+        yield self._wait_s(0.0, 0.5)
+        if self._world.owners[member] is not self and member in self.serves:
+            del self.serves[member]
+            self._claims.fenced(member, self._world.now_s)
+
+
+HUNDRED = [f"machine-{number}" for number in range(100)]
+
+
+def hundred(seed: int) -> World:
+    """A thousand shards on a hundred machines, in order."""
+    world = World(seed, 1000)
+    world.add(*HUNDRED)
+    world.runs_until(world.is_even, 6.0)
+    assert world.opened == 1000, "all began at the same time, and nobody took what was another one's"
+    assert set(world.loads.values()) == {10}
+    return world
+
+
+def test_members_of_many_lost_machines_are_taken_over_without_fences_of_others() -> None:
+    world = hundred(seed=1)
+    world.lose(*world.random.sample(HUNDRED, 30))
+    assert world.runs_until(world.all_serve, 30.0) <= GONE_S + 4.0
+    world.runs_until(world.is_even, 30.0 - GONE_S)
+    world.run(20.0)
+    assert world.is_even()
+    assert world.fenced_alive == 0
+    assert world.opened <= 1000 + 300 + 10, "members went to and fro"
+
+
+def test_many_new_machines_get_their_shares_soon() -> None:
+    world = hundred(seed=2)
+    world.add(*(f"new-{number}" for number in range(30)))
+    world.runs_until(world.is_even, 30.0)
+    moved = world.opened - 1000
+    world.run(20.0)
+    assert world.is_even() and world.opened == 1000 + moved
+    assert moved <= 1.2 * 1000 * 30 / 130
+    assert world.fenced_alive == 0
+
+
+@pytest.mark.parametrize(("again_s", "moved"), [(1.0, 0), (3.0, 100)])
+def test_a_bucket_that_was_away_for_all_costs_nobody_a_member(again_s: float, moved: int) -> None:
+    """Some that find it again later than `GONE_S` after the others may lose theirs."""
+    world = hundred(seed=3)
+    world.bucket_away_s = again_s
+    world.run(20.0)
+    world.bucket_away_s = 0.0
+    world.run(20.0)
+    assert world.is_even()
+    assert world.opened - 1000 <= moved
+
+
+def three(seed: int) -> World:
+    world = World(seed, 7)
+    world.add("a", "b", "c")
+    world.runs_until(world.is_even, 6.0)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_machine_that_wakes_up_finds_its_members_taken_and_gets_its_share_again(seed: int) -> None:
+    world = three(seed)
+    frozen_s = world.random.uniform(GONE_S + 3, 30.0)
+    had = world.loads["a"]
+    world.machines["a"].freeze(frozen_s)
+    world.run(frozen_s)
+    assert world.loads["b"] + world.loads["c"] == 7
+    world.runs_until(world.is_even, 30.0)
+    assert world.fenced_alive == had, "nobody but the one that stood still"
+    opened = world.opened
+    world.run(60.0)
+    assert world.opened == opened
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_short_freezes_move_nothing_for_long(seed: int) -> None:
+    world = three(seed)
+    for _ in range(20):
+        world.machines[world.random.choice("abc")].freeze(world.random.uniform(0.0, 2 * GONE_S))
+        world.run(world.random.uniform(0.0, 10.0))
+    world.run(60.0)
+    opened = world.opened
+    world.run(60.0)
+    assert world.is_even() and world.opened == opened
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_machine_whose_looks_are_late_keeps_no_orphans_waiting(seed: int) -> None:
+    world = World(seed, 9)
+    world.add("a", "b")
+    world.runs_until(world.is_even, 6.0)
+    world.add("slow", latency_s=0.9)  # it is never sure
+    world.run(10.0)
+    assert world.loads["slow"] == 0
+    world.lose("b")
+    world.runs_until(lambda: world.loads["a"] == 9, GONE_S + 6.0)
+    assert world.fenced_alive == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_machine_cannot_open_goes_to_another_and_few_are_tried_there_again(seed: int) -> None:
+    world = World(seed, 9)
+    world.add("a", "b")
+    world.add("broken", fails=1)
+    world.runs_until(world.all_serve, 8.0)
+    opened = world.opened
+    world.run(300.0)
+    assert world.all_serve() and world.loads["broken"] == 0
+    assert world.opened - opened <= 40
+    world.machines["broken"].fails = 0
+    world.runs_until(world.is_even, 2 * LONGEST_REST_S)
+
+
+def test_machines_that_are_started_one_by_one_share_the_members() -> None:
+    world = World(1, 100)
+    for number in range(10):
+        world.add(f"machine-{number}")
+        world.run(2.0)
+    world.runs_until(world.is_even, 120.0)
+    assert world.fenced_alive == 0
