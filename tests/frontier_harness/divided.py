@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 VARIABLE = "TOEHOLD_TEST_SHARDS"
 SHARDS = int(os.environ.get(VARIABLE, "1"))
+LOG = os.environ.get("TOEHOLD_TEST_LOG", "0")
+"""With 1, each frontier is a machine of a cluster of its own, and its shards have a log."""
 
 PROCESSES = 1 if SHARDS == 1 else SHARDS + 1
 """So many read the settings of a frontier, and log that they have."""
@@ -29,6 +31,16 @@ def shards_option(flags: Sequence[str]) -> list[str]:
     """What a frontier's command line has besides these flags."""
     told = any(flag.partition("=")[0] == "--shards" for flag in flags)
     return [] if SHARDS == 1 or told else ["--shards", str(SHARDS)]
+
+
+def log_options(data: Path, flags: Sequence[str]) -> list[str]:
+    """What the command line of a machine of a cluster has besides; its bucket is beside its directory."""
+    told = any(
+        flag.partition("=")[0] in ("--log", "--read-only", "--salvage", "--set-clock") for flag in flags
+    )
+    return (
+        [] if LOG == "0" or told else ["--log", f"file://{data.absolute()}.bucket", "--renew-seconds", "0.1"]
+    )
 
 
 def of_toehold(arguments: Sequence[str]) -> list[str]:

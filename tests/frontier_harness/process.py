@@ -15,7 +15,7 @@ import grpc
 
 from .calls import Stubs
 from .descendants import kill_all
-from .divided import shards_option, skip_if_divided
+from .divided import log_options, shards_option, skip_if_divided
 from .waiting import PATIENCE_S
 
 PROGRAM = ("-m", "frontier_server")
@@ -57,6 +57,7 @@ class ServerProcess:
             "--listen",
             listen,
             *shards_option(flags),
+            *log_options(data, flags),
             *flags,
         ]
         self._environment = os.environ | dict(environment or {})
