@@ -182,6 +182,9 @@ def cluster_map(data: Path, cluster: Cluster, log: str) -> ShardMap:
         raise MapUnusable("has shards that are in no log; name a new directory")
     elif found.cluster != cluster.id:
         raise MapUnusable(f"is of cluster {found.cluster}, but the bucket is of cluster {cluster.id}")
+    elif found.log != log:  # the bucket has another address by now
+        found = replace(found, log=log)
+        found.write()
     return found
 
 

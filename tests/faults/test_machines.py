@@ -9,7 +9,8 @@ import signal
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -160,6 +161,17 @@ def verify(every: Sequence[Stubs]) -> None:
             return
 
 
+def crawl_log_lines(bucket: Path) -> Iterator[str]:
+    """The lines of the crawl's log in the bucket: of pieces that begin at one place, the last one counts."""
+    for folder in sorted(bucket.glob(f"logs/shard-*/{CRAWL}/crawl.log")):
+        pieces = {int(piece.name.partition("-")[0]): piece for piece in sorted(folder.iterdir())}
+        at, found = 0, b""
+        while at in pieces:
+            found += pieces[at].read_bytes()
+            at = len(found)
+        yield from found.decode().splitlines()
+
+
 def struck(
     folder: Path, losses: int, pages: int, seed: int, strike: Callable[[Cluster], None] = Cluster.strike
 ) -> tuple[Fetchers, list[float]]:
@@ -199,6 +211,10 @@ def struck(
         assert not fetchers.problems, fetchers.problems[:3]
         assert not any(thread.is_alive() for thread in threads), "the crawl has not ended"
     cluster.end()
+    lines = Counter(
+        line.split()[3] for line in crawl_log_lines(folder / "bucket") if line.split()[1] == "200"
+    )
+    assert lines == fetchers.done
     return fetchers, cluster.back_s
 
 
