@@ -184,8 +184,10 @@ class Link:
     async def _called(self, method: str, request: bytes, timeout_s: float, metadata: Metadata) -> bytes:
         if self._pipe is None:
             raise self.absence()
+        call = self._pipe.call(method, request, timeout_s, metadata)
         try:
-            return await self._pipe.call(method, request, timeout_s, metadata)
+            # A pipe that is closed while it connects goes on to wait for a machine that may have vanished.
+            return await (self.while_there(call) if self.away else call)
         except Refused as refusal:
             relayed = Relayed(refusal.code, refusal.message, refusal.trailer)
             ends = refusal.code is grpc.StatusCode.UNAVAILABLE and not relayed.reason
