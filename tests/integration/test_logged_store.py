@@ -34,7 +34,7 @@ from frontier_server.replicated.buckets import BucketFailed
 from frontier_server.replicated.change_lists import Lists, packed
 from frontier_server.replicated.log import Fenced, LogDamaged
 from frontier_server.replicated.object_log import LIST_LAG_S, ObjectLog
-from frontier_server.replicated.replicas import File, Replicas
+from frontier_server.replicated.replicas import File, Replicas, digest_of
 from frontier_server.stores import logged
 from frontier_server.stores.copies import copy_live
 from frontier_server.stores.logged import (
@@ -611,6 +611,17 @@ def test_a_replica_may_cut_a_record_in_its_middle(place: Place) -> None:
     assert place.rows_elsewhere() == expected
 
 
+def test_a_replica_after_another_one_needs_no_record_before_that(place: Place) -> None:
+    first = place.machine()
+    flushed(first.open(), 1)
+    for _ in range(2):
+        first.replicate()
+    (number, _), (_, manifest) = first.store.manifests
+    assert manifest.replay_from == number + 1
+    write(first.store, 2)
+    assert first.store._mark.record == first.store.manifests[-1][0] + 1
+
+
 def test_a_replica_of_a_store_without_rows_can_be_restored(place: Place) -> None:
     first, second = place.machine(), place.machine()
     first.open()
@@ -642,14 +653,15 @@ def test_rows_are_counted_since_the_last_replica_whoever_counts(place: Place) ->
     first = place.machine()
     flushed(first.open(), 1, 2)
     assert first.store.tail_rows == rows_since([1, 2])
-    first.sees.at("upload", lambda: flushed(first.store, 3))
+    first.sees.at("upload", lambda: flushed(first.store, 3, 4))
     first.replicate()
-    assert first.store.tail_rows == rows_since([3])
-    assert first.open().tail_rows == rows_since([3])
-    flushed(first.store, 4)
     assert first.store.tail_rows == rows_since([3, 4])
-    for machine in (first, place.machine()):
+    for machine in (first, place.machine(), first):
         assert machine.open().tail_rows == rows_since([3, 4])
+    flushed(first.store, 5)
+    assert first.store.tail_rows == rows_since([3, 4, 5])
+    for machine in (first, place.machine()):
+        assert machine.open().tail_rows == rows_since([3, 4, 5])
 
 
 # What is refused.
@@ -660,7 +672,7 @@ def test_a_store_without_a_mark_is_refused_and_left_alone(place: Place) -> None:
     with_rows = RocksStore(first.path, cache_bytes=CACHE_BYTES)
     with_rows.write({(Family.CRAWLS, COUNT_KEY): b"0"})
     with_rows.close()
-    with pytest.raises(LogNeeded, match="no log knows; move it away"):
+    with pytest.raises(LogNeeded, match="no log knows; move it away") as _caught:  # with its frames
         first.open()
     left = RocksStore(first.path, cache_bytes=CACHE_BYTES)
     assert left.get(Family.CRAWLS, COUNT_KEY) == b"0"
@@ -832,6 +844,37 @@ def test_a_file_of_the_same_name_and_size_is_not_taken_for_another(place: Place)
     same = Replicas(place.bucket, "1")
     same.know([second], is_sure=False)
     assert same.upload(copy, 3) == [second]
+
+
+def test_a_start_does_not_take_it_that_a_file_has_the_content_that_the_replica_has(place: Place) -> None:
+    """The store of a machine that was away may have files of its own with these names, and of their size."""
+    first = place.machine()
+    flushed(first.open(), 1)
+    in_tables(first.store)
+    first.replicate()
+    uploaded = {file.name: file for file in first.store.manifests[-1][1].files}
+    first.die()
+    table = table_with(first.path, b"last")
+    table.write_bytes(table.read_bytes().replace(b"last", b"LAST", 1))
+    first.open()
+    first.replicate()
+    others = {file.name: file for file in first.store.manifests[-1][1].files}
+    assert others[table.name].size == uploaded[table.name].size
+    assert others[table.name].place != uploaded[table.name].place
+    assert others[table.name].digest == digest_of(table)
+
+
+def test_a_replica_that_fails_half_way_changes_nothing_in_the_one_before(place: Place) -> None:
+    first = place.machine()
+    flushed(first.open(), 1)
+    first.replicate()
+    flushed(first.store, 2)
+    in_tables(first.store)
+    files = len(list(first.path.iterdir()))
+    first.sees.at("upload", *[Fault.NONE] * (files // 2), Fault.REFUSED)
+    with pytest.raises(BucketFailed):
+        first.replicate()
+    assert lists_of(place.rows_elsewhere()) == [1, 2]
 
 
 def test_a_replica_that_fails_half_way_is_none_and_the_next_one_is_whole(place: Place) -> None:
@@ -1060,7 +1103,7 @@ def test_a_start_that_cannot_replicate_what_it_has_ahead_lets_go_of_the_store(
 
     with monkeypatch.context() as patch:
         patch.setattr(Replicas, "upload", fails)
-        with pytest.raises(BucketFailed):
+        with pytest.raises(BucketFailed) as _caught:  # with its frames
             first.open()
     assert lists_of(rows_of(first.open())) == [1, 2]
 
