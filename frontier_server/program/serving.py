@@ -63,6 +63,8 @@ def serve_store(
         end(EXIT_FENCED, str(problem))
     except StoreFailed as problem:  # before it served
         end(EXIT_STORE, f"data directory {data}: {problem}")
+    if store.damage and isinstance(store, LoggedStore):
+        end(EXIT_STORE, f"the store is damaged ({store.damage}); the next start restores it from its log")
     if store.damage:
         end(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {way_out}")
     if isinstance(store, LoggedStore) and store.fence:

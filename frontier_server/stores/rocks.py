@@ -204,7 +204,7 @@ class RocksStore:
 
         Don't write meanwhile. Takes a sync and some milliseconds. Raises StoreFailed.
         """
-        self.flush()
+        RocksStore.flush(self)  # the disk's sync: one with a log flushes to that
         try:
             for family in self._families.values():
                 family.flush(False)
