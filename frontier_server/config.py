@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from toehold_base.observability.log_choices import FORMATS, LEVELS
 from toehold_base.observability.tracing import checked_endpoint
 from toehold_base.options.toml_file import FileUnusable, read_settings
-from toehold_base.serving.addresses import Address, parsed_address
+from toehold_base.serving.addresses import Address, is_loopback, parsed_address
 
 from .machine import memory_bytes
 
@@ -25,6 +26,7 @@ DEFAULT_LISTEN = "127.0.0.1:7707"
 METRICS_EXAMPLE = "127.0.0.1:9707"
 MIN_RENEW_S, MAX_RENEW_S = 0.1, 60.0
 _MACHINE = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
+_HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,252}")
 _ORDINAL = re.compile(r"static:(\d{1,4})/(\d{1,4})")
 CONSOLE_EXAMPLE = "127.0.0.1:7780"
 _KINDS: dict[object, str] = {
@@ -255,7 +257,7 @@ def usable(
         machine=settings.machine,
         ordinal=ordinal,
         renew_s=settings.renew_seconds,
-        cluster_listen=settings.cluster_listen,
+        cluster_listen=_cluster_host(settings),
         cluster_cert=_path(settings.cluster_cert),
         cluster_key=_path(settings.cluster_key),
         cluster_ca=_path(settings.cluster_ca),
@@ -273,13 +275,13 @@ def _cluster(settings: ServerFile) -> tuple[int, int] | None:
         raise ConfigError(
             f"renew_seconds must be between {MIN_RENEW_S} and {MAX_RENEW_S:g}, got {settings.renew_seconds}"
         )
+    host = _cluster_host(settings)
     files = settings.cluster_cert, settings.cluster_key, settings.cluster_ca
     if any(files) and not all(files):
         raise ConfigError("cluster_cert, cluster_key and cluster_ca must be given together")
-    is_local = parsed_address(f"{settings.cluster_listen}:1", "127.0.0.1:1").is_loopback
-    if settings.log and not (is_local or all(files) or settings.insecure):
+    if settings.log and not (is_loopback(host) or all(files) or settings.insecure):
         raise ConfigError(
-            f"cluster_listen: {settings.cluster_listen} is not a loopback address, so machines need mutual "
+            f"cluster_listen: {host} is not a loopback address, so machines need mutual "
             "TLS: give cluster_cert, cluster_key and cluster_ca, or --insecure on a network that you trust"
         )
     if settings.placement == "claims":
@@ -291,6 +293,21 @@ def _cluster(settings: ServerFile) -> tuple[int, int] | None:
             f"{settings.placement!r}"
         )
     return int(found[1]), int(found[2])
+
+
+def _cluster_host(settings: ServerFile) -> str:
+    """Where other machines reach this one. Raises ConfigError."""
+    host = settings.cluster_listen.removeprefix("[").removesuffix("]")
+    try:
+        is_usable = not ip_address(host).is_unspecified
+    except ValueError:
+        is_usable = _HOST.fullmatch(host) is not None
+    if not is_usable:
+        raise ConfigError(
+            "cluster_listen must be the name or address by which other machines reach this one, without a "
+            f"port, such as 192.0.2.1, got {settings.cluster_listen!r}"
+        )
+    return host
 
 
 def _console(settings: ServerFile) -> Address:

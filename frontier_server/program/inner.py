@@ -6,6 +6,8 @@ from typing import Any
 
 import grpc
 
+from toehold_base.serving.addresses import Address
+
 from ..config import Config
 from ..shards.pipe import PipeServer
 from ..shards.places import TOKEN_KEY, Trust, token_of
@@ -58,7 +60,7 @@ def _refusing(handler: Any) -> Any:
 async def open_for_cluster(server: grpc.aio.Server, pipe: PipeServer, config: Config, trust: Trust) -> str:
     """Let other machines reach a process; call it before the server starts. What is said on standard output,
     but for the epoch. Raises OSError or RuntimeError."""
-    address = f"{config.cluster_listen}:0"
+    address = str(Address(config.cluster_listen, 0))
     credentials = trust.server_credentials()
     port = (
         server.add_insecure_port(address)

@@ -8,6 +8,7 @@ by itself.
 import asyncio
 import hashlib
 import os
+import random
 import signal
 import socket
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from toehold_base.access.pem import TlsUnusable
 from toehold_base.access.privacy import warn_if_open
 from toehold_base.durable import make_own_directory
 from toehold_base.observability import logs
@@ -30,9 +32,10 @@ from ..cluster.identity import ClusterUnusable, identified
 from ..cluster.members import FORGET_S, FORMAT, Card, Members, NameTaken, Seen
 from ..config import DOOR, FRONT, MIB, Config, ServerFile
 from ..replicated.buckets import Bucket, BucketFailed, BucketUnusable, open_bucket, probe, requests_made
+from ..shards.pipe import PING, Broken, Pipe, Refused
 from ..shards.places import Place, write_places
-from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_STORE, HOPELESS, end
-from .inner import PLACES
+from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_STORE, EXIT_USAGE, HOPELESS, end
+from .inner import PLACES, trust_of
 from .member import SERVING, Member
 from .private_folder import PrivateFolder
 from .shard_map import ShardMap, cluster_map, socket_of
@@ -45,6 +48,7 @@ BEAT_S = 1.0
 HUNG_S = 5.0
 """A member that has said nothing for so long is killed: its shard waits for nobody."""
 COUNT_EVERY_S = 60.0
+KNOCKS, KNOCK_S = 3, 0.5
 TRIES = 3
 """After so many starts in a row that have failed here, another machine may try."""
 FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
@@ -59,6 +63,10 @@ def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager,
     """Be a machine of the cluster in the bucket; the exit code. Raises MapUnusable. Ends the program if
     bucket or data directory cannot be used."""
     data = config.data
+    try:
+        trust_of(config, b"").check(config.cluster_listen)
+    except TlsUnusable as problem:
+        end(EXIT_USAGE, str(problem))
     try:
         bucket = open_bucket(config.log)
         probe(bucket)
@@ -138,11 +146,14 @@ class Machine:
         self._gone_s = RENEWALS_MISSED * config.renew_s
         self._machines = Members(bucket, self._name, shard_map.cluster)
         self._claims = Claims(self._name, shard_map.names, self._gone_s, config.ordinal)
+        self._trust = trust_of(config, shard_map.secret)
+        self._is_welcome = config.ordinal is not None
         self._about: Collection[str] = ()  # what it is about to serve, if nobody else is
         self._held: dict[str, _Held] = {}
         self._seen: Mapping[str, Seen] = {}
         self._door = Member(DOOR, self._command(DOOR), BEAT_S, self._hear_door, self._say)
         self._is_announced = False
+        self._is_unwelcome = False
         self._requests_an_hour = 0
         self._counted = _clock_s(), 0
         self._written: dict[str, Place] | None = None
@@ -243,7 +254,10 @@ class Machine:
             self._count_requests()
             self._end_hung()
             self._write_places()
-            await self._do(self._plan())
+            if not self._is_welcome:
+                await self._knock()
+            if self._is_welcome:
+                await self._do(self._plan())
             await self._rest(max(self._config.renew_s - (_clock_s() - began_s), 0.01))
         with suppress(BucketFailed):
             await asyncio.to_thread(self._machines.renew, self._card())
@@ -256,6 +270,31 @@ class Machine:
     def _exchanged(self, card: Card) -> Mapping[str, Seen]:
         self._machines.renew(card)
         return self._machines.look()
+
+    async def _knock(self) -> None:
+        """Find out whether this machine reaches one of the others, or none serves anything. One that was
+        started with other certificates, or is cut off, would take members away from all."""
+        there = set(self._claims.there(_clock_s())) - {self._name}
+        cards = [seen.card for name, seen in self._seen.items() if name in there and seen.card.ports]
+        knocked = random.sample(cards, min(len(cards), KNOCKS))
+        problems = await asyncio.gather(*map(self._problem_with, knocked))
+        self._is_welcome = not problems or "" in problems
+        if not (self._is_welcome or self._is_unwelcome):
+            _log.error("machines_unreachable", hosts=[card.host for card in knocked], problem=problems[0])
+        self._is_unwelcome = not self._is_welcome
+
+    async def _problem_with(self, card: Card) -> str:
+        """Why a machine cannot be called; empty if it answers."""
+        port, pipe_port = next(iter(card.ports.values()))
+        try:
+            pipe = Pipe(Place(host=card.host, port=port, pipe_port=pipe_port), self._trust)
+            try:
+                await pipe.call(PING, b"", KNOCK_S)
+            finally:
+                pipe.close()
+        except (Broken, Refused, OSError) as problem:
+            return str(problem.__cause__ or problem) or "it does not answer"
+        return ""
 
     async def _forget_gone(self) -> None:
         for name in self._claims.gone(FORGET_S, _clock_s()):
@@ -273,7 +312,7 @@ class Machine:
             host=self._config.cluster_listen,
             ports={name: held.ports for name, held in self._held.items() if held.ports is not None},
             is_leaving=self._ending.is_set(),
-            refuses=self._claims.refuses(_clock_s()),
+            refuses=list(self._map.names) if self._is_unwelcome else self._claims.refuses(_clock_s()),
             requests_an_hour=self._requests_an_hour,
         )
 

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from toehold_base.access.shown import CALLER_KEY
+from toehold_base.serving.addresses import Address
 from toehold_base.serving.request_ids import REQUEST_ID_KEY
 
 from ..core.rows.errors import ShardAway
@@ -91,7 +92,7 @@ class Link:
         except OSError as problem:  # of certificates
             _log.error("member_unreachable", member=self.name, problem=str(problem))
             return
-        target = f"{place.host}:{place.port}" if place.host else f"unix:{place.socket}"
+        target = str(Address(place.host, place.port)) if place.host else f"unix:{place.socket}"
         self._channel = (
             grpc.aio.insecure_channel(target, _OPTIONS)
             if credentials is None

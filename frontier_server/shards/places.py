@@ -8,6 +8,7 @@ import asyncio
 import hmac
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Never
@@ -16,6 +17,7 @@ import grpc
 import msgspec
 import structlog
 
+from toehold_base.access.pem import TlsUnusable, check_pair, check_valid, read_authority
 from toehold_base.durable import replace_file
 
 LOOK_S = 0.05
@@ -81,6 +83,32 @@ class Trust(msgspec.Struct, frozen=True):
             return None
         pair = self.key.read_bytes(), self.cert.read_bytes()
         return grpc.ssl_server_credentials([pair], self.ca.read_bytes(), require_client_auth=True)
+
+    def check(self, host: str) -> None:
+        """Check that a machine with these files, which others reach by `host`, could call itself. Raises
+        TlsUnusable."""
+        if self.cert is None or self.key is None or self.ca is None:
+            return
+        check_pair(self.cert, self.key)
+        check_valid(self.cert)
+        read_authority(self.ca)
+        client, server = self.client(), self.server()
+        assert client is not None and server is not None
+        upwards, downwards = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = (
+            client.wrap_bio(downwards, upwards, server_hostname=host),
+            server.wrap_bio(upwards, downwards, server_side=True),
+        )
+        try:
+            for end in ends * 3:  # more than enough
+                with suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+        except ssl.SSLError as problem:
+            why = getattr(problem, "verify_message", "") or problem.reason
+            raise TlsUnusable(
+                f"certificate {self.cert} must be of an authority in {self.ca}, for clients and servers, and "
+                f"for the host {host}: {why}"
+            ) from None
 
     def knows(self, token: bytes) -> bool:
         """Whether a token is the cluster's."""
