@@ -91,11 +91,14 @@ class Cluster(NamedTuple):
         secret: str = json.loads((self.bucket / "cluster").read_bytes())["secret"]
         return secret
 
+    @property
+    def token(self) -> str:
+        return token_of(bytes.fromhex(self.secret))
+
     def trust(self, name: str = "one") -> Trust:
         """What a machine has."""
         certs = self.certs
-        token = token_of(bytes.fromhex(self.secret))
-        return Trust(token, certs / f"{name}.crt", certs / f"{name}.key", certs / "ca.crt")
+        return Trust(self.token, certs / f"{name}.crt", certs / f"{name}.key", certs / "ca.crt")
 
 
 @pytest.fixture(scope="module")
@@ -190,6 +193,20 @@ def test_a_caller_without_the_token_is_refused(cluster: Cluster, kind: str) -> N
     without = Trust(token, trust.cert, trust.key, trust.ca)
     for member in ("front", "shard-0"):
         assert call_by_pipe(cluster.place(member), without) == "broken off"
+
+
+def test_without_certificates_the_token_alone_decides(tmp_path: Path) -> None:
+    plain = Cluster(tmp_path, tmp_path, [])
+    with plain.machine("one"):
+        eventually(lambda: len(plain.cards()["one"]["ports"]) == SHARDS + 1, "all members to be told of")
+        trust = Trust(plain.token)
+        for member in ("front", "shard-0"):
+            place = plain.place(member)
+            assert call_by_pipe(place, trust) == "answered"
+            for token in ("", "0" * 64, plain.secret):
+                assert call_by_pipe(place, Trust(token)) == "broken off"
+                assert call_by_grpc(place, None, token) == "UNAUTHENTICATED"
+        assert call_by_grpc(plain.place("front"), None, trust.token) == "answered"
 
 
 def test_a_plain_caller_gets_no_connection(cluster: Cluster) -> None:
