@@ -153,6 +153,56 @@ SHARD_PARKED = gauge(
 )
 SHARD_STORE = gauge("toehold_frontier_shard_store_bytes", "Size of its store on disk.", "shard")
 
+# The logs of the stores, with --log. The label is the number of the shard, or `coordinator`.
+LOG_APPENDS = counter(
+    "toehold_frontier_log_appends_total",
+    "Records appended, those of replicas left out. These, as `…append_seconds_total` and `…requests_total`, "
+    "count from the start of the shard's process.",
+    "shard",
+)
+LOG_APPEND_SECONDS = counter(
+    "toehold_frontier_log_append_seconds_total", "The time that this took. All answers wait for it.", "shard"
+)
+LOG_APPEND_QUANTILE = gauge(
+    "toehold_frontier_log_append_quantile_seconds",
+    "This share (`0.99`) of the last thousand appends took so long at most.",
+    "shard",
+    "quantile",
+)
+LOG_TAIL_ROWS = gauge(
+    "toehold_frontier_log_tail_rows",
+    "Rows that a start on another machine replays once it has the replica.",
+    "shard",
+)
+LOG_TAIL_RECORDS = gauge("toehold_frontier_log_tail_records", "The records that it reads for that.", "shard")
+LOG_EPOCH = gauge(
+    "toehold_frontier_log_epoch",
+    "Another number, a higher one, after each start: `changes()` counts how often the shard was taken over.",
+    "shard",
+)
+LOG_RESTORED = gauge(
+    "toehold_frontier_log_restored",
+    "1 if the shard's process found no store of use, and restored it from replica and log; 0 if not.",
+    "shard",
+)
+LOG_WAITING = gauge(
+    "toehold_frontier_log_waiting_seconds",
+    "How long the flush that is under way has waited for the log's storage; 0 if there is none.",
+    "shard",
+)
+LOG_REPLICA_AGE = gauge(
+    "toehold_frontier_log_replica_age_seconds",
+    "Time since the last replica. It is made when the tail is long, or after ten minutes if there is one.",
+    "shard",
+)
+LOG_REQUESTS = counter(
+    "toehold_frontier_log_requests_total",
+    "Requests to the bucket (`get`, `put`, `list`, `delete`), a file counted as one. Those by which machines "
+    "find each other are left out.",
+    "shard",
+    "kind",
+)
+
 # RocksDB.
 BUFFER_BYTES = gauge("toehold_frontier_rocksdb_memtable_bytes", "Memory of memtables.")
 BUFFERS_WAITING = gauge(
@@ -210,6 +260,18 @@ OF_SHARDS = (
     SHARD_STORE,
     SHARD_PARKED,
 )
+OF_LOGS = (
+    LOG_APPENDS,
+    LOG_APPEND_SECONDS,
+    LOG_APPEND_QUANTILE,
+    LOG_TAIL_ROWS,
+    LOG_TAIL_RECORDS,
+    LOG_EPOCH,
+    LOG_RESTORED,
+    LOG_WAITING,
+    LOG_REPLICA_AGE,
+    LOG_REQUESTS,
+)
 OF_STORE = (
     BUFFER_BYTES,
     BUFFERS_WAITING,
@@ -231,6 +293,7 @@ SECTIONS = (
     Section("leases, hosts and nodes", OF_ALL),
     Section("server", (FLUSH, COMMIT, AWAITING_FLUSH, LOOP_LAG, DISK_FREE, DISK_RESERVE, BUILD_INFO)),
     Section("shards, if there are several", OF_SHARDS),
+    Section("logs of the shards, with `--log`", OF_LOGS),
     Section("RocksDB", OF_STORE),
     PROCESS,
 )

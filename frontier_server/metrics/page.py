@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 
+from toehold.shard.v1 import shard_pb2
 from toehold_base.observability.metrics_page import (
     Families,
     Family,
@@ -26,10 +27,13 @@ from ..config import Config
 from ..core.operators.measures import CrawlMeasures
 from ..core.state.model import Presence
 from ..service.arrivals import Server, refused_early
+from ..service.load import facts_message
 from ..shell.runner import Runner
+from ..stores.logged import LoggedStore
 from ..stores.rocks import RocksStore, StoreStatistics
 from . import definitions
 from .crawls import add_crawls
+from .log import COORDINATOR, add_logs
 from .rpcs import Measured, Rpcs
 from .shards import Load, add_shards, presences
 from .store import add_store
@@ -55,6 +59,8 @@ class _Reading:
     refused_early: dict[str, int]
     store: StoreStatistics
     loads: Sequence[Load]
+    logs: Sequence[tuple[str, shard_pb2.LogFacts]]
+    """With the labels that they have."""
 
 
 Loads = Callable[[], Awaitable[Sequence[Load]]]
@@ -136,11 +142,12 @@ class FrontierMetrics:
         for presence in Presence:
             whole.add(definitions.NODES, reading.nodes.get(presence, 0), presence.value)
         crawls, store = Families(definitions.OF_CRAWLS), Families(definitions.OF_STORE)
-        shards = Families(definitions.OF_SHARDS)
+        shards, logs = Families(definitions.OF_SHARDS), Families(definitions.OF_LOGS)
         add_crawls(crawls, reading.named, reading.others)
         add_shards(shards, reading.loads)
+        add_logs(logs, reading.logs)
         add_store(store, reading.store)
-        return chain(crawls, whole, server, shards, store)
+        return chain(crawls, whole, server, shards, logs, store)
 
     def _read(self) -> _Reading:
         asked = asyncio.run_coroutine_threadsafe(self._reading(), self._loop)
@@ -180,7 +187,15 @@ class FrontierMetrics:
             dict(refused_early),
             self._store.statistics(),
             loads,
+            self._logs(loads),
         )
+
+    def _logs(self, loads: Sequence[Load]) -> list[tuple[str, shard_pb2.LogFacts]]:
+        if not isinstance(self._store, LoggedStore):
+            return []
+        own = facts_message(self._store.facts(self._runner.now_ms()))
+        others = [(str(load.shard.shard), load.log_facts) for load in loads if load.HasField("log_facts")]
+        return [(COORDINATOR, own), *others]
 
     async def _crawls(self, numbers: Iterable[int]) -> list[CrawlMeasures]:
         measures: list[CrawlMeasures] = []

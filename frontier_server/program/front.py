@@ -137,8 +137,8 @@ class Front:
         self._chances.end(Closing("STORE_FAILED" if self._runner.failed.done() else "SHUTTING_DOWN"))
 
     async def loads(self) -> list[shard_pb2.TellLoadResponse]:
-        """The load of each shard; of one that is away only its number."""
-        return await loads_of(self.links, self._requests)
+        """The load of each shard; of one that is away only its number, and the state of its log."""
+        return await loads_of(self.links, self._requests, asks_away=self._is_of_cluster)
 
     async def leases_out(self) -> int:
         """How many leases the shards have given."""

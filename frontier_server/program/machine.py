@@ -53,7 +53,7 @@ TRIES = 3
 """After so many starts in a row that have failed here, another machine may try."""
 FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
 DOOR_REST_S = 1.0
-_OF_DOOR = ("listen", "insecure", "tls_cert", "tls_key", "tls_ca", "console", "console_hosts")
+_OF_DOOR = ("listen", "tls_cert", "tls_key", "tls_ca", "console", "console_hosts")
 _OF_CLUSTER = ("log", "machine", "placement", "renew_seconds")
 
 _log = structlog.get_logger()
@@ -455,12 +455,17 @@ class Machine:
             own = ["--member", name, "--sockets", str(self._folder)]
             if self._config.settings_file is not None:  # read again at SIGHUP
                 own += ["--config", str(self._config.settings_file)]
-            shown = settings
-            if name != DOOR:
-                usual = ServerFile()
-                shown = msgspec.structs.replace(
-                    settings, **{option: getattr(usual, option) for option in _OF_DOOR}
-                )
-            return [sys.executable, *PROGRAM, *own, *options_of(FRONT, shown, self._map.shards)]
+            return [sys.executable, *PROGRAM, *own, *member_options(name, settings, self._map.shards)]
 
         return command
+
+
+def member_options(name: str, settings: ServerFile, shards: int) -> list[str]:
+    """The options of a member with these settings of its machine. The door has the addresses, and the front
+    the metrics, which `insecure` is for, too."""
+    if name not in (DOOR, FRONT):
+        return options_of(name, settings, shards)
+    usual = ServerFile()
+    others = ("metrics",) if name == DOOR else _OF_DOOR
+    own = msgspec.structs.replace(settings, **{option: getattr(usual, option) for option in others})
+    return options_of(FRONT, own, shards)

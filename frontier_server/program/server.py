@@ -137,7 +137,7 @@ async def _serve(
             exchange, start_ms = Exchange(runner), clock.now_ms()
             register(measured, exchange, config, crawl_logs, checkpoints, start_ms, gate, traces)
             if config.is_shard:
-                load = Load(config.shard, exchange, config.data / "store")
+                load = Load(config.shard, exchange, config.data / "store", logged)
                 register_shard(served, exchange, core.shard.incarnation, checkpoints, load, crawl_logs)
                 runner.tasks.keep("watch of the load", load.watch())
         bound, console = listen(server, config, tls)

@@ -8,6 +8,7 @@ machines), and are in no message: errors are told by their kind and their first 
 import os
 import re
 import secrets
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,10 +20,36 @@ from urllib.parse import urlsplit
 ATTEMPT_S = 10.0
 RETRY_S = 3.0  # within a request; whoever made it repeats it after that
 SCHEMES = ("s3", "gs", "az", "file")
-requests_made: Counter[str] = Counter()  # by their kinds, by this process
 _SECRETS = re.compile(r"(?i)((?:\bsig|signature|token|credential|secret|key)\w*[=>])[^&<\s\"]+")
 _TRIES = re.compile(r" in [\d.]+\S*, after \d+ retries, max_retries: \d+, retry_timeout: \S+ ")
 _PART_BYTES = 8 * 1024 * 1024
+
+
+class Requests:
+    """Counts requests by their kinds. A list, a file, and many objects that are deleted together count as one
+    each, and what is repeated within is not seen. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = Counter[str]()
+
+    def add(self, kind: str) -> None:
+        """Count one more."""
+        with self._lock:
+            self._counts[kind] += 1
+
+    def by_kind(self) -> dict[str, int]:
+        """How many of each kind there were."""
+        with self._lock:
+            return dict(self._counts)
+
+    def total(self) -> int:
+        """How many there were."""
+        return sum(self.by_kind().values())
+
+
+requests_made = Requests()
+"""By this process."""
 
 
 class BucketUnusable(Exception):
@@ -119,7 +146,7 @@ class ObstoreBucket:
             raise BucketUnusable(f"cannot be used: {_told(problem)}") from problem
 
     def create(self, name: str, data: bytes) -> bool:
-        requests_made["put"] += 1
+        requests_made.add("put")
         try:
             if self._directory is not None:
                 return _created(self._directory / name, self._directory, data)
@@ -131,7 +158,7 @@ class ObstoreBucket:
         return True
 
     def put(self, name: str, data: bytes) -> None:
-        requests_made["put"] += 1
+        requests_made.add("put")
         try:
             self._obstore.put(self._store, name, data, use_multipart=False)
         except Exception as problem:
@@ -139,7 +166,7 @@ class ObstoreBucket:
         self._sync(name)
 
     def get(self, name: str) -> bytes | None:
-        requests_made["get"] += 1
+        requests_made.add("get")
         try:
             return bytes(self._obstore.get(self._store, name).bytes())
         except FileNotFoundError:
@@ -148,7 +175,7 @@ class ObstoreBucket:
             raise self._failed(problem) from problem
 
     def found(self, prefix: str, after: str = "") -> Iterator[Found]:
-        requests_made["list"] += 1
+        requests_made.add("list")
         try:
             listed = [
                 Found(each["path"], each["size"], each["e_tag"] or str(each["last_modified"]))
@@ -162,7 +189,7 @@ class ObstoreBucket:
         yield from sorted(listed)  # a directory has no order
 
     def delete(self, names: Sequence[str]) -> None:
-        requests_made["delete"] += 1
+        requests_made.add("delete")
         for start in range(0, len(names), 1000):
             try:
                 self._obstore.delete(self._store, list(names[start : start + 1000]))
@@ -181,7 +208,7 @@ class ObstoreBucket:
                 raise self._failed(problem) from problem
 
     def upload(self, name: str, path: Path) -> None:
-        requests_made["put"] += 1
+        requests_made.add("put")
         try:
             self._obstore.put(self._store, name, path, chunk_size=_PART_BYTES, max_concurrency=4)
         except Exception as problem:
@@ -189,7 +216,7 @@ class ObstoreBucket:
         self._sync(name)
 
     def download(self, name: str, path: Path) -> bool:
-        requests_made["get"] += 1
+        requests_made.add("get")
         try:
             found = self._obstore.get(self._store, name)
         except FileNotFoundError:

@@ -13,6 +13,8 @@ from toehold.shard.v1 import shard_pb2
 
 from ..core.core import Core
 from ..shell.exchange import Exchange
+from ..stores.log_facts import LogFacts
+from ..stores.logged import LoggedStore
 
 SAMPLE_EVERY_S = 2.0
 SAMPLES = 6  # rates are over the time between the first and the last
@@ -31,12 +33,13 @@ class Sample:
 class Load:
     """The load of this process, which is a shard. `watch` it."""
 
-    def __init__(self, number: int, exchange: Exchange, store: Path) -> None:
-        """`store` is the directory of the store."""
+    def __init__(self, number: int, exchange: Exchange, store: Path, logged: LoggedStore | None) -> None:
+        """`store` is the directory of the store; `logged` is the store, if it has a log."""
         self._number = number
         self._exchange = exchange
         self._runner = exchange.runner
         self._store = store
+        self._logged = logged
         self._samples = deque((self._sample(),), SAMPLES)
 
     async def watch(self) -> None:
@@ -46,11 +49,12 @@ class Load:
             self._samples.append(self._sample())
 
     async def told(self) -> shard_pb2.TellLoadResponse:
-        """The load now."""
+        """The load now. It may be a flush ahead of what is durable, as metrics may: a shard whose log waits
+        for its storage tells of that, too."""
         now = self._sample()
         finished_per_s, busy_cores = rates(self._samples[0], now)
         store_bytes = await asyncio.to_thread(_size_bytes, self._store)
-        answer = await self._runner.read(_of_core)
+        answer, _ = await self._runner.apply(lambda core, now_ms: (_of_core(core, now_ms), {}))
         answer.cpu_seconds, answer.finished_count = now.cpu_s, now.finished
         answer.shard.MergeFrom(
             admin_pb2.Shard(
@@ -62,6 +66,8 @@ class Load:
                 store_bytes=store_bytes,
             )
         )
+        if self._logged is not None:
+            answer.log_facts.CopyFrom(facts_message(self._logged.facts(self._runner.now_ms())))
         return answer
 
     def _sample(self) -> Sample:
@@ -74,6 +80,22 @@ def rates(first: Sample, last: Sample) -> tuple[float, float]:
     if not passed_s:
         return 0.0, 0.0
     return (last.finished - first.finished) / passed_s, (last.cpu_s - first.cpu_s) / passed_s
+
+
+def facts_message(facts: LogFacts) -> shard_pb2.LogFacts:
+    """The facts of a log as a message."""
+    return shard_pb2.LogFacts(
+        append_count=facts.appends,
+        append_seconds=facts.append_s,
+        append_quantile_seconds=facts.append_quantile_s,
+        tail_row_count=facts.tail_rows,
+        tail_record_count=facts.tail_records,
+        epoch=facts.epoch,
+        restored=facts.is_restored,
+        waiting_seconds=facts.waiting_s,
+        replica_age_seconds=facts.replica_age_s,
+        request_counts=facts.requests,
+    )
 
 
 def _of_core(core: Core, now_ms: int) -> shard_pb2.TellLoadResponse:

@@ -33,12 +33,14 @@ import structlog
 
 from ..core.rows.keys import SERVER, CrawlRow, crawl_key
 from ..core.rows.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
+from ..replicated.buckets import requests_made
 from ..replicated.change_lists import Lists, packed, unpacked
 from ..replicated.log import Fenced, Kind, Log, LogDamaged, LogFailed
 from ..replicated.replicas import Manifest, Replicas
 from ..replicated.replicas import packed as packed_manifest
 from ..replicated.replicas import unpacked as unpacked_manifest
 from .copies import copy_live
+from .log_facts import Appends, LogFacts
 from .rocks import CACHE_BYTES, RocksStore
 
 MARK_KEY = crawl_key(SERVER, CrawlRow.LOG)
@@ -105,6 +107,7 @@ class LoggedStore(RocksStore):
         self._next_record = 0
         self._is_owner_until_s = 0.0
         self._flush_since_s: float | None = None
+        self._appends = Appends()
         self.fence = ""
         """Why this process does not own the log any more; empty as long as it may."""
         self.tail_rows = 0
@@ -113,6 +116,8 @@ class LoggedStore(RocksStore):
         """The last two, with their numbers."""
         self.is_ahead = False
         """Whether it has lists that no record has, and that its predecessor has left."""
+        self.is_restored = False
+        """Whether it was made anew of a log that had been used."""
 
     def write(self, changes: Changes) -> None:
         with self._applying:
@@ -143,6 +148,7 @@ class LoggedStore(RocksStore):
             if lists:
                 rows = self.tail_rows + sum(map(len, lists))
                 self._next_record = self.log.append(packed(Lists(self._appended + 1, rows, lists))) + 1
+                self._appends.add(self._clock_s() - began_s)
                 self.tail_rows = rows
                 self._appended += len(lists)
             elif began_s >= self._is_owner_until_s:
@@ -191,6 +197,23 @@ class LoggedStore(RocksStore):
         if since_s is None or self._clock_s() - since_s < SLOW_S:
             return ""
         return self.log.problem or f"the log has not answered for {self._clock_s() - since_s:.0f} s"
+
+    def facts(self, now_ms: int) -> LogFacts:
+        """The state of the log, by what memory has. Never waits for a flush or the storage."""
+        appends, append_s, append_quantile_s = self._appends.told()
+        since_s, manifests = self._flush_since_s, self.manifests
+        return LogFacts(
+            appends=appends,
+            append_s=append_s,
+            append_quantile_s=append_quantile_s,
+            tail_rows=self.tail_rows,
+            tail_records=self.tail_records,
+            epoch=self.log.epoch,
+            is_restored=self.is_restored,
+            waiting_s=0.0 if since_s is None else self._clock_s() - since_s,
+            replica_age_s=max(now_ms - manifests[-1][1].create_ms, 0) / 1000 if manifests else None,
+            requests=requests_made.by_kind(),
+        )
 
     def abandon(self) -> None:
         self.log.give_up()
@@ -372,7 +395,8 @@ def _restored(
     store = LoggedStore(path, log, replicas, version, cache_bytes)
     if not _is_begun(store, manifest):
         raise LogDamaged("the records after the last manifest do not follow on it")
-    if manifest is not None or log.epoch > 1:
+    store.is_restored = manifest is not None or log.epoch > 1
+    if store.is_restored:
         _log.warning(
             "store_restored",
             epoch=log.epoch,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from frontier_server.config import FRONT, ServerFile
+from frontier_server.config import DOOR, FRONT, ServerFile
 from frontier_server.program import program
+from frontier_server.program.machine import member_options
 from frontier_server.program.supervisor import options_of, share_of
 
 SETTINGS = ServerFile(
@@ -49,6 +50,16 @@ def test_a_shard_has_the_callers_but_no_settings_of_addresses_or_encryption() ->
     assert (found["callers"], found["lease_seconds"], found["read_only"]) == ("who", 77, True)
     assert found["listen"] == ServerFile().listen
     assert not found.keys() & {"insecure", "tls_cert", "tls_key", "tls_ca", "metrics", "console", "shards"}
+
+
+def test_the_door_of_a_machine_has_the_addresses_and_the_front_the_metrics() -> None:
+    of_door = {"tls_cert", "tls_key", "tls_ca", "console", "console_hosts"}
+    door, front, shard = (understood(member_options(name, SETTINGS, 2)) for name in (DOOR, FRONT, "shard-1"))
+    assert of_door <= door.keys() and not of_door & (front.keys() | shard.keys())
+    assert [found["listen"] != ServerFile().listen for found in (door, front, shard)] == [True, False, False]
+    assert ["metrics" in found for found in (door, front, shard)] == [False, True, False]
+    assert front["insecure"], "metrics may be read on a network"
+    assert door["lease_seconds"] == front["lease_seconds"] == shard["lease_seconds"] == 77
 
 
 @pytest.mark.parametrize(("cache_mib", "shards", "each"), [(256, 3, 64), (1, 64, 1)])

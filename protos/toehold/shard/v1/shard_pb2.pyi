@@ -956,6 +956,7 @@ class TellLoadResponse(_message.Message):
     HOST_COUNT_FIELD_NUMBER: _builtins.int
     RESTING_COUNT_FIELD_NUMBER: _builtins.int
     NODE_COUNTS_FIELD_NUMBER: _builtins.int
+    LOG_FACTS_FIELD_NUMBER: _builtins.int
     cpu_seconds: _builtins.float
     """Processor time since its start, in seconds."""
     finished_count: _builtins.int
@@ -972,6 +973,10 @@ class TellLoadResponse(_message.Message):
     def node_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Nodes by presence: each calls all shards."""
 
+    @_builtins.property
+    def log_facts(self) -> Global___LogFacts:
+        """The log of its store; unset if it has none."""
+
     def __init__(
         self,
         *,
@@ -981,14 +986,97 @@ class TellLoadResponse(_message.Message):
         host_count: _builtins.int = ...,
         resting_count: _builtins.int = ...,
         node_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        log_facts: Global___LogFacts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["shard", b"shard"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["log_facts", b"log_facts", "shard", b"shard"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_seconds", b"cpu_seconds", "finished_count", b"finished_count", "host_count", b"host_count", "node_counts", b"node_counts", "resting_count", b"resting_count", "shard", b"shard"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_seconds", b"cpu_seconds", "finished_count", b"finished_count", "host_count", b"host_count", "log_facts", b"log_facts", "node_counts", b"node_counts", "resting_count", b"resting_count", "shard", b"shard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TellLoadResponse: _TypeAlias = TellLoadResponse  # noqa: Y015
+
+@_typing.final
+class LogFacts(_message.Message):
+    """The log of a store, and what its owner has done for it since the start of the process."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RequestCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    APPEND_COUNT_FIELD_NUMBER: _builtins.int
+    APPEND_SECONDS_FIELD_NUMBER: _builtins.int
+    APPEND_QUANTILE_SECONDS_FIELD_NUMBER: _builtins.int
+    TAIL_ROW_COUNT_FIELD_NUMBER: _builtins.int
+    TAIL_RECORD_COUNT_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    RESTORED_FIELD_NUMBER: _builtins.int
+    WAITING_SECONDS_FIELD_NUMBER: _builtins.int
+    REPLICA_AGE_SECONDS_FIELD_NUMBER: _builtins.int
+    REQUEST_COUNTS_FIELD_NUMBER: _builtins.int
+    append_count: _builtins.int
+    """Records appended, those of replicas left out."""
+    append_seconds: _builtins.float
+    """The time that this took, in seconds."""
+    append_quantile_seconds: _builtins.float
+    """99 of 100 of the last thousand appends took so long at most, in seconds; 0 before the first."""
+    tail_row_count: _builtins.int
+    """Rows that a start without the store replays, after it has downloaded the replica."""
+    tail_record_count: _builtins.int
+    """The records that it reads for that."""
+    epoch: _builtins.int
+    """Its epoch: the number of the record with which the process has claimed it."""
+    restored: _builtins.bool
+    """The process did not find a store that it could use, and has restored it from the log."""
+    waiting_seconds: _builtins.float
+    """How long the flush that is under way has waited for the storage, in seconds; 0 if there is none."""
+    replica_age_seconds: _builtins.float
+    """The age of the last replica, in seconds; unset if there is none yet."""
+    @_builtins.property
+    def request_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Requests of the process to the bucket, by kind."""
+
+    def __init__(
+        self,
+        *,
+        append_count: _builtins.int = ...,
+        append_seconds: _builtins.float = ...,
+        append_quantile_seconds: _builtins.float = ...,
+        tail_row_count: _builtins.int = ...,
+        tail_record_count: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        restored: _builtins.bool = ...,
+        waiting_seconds: _builtins.float = ...,
+        replica_age_seconds: _builtins.float | None = ...,
+        request_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_replica_age_seconds", b"_replica_age_seconds", "replica_age_seconds", b"replica_age_seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replica_age_seconds", b"_replica_age_seconds", "append_count", b"append_count", "append_quantile_seconds", b"append_quantile_seconds", "append_seconds", b"append_seconds", "epoch", b"epoch", "replica_age_seconds", b"replica_age_seconds", "request_counts", b"request_counts", "restored", b"restored", "tail_record_count", b"tail_record_count", "tail_row_count", b"tail_row_count", "waiting_seconds", b"waiting_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__replica_age_seconds: _TypeAlias = _typing.Literal["replica_age_seconds"]  # noqa: Y015
+    _WhichOneofArgType__replica_age_seconds: _TypeAlias = _typing.Literal["_replica_age_seconds", b"_replica_age_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__replica_age_seconds) -> _WhichOneofReturnType__replica_age_seconds | None: ...
+
+Global___LogFacts: _TypeAlias = LogFacts  # noqa: Y015
 
 @_typing.final
 class Offered(_message.Message):
