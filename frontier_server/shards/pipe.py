@@ -28,6 +28,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_FRAME_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
 PING = "ping"
 """The method of a call that is answered at once."""
+MAX_TOKEN_BYTES, GREETING_S = 1024, 5.0  # of a connection whose caller is not known yet
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 4
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -94,6 +95,7 @@ class _Frames(asyncio.BufferedProtocol, ABC):
         self._transport: asyncio.Transport | None = None
         self._received = memoryview(bytearray(READ_BYTES))
         self._buffer = bytearray()
+        self.most_frame_bytes = MAX_FRAME_BYTES
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -111,12 +113,14 @@ class _Frames(asyncio.BufferedProtocol, ABC):
         start, end = 0, len(buffer)
         while end - start >= HEAD_BYTES:
             after = start + HEAD_BYTES + int.from_bytes(buffer[start : start + HEAD_BYTES])
-            if after - start > MAX_FRAME_BYTES:
+            if after - start > self.most_frame_bytes:
                 _log.error("pipe_broken", problem=f"a frame has {after - start} bytes")
                 self.close()
                 return
             if after > end:
                 break
+            if not self.is_open:
+                return
             with memoryview(buffer)[start + HEAD_BYTES : after] as frame:
                 self.received(frame)
             start = after
@@ -308,11 +312,21 @@ class _Answers(_Frames):
         super().__init__()
         self._server = server
         self._awaits_token = trust
+        if trust is not None:
+            self.most_frame_bytes = MAX_TOKEN_BYTES
         self._tasks: dict[int, tuple[asyncio.Task[None], _Context]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._server.connections.add(self)
+        if self._awaits_token is not None:
+            asyncio.get_running_loop().call_later(GREETING_S, self._refuse)
+
+    def _refuse(self) -> None:
+        """End a connection whose caller has not shown the token."""
+        if self._awaits_token is not None and self.is_open:
+            _log.warning("pipe_refused", problem="a caller must show the token of the cluster first")
+            self.close()
 
     def connection_lost(self, problem: Exception | None) -> None:
         super().connection_lost(problem)
@@ -322,10 +336,10 @@ class _Answers(_Frames):
 
     def received(self, frame: memoryview) -> None:
         if self._awaits_token is not None:
-            if not self._awaits_token.knows(bytes(frame)):
-                _log.warning("pipe_refused", problem="a caller must show the token of the cluster")
-                self.close()
-            self._awaits_token = None
+            if self._awaits_token.knows(bytes(frame)):
+                self._awaits_token, self.most_frame_bytes = None, MAX_FRAME_BYTES
+            else:  # what follows in the same packet is refused, too
+                self._refuse()
             return
         call = _call_of(frame)
         if not call.method:

@@ -10,14 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import msgspec
 import pytest
 from frontier_harness.waiting import PATIENCE_S, soon
 
 from frontier_server.core.rows.errors import CrawlFinished
 from frontier_server.service.arrivals import Server
 from frontier_server.shards import pipe
-from frontier_server.shards.pipe import Both, Broken, Pipe, PipeServer, Refused
-from frontier_server.shards.places import Place
+from frontier_server.shards.pipe import (
+    HEAD_BYTES,
+    Answer,
+    Both,
+    Broken,
+    Call,
+    Pipe,
+    PipeServer,
+    Refused,
+)
+from frontier_server.shards.places import Place, Trust
 from frontier_server.wire.status import of_error
 from toehold.frontier.v1 import frontier_pb2
 
@@ -283,3 +293,39 @@ async def test_an_answer_that_came_while_its_caller_stood_still_is_not_lost(tmp_
     finally:
         ended.set()
         await asyncio.to_thread(thread.join)
+
+
+def framed(data: bytes) -> bytes:
+    return len(data).to_bytes(HEAD_BYTES) + data
+
+
+def scheduling() -> bytes:
+    """A call of Schedule in a frame."""
+    request = frontier_pb2.ScheduleRequest(crawl="c").SerializeToString()
+    return framed(msgspec.msgpack.encode(Call(7, f"{SERVICE}/Schedule", request, CALL_S)))
+
+
+@pytest.mark.parametrize("greeting", [b"", b"wrong", b"right ", b"x" * 2000])
+async def test_what_follows_a_wrong_token_in_the_same_packet_is_not_done(greeting: bytes) -> None:
+    shard, server = Shard(), PipeServer()
+    register(shard, server)
+    port = await server.start_for("127.0.0.1", Trust("right"))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(framed(greeting) + scheduling() + scheduling())
+    with suppress(ConnectionError):
+        assert await reader.read() == b""
+    writer.close()
+    await server.stop(CALL_S)
+    assert not shard.contexts
+
+
+async def test_a_call_after_the_token_is_answered() -> None:
+    shard, server = Shard(), PipeServer()
+    register(shard, server)
+    port = await server.start_for("127.0.0.1", Trust("right"))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(framed(b"right") + scheduling())
+    size = int.from_bytes(await reader.readexactly(HEAD_BYTES))
+    assert msgspec.msgpack.decode(await reader.readexactly(size), type=Answer).number == 7
+    writer.close()
+    await server.stop(0.0)
