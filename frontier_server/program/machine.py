@@ -159,6 +159,7 @@ class Machine:
         self._written: dict[str, Place] | None = None
         self._ending = asyncio.Event()
         self._is_hopeless = asyncio.Event()
+        self._renewing = asyncio.Lock()
         self._exit_code = 0
 
     async def run(self) -> int:
@@ -179,14 +180,22 @@ class Machine:
             await beating  # it tells the others that this machine leaves
         self._door.end()
         await self._ended(self._door, door)
-        front = self._held.pop(FRONT, None)
-        for held in [[front] if front is not None else [], list(self._held.values())]:
-            for each in held:
-                each.member.end()
-            await asyncio.gather(*(self._ended(each.member, each.task) for each in held if each.task))
+        front = [self._held[FRONT]] if FRONT in self._held else []
+        for held in front, [each for each in self._held.values() if each not in front]:
+            await asyncio.gather(*(self._leave_member(each) for each in held))
         with suppress(BucketFailed):
             await asyncio.to_thread(self._machines.leave)
         return self._exit_code
+
+    async def _leave_member(self, held: _Held) -> None:
+        """End a member, and let other machines take it at once."""
+        held.member.end()
+        if held.task is not None:
+            await self._ended(held.member, held.task)
+        self._held.pop(held.member.name, None)
+        async with self._renewing:
+            with suppress(BucketFailed):
+                await asyncio.to_thread(self._machines.renew, self._card())
 
     def _give_up(self, code: int) -> None:
         """End the machine: it makes no sense any more."""

@@ -101,7 +101,7 @@ class Cluster:
         """Lose a machine, or freeze one, until the others have taken over; then let it come back."""
         machine = self._random.choice(self.machines)
         others = [each for each in self.machines if each is not machine]
-        had = set(self._served(machine))
+        had = self._served(machine)
         began_s = time.monotonic()
         if self._random.random() < 0.5:
             machine.lose()
@@ -111,7 +111,8 @@ class Cluster:
             come_back = partial(machine.signal, signal.SIGCONT)
 
         def is_back() -> bool:
-            return had <= set().union(*map(self._served, others))
+            found = [self._served(each) for each in others]
+            return all(any(each.get(member, 0) > epoch for each in found) for member, epoch in had.items())
 
         eventually(is_back, f"members of {machine.data.name} on other machines")
         if had:
@@ -129,13 +130,15 @@ class Cluster:
         machine.begin()
         machine.server.until_ready()
 
-    def _served(self, machine: Machine) -> list[str]:
-        """The members that a machine serves, by its own word."""
+    def _served(self, machine: Machine) -> dict[str, int]:
+        """The members that a machine serves, by its own word, with the epochs of their logs: one that was
+        frozen does not know yet that others have later ones."""
         try:
             notice = (self._bucket / "machines" / machine.data.name / "notice").read_bytes()
         except FileNotFoundError:
-            return []
-        return list(msgspec.json.decode(notice, type=Card).ports)
+            return {}
+        card = msgspec.json.decode(notice, type=Card)
+        return {member: card.holds[member] for member in card.ports}
 
     def end(self) -> None:
         """End all in order."""
