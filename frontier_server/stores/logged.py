@@ -164,10 +164,6 @@ class LoggedStore(RocksStore):
         if self._failure_of_log is not None:
             raise self._failure_of(self._failure_of_log)
 
-    def rotate_wal(self) -> None:
-        super().flush()  # the disk's sync: `flush` leaves it to the log
-        super().rotate_wal()
-
     def _failure(self, what: str, problem: Exception) -> StoreFailed:
         failure = super()._failure(what, problem)
         if isinstance(failure, StoreDamaged):
