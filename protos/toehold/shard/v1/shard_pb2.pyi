@@ -3,7 +3,9 @@
 isort:skip_file
 Between the front of a frontier with several shards and its shards. It is no part of the contract with
 fetchers, feeders and operators: they know the front alone, which looks like one frontier. Front and shards
-are of one version, and talk over sockets in a private folder.
+of one machine are of one version, and talk over sockets in a private folder. Those of several machines talk
+over TCP, and show each other the token of their cluster; while machines are upgraded one after the other,
+some are of the version before. So messages change only as those of the contract do.
 
 A shard is a frontier, and serves FrontierService and FrontierAdminService, too. This service has what a
 shard must hear, and tell, as the part of something larger.
