@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes the certificates and callers of compose.yaml, and hands them out: a directory for each program.
 #
-# Makes only what is missing. Arguments are a command of `toehold` that changes certificates or callers:
+# With a directory `bucket`, which machines.yaml mounts, it also makes the password of the S3 server there. It makes
+# only what is missing. Arguments are a command of `toehold` that changes certificates or callers:
 # `credentials.sh certs create node --renew`. DIRECTORY is where the volumes are mounted.
 set -eu
 umask 077
@@ -23,7 +24,8 @@ hand_out() {
     fi
 }
 
-certificate frontier --host frontier --host localhost --host 127.0.0.1
+certificate frontier --host frontier --host frontier-1 --host frontier-2 --host frontier-3 --host localhost \
+    --host 127.0.0.1
 certificate node --host node-1 --host node-2 --host node-3 --host localhost --host 127.0.0.1
 certificate operator
 certificate console
@@ -42,3 +44,15 @@ for program in frontier node operator console; do
 done
 hand_out authority/callers.toml frontier/callers.toml
 hand_out authority/callers.toml node/callers.toml
+
+if test -d bucket; then
+    if ! test -e authority/bucket.env; then
+        secret=$(python3 -c 'import secrets; print(secrets.token_urlsafe(30))')
+        printf 'AWS_ACCESS_KEY_ID=toehold\nAWS_SECRET_ACCESS_KEY=%s\n' "$secret" >authority/bucket.new
+        mv authority/bucket.new authority/bucket.env
+    fi
+    hand_out authority/bucket.env frontier/bucket.env
+    sed 's/AWS_ACCESS_KEY_ID/MINIO_ROOT_USER/; s/AWS_SECRET_ACCESS_KEY/MINIO_ROOT_PASSWORD/' authority/bucket.env \
+        >authority/server.env
+    hand_out authority/server.env bucket/server.env
+fi

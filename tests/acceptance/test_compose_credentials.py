@@ -96,6 +96,27 @@ def test_a_second_run_changes_nothing_and_an_argument_changes_what_it_says(
     assert all(name.startswith(("operator/", "authority/certs/operator.")) for name in changed)
 
 
+def test_the_s3_server_of_machines_and_the_frontier_get_the_same_password_once(
+    make: Make, directory: Path
+) -> None:
+    assert "frontier/bucket.env" not in files(directory), "without the server nobody needs one"
+    (directory / "bucket").mkdir()
+    make()
+    made = files(directory)
+    own, server = (
+        dict(line.split("=", 1) for line in made[name].decode().splitlines())
+        for name in ("frontier/bucket.env", "bucket/server.env")
+    )
+    assert own.keys() == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    assert server.keys() == {"MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"}
+    assert list(own.values()) == list(server.values())
+    assert len(own["AWS_SECRET_ACCESS_KEY"]) == 40
+    for name in ("frontier/bucket.env", "bucket/server.env"):
+        assert stat.S_IMODE((directory / name).stat().st_mode) == 0o600
+    make()
+    assert files(directory) == made
+
+
 def health(address: str, own: Mapping[str, str]) -> int:
     """The answer of the health service at an address to the client that these variables describe."""
     authority, key, cert = (Path(own[f"TOEHOLD_TLS_{name}"]).read_bytes() for name in ("CA", "KEY", "CERT"))

@@ -1,16 +1,23 @@
-"""The commands of docs/network.md make the Secrets of the manifests, and the programs start with them."""
+"""The commands of docs/network.md and docs/machines.md make the Secrets of the manifests, and programs start
+with them.
+"""
 
 import json
 import shlex
+import shutil
+import subprocess
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from acceptance.programs import Programs, script
 from frontier_harness.deployed import KUBERNETES, ROOT, documents, flags
 from frontier_harness.waiting import eventually
 
+from frontier_server.shards.places import Trust
 from toehold_cli.main import run
 
 RESOURCES = [each for file in (KUBERNETES / "base").glob("*.yaml") for each in documents(file)]
@@ -20,9 +27,9 @@ POD = "toehold-node-5c9f7b6d4-x2x7k"
 FROM_FILE = "--from-file="
 
 
-def commands() -> list[list[str]]:
-    """The commands that make credentials."""
-    page = (ROOT / "docs" / "network.md").read_text()
+def commands(name: str = "network.md") -> list[list[str]]:
+    """The commands of a page that make credentials."""
+    page = (ROOT / "docs" / name).read_text()
     (block,) = [part for part in page.split("```") if part.startswith("console") and "secret generic" in part]
     lines = block.replace("\\\n", " ").splitlines()
     return [shlex.split(line.strip().removeprefix("$ ")) for line in lines if line.strip().startswith("$ ")]
@@ -36,7 +43,11 @@ def secret(words: list[str]) -> dict[str, bytes]:
 
 
 def started(
-    programs: Programs, workload: Mapping[str, Any], secrets: Mapping[str, dict[str, bytes]], **own: str
+    programs: Programs,
+    workload: Mapping[str, Any],
+    secrets: Mapping[str, dict[str, bytes]],
+    named: Mapping[tuple[str, str], Any] = NAMED,
+    **own: str,
 ) -> str:
     """Starts the program of a workload as its pod would, with its ConfigMap and Secrets; its ready line."""
     pod = workload["spec"]["template"]["spec"]
@@ -50,7 +61,7 @@ def started(
         if "secret" in (source := sources.get(mount["name"], {})):
             for key, content in secrets[source["secret"]["secretName"]].items():
                 (place / key).write_bytes(content)
-    variables = NAMED["ConfigMap", container["envFrom"][0]["configMapRef"]["name"]]["data"]
+    variables = named["ConfigMap", container["envFrom"][0]["configMapRef"]["name"]]["data"]
     environment = {name: _here(name, value, root) for name, value in variables.items()} | own
     return programs.start(program, script(program), *flags(program, environment)).wait_ready()
 
@@ -62,16 +73,22 @@ def _here(name: str, value: str, root: Path) -> str:
     return f"{root}{value}" if value.startswith("/") else value
 
 
+def made(page: str = "network.md", *further: str) -> dict[str, dict[str, bytes]]:
+    """The Secrets that a page's commands make. `further` is added where they make certificates."""
+    secrets: dict[str, dict[str, bytes]] = {}
+    for words in commands(page):
+        if words[0] == "toehold":
+            assert run([*words[1:], *further]) == 0
+        elif "secret" in words:
+            secrets[words[words.index("generic") + 1]] = secret(words)
+    return secrets
+
+
 def test_frontier_and_node_start_with_the_secrets_of_the_manual(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    secrets: dict[str, dict[str, bytes]] = {}
-    for words in commands():
-        if words[0] == "toehold":
-            assert run(words[1:]) == 0
-        elif "secret" in words:
-            secrets[words[words.index("generic") + 1]] = secret(words)
+    secrets = made()
     with Programs(tmp_path) as programs:
         ready = started(programs, NAMED["StatefulSet", "toehold-frontier"], secrets)
         address = ready.rpartition(" ")[2]
@@ -89,3 +106,48 @@ def test_frontier_and_node_start_with_the_secrets_of_the_manual(
         (node,) = eventually(nodes, "the node to join")
         assert node["node"] == POD
         assert run(["nodes", "toes", "--at", node["service_address"], "--json"]) == 0
+
+
+def test_machines_meet_with_the_secrets_of_the_manual(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl, which has kustomize, is not here")
+    monkeypatch.chdir(tmp_path)
+    build = ["kubectl", "kustomize", str(KUBERNETES / "machines")]
+    resources = yaml.safe_load_all(subprocess.run(build, capture_output=True, check=True).stdout)
+    named = {(each["kind"], each["metadata"]["name"]): each for each in resources}
+    secrets = made() | made("machines.md", "--host", "127.0.0.1")
+    container = named["StatefulSet", "toehold-frontier"]["spec"]["template"]["spec"]["containers"][0]
+    host = {each["name"]: each.get("value") for each in container["env"]}["TOEHOLD_FRONTIER_CLUSTER_LISTEN"]
+    files = (
+        tmp_path / "machine-certs" / name
+        for name in ("toehold-machines.crt", "toehold-machines.key", "ca.crt")
+    )
+    trust = Trust("", *files)
+    trust.check(host.replace("$(TOEHOLD_FRONTIER_MACHINE)", "toehold-frontier-2"))
+    with ExitStack() as stack:
+        addresses = []
+        for number in range(2):
+            pod = tmp_path / f"pod-{number}"
+            pod.mkdir()
+            own = {
+                "TOEHOLD_FRONTIER_MACHINE": f"toehold-frontier-{number}",
+                "TOEHOLD_FRONTIER_CLUSTER_LISTEN": "127.0.0.1",
+                "TOEHOLD_FRONTIER_LOG": f"file://{tmp_path}/bucket",
+            }
+            workload = named["StatefulSet", "toehold-frontier"]
+            ready = started(stack.enter_context(Programs(pod)), workload, secrets, named, **own)
+            addresses.append(ready.rpartition(" ")[2])
+        for name, value in {"CA": "ca.crt", "CERT": "alice.crt", "KEY": "alice.key"}.items():
+            monkeypatch.setenv(f"TOEHOLD_TLS_{name}", f"certs/{value}")
+        capsys.readouterr()
+
+        def holders() -> set[str]:
+            assert run(["shards", "list", "--log", own["TOEHOLD_FRONTIER_LOG"], "--json"]) == 0
+            listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+            return {each["machine"] for each in listed if "member" in each}
+
+        eventually(lambda: holders() == {"toehold-frontier-0", "toehold-frontier-1"}, "both to have members")
+        for address in addresses:
+            assert run(["health", "--frontier", address]) == 0

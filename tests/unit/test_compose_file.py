@@ -32,6 +32,10 @@ SERVERS = {
 }
 NODES = {name: each for name, each in SERVERS.items() if each["command"] == ["toehold-node"]}
 CREDENTIALS = (CONTAINERS / "credentials.sh").read_text()
+(MACHINES,) = documents(CONTAINERS / "machines.yaml")
+FRONTIERS: dict[str, dict[str, Any]] = {
+    name: each for name, each in MACHINES["services"].items() if name.startswith("frontier")
+}
 
 KEYS = {
     *("build", "cap_drop", "command", "depends_on", "entrypoint", "environment", "healthcheck", "hostname"),
@@ -169,6 +173,11 @@ def test_a_node_has_time_to_drain_and_the_frontier_to_stop() -> None:
 def test_prometheus_differs_from_the_one_of_a_single_machine_only_in_its_targets() -> None:
     (here,) = documents(CONTAINERS / "prometheus.yml")
     (alone,) = documents(MONITORING / "prometheus.yml")
+    (of_machines,) = documents(CONTAINERS / "prometheus-machines.yml")
+    frontiers = of_machines["scrape_configs"][0].pop("static_configs")[0]["targets"]
+    assert frontiers == [f"frontier-{number}:9707" for number in (1, 2, 3)]
+    of_machines["scrape_configs"][0]["static_configs"] = here["scrape_configs"][0]["static_configs"]
+    assert of_machines == here
     targets = {job["job_name"]: job.pop("static_configs")[0]["targets"] for job in here["scrape_configs"]}
     for job in alone["scrape_configs"]:
         del job["static_configs"]
@@ -208,3 +217,67 @@ def test_nobody_can_administer_grafana_with_a_known_password() -> None:
     environment = SERVICES["grafana"]["environment"]
     assert environment["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
     assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+
+
+def machine(name: str) -> dict[str, str]:
+    """The environment of a frontier of machines.yaml, which adds to that of compose.yaml."""
+    own: dict[str, str] = SERVICES["frontier"]["environment"] | FRONTIERS[name]["environment"]
+    return own
+
+
+def test_machines_are_added_to_what_is_there() -> None:
+    assert MACHINES.keys() == {"x-machine", "x-cluster", "services", "volumes"}
+    assert MACHINES["services"].keys() - FRONTIERS.keys() == {"credentials", "s3", "prometheus"}
+    assert FRONTIERS.keys() == {"frontier", "frontier-2", "frontier-3"}
+    for name, each in FRONTIERS.items():
+        added = each.get("extends", {"file": "compose.yaml", "service": name})
+        assert added == {"file": "compose.yaml", "service": "frontier"}
+
+
+@pytest.mark.parametrize("name", FRONTIERS)
+def test_a_machine_has_a_name_of_its_own_which_its_certificate_and_the_network_know(name: str) -> None:
+    own = machine(name)
+    assert len({machine(each)["TOEHOLD_FRONTIER_MACHINE"] for each in FRONTIERS}) == len(FRONTIERS)
+    host = own["TOEHOLD_FRONTIER_CLUSTER_LISTEN"]
+    names = {name, *FRONTIERS[name]["networks"]["toehold"]["aliases"]}
+    assert {"frontier", host} == names, "callers reach any of them by one name"
+    (hosts,) = re.findall(r"^certificate frontier (.*?[^\\])$", CREDENTIALS, re.MULTILINE | re.DOTALL)
+    assert {"frontier", host} <= set(hosts.replace("\\\n", " ").split())
+
+
+@pytest.mark.parametrize("name", FRONTIERS)
+def test_a_machines_variables_are_options_and_its_files_are_there(name: str) -> None:
+    own = machine(name)
+    options = {each: value for each, value in own.items() if not each.startswith("AWS_")}
+    assert flags("toehold-frontier", options)
+    assert_is_safe("toehold-frontier", own)
+    assert own["TOEHOLD_FRONTIER_DATA"].startswith("/var/lib/toehold/")
+    for file in ("CERT", "KEY", "CA"):
+        assert own[f"TOEHOLD_FRONTIER_CLUSTER_{file}"] == own[f"TOEHOLD_FRONTIER_TLS_{file}"]
+    assert is_command(FRONTIERS[name]["command"])
+    assert FRONTIERS[name]["command"][-1] == "set -a && . /etc/toehold/bucket.env && exec toehold-frontier"
+    assert FRONTIERS[name]["depends_on"].keys() == {"credentials", "s3"}
+
+
+def test_the_bucket_is_that_of_a_pinned_server_whose_password_is_made() -> None:
+    server = MACHINES["services"]["s3"]
+    assert re.fullmatch(r"docker\.io/minio/minio:RELEASE\.[0-9TZ-]+", server["image"])
+    url = machine("frontier")["TOEHOLD_FRONTIER_LOG"]
+    assert f"/data/{url.split('/')[2]} " in server["entrypoint"][-1]
+    assert machine("frontier")["AWS_ENDPOINT_URL"] == "http://s3:9000"
+    assert server["networks"] == ["toehold"] and "ports" not in server
+    used = {
+        source
+        for each in MACHINES["services"].values()
+        for source, _, _ in pairs(each.get("volumes", ()))
+        if not source.startswith(".")
+    }
+    assert used == MACHINES["volumes"].keys()
+    assert "/credentials/bucket" in " ".join(read(CONTAINERS / "Containerfile")[-1].texts("RUN"))
+    assert "PASSWORD" not in str(MACHINES)
+
+
+def test_prometheus_of_machines_has_a_file_of_its_own() -> None:
+    ((source, target, _),) = pairs(MACHINES["services"]["prometheus"]["volumes"])
+    assert (CONTAINERS / source).name == "prometheus-machines.yml"
+    assert target in {each for _, each, _ in volumes("prometheus")}

@@ -50,11 +50,12 @@ def container(workload: dict[str, Any]) -> dict[str, Any]:
 def environment(workload: dict[str, Any], named: dict[tuple[str, str], dict[str, Any]]) -> dict[str, str]:
     """The variables of its container. Those of the pod have the pod's name as a stand-in."""
     own = {
-        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
+        each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"]
         for each in container(workload).get("env", ())
     }
     for each in container(workload)["envFrom"]:
-        own |= named["ConfigMap", each["configMapRef"]["name"]]["data"]
+        if "configMapRef" in each:
+            own |= named["ConfigMap", each["configMapRef"]["name"]]["data"]
     return own
 
 
@@ -105,7 +106,7 @@ def test_the_kustomization_names_every_file_and_every_file_is_there() -> None:
     assert image["name"] == IMAGE == container(FRONTIER)["image"] == container(NODE)["image"]
 
 
-@pytest.mark.parametrize("folder", ["without-tls", "own-volumes"])
+@pytest.mark.parametrize("folder", ["machines", "without-tls", "own-volumes"])
 def test_an_overlay_changes_the_base_and_names_every_file_of_its_own(folder: str) -> None:
     (overlay,) = documents(KUBERNETES / folder / "kustomization.yaml")
     base, *resources = overlay["resources"]
@@ -361,3 +362,53 @@ def test_nodes_with_volumes_of_their_own_are_those_of_the_base_in_all_else() -> 
     assert {key: value for key, value in pod(node).items() if key != "containers"} == {
         key: value for key, value in pod(NODE).items() if key not in ("containers", "volumes")
     }
+
+
+def test_machines_have_no_volumes_names_that_last_and_a_way_to_each_other() -> None:
+    resources = built("machines")
+    check_fields(resources)
+    named = {(each["kind"], each["metadata"]["name"]): each for each in resources}
+    assert named.keys() == NAMED.keys() | {("PodDisruptionBudget", "toehold-frontier")}
+    frontier = named["StatefulSet", "toehold-frontier"]
+    assert frontier["spec"]["replicas"] == 3
+    assert frontier["spec"]["podManagementPolicy"] == "Parallel"
+    assert "volumeClaimTemplates" not in frontier["spec"]
+    sources = {each["name"]: each for each in pod(frontier)["volumes"]}
+    assert "emptyDir" in sources["data"]
+    mounts = {each["mountPath"]: each for each in container(frontier)["volumeMounts"]}
+    assert {each["name"] for each in mounts.values()} == sources.keys()
+    secrets = {each["secret"]["secretName"] for each in sources.values() if "secret" in each}
+    assert secrets == {"toehold-frontier-tls", "toehold-callers", "toehold-machines-tls"}
+    own = environment(frontier, named)
+    assert flags("toehold-frontier", own)
+    assert_is_safe("toehold-frontier", own)
+    for file in ("CERT", "KEY", "CA"):
+        path = own[f"TOEHOLD_FRONTIER_CLUSTER_{file}"].rpartition("/")[0]
+        assert sources[mounts[path]["name"]]["secret"]["secretName"] == "toehold-machines-tls"
+    assert own["TOEHOLD_FRONTIER_MACHINE"] == "metadata.name"
+    host, service, rest = own["TOEHOLD_FRONTIER_CLUSTER_LISTEN"].split(".", 2)
+    assert (host, service) == ("$(TOEHOLD_FRONTIER_MACHINE)", frontier["spec"]["serviceName"])
+    assert rest == f"{KUSTOMIZATION['namespace']}.svc.cluster.local"
+    assert named["Service", service]["spec"]["publishNotReadyAddresses"], "machines meet before they serve"
+    optional = container(frontier)["envFrom"][1]["secretRef"]
+    assert optional == {"name": "toehold-bucket", "optional": True}
+    budget = named["PodDisruptionBudget", "toehold-frontier"]["spec"]
+    assert selected(budget["selector"]["matchLabels"]) == [FRONTIER]
+    assert budget["maxUnavailable"] == 1
+    for probe in PROBES:
+        assert container(frontier)[probe] == container(FRONTIER)[probe]
+
+
+def test_machines_may_call_each_other_names_and_the_bucket() -> None:
+    named = {(each["kind"], each["metadata"]["name"]): each for each in built("machines")}
+    policy = named["NetworkPolicy", "toehold-frontier"]["spec"]
+    *before, among_them = policy["ingress"]
+    assert before == rules("frontier", "ingress")
+    assert "ports" not in among_them, "their ports are free ones"
+    (source,) = among_them["from"]
+    assert selected(source["podSelector"]["matchLabels"]) == [FRONTIER]
+    names, others, bucket = policy["egress"]
+    assert names == rules("node", "egress")[0]
+    assert "ports" not in others
+    assert selected(others["to"][0]["podSelector"]["matchLabels"]) == [FRONTIER]
+    assert bucket == {"ports": [{"port": 443, "protocol": "TCP"}]}
