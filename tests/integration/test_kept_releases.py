@@ -13,7 +13,16 @@ from frontier_harness.calls import TIMEOUT_S, report
 from frontier_harness.process import ServerProcess
 from kept_releases.answers import Answers, answers, differences
 from kept_releases.history import IMPORTED, end
-from kept_releases.keep import HERE, LAYOUT, MANIFEST, layout, unpack
+from kept_releases.keep import (
+    BUCKET,
+    BUCKET_MANIFEST,
+    HERE,
+    LAYOUT,
+    MANIFEST,
+    layout,
+    unpack,
+    unpack_bucket,
+)
 from packaging.version import Version
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
@@ -21,6 +30,9 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2
 RELEASES = sorted(
     (each.parent for each in HERE.glob(f"*/{MANIFEST}")), key=lambda release: Version(release.name)
 )
+
+
+WITH_BUCKET = [release for release in RELEASES if (release / BUCKET).exists()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,31 @@ def opened(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield Opened(told, server)
         assert server.stop()[0] == 0
         assert "error" not in server.errors.read_text()
+
+
+@pytest.mark.parametrize("release", WITH_BUCKET, ids=lambda release: release.name)
+def test_a_bucket_of_an_earlier_release_answers_as_it_did_and_is_crawled_on(
+    release: Path, tmp_path: Path
+) -> None:
+    """A machine of the release is replaced by one of this version, which has nothing but the bucket."""
+    log, told = unpack_bucket(release, tmp_path), json.loads((release / BUCKET_MANIFEST).read_text())
+    for machine in ("one", "another"):
+        with ServerProcess(tmp_path / machine, "--log", log, "--renew-seconds", "0.1") as server:
+            if machine == "one":
+                found = {name: answers(server.stubs, name) for name in told}
+                assert list(differences(told, found)) == []
+            for name in told.keys() - {"held"}:  # nothing may be written to it
+                assert list(server.stubs.job(name, verify={}).findings) == [], name
+            server.stubs.schedule(
+                "running", *(f"http://running.example/{machine}/{page}" for page in range(9))
+            )
+            assert server.stop()[0] == 0
+    with ServerProcess(tmp_path / "last", "--log", log, "--renew-seconds", "0.1") as server:
+        fetched = end(server.stubs, told.keys() - {"ended", "redirected", "not-launched"})
+        since = {
+            f"http://running.example/{machine}/{page}" for machine in ("one", "another") for page in range(9)
+        }
+        assert since <= fetched["running"]
 
 
 def test_rows_that_differ_from_those_of_the_last_release_have_a_new_format() -> None:

@@ -41,6 +41,16 @@ def play(data: Path) -> None:
     assert not empty, f"the history must leave rows in every family, got none in {empty}"
 
 
+def play_in_cluster(data: Path, log: str) -> None:
+    """Make a bucket with crawls in several states of life, as a machine of two shards leaves it. It takes
+    some seconds."""
+    for plays in ((_ended, _redirected, _paused), (_held, _not_launched, _running)):
+        with ServerProcess(data, "--shards", "2", "--log", log, "--renew-seconds", "0.1") as server:
+            for one in plays:
+                one(server.stubs)
+            server.stop()
+
+
 def _fetch(stubs: Stubs, crawl: str, status: int = 200, **more: object) -> None:
     """Fetch a page of a crawl, with this result."""
     stubs.finish(*(report(lease, status, **more) for lease in stubs.pages(crawl, most=1)))

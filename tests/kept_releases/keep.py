@@ -17,7 +17,7 @@ import msgspec
 from frontier_harness.calls import TIMEOUT_S
 from frontier_harness.process import ServerProcess
 from kept_releases.answers import answers
-from kept_releases.history import play
+from kept_releases.history import play, play_in_cluster
 
 from frontier_server.core.rows.records import FORMAT, PendingUri, Record
 from frontier_server.core.rows.store import Family
@@ -25,6 +25,7 @@ from toehold.frontier.v1 import admin_pb2
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+BUCKET, BUCKET_MANIFEST = "bucket.tar.xz", "bucket.json"
 CONTRACT, STORE, MANIFEST, LAYOUT = "contract.binpb", "store.tar.xz", "manifest.json", "rows.json"
 MOVES = {"importing"}
 """Crawls that go on by themselves once a frontier opens the store."""
@@ -42,6 +43,7 @@ def main() -> None:
         data = Path(scratch) / "data"
         play(data)
         keep_store(data, folder)
+        keep_bucket(Path(scratch), folder)
     for file in sorted(folder.iterdir()):
         print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
 
@@ -75,6 +77,19 @@ def keep_store(data: Path, folder: Path) -> None:
         archive.add(data, "data", filter=_nobodys)
 
 
+def keep_bucket(scratch: Path, folder: Path) -> None:
+    """Write a bucket as an archive, and what a machine answers about it that has nothing else."""
+    bucket = scratch / "bucket"
+    log = f"file://{bucket}"
+    play_in_cluster(scratch / "machine", log)
+    with ServerProcess(scratch / "another", "--log", log, "--renew-seconds", "0.1") as server:
+        listed = server.stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(), timeout=TIMEOUT_S).crawls
+        _write(folder / BUCKET_MANIFEST, {each.crawl: answers(server.stubs, each.crawl) for each in listed})
+        server.stop()
+    with tarfile.open(folder / BUCKET, "w:xz") as archive:
+        archive.add(bucket, "bucket", filter=_nobodys)
+
+
 def layout() -> dict[str, Any]:
     """The rows of this version: the format of its stores, and what is in each kind."""
     kinds: list[type[msgspec.Struct]] = [
@@ -99,6 +114,13 @@ def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = entry.mtime = 0
     entry.uname = entry.gname = ""
     return entry
+
+
+def unpack_bucket(release: Path, target: Path) -> str:
+    """Write a kept bucket below a folder; its URL."""
+    with tarfile.open(release / BUCKET) as archive:
+        archive.extractall(target, filter="data")
+    return f"file://{target / 'bucket'}"
 
 
 def unpack(release: Path, target: Path) -> Path:
