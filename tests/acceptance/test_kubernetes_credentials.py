@@ -46,10 +46,11 @@ def started(
     programs: Programs,
     workload: Mapping[str, Any],
     secrets: Mapping[str, dict[str, bytes]],
+    own: Mapping[str, str],
     named: Mapping[tuple[str, str], Any] = NAMED,
-    **own: str,
 ) -> str:
-    """Starts the program of a workload as its pod would, with its ConfigMap and Secrets; its ready line."""
+    """Starts the program of a workload as its pod would, with its ConfigMap, its Secrets and variables of its
+    own; its ready line."""
     pod = workload["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     (program,) = container["command"]
@@ -62,7 +63,7 @@ def started(
             for key, content in secrets[source["secret"]["secretName"]].items():
                 (place / key).write_bytes(content)
     variables = named["ConfigMap", container["envFrom"][0]["configMapRef"]["name"]]["data"]
-    environment = {name: _here(name, value, root) for name, value in variables.items()} | own
+    environment = {name: _here(name, value, root) for name, value in variables.items()} | dict(own)
     return programs.start(program, script(program), *flags(program, environment)).wait_ready()
 
 
@@ -90,10 +91,10 @@ def test_frontier_and_node_start_with_the_secrets_of_the_manual(
     monkeypatch.chdir(tmp_path)
     secrets = made()
     with Programs(tmp_path) as programs:
-        ready = started(programs, NAMED["StatefulSet", "toehold-frontier"], secrets)
+        ready = started(programs, NAMED["StatefulSet", "toehold-frontier"], secrets, {})
         address = ready.rpartition(" ")[2]
         own = {"TOEHOLD_FRONTIER": address, "TOEHOLD_NODE_NAME": POD}
-        started(programs, NAMED["Deployment", "toehold-node"], secrets, **own)
+        started(programs, NAMED["Deployment", "toehold-node"], secrets, own)
         for name, value in {"CA": "ca.crt", "CERT": "alice.crt", "KEY": "alice.key"}.items():
             monkeypatch.setenv(f"TOEHOLD_TLS_{name}", f"certs/{value}")
         capsys.readouterr()
@@ -137,7 +138,7 @@ def test_machines_meet_with_the_secrets_of_the_manual(
                 "TOEHOLD_FRONTIER_LOG": f"file://{tmp_path}/bucket",
             }
             workload = named["StatefulSet", "toehold-frontier"]
-            ready = started(stack.enter_context(Programs(pod)), workload, secrets, named, **own)
+            ready = started(stack.enter_context(Programs(pod)), workload, secrets, own, named)
             addresses.append(ready.rpartition(" ")[2])
         for name, value in {"CA": "ca.crt", "CERT": "alice.crt", "KEY": "alice.key"}.items():
             monkeypatch.setenv(f"TOEHOLD_TLS_{name}", f"certs/{value}")
