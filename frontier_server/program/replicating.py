@@ -12,7 +12,7 @@ from ..stores.logged import LoggedStore
 from .member import REQUESTS
 
 LOOK_S = 0.5
-TAIL_ROWS, TAIL_RECORDS = 200_000, 4_000
+TAIL_ROWS, TAIL_RECORDS = 200_000, 1_500
 """A start elsewhere replays so many rows and reads so many records at most: about a second for each."""
 EVERY_S = 600.0  # if there are any
 TELL_EVERY_S = 15.0
