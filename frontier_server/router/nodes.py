@@ -29,6 +29,7 @@ class RoutedNodes(OverShards):
     ) -> admin_pb2.GetFrontierResponse:
         whole = await super().GetFrontier(request, context)
         loads, nodes = await asyncio.gather(loads_of(self._links, self._coordination), self._nodes(context))
+        del whole.nodes[:]  # the coordinator has their names, and hears of none of them
         whole.nodes.extend(nodes)
         whole.shards.extend(load.shard for load in loads)
         return whole

@@ -92,3 +92,17 @@ def test_the_toes_of_nodes_that_run_are_as_many_as_is_asked(load: Load) -> None:
     crawl.set_pool_size(None)
     until_toes(4, 6)
     eventually(lambda: len(load.site.log()) > asked + HOSTS, "pages again")
+
+
+def test_a_node_that_outlives_the_frontier_is_listed_once(load: Load) -> None:
+    load.launch("c")
+    load.node("one", 4)
+
+    def listed() -> list[str]:
+        return [node.node for node in load.client.get_frontier().nodes]
+
+    eventually(lambda: listed() == ["one"], "the node")
+    load.frontier.kill()
+    load.start_frontier()
+    eventually(listed, "the node again")
+    assert listed() == ["one"]
