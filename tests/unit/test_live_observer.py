@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+import pytest
 from client_doubles.looks import RUNNING, node, problem, seed
 
 from toehold.frontier.v1.admin_pb2 import Crawl, GetFrontierResponse, GetStatisticsResponse, Seed
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
 from toehold_client.controller import CrawlController
+from toehold_client.errors import FrontierUnavailable, Overloaded, ToeholdError
 from toehold_client.watching.observer import FEW_SEEDS, SEEDS_S, Observer
 
 FINISHED = CrawlStatus(state=CrawlState.CRAWL_STATE_FINISHED)
@@ -25,6 +27,7 @@ class Frontier:
         self.status = RUNNING
         self.listed = 0
         self.now_s = 0.0
+        self.problem: ToeholdError | None = None
 
     @property
     def frontier(self) -> "Frontier":
@@ -34,6 +37,8 @@ class Frontier:
         return Crawl(crawl="c")
 
     def statistics(self) -> GetStatisticsResponse:
+        if self.problem is not None:
+            raise self.problem
         return GetStatisticsResponse(status=self.status, statistics=Statistics(limited_by="one host"))
 
     def get_frontier(self) -> GetFrontierResponse:
@@ -84,3 +89,27 @@ def test_an_event_that_comes_again_counts_once() -> None:
     for event in (problem(1), problem(2), problem(1), problem(2), problem(3)):
         observer.hear(event)
     assert [event.sequence for event in observer.look().problems] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", [FrontierUnavailable, Overloaded])
+def test_a_frontier_that_does_not_answer_is_seen_as_it_was_and_says_why(kind: type[ToeholdError]) -> None:
+    frontier = Frontier([])
+    observer = frontier.observer()
+    observer.look()
+    frontier.problem = kind("the frontier waits for its log: it is away; try later")
+    seen = []
+    for frontier.now_s in (10.0, 13.0):
+        seen.append(observer.look())
+    assert [(look.away, look.away_s, look.why) for look in seen] == [
+        (str(frontier.problem), 0.0, "one host"),
+        (str(frontier.problem), 3.0, "one host"),
+    ]
+    frontier.problem = None
+    assert observer.look().away == ""
+
+
+def test_a_frontier_that_has_never_answered_is_not_seen() -> None:
+    frontier = Frontier([])
+    frontier.problem = Overloaded("the frontier waits for its log: it is away; try later")
+    with pytest.raises(Overloaded):
+        frontier.observer().look()

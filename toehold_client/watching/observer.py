@@ -37,8 +37,8 @@ FEW_SEEDS = 50
 
 _MOST_PAGES = 12
 _AWAY_LOOK_S = 1.0
-AWAY = (errors.FrontierUnavailable, errors.DeadlineExceeded)
-"""The errors of a frontier that does not answer."""
+AWAY = (errors.FrontierUnavailable, errors.DeadlineExceeded, errors.Overloaded)
+"""The errors of a frontier that does not answer, or only says what it waits for."""
 
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
 _DESCRIBING = frozenset(("update", "add-seeds", "reopen"))
