@@ -4,8 +4,9 @@ A decoded message takes several times its bytes. So a message is received only i
 waits undecoded until there is room for it (`room`, `incoming`).
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager, aclosing
 from typing import Any, NoReturn, Protocol
 
@@ -34,6 +35,7 @@ _log = structlog.get_logger()
 
 refused_early: Counter[str] = Counter()  # reason → calls refused before their request was decoded
 
+LOOK_S = 0.5  # between two looks whether a question can still be answered
 _BATCHES = ("Schedule", "Finished")
 _WAITING = ("Next",)  # beside streams
 
@@ -69,6 +71,19 @@ class Arrivals:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
         server.add_registered_method_handlers(service.full_name, handlers)
 
+    async def _while_possible(self, answering: Coroutine[Any, Any, Any]) -> Any:
+        """The answer to a question. Raises TryLater as soon as none can be given: a question may be left, and
+        who asks hears at once what the frontier waits for."""
+        task = asyncio.ensure_future(answering)
+        try:
+            while not (await asyncio.wait((task,), timeout=LOOK_S))[0]:
+                self._check_room()
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+
     def _handler(self, answer: Callable[..., Any], method: MethodDescriptor, read_only: bool) -> Any:
         """gRPC's handler of a method; it gets bytes."""
         request = GetMessageClass(method.input_type)
@@ -88,7 +103,8 @@ class Arrivals:
                 data = await received(context)
                 with room(len(data)):
                     message = _checked(call, request, data)
-                    shown = call.shown(await answer(message, context))
+                    answering = answer(message, context)
+                    shown = call.shown(await (self._while_possible(answering) if asks else answering))
                     if acts:
                         _log_act(getattr(message, "crawl", ""), context)
                     return shown

@@ -84,6 +84,7 @@ MAX_PRESENCE_S = 1.0
 MAX_TIMER_S = 60.0
 LOG_RETRY_MS = 1_000
 CLOSE_S = 10.0  # for the last write and the last flush
+CLOSE_AWAY_S = 1.0  # for the same, if a log's storage has not answered for long
 MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs: as long as the last slice took
 
 _log = structlog.get_logger()
@@ -493,15 +494,18 @@ class Runner:
     async def close(self) -> None:
         """Flush, and end all tasks. The caller closes the store."""
         self.begin_close()
+        waits_for = "" if self._ownership is None else self._ownership.waits_for
+        close_s = CLOSE_AWAY_S if waits_for else CLOSE_S
         try:
-            async with asyncio.timeout(CLOSE_S):
+            async with asyncio.timeout(close_s):
                 async with self._lock:
                     pass  # wait for the operation in progress
                 await self.durable(self._written)
         except Closing:
             pass  # `failed` has the reason
         except TimeoutError:
-            self._fail(f"the last write was not durable within {CLOSE_S:g} s")
+            why = f": {waits_for}" if waits_for else ""
+            self._fail(f"the last write was not durable within {close_s:g} s{why}")
         if self._ownership is not None:
             self._ownership.abandon()
         if self._timer is not None:
