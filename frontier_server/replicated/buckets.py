@@ -21,7 +21,9 @@ ATTEMPT_S = 10.0
 RETRY_S = 3.0  # within a request; whoever made it repeats it after that
 SCHEMES = ("s3", "gs", "az", "file")
 _SECRETS = re.compile(r"(?i)((?:\bsig|signature|token|credential|secret|key)\w*[=>])[^&<\s\"]+")
-_TRIES = re.compile(r" in [\d.]+\S*, after \d+ retries, max_retries: \d+, retry_timeout: \S+ ")
+_TRIES = re.compile(r" in [\d.]+\S*, after \d+ retries, max_retries: \d+, retry_timeout: \S+\s+")
+_REFUSAL = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*))?")
+_MOST_TOLD = 400
 _PART_BYTES = 8 * 1024 * 1024
 
 
@@ -251,21 +253,25 @@ def probe(bucket: Bucket) -> None:
     """Check that the store refuses to create what is there, and shows at once what was created. Raises
     BucketUnusable if it does not, BucketFailed if it cannot be asked."""
     name = f"probe/{secrets.token_hex(8)}"
-    try:
-        first = bucket.create(name, b"first") or bucket.get(name) == b"first"  # it may have been sent twice
-        second = bucket.create(name, b"second")
-        if not first or second:
-            raise BucketUnusable(
-                "must refuse to create an object that is there (If-None-Match), or two machines would own "
-                f"one shard, but it {'created one twice' if second else 'refused a new one'}"
-            )
-        if bucket.get(name) != b"first" or name not in [each.name for each in bucket.found("probe/")]:
-            raise BucketUnusable(
-                "must show at once what was created, but an object that was created is not there"
-            )
-    finally:
-        with suppress(BucketFailed):
-            bucket.delete([name])
+    problem = _problem_of(bucket, name)  # a store that does not answer is not asked to delete, either
+    with suppress(BucketFailed):
+        bucket.delete([name])
+    if problem:
+        raise BucketUnusable(problem)
+
+
+def _problem_of(bucket: Bucket, name: str) -> str:
+    """What is wrong with a store, tried with an object of a name; empty if nothing is."""
+    first = bucket.create(name, b"first") or bucket.get(name) == b"first"  # it may have been sent twice
+    second = bucket.create(name, b"second")
+    if not first or second:
+        return (
+            "must refuse to create an object that is there (If-None-Match), or two machines would own one "
+            f"shard, but it {'created one twice' if second else 'refused a new one'}"
+        )
+    if bucket.get(name) != b"first" or name not in [each.name for each in bucket.found("probe/")]:
+        return "must show at once what was created, but an object that was created is not there"
+    return ""
 
 
 def _created(path: Path, root: Path, data: bytes) -> bool:
@@ -309,6 +315,10 @@ _durable_folders: set[Path] = set()
 
 
 def _told(problem: Exception) -> str:
-    """An error for people: its first line, without what might be a credential."""
-    text = str(problem).partition("\n")[0].strip() or type(problem).__name__
-    return _SECRETS.sub(r"\1…", _TRIES.sub(" ", text))[:300]
+    """An error for people: its first line, with the store's own words, and without what might be a
+    credential."""
+    whole = str(problem)
+    text = whole.partition("\n")[0].strip() or type(problem).__name__
+    if refusal := _REFUSAL.search(whole):
+        text = text.partition("<")[0] + ": ".join(filter(None, refusal.groups()))
+    return _SECRETS.sub(r"\1…", _TRIES.sub(" ", text))[:_MOST_TOLD]
