@@ -110,6 +110,8 @@ class Config:
     sockets: Path | None = None  # the folder of the shards' sockets
     log: str = ""  # the URL of the bucket under all shards; empty: each store is the truth itself
     cluster: str = ""  # the id of the cluster, of a member that has a log
+    generation: int = 1  # of the cluster; each split begins another one
+    folder: str = ""  # of that generation in the bucket; empty: its root
     machine: str = ""
     ordinal: tuple[int, int] | None = None  # which of how many machines this is; None: claims decide
     renew_s: float = 0.4

@@ -130,7 +130,8 @@ class Members:
         with suppress(msgspec.DecodeError):  # of a version that this one cannot know
             card = msgspec.json.decode(data, type=Card)
         is_ours = card is not None and card.cluster == self._cluster and card.format <= FORMAT
-        self._cards[machine] = tag, card if is_ours else None
+        is_own_name = machine == self._machine  # whoever has it, in whatever generation, has taken it
+        self._cards[machine] = tag, card if is_ours or is_own_name else None
 
     def leave(self) -> None:
         """Let the others know at once that this machine is gone."""

@@ -12,6 +12,7 @@ from ..cluster.members import FOLDER, Card
 from ..config import FRONT
 from ..replicated.buckets import Bucket
 from ..replicated.change_lists import unpacked as unpacked_lists
+from ..replicated.folders import below
 from ..replicated.log import Kind
 from ..replicated.records import Form
 from ..replicated.replicas import unpacked as unpacked_manifest
@@ -23,18 +24,21 @@ WATCH_S = 2.0
 
 def listed(bucket: Bucket, shard_map: ShardMap) -> Iterator[dict[str, Any]]:
     """The members of a cluster, then its machines. Raises BucketFailed, LogFailed."""
-    cards = dict(_cards(bucket))
+    cards = {machine: card for machine, card in _cards(bucket) if card.cluster == shard_map.group}
+    ours = below(bucket, shard_map.folder)
     for number, name in enumerate(shard_map.names):
         directory = shard_map.directory_of(name).name
         slots = shard_map.range_of(number) if name != FRONT else None
         told: dict[str, Any] = {"member": directory}
+        if shard_map.folder:
+            told["folder"] = shard_map.folder
         if slots is not None:
             told |= {"first_slot": slots[0], "last_slot": slots[-1]}
         epoch, machine = max(
             ((card.holds[name], machine) for machine, card in cards.items() if name in card.ports),
             default=(0, ""),
         )
-        yield told | {"machine": machine, "epoch": epoch} | _log_of(bucket, directory, shard_map.cluster)
+        yield told | {"machine": machine, "epoch": epoch} | _log_of(ours, directory, shard_map.cluster)
     for machine, card in sorted(cards.items()):
         yield {
             "machine": machine,
@@ -45,17 +49,20 @@ def listed(bucket: Bucket, shard_map: ShardMap) -> Iterator[dict[str, Any]]:
         }
 
 
-def _cards(bucket: Bucket) -> Iterator[tuple[str, Card]]:
-    """The machines that have renewed themselves meanwhile."""
+def renewing(bucket: Bucket, watch_s: float) -> list[str]:
+    """The machines that renew themselves while this looks. Raises BucketFailed."""
     found = [each for each in bucket.found(FOLDER) if each.name.endswith("/beat")]
-    time.sleep(WATCH_S if found else 0)
+    time.sleep(watch_s if found else 0)
     now = {each.name: each.tag for each in bucket.found(FOLDER)}
-    for name, _, tag in found:
-        if now.get(name, tag) == tag:
-            continue  # it is gone
-        data = bucket.get(name.replace("/beat", "/notice"))
+    return [name.split("/")[1] for name, _, tag in found if now.get(name, tag) != tag]
+
+
+def _cards(bucket: Bucket) -> Iterator[tuple[str, Card]]:
+    """The machines that renew themselves, and what each tells."""
+    for machine in renewing(bucket, WATCH_S):
+        data = bucket.get(f"{FOLDER}{machine}/notice")
         if data is not None:
-            yield name.split("/")[1], msgspec.json.decode(data, type=Card)
+            yield machine, msgspec.json.decode(data, type=Card)
 
 
 def _log_of(bucket: Bucket, name: str, cluster: str) -> dict[str, Any]:
@@ -91,4 +98,13 @@ def _log_of(bucket: Bucket, name: str, cluster: str) -> dict[str, Any]:
 def cluster_of(bucket: Bucket, url: str) -> ShardMap:
     """The shards of the cluster in a bucket. Raises ClusterUnusable, BucketFailed."""
     cluster = identified(bucket, None, "", makes=False)
-    return ShardMap(Path(), cluster.shards, cluster.secret, False, cluster.id, url)
+    return ShardMap(
+        Path(),
+        cluster.shards,
+        cluster.secret,
+        False,
+        cluster.id,
+        url,
+        cluster.generation,
+        cluster.folder,
+    )

@@ -7,6 +7,7 @@ import structlog
 from toehold_base.durable import make_own_directory, sync_directory
 
 from .. import wire
+from ..cluster.identity import check_current
 from ..config import Config
 from ..core.core import Core
 from ..core.opening import opening
@@ -20,6 +21,7 @@ from ..logs.job_feed import JobFeed
 from ..logs.job_log import JobLogs
 from ..logs.log_check import check_logs
 from ..replicated.buckets import open_bucket
+from ..replicated.folders import below
 from ..replicated.object_log import ObjectLog
 from ..replicated.replicas import Replicas
 from ..service import version
@@ -90,16 +92,22 @@ def _opened(config: Config) -> RocksStore:
 
 
 def _logged(config: Config) -> LoggedStore:
-    """The store as its log has it, which is this process's from now on."""
-    bucket = open_bucket(config.log)
-    name = config.data.name
+    """The store as its log has it, which is this process's from now on. Raises Superseded."""
+    whole = open_bucket(config.log)
+    bucket, name = below(whole, config.folder), config.data.name
     log = ObjectLog(bucket, name, config.cluster, version())
-    return open_logged(config.data, log, Replicas(bucket, name), version(), config.cache_bytes, wall_ms())
+    store = open_logged(config.data, log, Replicas(bucket, name), version(), config.cache_bytes, wall_ms())
+    try:
+        check_current(whole, config.generation)  # once nobody can have the log without this process's fence
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def archive_of(config: Config, store: LoggedStore) -> LogArchive:
     """Where the logs of a member's crawls are kept."""
-    return LogArchive(open_bucket(config.log), config.data.name, store.log.epoch)
+    return LogArchive(below(open_bucket(config.log), config.folder), config.data.name, store.log.epoch)
 
 
 def open_data_unchanged(config: Config) -> tuple[RocksStore, Clock]:

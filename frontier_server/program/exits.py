@@ -6,6 +6,8 @@ from typing import NoReturn
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED, EXIT_IN_USE = 2, 3, 4, 5, 6, 7
 EXIT_FENCED = 8
 """Another process owns the log of this member. The supervisor decides who serves it."""
+EXIT_SPLIT = 9
+"""A split has ended this member's generation of the cluster. The machine ends, too."""
 HOPELESS = frozenset({EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_DAMAGED, EXIT_IN_USE})
 """Those that another start would end with, too."""
 

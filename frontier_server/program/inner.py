@@ -23,8 +23,10 @@ def places_file(config: Config) -> Path:
 
 
 def trust_of(config: Config, secret: bytes) -> Trust:
-    """How the processes of the cluster know each other."""
-    return Trust(token_of(secret), config.cluster_cert, config.cluster_key, config.cluster_ca)
+    """How the processes of the cluster know each other: those of one generation."""
+    return Trust(
+        token_of(secret + config.folder.encode()), config.cluster_cert, config.cluster_key, config.cluster_ca
+    )
 
 
 class TokenCheck(grpc.aio.ServerInterceptor):

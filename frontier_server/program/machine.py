@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -34,7 +35,7 @@ from ..config import DOOR, FRONT, MIB, Config, ServerFile
 from ..replicated.buckets import Bucket, BucketFailed, BucketUnusable, open_bucket, probe, requests_made
 from ..shards.pipe import PING, Broken, Pipe, Refused
 from ..shards.places import Place, write_places
-from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_STORE, EXIT_USAGE, HOPELESS, end
+from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_SPLIT, EXIT_STORE, EXIT_USAGE, HOPELESS, end
 from .inner import PLACES, trust_of
 from .member import SERVING, Member
 from .private_folder import PrivateFolder
@@ -80,6 +81,7 @@ def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager,
         warn_if_open(data)
         with locked(data):
             shard_map = cluster_map(data, cluster, config.log)
+            config = replace(config, folder=shard_map.folder)
             folder = PrivateFolder(data, FOLDER, f"{shard_map.names[-2]}.sock", False)
             try:
                 (folder.path / PLACES).unlink(missing_ok=True)
@@ -144,7 +146,7 @@ class Machine:
         self._version = version
         self._name = name_of(config)
         self._gone_s = RENEWALS_MISSED * config.renew_s
-        self._machines = Members(bucket, self._name, shard_map.cluster)
+        self._machines = Members(bucket, self._name, shard_map.group)
         self._claims = Claims(self._name, shard_map.names, self._gone_s, config.ordinal)
         self._trust = trust_of(config, shard_map.secret)
         self._is_welcome = config.ordinal is not None
@@ -313,7 +315,7 @@ class Machine:
     def _card(self) -> Card:
         return Card(
             format=FORMAT,
-            cluster=self._map.cluster,
+            cluster=self._map.group,
             version=self._version,
             run=self._machines.run,
             holds=dict.fromkeys(self._about, 0)
@@ -397,7 +399,7 @@ class Machine:
             served, held.ports, held.epoch = held.member.has_served, None, 0
             if self._ending.is_set():
                 return
-            if held.is_given_back or code == EXIT_FENCED:
+            if held.is_given_back or code in (EXIT_FENCED, EXIT_SPLIT):
                 break
             failures = 0 if served else failures + 1
             if code in HOPELESS or failures >= TRIES:
@@ -411,7 +413,10 @@ class Machine:
         if self._ending.is_set():
             return
         del self._held[name]
-        if code == EXIT_FENCED and not held.is_given_back:
+        if code == EXIT_SPLIT:
+            _log.error("cluster_was_split", member=name, advice="start this machine again")
+            self._give_up(EXIT_DATA)
+        elif code == EXIT_FENCED and not held.is_given_back:
             _log.warning("member_fenced", member=name)
             self._claims.fenced(name, _clock_s())
         elif not held.is_given_back:

@@ -369,9 +369,14 @@ def _salvage(config: Config, secret: bytes) -> None:
 
 def _split(config: Config) -> None:
     _raise_descriptor_limit()
+    if config.log and lacking("cluster"):
+        sys.exit(advice("cluster", "toehold-frontier --log"))
     with packages_of("frontier", "toehold-frontier"), fast_imports():
-        from .serving import split
-    split(config)
+        from .serving import split, split_cluster
+    if config.log:
+        split_cluster(config)
+    else:
+        split(config)
 
 
 def _list_shards(config: Config) -> None:

@@ -3,22 +3,24 @@
 from toehold_base.access.callers import Callers
 from toehold_base.access.privacy import warn_if_open
 from toehold_base.access.server_tls import ServerTls
+from toehold_base.durable import make_own_directory
 from toehold_base.process.service_manager import ServiceManager
 
+from ..cluster.identity import ClusterUnusable, Superseded
 from ..config import Config
 from ..core.rows.errors import OtherFormat, StoreCorrupt
 from ..core.rows.store import StoreDamaged, StoreFailed
 from ..core.salvage.division import Unequal
 from ..logs.log_check import CannotKeep
-from ..replicated.buckets import BucketFailed, BucketUnusable
+from ..replicated.buckets import BucketFailed, BucketUnusable, open_bucket, probe
 from ..replicated.log import LogFailed
 from ..service import version
 from ..stores.logged import LogFence, LoggedStore, LogNeeded
 from ..stores.rocks import StoreUnavailable
 from ..stores.unchanged import StoreInUse
-from . import salvaging, splitting
+from . import cluster_splitting, salvaging, splitting
 from .data_directory import open_data, open_data_unchanged
-from .exits import EXIT_DAMAGED, EXIT_DATA, EXIT_FENCED, EXIT_IN_USE, EXIT_LISTEN, EXIT_STORE, end
+from .exits import EXIT_DAMAGED, EXIT_DATA, EXIT_FENCED, EXIT_IN_USE, EXIT_LISTEN, EXIT_SPLIT, EXIT_STORE, end
 from .listeners import CannotListen
 from .server import serve
 from .shard_map import whole_around
@@ -36,6 +38,8 @@ def serve_store(
         end(EXIT_IN_USE, f"data directory {data}: {problem}")
     except LogFence as problem:
         end(EXIT_FENCED, str(problem))
+    except Superseded as problem:
+        end(EXIT_SPLIT, str(problem))
     except (StoreUnavailable, OtherFormat, LogNeeded, LogFailed, BucketUnusable) as problem:
         end(EXIT_DATA, f"data directory {data}: {problem}")
     except BucketFailed as problem:
@@ -100,6 +104,31 @@ def split(config: Config) -> None:
         end(EXIT_DAMAGED, f"data directory {data}: a store is damaged: {problem}; salvage it first")
     except (OSError, StoreFailed) as problem:
         end(EXIT_DATA, f"data directory {data} cannot be split: {problem}")
+
+
+def split_cluster(config: Config) -> None:
+    """Double the shards of a cluster, by a directory for its stores. Ends the program if that goes wrong."""
+    data, way_out = config.data, "run the command again to complete it"
+    try:
+        bucket = open_bucket(config.log)
+        probe(bucket)
+        make_own_directory(data)
+        with locked(data):
+            cluster_splitting.split(bucket, data, version(), lambda line: print(line, flush=True))
+    except (BucketUnusable, ClusterUnusable) as problem:
+        end(EXIT_DATA, f"log {config.log} {problem}")
+    except BlockingIOError:
+        end(EXIT_DATA, f"data directory {data} is in use by a frontier, or another split")
+    except cluster_splitting.Taken as problem:
+        end(EXIT_DATA, f"log {config.log} cannot be split: {problem}; stop all machines, then {way_out}")
+    except (BucketFailed, LogFailed) as problem:
+        end(EXIT_STORE, f"log {problem}; {way_out}")
+    except (StoreUnavailable, OtherFormat, Unequal) as problem:
+        end(EXIT_DATA, f"log {config.log} cannot be split: {problem}")
+    except (StoreDamaged, StoreCorrupt) as problem:
+        end(EXIT_DAMAGED, f"log {config.log} cannot be split, as a store is damaged: {problem}")
+    except (OSError, StoreFailed) as problem:
+        end(EXIT_DATA, f"data directory {data}: {problem}; {way_out}")
 
 
 def _way_out(config: Config) -> str:

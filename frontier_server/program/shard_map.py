@@ -6,16 +6,18 @@ for the shards.
 
 import os
 import secrets
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from toehold_base.durable import make_directory, replace_file
 from toehold_base.serving.addresses import SOCKET, Address
 
-from ..cluster.identity import Cluster
+from ..cluster.identity import Cluster, doubled_numbers
 from ..config import DOOR, FRONT, MAX_SHARDS, Config
 
 FORMAT = 1
@@ -27,12 +29,14 @@ SPLIT = "split"
 """The complete new members of a split, until they are in their places."""
 STORES = ("store", "store.new")  # the latter while an interrupted salvage lacks its last step
 
+_log = structlog.get_logger()
+
 
 class MapUnusable(Exception):
     """The data directory does not have the shards that are wanted; the message says which it has."""
 
 
-class _Row(msgspec.Struct, forbid_unknown_fields=True):
+class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The file."""
 
     format: int
@@ -41,6 +45,8 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     complete: bool = False
     cluster: str = ""
     log: str = ""
+    generation: int = 1
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,15 @@ class ShardMap:
     """The id of the cluster that it belongs to, if its stores have a log. Then none can be lost."""
     log: str = ""
     """The URL of the bucket with the logs."""
+    generation: int = 1
+    """Of the cluster: each split begins another one."""
+    folder: str = ""
+    """The folder of that generation in the bucket; empty: its root."""
+
+    @property
+    def group(self) -> str:
+        """What machines know each other by: the cluster, and its generation."""
+        return f"{self.cluster}/{self.folder}" if self.folder else self.cluster
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,7 +116,16 @@ class ShardMap:
 
     def write(self) -> None:
         """Write the file, durably, in one step."""
-        row = _Row(FORMAT, self.shards, self.secret.hex(), self.complete, self.cluster, self.log)
+        row = _Row(
+            FORMAT,
+            self.shards,
+            self.secret.hex(),
+            self.complete,
+            self.cluster,
+            self.log,
+            self.generation,
+            self.folder,
+        )
         make_directory(self.data, 0o700)
         replace_file(self.data / FILE, msgspec.json.encode(row) + b"\n", 0o600)
 
@@ -136,7 +160,7 @@ def read_map(data: Path) -> ShardMap | None:
     least = 1 if row.cluster else 2
     if row.format != FORMAT or not least <= row.shards <= MAX_SHARDS or len(secret) != SECRET_BYTES:
         raise MapUnusable(f"has shards, but {FILE} is damaged; {_WAY_BACK}")
-    return ShardMap(data, row.shards, secret, row.complete, row.cluster, row.log)
+    return ShardMap(data, row.shards, secret, row.complete, row.cluster, row.log, row.generation, row.folder)
 
 
 def is_divided(data: Path, shards: int | None) -> bool:
@@ -164,33 +188,41 @@ def wanted_map(data: Path, shards: int | None) -> ShardMap:
         doubled = ", or double them with 'toehold shards split'"
         raise MapUnusable(
             f"has {found.shards} shards, got --shards {shards}; leave --shards out"
-            f"{doubled if shards in _doubled(found.shards) else ''}"
+            f"{doubled if shards in doubled_numbers(found.shards) else ''}"
         )
     found.check()
     return found
 
 
 def cluster_map(data: Path, cluster: Cluster, log: str) -> ShardMap:
-    """The map of a machine's data directory, which is written if it is new. Raises MapUnusable."""
+    """The map of a machine's data directory, which is written if it is new. The members of another generation
+    are removed: nothing is in them alone. Raises MapUnusable, OSError."""
     found = read_map(data)
+    ours = ShardMap(
+        data, cluster.shards, cluster.secret, False, cluster.id, log, cluster.generation, cluster.folder
+    )
     if found is None:
         if _has_members(data) or _has_store(data):
             raise MapUnusable("has a store that is in no log; name a new directory")
-        found = ShardMap(data, cluster.shards, cluster.secret, False, cluster.id, log)
-        found.write()
+        ours.write()
     elif not found.cluster:
         raise MapUnusable("has shards that are in no log; name a new directory")
     elif found.cluster != cluster.id:
         raise MapUnusable(f"is of cluster {found.cluster}, but the bucket is of cluster {cluster.id}")
+    elif (found.shards, found.folder) != (ours.shards, ours.folder):
+        _log.warning(
+            "members_removed",
+            shards=found.shards,
+            now=ours.shards,
+            reason="the number of shards was doubled, and these are copies",
+        )
+        for name in found.names:
+            if found.directory_of(name).exists():
+                shutil.rmtree(found.directory_of(name))
+        ours.write()
     elif found.log != log:  # the bucket has another address by now
-        found = replace(found, log=log)
-        found.write()
-    return found
-
-
-def _doubled(shards: int) -> list[int]:
-    """The numbers of shards that one split or several make of a number."""
-    return [shards << splits for splits in range(1, MAX_SHARDS.bit_length())]
+        ours.write()
+    return ours
 
 
 def was_split_halfway(data: Path) -> bool:
@@ -229,6 +261,8 @@ def member_of(config: Config, member: str, sockets: Path) -> tuple[Config, Shard
         sockets=sockets,
         log=shard_map.log,
         cluster=shard_map.cluster,
+        generation=shard_map.generation,
+        folder=shard_map.folder,
     )
     return own, shard_map
 

@@ -83,6 +83,17 @@ def _build(data: Path, say: Say) -> None:
     if (data / SPLIT).exists() and not _is_empty(data / SPLIT):
         raise MapUnusable(f"has a folder {SPLIT} that is none of Toehold's; move it away")
     new = data / f"{SPLIT}.new"
+    with built(data, old, new, say):
+        new.rename(data / SPLIT)  # while no frontier can begin: from now on, none will
+        sync_directory(data)
+
+
+@contextmanager
+def built(data: Path, old: ShardMap | None, new: Path, say: Say) -> Iterator[ShardMap]:
+    """Make twice as many members, in a new directory, as a directory has by its map (None: it has no shards).
+    A context in which they are made, and no other process can use the old ones; their map, which is written
+    last. Raises what `split` does."""
+    shards = old.shards if old is not None else 1
     with ExitStack() as stack:
         sources = [
             stack.enter_context(_opened(old.directory_of(name) if old else data)) for name in _shards_of(old)
@@ -109,8 +120,7 @@ def _build(data: Path, say: Say) -> None:
             shutil.rmtree(new, ignore_errors=True)
             raise
         made.write()
-        new.rename(data / SPLIT)  # while no frontier can begin: from now on, none will
-        sync_directory(data)
+        yield made
 
 
 def _shards_of(old: ShardMap | None) -> Sequence[str]:
@@ -262,17 +272,22 @@ def _double(source: RocksStore, made: ShardMap) -> None:
     with ExitStack() as stack:
         target = _Target(made.directory_of(FRONT), stack)
         for family in Family:
-            for key, value in source.scan(family, b"", b""):
+            for key, value in _rows(source, family):
                 target.put(family, *doubled_row(family, key, value))
         target.write()
         target.flush()
         for family in Family:
             copies = target.store.scan(family, b"", b"")
-            for key, value in source.scan(family, b"", b""):
+            for key, value in _rows(source, family):
                 if next(copies, None) != doubled_row(family, key, value):
                     raise Unequal(
                         f"the row {key.hex()} of {family.value} is missing in the coordinator's store"
                     )
+
+
+def _rows(source: RocksStore, family: Family) -> Iterator[tuple[bytes, bytes]]:
+    """The rows of a family that any store may have."""
+    return (row for row in source.scan(family, b"", b"") if not keys.is_mark(family, row[0]))
 
 
 def _copy_all_logs(data: Path, old: ShardMap | None, made: ShardMap) -> None:

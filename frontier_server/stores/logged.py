@@ -78,6 +78,13 @@ def mark_of(store: RocksStore) -> Mark | None:
     return None if value is None else Mark._make(_MARK.unpack(value))
 
 
+def mark_for_new_log(store: RocksStore) -> None:
+    """Let a store without a log be what a new log begins with: as if an owner had died before it could append
+    what the store has, so whoever opens the log makes a replica first. Raises StoreFailed."""
+    store.write({(Family.CRAWLS, MARK_KEY): _MARK.pack(*Mark(1, 1, 1))})
+    store.flush()
+
+
 class LoggedStore(RocksStore):
     """A store and its log. `open_logged` makes it."""
 

@@ -1,4 +1,4 @@
-"""`toehold shards`: the shards of a frontier's data directory, while no frontier runs on it."""
+"""`toehold shards`: the shards of a frontier's data directory or bucket, while no frontier runs on it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,10 @@ from .options import Listing, json_option
 
 _USAGE, _UNUSABLE = 2, 4  # exit codes of toehold-frontier
 
-_data_option = click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    metavar="DIR",
-    required=True,
-    help="The data directory of the frontier.",
-)
-
 
 @click.group(cls=Listing)
 def shards() -> None:
-    """Show or double the shards of a frontier that runs on this machine.
+    """Show or double the shards of a frontier, by its directory on this machine or by its bucket.
 
     `toehold shards` means `toehold shards list`.
     """
@@ -61,27 +53,35 @@ def list_shards(data: Path | None, log: str | None, as_json: bool) -> ExitCode:
 
 
 @shards.command()
-@_data_option
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    required=True,
+    help="The data directory of the frontier; with --log, a new directory to work in.",
+)
+@click.option("--log", metavar="URL", help="The bucket of a frontier on several machines.")
 @json_option
-def split(data: Path, as_json: bool) -> ExitCode:
-    """Double the number of shards of a data directory.
+def split(data: Path, log: str | None, as_json: bool) -> ExitCode:
+    """Double the number of shards of a data directory, or of a bucket.
 
-    Stop the frontier first. Its crawls keep all that they have, and go on when it starts again. All stores
-    are built anew and compared with the old ones, which stay in DIR until you remove them: DIR needs as much
-    room again. If the command is interrupted, run it again.
+    Stop the frontier first, with --log all its machines. Its crawls keep all that they have, and go on when
+    it starts again. All stores are built anew and compared with the old ones, which stay in DIR or in the
+    bucket until you remove them. DIR needs as much room again; with --log, room for all stores twice. If the
+    command is interrupted, run it again.
     """
-    code, told = _frontier(data, "--split")
+    if log is None and not data.exists():
+        raise click.BadParameter(f"Directory '{data}' does not exist.", param_hint="'--data'")
+    bucket = [] if log is None else [f"--log={log}"]
+    code, told = _asked([f"--data={data}", *bucket, "--split"])
     if code is not ExitCode.DONE or not as_json:
         print(told, end="")
         return code
-    code, members = _members(data)
-    output.result({"data": str(data), "shards": len(members) - 1}, "", as_json=True)
+    code, told = _asked([*(bucket or [f"--data={data}"]), "--list-shards"])
+    members = [each for each in map(json.loads, told.splitlines()) if "member" in each]
+    where = {"data": str(data)} if log is None else {"log": log}
+    output.result(where | {"shards": len(members) - 1}, "", as_json=True)
     return code
-
-
-def _members(data: Path) -> tuple[ExitCode, list[dict[str, Any]]]:
-    code, told = _frontier(data, "--list-shards")
-    return code, [json.loads(line) for line in told.splitlines()]
 
 
 def _line(member: dict[str, Any]) -> str:
@@ -108,10 +108,6 @@ def _line_of_cluster(told: dict[str, Any]) -> str:
         replica = f"replica of {told['replica_bytes'] >> 20} MiB, {age_s} s old"
     tail = f"{told['tail_rows']} rows in {told['tail_records']} records after it"
     return f"{told['member']}: {slots}{owner}; {replica}; {tail}"
-
-
-def _frontier(data: Path, option: str) -> tuple[ExitCode, str]:
-    return _asked([f"--data={data}", option])
 
 
 def _asked(options: list[str]) -> tuple[ExitCode, str]:

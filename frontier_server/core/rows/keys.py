@@ -70,6 +70,14 @@ def crawl_key(crawl: int, row: CrawlRow) -> bytes:
     return crawl_prefix(crawl) + bytes((row,))
 
 
+_MARK_KEY = crawl_key(SERVER, CrawlRow.LOG)
+
+
+def is_mark(family: Family, key: bytes) -> bool:
+    """Whether a row says how far a store has come in its log."""
+    return family is Family.CRAWLS and key == _MARK_KEY
+
+
 def are_counts(changes: Changes) -> bool:
     """Whether changes are of crawls' counters and the server's row alone: what led to them is counted, and
     leaves no other trace."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..jobs.restoring import unfinished_copy
 from ..opening import opening
 from ..rows import keys
-from ..rows.keys import CrawlRow
+from ..rows.keys import CrawlRow, is_mark
 from ..rows.records import encode
 from ..rows.store import Family, Store
 from ..state.crawl import Crawl, SettingsOf
@@ -131,6 +131,8 @@ class Division:
                 yield from self._of_crawl(half, number, encode(lives[half]), encode(counts[half]))
         prefix = keys.crawl_prefix(keys.SERVER)
         for key, value in self._store.scan(Family.CRAWLS, prefix, prefix):
+            if is_mark(Family.CRAWLS, key):
+                continue  # no log knows the new stores
             for owner in ALL[: len(stores)]:
                 yield owner, Family.CRAWLS, key, value
 
