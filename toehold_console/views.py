@@ -32,7 +32,11 @@ MOST_QUESTIONS = 16
 """So many are answered at once of those that take a thread."""
 _T = TypeVar("_T")
 _ADMIN = "FrontierAdminService"
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_AWAY = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,  # it says what it waits for
+)
 _OF_THE_CRAWL = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.PERMISSION_DENIED)
 """Refusals that a page shows instead of a crawl. It asks again, as the crawl may be there later."""
 

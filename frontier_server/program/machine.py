@@ -264,7 +264,8 @@ class Machine:
                 problem = ""
             self._count_requests()
             self._end_hung()
-            self._write_places()
+            if not problem:  # else nobody was looked at, so nobody is known to be gone
+                self._write_places()
             if not self._is_welcome:
                 await self._knock()
             if self._is_welcome:

@@ -26,9 +26,13 @@ class Pulse:
         ask: Callable[[], Awaitable[object]],
         tell_health: Callable[[bool], None],
         manager: ServiceManager,
+        answers: Callable[[], bool] = lambda: True,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`ask` returns once the frontier has answered. `tell_health` gets whether it serves."""
+        """`ask` returns once the frontier could answer. `tell_health` gets whether it serves: it does not
+        while it could, but `answers` says that nothing leaves it."""
+        self._answers = answers
+        self._answered = True
         self._ask = ask
         self._tell_health = tell_health
         self._manager = manager
@@ -52,10 +56,13 @@ class Pulse:
                 self._tell_health(False)
                 await asyncio.wait((beat,))
                 _log.warning("answers_again")
-                self._tell_health(True)
+                self._tell_health(self._answered)
             beat.result()
         finally:
             beat.cancel()
+        if (answers := self._answers()) != self._answered:
+            self._answered = answers
+            self._tell_health(answers)
         self._manager.alive()
 
 

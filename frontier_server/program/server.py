@@ -163,7 +163,7 @@ async def _serve(
             ending.push_async_callback(_drained, runner, front, stop)
         if console is not None:
             ending.push_async_callback(runner.tasks.end, runner.tasks.keep("console", console.run()))
-        pulse = Pulse(runner.is_alive, lambda serves: health.tell(serves and runner.answers), manager)
+        pulse = Pulse(runner.is_alive, health.tell, manager, lambda: runner.answers)
         if logged is not None:
             runner.tasks.keep("replicas", keep_replicas(logged, config.data, clock))
         _keep_watch(runner.tasks, pulse, clock, tls, None if callers is None else gate)
@@ -257,9 +257,9 @@ def _metrics(
 
 
 async def _end_crawl_logs(runner: Runner, crawl_logs: CrawlLogs, logging: asyncio.Task[None]) -> None:
-    """Write the lines of all that is done, unless the store has failed."""
+    """Write the lines of all that is done, unless the store has failed, or its log's storage is away."""
     await runner.tasks.end(logging)
-    if not runner.failed.done():
+    if not runner.failed.done() and runner.answers:
         with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
             async with asyncio.timeout(CLOSE_S):
                 await crawl_logs.drain()

@@ -49,7 +49,7 @@ COPY, RESTORING = "replica.tmp", "store.restoring"
 DAMAGED = "damaged"  # a file in the store
 CHECK_S = 1.0
 """For so long an owner that has appended, or has looked, takes it that it still is the owner."""
-SLOW_S = 2.0
+SLOW_S = 3.0
 """A flush that takes longer holds up new work: it is refused until the log answers."""
 _MARK = struct.Struct(">QQQ")
 

@@ -37,7 +37,7 @@ WAITS = "the frontier waits for its log: "
 TELLS_S = 15.0
 """A question is answered within so long, a program's start included, or what is waited for is told."""
 PATIENT_S = 150.0
-STARTS_S, STOPS_S = 15.0, 30.0
+STARTS_S, STOPS_S = 15.0, 15.0
 EXIT_STORE = 5
 RESTARTS = ("member_ended", "member_fenced", "member_hung", "member_left_to_others", "member_not_started")
 

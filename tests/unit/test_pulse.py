@@ -79,3 +79,13 @@ async def test_a_question_ends_with_the_pulse() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     await soon(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+
+
+async def test_a_frontier_whose_answers_wait_for_a_log_is_not_serving_and_feeds_the_watchdog() -> None:
+    frontier, watchdog, answers = Frontier(), Watchdog(), [False]
+    task = asyncio.create_task(Pulse(frontier.ask, frontier.tell_health, watchdog, lambda: answers[0]).run())
+    await soon(lambda: watchdog.fed >= 3)
+    answers[0] = True
+    await soon(lambda: len(frontier.health) > 1)
+    task.cancel()
+    assert frontier.health == [False, True]
