@@ -94,7 +94,7 @@ class Front:
         self, server: Server, logs: CrawlLogs, checkpoints: Checkpoints, start_ms: int, gate: Gate
     ) -> Arrivals:
         """Let a server serve the contract's services over all shards; the count of their requests."""
-        arrivals = Arrivals(gate, self._runner.check_log)
+        arrivals = Arrivals(gate, self._runner.log_check)
         frontier = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"]
         admin = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
         whole = FrontierService(Exchange(self._runner), self._config)

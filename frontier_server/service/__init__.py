@@ -59,7 +59,7 @@ def register(
     traces: LeaseTraces | None = None,
 ) -> Arrivals:
     """Let a server serve both services; the count of their requests."""
-    arrivals = Arrivals(gate or Gate(None), exchange.runner.check_log)
+    arrivals = Arrivals(gate or Gate(None), exchange.runner.log_check)
     frontier, admin = (file.services_by_name for file in _FILES)
     nodes = FrontierService(exchange, config, traces)
     arrivals.register(server, nodes, frontier["FrontierService"], config.read_only)

@@ -53,8 +53,8 @@ class Server(Protocol):
 class Arrivals:
     """The requests of a server that are not answered yet."""
 
-    def __init__(self, gate: Gate, check_room: Callable[[], None] = lambda: None) -> None:
-        """`check_room` raises TryLater if no call can be answered just now."""
+    def __init__(self, gate: Gate, check_room: Callable[[], None] | None = None) -> None:
+        """`check_room` raises TryLater if no call can be answered just now; None: they always can."""
         self.room = Room()
         self.incoming = Incoming()
         self._gate = gate
@@ -71,13 +71,14 @@ class Arrivals:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
         server.add_registered_method_handlers(service.full_name, handlers)
 
-    async def _while_possible(self, answering: Coroutine[Any, Any, Any]) -> Any:
+    @staticmethod
+    async def _while_possible(answering: Coroutine[Any, Any, Any], check_room: Callable[[], None]) -> Any:
         """The answer to a question. Raises TryLater as soon as none can be given: a question may be left, and
         who asks hears at once what the frontier waits for."""
         task = asyncio.ensure_future(answering)
         try:
             while not (await asyncio.wait((task,), timeout=LOOK_S))[0]:
-                self._check_room()
+                check_room()
             return task.result()
         finally:
             if not task.done():
@@ -94,7 +95,8 @@ class Arrivals:
         lasts = waits or method.client_streaming or method.server_streaming
 
         def entered(context: Context) -> AbstractContextManager[OpenCall]:
-            self._check_room()
+            if self._check_room is not None:
+                self._check_room()
             return self._gate.entered(name, context, lasts)
 
         async def one(_: AsyncIterator[bytes], context: Context) -> Any:
@@ -104,7 +106,9 @@ class Arrivals:
                 with room(len(data)):
                     message = _checked(call, request, data)
                     answering = answer(message, context)
-                    shown = call.shown(await (self._while_possible(answering) if asks else answering))
+                    if asks and self._check_room is not None:
+                        answering = self._while_possible(answering, self._check_room)
+                    shown = call.shown(await answering)
                     if acts:
                         _log_act(getattr(message, "crawl", ""), context)
                     return shown

@@ -50,6 +50,7 @@ requests that take several operations.
 """
 
 import asyncio
+import functools
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -524,12 +525,11 @@ class Runner:
         if self._pressed:
             raise TryLater("OVERLOADED", "the frontier's store can't keep up with writes; try later", 500)
 
-    def check_log(self) -> None:
-        """Raise TryLater while answers wait for the store's log, whose storage is away or slow."""
-        if self._ownership is not None and (problem := self._ownership.waits_for):
-            raise TryLater(
-                "OVERLOADED", f"the frontier waits for its log: {problem}; try later", LOG_RETRY_MS
-            )
+    @property
+    def log_check(self) -> Callable[[], None] | None:
+        """What raises TryLater while answers wait for the store's log, whose storage is away or slow; None if
+        the store has no log."""
+        return None if self._ownership is None else functools.partial(_check_log, self._ownership)
 
     def next_change(self) -> asyncio.Future[None]:
         """A future that is done at the next change, or when the server closes."""
@@ -551,6 +551,11 @@ class Runner:
         except TimeoutError:
             return
         self._log_wanted.clear()
+
+
+def _check_log(ownership: Ownership) -> None:
+    if problem := ownership.waits_for:
+        raise TryLater("OVERLOADED", f"the frontier waits for its log: {problem}; try later", LOG_RETRY_MS)
 
 
 def _wake(waiters: set[asyncio.Future[None]]) -> None:
