@@ -505,8 +505,8 @@ class Runner:
         except Closing:
             pass  # `failed` has the reason
         except TimeoutError:
-            why = f": {waits_for}" if waits_for else ""
-            self._fail(f"the last write was not durable within {close_s:g} s{why}")
+            where, why = "disk" if self._ownership is None else "log", f": {waits_for}" if waits_for else ""
+            self._fail(f"the last write did not reach the {where} within {close_s:g} s{why}")
         if self._ownership is not None:
             self._ownership.abandon()
         if self._timer is not None:

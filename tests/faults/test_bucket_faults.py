@@ -308,7 +308,7 @@ def test_a_stop_while_the_store_is_away_ends_with_what_it_lacks(tmp_path: Path, 
         eventually(lambda: WAITS in crawl.toehold("status")[1])
         code, took_s = machine.stop()
         assert (code, took_s < STOPS_S) == (0, True), took_s
-        assert "the last write was not durable within 1 s: s3://" in crawl.output()
+        assert "the last write did not reach the log within 1 s: s3://" in crawl.output()
         assert "Traceback" not in crawl.output()
         assert not crawl.happened("member_hung")
         WELL.begin(store)
