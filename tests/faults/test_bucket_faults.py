@@ -342,7 +342,7 @@ def test_a_start_without_the_store_ends_with_what_is_wrong(
         assert said in line and SECRET not in line
 
 
-@pytest.mark.soak("machines")
+@pytest.mark.soak("buckets")
 @pytest.mark.timeout(7200)
 def test_crawls_whose_store_is_away_for_a_minute_lose_nothing(
     tmp_path: Path, store: StoreProxy, soak: Soak
