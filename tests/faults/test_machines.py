@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -60,7 +60,8 @@ class Machine:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all its processes: those that start others first."""
         for process in (self.server.child.pid, *children(self.server.child.pid)):
-            os.kill(process, number)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(process, number)
 
 
 class AnyStub:
