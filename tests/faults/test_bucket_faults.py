@@ -34,10 +34,10 @@ from .test_shards import CRAWL, DELAY_S, RECONNECT, REPEATED, Fetchers, check, u
 SHARDS, PAGES = 2, 300
 SECRET = "s3cr3t-of-the-bucket"
 WAITS = "the frontier waits for its log: "
-TELLS_S = 15.0
+TELLS_S = 30.0
 """A question is answered within so long, a program's start included, or what is waited for is told."""
 PATIENT_S = 150.0
-STARTS_S, STOPS_S = 15.0, 15.0
+STARTS_S, STOPS_S = 30.0, 25.0
 EXIT_STORE = 5
 RESTARTS = ("member_ended", "member_fenced", "member_hung", "member_left_to_others", "member_not_started")
 
