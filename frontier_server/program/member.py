@@ -14,7 +14,7 @@ CONSOLE = "toehold console serving on "
 REACHED = "toehold-frontier reached at "
 """What a process of a cluster says before it serves: two ports, and the epoch of its log."""
 REQUESTS = "toehold-frontier requests "
-"""What such a process says now and then: its requests to the bucket, since it began."""
+"""Such a process says now and then how many requests to the bucket it has made since it began."""
 READY, ALIVE = "READY=1", "WATCHDOG=1"  # as sd_notify(3) has them
 
 

@@ -64,7 +64,7 @@ class ShardMap:
     log: str = ""
     """The URL of the bucket with the logs."""
     generation: int = 1
-    """Of the cluster: each split begins another one."""
+    """The generation of the cluster, which a split ends."""
     folder: str = ""
     """The folder of that generation in the bucket; empty: its root."""
 
