@@ -9,7 +9,7 @@ All of this may be wrong at any time: two machines may see different things. The
 one that opened it last acknowledge anything. These rules keep mistakes rare:
 
 * A machine decides nothing before it has watched the others for `gone_s` without a pause. If it was frozen or
-  cut off, it begins anew.
+  cut off, it begins anew. While the bucket is slow, all these times are longer.
 * It tells the others what it is about to serve, looks once more, and leaves alone what another one holds, or
   is about to serve, too. Of two that want the same, at least the later one learns so before it opens the log.
 * After it was fenced, or could not serve a member, it refuses that member for some time, longer each time,
@@ -24,6 +24,7 @@ from functools import cache
 from hashlib import blake2b
 from typing import NamedTuple
 
+SLOW_LOOKS = 4  # of a slow bucket: a machine may be silent for so many
 SETTLE_S = 5.0  # after a machine has come or gone, before one gives members back
 GIVE_BACK_S = 1.0  # between two members
 FENCED_REST_S, FAILED_REST_S, LONGEST_REST_S = 2.0, 20.0, 60.0
@@ -67,6 +68,7 @@ class Claims:
         self._machine = machine
         self._members = list(members)
         self._gone_s = gone_s
+        self._patience_s = gone_s  # for how long a machine may be silent, at present
         self._fixed: list[str] | None = None
         if ordinal is not None:
             self._fixed = self._members[ordinal[0] :: ordinal[1]]
@@ -80,9 +82,12 @@ class Claims:
         self._rests: dict[str, tuple[float, float]] = {}  # by member: until when, and how long
         self._claimed_s: dict[str, float] = {}
 
-    def look(self, machines: Mapping[str, tuple[str, Notice]], now_s: float) -> None:
-        """Take in what all machines tell, each with a tag that is another one after each renewal."""
-        if self._looked_s is None or now_s - self._looked_s > self._gone_s / 2:
+    def look(self, machines: Mapping[str, tuple[str, Notice]], now_s: float, took_s: float = 0.0) -> None:
+        """Take in what all machines tell, each with a tag that is another one after each renewal. A renewal
+        and the look took so long: where the bucket is slow, it is slow for the others, too."""
+        passed_s = 0.0 if self._looked_s is None else now_s - self._looked_s
+        self._patience_s = max(self._gone_s, SLOW_LOOKS * took_s, self._patience_s - passed_s)
+        if self._looked_s is None or passed_s > self._patience_s / 2:
             self._since_s = now_s  # nobody can be called silent who was not listened to
             self._seen.clear()
             self._orphaned_s.clear()
@@ -101,7 +106,7 @@ class Claims:
         return sorted(
             machine
             for machine, seen in self._seen.items()
-            if machine == self._machine or now_s - seen.changed_s < self._gone_s
+            if machine == self._machine or now_s - seen.changed_s < self._patience_s
         )
 
     def gone(self, silent_s: float, now_s: float) -> list[str]:
@@ -117,8 +122,8 @@ class Claims:
         looked_s = self._looked_s
         return (
             looked_s is not None
-            and now_s - looked_s <= self._gone_s / 2
-            and looked_s - self._since_s >= self._gone_s
+            and now_s - looked_s <= self._patience_s / 2
+            and looked_s - self._since_s >= self._patience_s
         )
 
     def is_free(self, member: str, now_s: float) -> bool:
@@ -191,7 +196,7 @@ class Claims:
     def _overdue(self, loads: Mapping[str, int], now_s: float) -> Iterable[str]:
         """The orphans that this machine is to take because those before it have not."""
         place = _ordered(loads).index(self._machine)
-        late_s = self._gone_s * (1.5 + place / 5)
+        late_s = self._patience_s * (1.5 + place / 5)
         return [member for member, since_s in self._orphaned_s.items() if now_s - since_s >= late_s]
 
 

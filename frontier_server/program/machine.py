@@ -276,8 +276,11 @@ class Machine:
 
     async def _exchange(self) -> None:
         """Tell the others of this machine, and look at them."""
+        began_s = _clock_s()
         self._seen = await asyncio.to_thread(self._exchanged, self._card())
-        self._claims.look({name: (seen.tag, seen.notice) for name, seen in self._seen.items()}, _clock_s())
+        now_s = _clock_s()
+        told = {name: (seen.tag, seen.notice) for name, seen in self._seen.items()}
+        self._claims.look(told, now_s, now_s - began_s)
 
     def _exchanged(self, card: Card) -> Mapping[str, Seen]:
         self._machines.renew(card)

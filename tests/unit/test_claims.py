@@ -40,15 +40,15 @@ class Looking:
         self.now_s = 1000.0
         self._tags: dict[str, str] = {}
 
-    def look(self, silent: Collection[str] = (), /, **others: Notice) -> None:
+    def look(self, silent: Collection[str] = (), took_s: float = 0.0, /, **others: Notice) -> None:
         """Look once, a little later. All but the silent ones have renewed themselves."""
-        self.now_s += LOOK_S
+        self.now_s += LOOK_S + took_s
         notices = {self.machine: holding(), **others}
         for machine in notices:
             if machine not in silent:
                 self._tags[machine] = next(_tags)
         told = {machine: (self._tags[machine], notice) for machine, notice in notices.items()}
-        self.claims.look(told, self.now_s)
+        self.claims.look(told, self.now_s, took_s)
 
     def watch(self, seconds: float, silent: Collection[str] = (), /, **others: Notice) -> "Looking":
         """Look again and again, for so long."""
@@ -106,6 +106,38 @@ def test_a_machine_is_gone_when_it_has_been_silent_for_long_enough() -> None:
     assert not looking.plan(*MEMBERS[1:]).claim
     looking.look(("b",), b=holding(MEMBERS[0]))
     assert looking.plan(*MEMBERS[1:]) == Plan((MEMBERS[0],))
+
+
+SLOW_S = 4.0  # a renewal and a look at a bucket that takes two seconds for each request
+
+
+def watched_slowly(looking: Looking, looks: int, silent: Collection[str] = (), /, **others: Notice) -> None:
+    """Looks at a slow bucket."""
+    for _ in range(looks):
+        looking.look(silent, SLOW_S, **others)
+
+
+def test_a_bucket_that_becomes_slow_makes_no_machine_seem_gone() -> None:
+    looking = settled(*MEMBERS[1:], b=holding(MEMBERS[0]))
+    for _ in range(20):  # b renews itself in every second look
+        watched_slowly(looking, 1, ("b",), b=holding(MEMBERS[0]))
+        assert not looking.plan(*MEMBERS[1:]).claim
+        watched_slowly(looking, 1, b=holding(MEMBERS[0]))
+        assert not looking.plan(*MEMBERS[1:]).claim
+
+
+def test_a_machine_that_is_lost_while_the_bucket_is_slow_is_replaced() -> None:
+    looking = settled(*MEMBERS[1:], b=holding(MEMBERS[0]))
+    watched_slowly(looking, 5, ("b",), b=holding(MEMBERS[0]))
+    assert looking.plan(*MEMBERS[1:]) == Plan((MEMBERS[0],))
+
+
+def test_a_bucket_that_is_fast_again_makes_no_machine_seem_gone() -> None:
+    """The others may still wait for answers of before."""
+    looking = settled(*MEMBERS[1:], b=holding(MEMBERS[0]))
+    watched_slowly(looking, 5, b=holding(MEMBERS[0]))
+    looking.watch(SLOW_S, ("b",), b=holding(MEMBERS[0]))
+    assert not looking.plan(*MEMBERS[1:]).claim
 
 
 def test_a_machine_that_has_taken_leave_is_gone_at_once() -> None:
