@@ -41,7 +41,7 @@ class Coordinator:
     def __init__(self, shard: Shard, parts: int) -> None:
         self._shard = shard
         self.parts = parts
-        self._incarnations = [0] * parts  # of the starts of all parts that were met last
+        self.incarnations = [0] * parts  # of the starts of all parts that were met last
 
     def begin_term(self, now_ms: int) -> tuple[None, Changes]:
         """Begin to lead. Must be durable before the first order: the orders of a term come after all orders
@@ -56,7 +56,7 @@ class Coordinator:
     def hear_anew(self, part: int, incarnation: int) -> list[str]:
         """Forget what a part has said, as its shard has started again. Progress of a former start changes
         nothing from now on. Returns the crawls that the part must tell of."""
-        self._incarnations[part] = incarnation
+        self.incarnations[part] = incarnation
         for crawl in self._crawls():
             crawl.parts[part].progress, crawl.parts[part].awaited = None, True
         return [crawl.name for crawl in self._crawls()]
@@ -72,7 +72,7 @@ class Coordinator:
 
     def _record(self, op: Operation, crawl: WholeCrawl, part: int, progress: Progress) -> None:
         its = crawl.parts[part]
-        if progress.stamp.incarnation != self._incarnations[part]:
+        if progress.stamp.incarnation != self.incarnations[part]:
             return
         if progress.number != crawl.number or progress.state is None:
             progress = Progress(  # it has none, or a former one
@@ -291,7 +291,7 @@ class Coordinator:
             or len(first) != len(second)
             or len(second) != self.parts
             or not all(_rested(crawl, *both) for both in zip(first, second, strict=True))
-            or [progress.stamp.incarnation for progress in second] != self._incarnations
+            or [progress.stamp.incarnation for progress in second] != self.incarnations
         ):
             return False, self._shard.end(op)
         for part, progress in enumerate(second):

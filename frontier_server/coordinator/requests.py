@@ -4,15 +4,19 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from ..core.rows.errors import FrontierError
+from ..core.core import Core
+from ..core.rows.errors import FrontierError, UnknownCrawl
 from ..core.state.agenda import empty_reason
+from ..core.state.crawl import Crawl
 from ..core.state.model import Candidate, EmptyReason, JobView
-from ..core.state.order import Progress
+from ..core.state.order import Facts, Progress
 from ..shell.runner import Runner, TryLater
 from .coordinator import Coordinator
 from .jobs import PartedJobs
 from .leader import Leader
 from .parking import Parking
+
+_OF_RUNNING = (EmptyReason.NOTHING_DUE, EmptyReason.LIMIT_REACHED)
 
 
 class Requests:
@@ -45,10 +49,18 @@ class Requests:
         """Hear from the shards that are there how their parts of a crawl are now."""
         await self._leader.refresh(crawl)
 
-    def reason(self, crawl: str) -> EmptyReason:
-        """Why a crawl gives no leases; NOTHING_DUE or LIMIT_REACHED if it runs. Raises UnknownCrawl."""
+    async def reason(self, crawl: str, exactly_s: float = 0.0) -> EmptyReason:
+        """Why a crawl gives no leases; NOTHING_DUE or LIMIT_REACHED if it runs. It may have begun to run a
+        moment ago: with `exactly_s`, the shards that are there have so long to hear that. Raises
+        UnknownCrawl."""
         registry = self._runner.core.shard.registry
-        return empty_reason(registry.names.get(crawl) or registry.named(crawl))
+        found = empty_reason(registry.names.get(crawl) or registry.named(crawl))
+        if exactly_s and found in _OF_RUNNING:
+            await self.steered(crawl, exactly_s)
+        return found
+
+    def forget(self, crawl: str) -> None:
+        """Does nothing: the coordinator knows what has a name."""
 
     async def check_unfinished(self, crawl: str) -> None:
         """Raise UnknownCrawl, CrawlTornDown, CrawlHeld or CrawlFinished if a crawl takes in no URIs now."""
@@ -124,3 +136,52 @@ class Requests:
     def pool_size_of(self, node: str) -> int | None:
         """How many toe threads operators have asked a node to have."""
         return self._runner.core.shard.pool_size_of(node)
+
+    # What routers that are elsewhere are told.
+
+    async def described(self, crawl: str) -> tuple[Facts, bytes]:
+        """A crawl's facts, once they are durable, and its spec. Raises UnknownCrawl."""
+
+        def read(core: Core, _: int) -> tuple[Facts, bytes]:
+            found = core.shard.registry.named(crawl)
+            return self._facts(found), found.spec.spec
+
+        return await self._runner.read(read)
+
+    async def news(self, change: int) -> tuple[Mapping[str, Facts | None], int]:
+        """The facts of crawls that have changed since a change, None of one that is gone, and the number of
+        the last change."""
+
+        def read(core: Core, _: int) -> tuple[Mapping[str, Facts | None], int]:
+            names, last = self._coordinator.changed_after(change)
+            found: dict[str, Facts | None] = {}
+            for name in names:
+                try:
+                    found[name] = self._facts(core.shard.registry.named(name))
+                except UnknownCrawl:
+                    found[name] = None
+            return found, last
+
+        return await self._runner.read(read)
+
+    def _facts(self, crawl: Crawl) -> Facts:
+        try:
+            self._runner.core.shard.registry.unfinished(crawl.name)
+        except FrontierError:
+            takes_in = False
+        else:
+            takes_in = True
+        ranks = tuple(self._coordinator.next_ranks(crawl.name))
+        return Facts(crawl.number, empty_reason(crawl), takes_in, ranks if len(set(ranks)) > 1 else ())
+
+    def next_change(self) -> asyncio.Future[None]:
+        """A future that is done at the next change."""
+        return self._runner.next_change()
+
+    def incarnation_of(self, shard: int) -> int:
+        """The incarnation in which a shard was met last."""
+        return self._coordinator.incarnations[shard]
+
+    def pool_sizes(self) -> Mapping[str, int]:
+        """How many toe threads operators have asked for, by node; empty for any other."""
+        return self._runner.core.shard.server.pool_sizes

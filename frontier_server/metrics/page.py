@@ -102,6 +102,11 @@ class FrontierMetrics:
         return Measured(server, self._rpcs)
 
     @property
+    def rpcs(self) -> Rpcs:
+        """The calls."""
+        return self._rpcs
+
+    @property
     def address(self) -> str:
         """Where the page is, HOST:PORT."""
         return self._page.address

@@ -1,30 +1,34 @@
 """Measures calls: how many, how long, how they ended. It stands between the services and gRPC's server, so
 that everything is measured that a caller waits for."""
 
-import asyncio
 from collections.abc import Mapping
 from functools import cached_property
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 import grpc
 from prometheus_client.registry import CollectorRegistry
 
+from toehold.shard.v1 import shard_pb2
 from toehold_base.observability.metrics_page import Buckets, Count, Counter, Families, Family, Histogram
 
-from ..service.answers import Context
+from ..service.answers import Context, code_of
 from ..service.arrivals import Server
 from .definitions import MESSAGES, RPC_SECONDS, RPCS, RPCS_OPEN
 
+DOOR_S = 10.0  # a door that reports nothing for so long has no open calls
+
 
 class Rpcs:
-    """The counts and times of calls, and a collector of those that are open."""
+    """The counts and times of calls, and a collector of those that are open. Doors of a cluster answer some
+    of them, and report these."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.ended = Counter(RPCS, registry)
         self.seconds = Histogram(RPC_SECONDS, registry)
         self.messages = Counter(MESSAGES, registry)
         self._methods: list[_Method] = []
+        self._doors: dict[str, tuple[float, shard_pb2.CountCallsRequest]] = {}  # when and what each has told
         registry.register(self)
 
     def method(self, name: str) -> "_Method":
@@ -35,13 +39,34 @@ class Rpcs:
 
     def open_calls(self, name: str) -> int:
         """How many calls of a method are open."""
-        return sum([method.open for method in self._methods if method.name == name])
+        own = sum([method.open for method in self._methods if method.name == name])
+        told = [calls for _, last in list(self._doors.values()) for calls in last.methods]
+        return own + sum([calls.open for calls in told if calls.method == name])
+
+    def hear(self, told: shard_pb2.CountCallsRequest) -> None:
+        """Add the calls of a door since its last report. The first one tells where its counts are."""
+        now_s = monotonic()
+        self._doors = {door: each for door, each in self._doors.items() if now_s - each[0] < DOOR_S}
+        before = self._doors.get(told.door)
+        self._doors[told.door] = now_s, told
+        if before is None:
+            return
+        counted = {calls.method: calls for calls in before[1].methods}
+        for calls in told.methods:
+            last = counted.get(calls.method, shard_pb2.CallCounts())
+            for code, count in calls.ended.items():
+                self.ended.labels(calls.method, code).inc(count - last.ended[code])
+            buckets = last.buckets or [0] * len(calls.buckets)
+            self.seconds.labels(calls.method).add(
+                [now - then for now, then in zip(calls.buckets, buckets, strict=True)],
+                calls.seconds - last.seconds,
+            )
 
     def collect(self) -> list[Family]:
         """The open calls."""
         found = Families((RPCS_OPEN,))
-        for method in self._methods:
-            found.add(RPCS_OPEN, method.open, method.name)
+        for name in dict.fromkeys(method.name for method in self._methods):
+            found.add(RPCS_OPEN, self.open_calls(name), name)
         return list(found)
 
 
@@ -66,7 +91,7 @@ class _Method:
 
     def count_failed(self, problem: BaseException, context: Context) -> None:
         """Count a call that has ended by an exception."""
-        self._rpcs.ended.labels(self.name, _code(problem, context)).inc()
+        self._rpcs.ended.labels(self.name, code_of(problem, context)).inc()
 
 
 class Measured:
@@ -139,11 +164,3 @@ def _measured(method: _Method, handler: Any) -> Any:
     if answer_many is not None:
         return grpc.stream_stream_rpc_method_handler(many, decode, encode)
     return grpc.stream_unary_rpc_method_handler(one, decode, encode)
-
-
-def _code(problem: BaseException, context: Context) -> str:
-    """How a call ended that did not return."""
-    if isinstance(problem, (asyncio.CancelledError, GeneratorExit, grpc.aio.InternalError)):
-        return grpc.StatusCode.CANCELLED.name  # the caller has left
-    code: Any = context.code()
-    return code.name if isinstance(code, grpc.StatusCode) else grpc.StatusCode.UNKNOWN.name

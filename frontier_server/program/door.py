@@ -1,6 +1,7 @@
-"""The door of a machine of a cluster: where its callers arrive. The front that answers them may be elsewhere.
+"""The door of a machine of a cluster: where its callers arrive. Shards and front that answer may be
+elsewhere.
 
-Each machine has one, so callers may use any. It has no state.
+Each machine has one, so callers may use any. It has no state that counts.
 """
 
 import asyncio
@@ -18,16 +19,21 @@ from toehold_base.serving.open_services import add_open_services
 
 from ..config import FRONT, Config
 from ..core.rows.errors import ShardAway
-from ..router.relay import register_relay
+from ..router.candidates import Candidates
+from ..router.chances import Chances
+from ..router.fetchers import RoutedFetchers
+from ..router.guided import Guided
+from ..router.relay import register_door
+from ..router.tally import Tally
 from ..service import Arrivals, Gate, core_kind, refuse_openly, service_names, version
-from ..shards.links import Link
+from ..shards.links import Link, Links
 from ..shards.places import Places, watch_places
-from ..shell.tasks import Tasks
+from ..shell.tasks import Closing, Tasks
 from .inner import places_file, trust_of
 from .listeners import listen
 from .pulse import Pulse
 from .server_options import bare_server
-from .shard_map import COORDINATOR
+from .shard_map import COORDINATOR, ShardMap
 from .signals import reread_at_hangup, stop_events
 
 GRACE_S = 3.0
@@ -37,14 +43,22 @@ _log = structlog.get_logger()
 
 
 def serve_door(
-    config: Config, tls: ServerTls | None, callers: Callers | None, manager: ServiceManager, secret: bytes
+    config: Config,
+    tls: ServerTls | None,
+    callers: Callers | None,
+    manager: ServiceManager,
+    shard_map: ShardMap,
 ) -> str:
     """Serve until asked to stop; the failure that ended it, or "". Raises CannotListen."""
-    return asyncio.run(_serve(config, tls, callers, manager, secret))
+    return asyncio.run(_serve(config, tls, callers, manager, shard_map))
 
 
 async def _serve(
-    config: Config, tls: ServerTls | None, callers: Callers | None, manager: ServiceManager, secret: bytes
+    config: Config,
+    tls: ServerTls | None,
+    callers: Callers | None,
+    manager: ServiceManager,
+    shard_map: ShardMap,
 ) -> str:
     failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -55,20 +69,33 @@ async def _serve(
     tasks = Tasks(fail)
     async with AsyncExitStack() as ending:
         ending.push_async_callback(tasks.end)
-        link = Link(0, None, trust_of(config, secret), "the coordinator")
+        trust = trust_of(config, shard_map.secret)
+        link = Link(0, None, trust, "the coordinator")
         ending.push_async_callback(link.close)
+        names = shard_map.names[: shard_map.shards]
+        shards = [Link(number, None, trust, must_be_met=True) for number in range(len(names))]
+        links = Links(shards, shard_map.shard_of)
+        ending.push_async_callback(links.close)
         server, gate = bare_server(config), Gate(callers)
-        register_relay(server, Arrivals(gate), link)
+        guided, chances, tally = Guided(link, links), Chances(links, tasks), Tally()
+        candidates = Candidates(links, guided.placing_for, guided)
+        fetchers = RoutedFetchers(links, chances, candidates, guided, guided)
+        register_door(server, Arrivals(gate), link, fetchers, guided, tally)
         health = add_open_services(server, service_names(), refuse_openly, (COORDINATOR,))
         bound, console = listen(server, config, tls)
         stop = stop_events(config)
         reread_at_hangup(config, is_managed=bool(manager))
         await server.start()
         ending.push_async_callback(server.stop, GRACE_S)
+        ending.callback(chances.end, Closing())
 
         def take(places: Places) -> None:
             link.move(places.get(FRONT))
+            for shard, name in zip(shards, names, strict=True):
+                shard.move(places.get(name))
 
+        guided.begin(tasks)
+        tasks.keep("report of calls", tally.report(link))
         tasks.keep("places", watch_places(places_file(config), [take]))
         present = partial(health.tell_of, COORDINATOR)
         tasks.keep("presence of the coordinator", _follow(link, present))

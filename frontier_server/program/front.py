@@ -5,10 +5,12 @@ They know each other through a few functions alone, since they need not be in on
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import NoReturn, cast
+
+import grpc
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
-from toehold.shard.v1 import shard_pb2
+from toehold.shard.v1 import shard_pb2, shard_pb2_grpc
 
 from ..config import Config
 from ..coordinator.coordinator import Announcement, Coordinator
@@ -25,7 +27,9 @@ from ..core.state.model import Verdict
 from ..logs.crawl_log import CrawlLogs
 from ..router.candidates import Candidates
 from ..router.chances import Chances
-from ..router.fetchers import RoutedFrontier
+from ..router.frontier import RoutedFrontier
+from ..router.guide import Board, CountCalls, FrontService
+from ..router.introductions import Introductions
 from ..router.loads import loads_of
 from ..router.operators import RoutedAdmin
 from ..router.places import Placing
@@ -87,7 +91,9 @@ class Front:
         self._errands = Errands(jobs, runner, links)
         self._requests = Requests(self._coordinator, parking, jobs, self._leader, runner)
         self._placing = functools.lru_cache(maxsize=CRAWLS_PLACED)(self._made_placing)
-        self._candidates = Candidates(self.links, self._placing_of, self._requests)
+        self._candidates = Candidates(self.links, self._placing_for, self._requests)
+        self._introductions = Introductions(self.links, self._requests)
+        self._board = Board(self.links, self._requests)
         self._offers = Offers(self.links, self._candidates, core.shard.registry.__contains__)
 
     def register(
@@ -98,7 +104,9 @@ class Front:
         frontier = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"]
         admin = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
         whole = FrontierService(Exchange(self._runner), self._config)
-        fetchers = RoutedFrontier(self.links, self._chances, self._candidates, self._requests, whole)
+        fetchers = RoutedFrontier(
+            self.links, self._chances, self._candidates, self._requests, self._introductions, whole
+        )
         operators = RoutedAdmin(
             self._runner,
             self._config,
@@ -113,14 +121,22 @@ class Front:
         arrivals.register(server, operators, admin, self._config.read_only)
         return arrivals
 
+    def register_guide(self, server: Server, count_calls: CountCalls | None) -> None:
+        """Let a server serve the doors of a cluster's machines, too."""
+        places = self._core.shard.places
+        guide = FrontService(self._board, self._requests, self._introductions, places, count_calls)
+        shard_pb2_grpc.add_FrontServiceServicer_to_server(guide, cast(grpc.aio.Server, server))
+
     async def begin(self, tell_of: Callable[[str, bool], None]) -> None:
         """Begin to lead the shards, or only to read them. At a start they are all there soon; after that one
         may be away. `tell_of` gets the name of each shard that comes, or is away."""
         if self._is_of_cluster:
             watching = watch_places(places_file(self._config), [self._take_places])
             self._runner.tasks.keep("places of shards", watching)
+            self._runner.tasks.keep("guidance of doors", self._board.run())
         for link, name in zip(self.links.all, self._names, strict=False):
-            self._runner.tasks.keep(f"presence of {name}", _presence(link, functools.partial(tell_of, name)))
+            tell = functools.partial(self._tell_of, functools.partial(tell_of, name))
+            self._runner.tasks.keep(f"presence of {name}", _presence(link, tell))
         if self._config.read_only:
             await watch_all(self.links, self._runner.tasks)
             return
@@ -132,9 +148,15 @@ class Front:
         for link, name in zip(self.links.all, self._names, strict=False):
             link.move(places.get(name))
 
+    def _tell_of(self, tell: Callable[[bool], None], is_there: bool) -> None:
+        tell(is_there)
+        self._board.note_presence()
+
     def begin_close(self) -> None:
-        """End all waits for leases."""
-        self._chances.end(Closing("STORE_FAILED" if self._runner.failed.done() else "SHUTTING_DOWN"))
+        """End all waits for leases, and the guidance of doors."""
+        why = Closing("STORE_FAILED" if self._runner.failed.done() else "SHUTTING_DOWN")
+        self._chances.end(why)
+        self._board.end(why)
 
     async def loads(self) -> list[shard_pb2.TellLoadResponse]:
         """The load of each shard; of one that is away only its number, and the state of its log."""
@@ -153,11 +175,14 @@ class Front:
         crawl = self._core.shard.registry.named(name)
         return self._placing(crawl.number)
 
+    async def _placing_for(self, name: str) -> Placing:
+        return self._placing_of(name)
+
     def _made_placing(self, number: int) -> Placing:
         shard = self._core.shard
         crawl = shard.crawls.get(number)
         settings = crawl.settings if crawl is not None else self._torn_settings(number)
-        return Placing(settings, shard.places, self.links.shard_of)
+        return Placing(settings, shard.places, self.links.shard_of, number)
 
     def _torn_settings(self, number: int) -> CrawlSettings:
         registry = self._core.shard.registry

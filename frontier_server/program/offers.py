@@ -62,7 +62,7 @@ class Offers:
     ) -> Sequence[crawl_pb2.Verdict.ValueType]:
         """The verdicts. With `refusals`, those of shards go there; their candidates count as not asked."""
 
-        async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
+        async def ask(link: Link, part: bytes, _: int) -> frontier_pb2.ScheduleResponse:
             offered = frontier_pb2.ScheduleRequest.FromString(part)
             asked = shard_pb2.AnnounceRequest(request=offered, anew=anew)
             try:

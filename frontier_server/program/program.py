@@ -40,6 +40,7 @@ from .exits import EXIT_DATA, EXIT_LISTEN, EXIT_STORE, EXIT_USAGE, end
 from .shard_map import (
     SLOTS,
     MapUnusable,
+    ShardMap,
     bytes_of,
     check_no_member,
     check_no_split,
@@ -289,7 +290,7 @@ def main(
         if member:
             config, shard_map = member_of(config, member, Path(sockets))
             if member == DOOR:
-                _serve_door(config, shard_map.secret, manager)
+                _serve_door(config, shard_map, manager)
                 return
             _serve(config, shard_map.secret, manager)
             return
@@ -344,7 +345,7 @@ def _serve_machine(config: Config, file: ServerFile, salvage: bool, manager: Ser
     sys.exit(serve_machine(config, file, manager, version()))
 
 
-def _serve_door(config: Config, secret: bytes, manager: ServiceManager) -> None:
+def _serve_door(config: Config, shard_map: ShardMap, manager: ServiceManager) -> None:
     """Be the door of a machine."""
     tls, callers = _access(config)
     _raise_descriptor_limit()
@@ -353,7 +354,7 @@ def _serve_door(config: Config, secret: bytes, manager: ServiceManager) -> None:
         from .listeners import CannotListen
     leave_out_callers_doings()
     try:
-        failure = serve_door(config, tls, callers, manager, secret)
+        failure = serve_door(config, tls, callers, manager, shard_map)
     except CannotListen as problem:
         end(EXIT_LISTEN, str(problem))
     if failure:

@@ -133,6 +133,8 @@ async def _serve(
         measured = served if metrics is None else metrics.measured(served)
         if front is not None:
             front.register(measured, crawl_logs, checkpoints, clock.now_ms(), gate)
+            if trust is not None:
+                front.register_guide(served, None if metrics is None else metrics.rpcs.hear)
         else:
             exchange, start_ms = Exchange(runner), clock.now_ms()
             register(measured, exchange, config, crawl_logs, checkpoints, start_ms, gate, traces)

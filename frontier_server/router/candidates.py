@@ -1,6 +1,6 @@
 """Candidates, given to the shards that they belong to."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
@@ -9,8 +9,8 @@ from toehold.shard.v1 import shard_pb2
 from .. import wire
 from ..shards.links import Link, Links, Relayed, check_present
 from .answers import answer_of
-from .coordination import Coordination
-from .places import PlacingOf
+from .coordination import Guidance
+from .places import Placing
 
 MAX_PROBLEMS = 100
 
@@ -18,8 +18,11 @@ _STANDS = ("CRAWL_HELD", "CRAWL_FINISHED")  # the reasons of a part that takes n
 _BUSY = "OVERLOADED"  # the reason of a shard under pressure, which counts as away for those who take a part
 _AWAY = [crawl_pb2.VERDICT_AWAY]
 
-Ask = Callable[[Link, bytes], Coroutine[Any, Any, frontier_pb2.ScheduleResponse]]
-"""Asks a shard for the verdicts on its candidates."""
+Ask = Callable[[Link, bytes, int], Coroutine[Any, Any, frontier_pb2.ScheduleResponse]]
+"""Asks a shard for the verdicts on its candidates, of the crawl with a number."""
+
+PlacingFor = Callable[[str], Awaitable[Placing]]
+"""The placing of a crawl's URIs, which may have to be asked for. Raises UnknownCrawl."""
 
 
 class _Stands(NamedTuple):
@@ -31,10 +34,10 @@ class _Stands(NamedTuple):
 class Candidates:
     """Splits requests with candidates among the shards."""
 
-    def __init__(self, links: Links, placing_of: PlacingOf, coordination: Coordination) -> None:
+    def __init__(self, links: Links, placing_for: PlacingFor, guidance: Guidance) -> None:
         self._links = links
-        self._placing_of = placing_of
-        self._coordination = coordination
+        self._placing_for = placing_for
+        self._guidance = guidance
 
     async def split(
         self, request: frontier_pb2.ScheduleRequest, ask: Ask, parks: bool = False
@@ -48,7 +51,8 @@ class Candidates:
         data = request.SerializeToString()  # not as it came: the library has put each candidate in order
         offered = shard_pb2.Offered.FromString(data)
         candidates = offered.candidates[:]
-        places = self._placing_of(request.crawl).by_shard(candidates)
+        placing = await self._placing_for(request.crawl)
+        places = placing.by_shard(candidates)
         links = [self._links[number] for number in places]
         takes_part = request.partial or request.park
         if not takes_part:
@@ -60,7 +64,7 @@ class Candidates:
                 offered.candidates[:] = [candidates[index] for index in places[link.number]]
                 part = offered.SerializeToString()
             try:
-                return await answer_of(link, lambda: ask(link, part), takes_part)
+                return await answer_of(link, lambda: ask(link, part, placing.crawl), takes_part)
             except Relayed as refusal:
                 if takes_part and refusal.reason == _BUSY:
                     return None
@@ -98,7 +102,7 @@ class Candidates:
         the part's refusal, if they are not, and the request is not for a part."""
         if (request.park or stands) and not request.replace:
             candidates = [wire.candidate(message) for message in waiting]
-            if await self._coordination.park(request.crawl, link.number, candidates):
+            if await self._guidance.park(request.crawl, link.number, candidates):
                 return crawl_pb2.VERDICT_PARKED
         if stands:
             raise stands.refusal

@@ -1,8 +1,12 @@
-"""FrontierService for a frontier with several shards: URIs in, leases out, reports in."""
+"""The calls of fetchers and feeders, for a frontier with several shards: URIs in, leases out, reports in.
+
+What they need of the coordinator is little (`coordination.Guidance`), so each machine of a cluster serves
+them.
+"""
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Iterable, MutableSequence, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from contextlib import nullcontext, suppress
 from hashlib import blake2b
 
@@ -14,17 +18,16 @@ from toehold.shard.v1 import shard_pb2
 from .. import wire
 from ..core.frontier import check_token_count, check_want
 from ..core.journey.dispatch import LEASES_PER_CALL
-from ..core.rows.errors import FrontierError, ShardAway
+from ..core.rows.errors import FrontierError, ShardAway, UnknownCrawl
 from ..core.state.model import EmptyReason, check_batch
-from ..service.answers import Context
-from ..service.fetchers import FrontierService, check_tokens, wait_of, want_of
+from ..service.answers import CRAWL_NUMBER_KEY, Context
+from ..service.fetchers import check_tokens, wait_of, want_of
 from ..shards.links import Link, Links, Relayed, check_present, passed_on, time_left_s
 from ..shards.pipe import Metadata
 from .answers import answer_of, routed
 from .candidates import Candidates
 from .chances import Chance, Chances, Told, Wish
-from .coordination import Coordination
-from .introductions import Introductions
+from .coordination import Guidance, Introducing
 
 SERVICE = "toehold.frontier.v1.FrontierService"
 MIN_RETRY_MS, OTHER_RETRY_MS = 50, 2_000
@@ -53,23 +56,22 @@ _WHILE_RUNNING = [wire.EMPTY_REASONS[reason] for reason in (*_OF_RUNNING, EmptyR
 _AWAY_RESULT = frontier_pb2.ReportResult(disposition=crawl_pb2.DISPOSITION_AWAY).SerializeToString()
 
 
-class RoutedFrontier:
-    """The RPCs of fetchers and feeders, over all shards. `whole` answers what is about a crawl as a whole."""
+class RoutedFetchers:
+    """The RPCs of fetchers and feeders, over all shards, but for those about a crawl as a whole."""
 
     def __init__(
         self,
         links: Links,
         chances: Chances,
         candidates: Candidates,
-        coordination: Coordination,
-        whole: FrontierService,
+        guidance: Guidance,
+        introductions: Introducing,
     ) -> None:
         self._links = links
         self._chances = chances
         self._candidates = candidates
-        self._coordination = coordination
-        self._whole = whole
-        self._introductions = Introductions(links, coordination)
+        self._guidance = guidance
+        self._introductions = introductions
 
     # Candidates.
 
@@ -78,14 +80,24 @@ class RoutedFrontier:
         self, request: frontier_pb2.ScheduleRequest, context: Context
     ) -> frontier_pb2.ScheduleResponse:
         check_batch(len(request.candidates), "candidates")
-        await self._coordination.check_unfinished(request.crawl)
         metadata, left_s = passed_on(context), _left_s(context, request.partial or request.park)
 
-        async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
-            answer = await link.pass_on(f"{SERVICE}/Schedule", part, left_s, metadata)
+        async def ask(link: Link, part: bytes, crawl: int) -> frontier_pb2.ScheduleResponse:
+            passed = (*metadata, (CRAWL_NUMBER_KEY, str(crawl))) if crawl else metadata
+            answer = await link.pass_on(f"{SERVICE}/Schedule", part, left_s, passed)
             return frontier_pb2.ScheduleResponse.FromString(answer)
 
-        return await self._candidates.split(request, ask, parks=not request.replace)
+        async def offer() -> frontier_pb2.ScheduleResponse:
+            await self._guidance.check_unfinished(request.crawl)
+            return await self._candidates.split(request, ask, parks=not request.replace)
+
+        try:
+            return await offer()
+        except Relayed as refusal:
+            if refusal.reason != UnknownCrawl.reason:
+                raise
+        self._guidance.forget(request.crawl)
+        return await offer()
 
     # Leases.
 
@@ -119,7 +131,7 @@ class RoutedFrontier:
         first, exactly = 0, not waits_s
         while True:
             changed = chance.changed
-            with self._coordination.change(request.crawl) as steered:
+            with self._guidance.change(request.crawl) as steered:
                 asking = asyncio.ensure_future(self._of_shards(request, chance, exactly, metadata))
                 try:
                     answer = await asyncio.shield(asking)
@@ -150,11 +162,9 @@ class RoutedFrontier:
         which are one message.
         """
         if request.crawl:
-            reason = self._coordination.reason(request.crawl)
+            reason = await self._guidance.reason(request.crawl, STEER_S if exactly else 0.0)
             if reason not in _OF_RUNNING:
                 return _nothing(wire.EMPTY_REASONS[reason], OTHER_RETRY_MS)
-            if exactly:  # it may have begun to run a moment ago
-                await self._coordination.steered(request.crawl, STEER_S)
         if not self._links.present:
             raise self._links[0].absence()
         clock = asyncio.get_running_loop().time
@@ -199,7 +209,7 @@ class RoutedFrontier:
 
     def _in_order(self, request: frontier_pb2.NextRequest, chance: Chance) -> list[Link]:
         """The shards as they are asked: those first whose queues go first."""
-        ranks = self._coordination.next_ranks(request.crawl)
+        ranks = self._guidance.next_ranks(request.crawl)
         return in_order(self._links.all, ranks, _home(request.node) + chance.turn)
 
     async def _give_back_of(
@@ -304,25 +314,9 @@ class RoutedFrontier:
         if not heard:
             raise self._links[0].absence()
         merged = _one_of(request, heard, len(heard) == len(answers))
-        if (size := self._coordination.pool_size_of(request.node)) is not None:
+        if (size := self._guidance.pool_size_of(request.node)) is not None:
             merged.pool_size = size
         return merged
-
-    # What is about a crawl as a whole.
-
-    @routed
-    async def RequestState(
-        self, request: frontier_pb2.RequestStateRequest, context: Context
-    ) -> frontier_pb2.RequestStateResponse:
-        answer = await self._whole.RequestState(request, context)
-        await self._coordination.steered(request.crawl, STEER_S)
-        return await self._whole.present_state(request.crawl) or answer
-
-    async def StateEvents(
-        self, request: frontier_pb2.StateEventsRequest, context: Context
-    ) -> AsyncIterator[frontier_pb2.StateEventsResponse]:
-        async for message in self._whole.StateEvents(request, context):
-            yield message
 
 
 def _left_s(context: Context, partial: bool) -> float:

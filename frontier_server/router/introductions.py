@@ -5,7 +5,7 @@ happened would take it for the newer one, so the coordinator, which is never awa
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -39,15 +39,17 @@ class Introductions:
         self._coordination = coordination
         self._known: dict[str, _Session] = {}  # by node: all shards that are there know these
         self._names: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of nodes
+        self.told: set[Callable[[str, str], None]] = set()
+        """Those who hear of each session that gets its node's name."""
 
     async def introduce(self, node: str, session: str, metadata: Metadata) -> None:
         """Let all shards that are there know a node's session, if it is new. Raises SessionSuperseded, or
         Relayed for the same, if another session has replaced it."""
-        if self._is_known(node, session):
+        if self.is_known(node, session):
             return
         check_node(node, session)
         async with self._names.setdefault(node, asyncio.Lock()):
-            if self._is_known(node, session):
+            if self.is_known(node, session):
                 return
             known = self._known.get(node)
             try:
@@ -60,6 +62,8 @@ class Introductions:
                 raise
             heard, some_refuse = await self._tell(self._links.present, node, session, metadata)
             await self._coordination.accept(node, session)
+            for tell in list(self.told):
+                tell(node, session)
             if some_refuse:
                 return  # the next call tells them
             if len(self._known) >= MAX_KNOWN:
@@ -68,7 +72,8 @@ class Introductions:
             of_both = [link for link in heard if link in before.shards]
             self._known[node] = _Session(session, heard, before.session, of_both)
 
-    def _is_known(self, node: str, session: str) -> bool:
+    def is_known(self, node: str, session: str) -> bool:
+        """Whether a session has its node's name, and all shards that were there have heard of it."""
         known = self._known.get(node)
         return known is not None and known.session == session
 

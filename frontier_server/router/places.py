@@ -39,7 +39,11 @@ _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?=[/?#]|$)").match
 class Placing:
     """The shards of one crawl's URIs. All that it depends on is fixed for the crawl's life."""
 
-    def __init__(self, settings: CrawlSettings, places: Places, shard_of: Callable[[bytes], int]) -> None:
+    def __init__(
+        self, settings: CrawlSettings, places: Places, shard_of: Callable[[bytes], int], crawl: int = 0
+    ) -> None:
+        """`crawl` is the crawl's number, by which shards know that it is the one that they have."""
+        self.crawl = crawl
         self._settings = settings
         self._places = places
         self._shard_of = shard_of

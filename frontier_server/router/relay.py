@@ -1,6 +1,8 @@
-"""A door's servicer: passes all calls on to the front of the cluster, wherever it is.
+"""The servicers of a door: they pass calls on to the shards, or to the front of the cluster, wherever it is.
 
-A door judges its callers as a front does, and bounds what it receives; the front hears who calls.
+A door judges its callers as a front does, and bounds what it receives; front and shards hear who calls. Calls
+of fetchers and feeders, nearly all that there are, go straight to the shards, so what a cluster can do grows
+with its machines. What is about crawls as a whole is the front's.
 """
 
 from collections.abc import AsyncIterator
@@ -16,15 +18,44 @@ from ..service.answers import Context
 from ..service.arrivals import Arrivals, Server
 from ..shards.links import Link, passed_on, time_left_s
 from .answers import routed, routed_stream
+from .fetchers import RoutedFetchers
+from .guided import Guided
+from .tally import Tally
+
+_TO_SHARDS = ("Schedule", "Next", "Finished", "Heartbeat")
 
 
-def register_relay(server: Server, arrivals: Arrivals, link: Link) -> None:
-    """Let a server serve the contract's services by the front that `link` leads to."""
-    for service in (
-        frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"],
-        admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"],
-    ):
-        arrivals.register(server, Relay(link, service), service)
+def register_door(
+    server: Server, arrivals: Arrivals, link: Link, fetchers: RoutedFetchers, guided: Guided, tally: Tally
+) -> None:
+    """Let a server serve the contract's services by the front that `link` leads to, and by the shards as far
+    as `guided` knows what `fetchers` need. `tally` counts the calls that the front hears nothing of."""
+    frontier = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"]
+    admin = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
+    arrivals.register(server, Door(Relay(link, frontier), fetchers, guided, tally), frontier)
+    arrivals.register(server, Relay(link, admin), admin)
+
+
+class Door:
+    """FrontierService at a door. Has a method for each RPC."""
+
+    def __init__(self, relay: "Relay", fetchers: RoutedFetchers, guided: Guided, tally: Tally) -> None:
+        for name in relay.methods:
+            setattr(self, name, getattr(relay, name))
+        for name in _TO_SHARDS:
+            setattr(self, name, _shorter(name, getattr(fetchers, name), getattr(relay, name), guided, tally))
+
+
+def _shorter(name: str, straight: Any, around: Any, guided: Guided, tally: Tally) -> Any:
+    """A method that takes the straight way while there is one."""
+
+    async def answered(request: Message, context: Context) -> Any:
+        if not guided.sees_all:
+            return await around(request, context)
+        with tally.one(name, context):
+            return await straight(request, context)
+
+    return answered
 
 
 class Relay:
@@ -33,6 +64,7 @@ class Relay:
     def __init__(self, link: Link, service: ServiceDescriptor) -> None:
         """`link` leads to the front."""
         self._link = link
+        self.methods = [method.name for method in service.methods]
         for method in service.methods:
             setattr(self, method.name, self._passing(method))
 

@@ -92,6 +92,8 @@ def limits() -> frontier_pb2.Limits:
 
 MAX_OPERATOR_CHARACTERS = 128
 OPERATOR_KEY = "toehold-operator"
+CRAWL_NUMBER_KEY = "toehold-crawl-number"
+"""By it a router tells a shard which crawl it means, of those that have had its name."""
 
 
 def operator_of(context: Context) -> str:
@@ -105,6 +107,14 @@ def operator_of(context: Context) -> str:
 
 
 # Refusals.
+
+
+def code_of(problem: BaseException, context: Context) -> str:
+    """The name of the status of a call that has ended by an exception."""
+    if isinstance(problem, (asyncio.CancelledError, GeneratorExit, grpc.aio.InternalError)):
+        return grpc.StatusCode.CANCELLED.name  # the caller has left
+    code: Any = context.code()
+    return code.name if isinstance(code, grpc.StatusCode) else grpc.StatusCode.UNKNOWN.name
 
 
 def answered(handler: Handler) -> Handler:

@@ -18,7 +18,7 @@ from ..core.state.model import CrawlView, check_batch
 from ..core.state.nodes import MAX_ADDRESS_CHARACTERS
 from ..shell.exchange import Exchange
 from ..shell.priority_lock import go_first
-from .answers import Context, answered, limits, operator_of, streamed
+from .answers import CRAWL_NUMBER_KEY, Context, answered, limits, operator_of, streamed
 from .gate import present_call
 from .traces import LeaseTraces, Tries
 
@@ -44,9 +44,22 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         self, request: frontier_pb2.ScheduleRequest, context: Context
     ) -> frontier_pb2.ScheduleResponse:
         check_batch(len(request.candidates), "candidates")
+        self._check_crawl(request.crawl, context)
         candidates = [wire.candidate(message) for message in request.candidates]
         verdicts = await self._exchange.schedule(request.crawl, candidates, request.replace)
         return wire.verdicts(candidates, verdicts)
+
+    def _check_crawl(self, name: str, context: Context) -> None:
+        """Raise UnknownCrawl if a router means another crawl that has, or had, this name: its URIs may belong
+        to other shards."""
+        crawl = self._runner.core.shard.registry.names.get(name)
+        metadata = context.invocation_metadata() or ()
+        meant = next((str(value) for key, value in metadata if key == CRAWL_NUMBER_KEY), "")
+        if meant and crawl is not None and meant != str(crawl.number):
+            raise UnknownCrawl(
+                f"crawl {name[:80]!r} has number {crawl.number} here, got {meant[:20]}; offer the URIs again",
+                crawl=name[:80],
+            )
 
     @answered
     async def Next(self, request: frontier_pb2.NextRequest, context: Context) -> frontier_pb2.NextResponse:

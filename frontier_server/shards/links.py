@@ -63,12 +63,15 @@ class Link:
         place: Place | None,
         trust: Trust = ALONE,
         name: str = "",
+        must_be_met: bool = False,
     ) -> None:
-        """`place` is where it is; None if that is not known yet. `name` is for people."""
+        """`place` is where it is; None if that is not known yet. `name` is for people. With `must_be_met` it
+        is away once its pipe has broken: what answers at its place then may have begun anew."""
         self.number = number
         self.name = name or f"shard {number}"
         self.is_present = asyncio.Event()
         self._trust = trust
+        self._must_be_met = must_be_met
         self._lost = asyncio.Event()  # set when it goes away, and then another one
         self._place: Place | None = None
         self._pipe: Pipe | None = None
@@ -184,6 +187,9 @@ class Link:
 
     async def _called(self, method: str, request: bytes, timeout_s: float, metadata: Metadata) -> bytes:
         if self._pipe is None:
+            raise self.absence()
+        if self._must_be_met and not (self.away or self._pipe.is_open):
+            self.away = True
             raise self.absence()
         call = self._pipe.call(method, request, timeout_s, metadata)
         try:

@@ -225,6 +225,11 @@ class Pipe:
             finally:
                 del calls.waiting[number]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        return self._calls is not None and self._calls.is_open
+
     async def _opened(self) -> _Calls:
         async with self._opening:
             if self._calls is None or not self._calls.is_open:

@@ -23,7 +23,8 @@ from frontier_server.core.rows.errors import (
 from frontier_server.core.state.model import Candidate
 from frontier_server.router import fetchers, introductions
 from frontier_server.router.candidates import Candidates
-from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFrontier
+from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, RoutedFetchers
+from frontier_server.router.introductions import Introductions
 from frontier_server.service.answers import Context
 from frontier_server.shards.links import Link, Links, Relayed
 from frontier_server.shards.pipe import PipeServer, pipe_beside
@@ -144,6 +145,8 @@ class Coordination:
 class Placing:
     """Places each candidate by the number that its URI begins with."""
 
+    crawl = 1
+
     def by_shard(self, candidates: Sequence[bytes]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for index, data in enumerate(candidates):
@@ -165,8 +168,13 @@ class Rig:
         placing: Any = Placing()
         self.coordination = Coordination()
         coordination = cast(Any, self.coordination)
-        candidates = Candidates(self.links, lambda crawl: placing, coordination)
-        self.router = RoutedFrontier(self.links, unused, candidates, coordination, unused)
+
+        async def placing_for(crawl: str) -> Any:
+            return placing
+
+        candidates = Candidates(self.links, placing_for, coordination)
+        introductions = Introductions(self.links, coordination)
+        self.router = RoutedFetchers(self.links, unused, candidates, coordination, introductions)
         self._context = cast(Context, FakeContext())
 
     async def schedule(
@@ -176,7 +184,7 @@ class Rig:
         request = frontier_pb2.ScheduleRequest(
             crawl="c", candidates=candidates, partial=partial, park=park, replace=replace
         )
-        split = unwrap(RoutedFrontier.Schedule)
+        split = unwrap(RoutedFetchers.Schedule)
         answer: frontier_pb2.ScheduleResponse = await split(self.router, request, self._context)
         return answer
 
@@ -185,7 +193,7 @@ class Rig:
     ) -> list[crawl_pb2.Disposition.ValueType]:
         reports = [frontier_pb2.Report(token=token(shard)) for shard in shards]
         request = frontier_pb2.FinishedRequest(node="n", session=session, reports=reports, partial=partial)
-        split = unwrap(RoutedFrontier.Finished)
+        split = unwrap(RoutedFetchers.Finished)
         answer = await split(self.router, request, self._context)
         return [each.disposition for each in frontier_pb2.FinishedResponse.FromString(answer).results]
 
@@ -194,7 +202,7 @@ class Rig:
         request = frontier_pb2.HeartbeatRequest(
             node="n", session=session, tokens=tokens, idle_crawls=["idle"]
         )
-        heartbeat = unwrap(RoutedFrontier.Heartbeat)
+        heartbeat = unwrap(RoutedFetchers.Heartbeat)
         answer: frontier_pb2.HeartbeatResponse = await heartbeat(self.router, request, self._context)
         return answer
 

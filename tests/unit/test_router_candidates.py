@@ -10,7 +10,7 @@ import pytest
 from frontier_server.coordinator.coordinator import Announcement
 from frontier_server.program.offers import Offers
 from frontier_server.router.candidates import Candidates
-from frontier_server.router.coordination import Coordination
+from frontier_server.router.coordination import Guidance
 from frontier_server.router.places import Placing
 from frontier_server.shards.links import Link, Links, Relayed
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
@@ -34,12 +34,18 @@ class Present:
 class ByNumber:
     """Places pages in two shards by their numbers."""
 
+    crawl = 1
+
     def by_shard(self, candidates: Sequence[bytes]) -> dict[int, list[int]]:
         places: dict[int, list[int]] = {}
         for index, data in enumerate(candidates):
             number = int(frontier_pb2.Candidate.FromString(data).uri.rpartition("/")[2])
             places.setdefault(number % 2, []).append(index)
         return places
+
+
+async def by_number(crawl: str) -> Placing:
+    return cast(Placing, ByNumber())
 
 
 class Lot:
@@ -52,9 +58,9 @@ class Lot:
 async def offered(**more: bool) -> list[int]:
     """The verdicts on four candidates, of which shard 1 refuses its two."""
     links = Links([cast(Link, Present(number)) for number in (0, 1)], lambda _: 0)
-    candidates = Candidates(links, lambda _: cast(Placing, ByNumber()), cast(Coordination, Lot()))
+    candidates = Candidates(links, by_number, cast(Guidance, Lot()))
 
-    async def ask(link: Link, part: bytes) -> frontier_pb2.ScheduleResponse:
+    async def ask(link: Link, part: bytes, crawl: int) -> frontier_pb2.ScheduleResponse:
         if link.number:
             raise Relayed(*BUSY)
         return frontier_pb2.ScheduleResponse(verdicts=[QUEUED] * 2)
@@ -95,7 +101,7 @@ async def test_seeds_that_one_shard_refuses_are_offered_again_to_that_shard_alon
     """Otherwise the others would call theirs known, and they would not count as queued."""
     ways = [Announced(0, refusals=0), Announced(1, refusals=2)]
     links = Links([cast(Link, way) for way in ways], lambda _: 0)
-    candidates = Candidates(links, lambda _: cast(Placing, ByNumber()), cast(Coordination, Lot()))
+    candidates = Candidates(links, by_number, cast(Guidance, Lot()))
     offers = Offers(links, candidates, lambda _: True)
     announcement = Announcement("c", 1, 1, 0, [f"http://a.example/{seed}" for seed in range(2)])
     with pytest.raises(Relayed):

@@ -74,6 +74,12 @@ class Buckets:
             self.counts[bucket] += 1
             self.sum += value
 
+    def add(self, counts: Sequence[int], total: float) -> None:
+        """Add observations that were counted elsewhere, by bucket, and their sum."""
+        with self._lock:
+            self.counts = [own + others for own, others in zip(self.counts, counts, strict=True)]
+            self.sum += total
+
     def shown(self) -> tuple[list[tuple[str, float]], float]:
         """The buckets as Prometheus has them, each with those below it; and the sum."""
         with self._lock:

@@ -6,14 +6,25 @@ next, a repeated one changes nothing, and a late one is known by its number and 
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
 from ..machines.lifecycle import CrawlState
 from ..machines.target import Target
 from ..rows.records import CountersRow
+from .model import EmptyReason
 
 DIGEST_BYTES = 16
+
+
+class Facts(NamedTuple):
+    """A crawl as those must know it who pass calls on to its parts."""
+
+    number: int
+    reason: EmptyReason  # why it gives no leases; NOTHING_DUE or LIMIT_REACHED if it runs
+    takes_in: bool
+    next_ranks: tuple[int, ...]  # of the queues whose turns come next, by part; empty if they are equal
 
 
 class Order(msgspec.Struct, frozen=True):

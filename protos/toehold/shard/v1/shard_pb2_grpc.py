@@ -587,3 +587,303 @@ class ShardService:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class FrontServiceStub:
+    """Served by the front of a cluster, to the doors of its machines: a door passes calls of fetchers and feeders on
+    to the shards by itself, and asks the front what the coordinator alone knows.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Guide = channel.unary_stream(
+                '/toehold.shard.v1.FrontService/Guide',
+                request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.GuideRequest.SerializeToString,
+                response_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.GuideResponse.FromString,
+                _registered_method=True)
+        self.Introduce = channel.unary_unary(
+                '/toehold.shard.v1.FrontService/Introduce',
+                request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.IntroduceRequest.SerializeToString,
+                response_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.IntroduceResponse.FromString,
+                _registered_method=True)
+        self.TellCrawl = channel.unary_unary(
+                '/toehold.shard.v1.FrontService/TellCrawl',
+                request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.TellCrawlRequest.SerializeToString,
+                response_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.TellCrawlResponse.FromString,
+                _registered_method=True)
+        self.CheckIntake = channel.unary_unary(
+                '/toehold.shard.v1.FrontService/CheckIntake',
+                request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CheckIntakeRequest.SerializeToString,
+                response_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CheckIntakeResponse.FromString,
+                _registered_method=True)
+        self.Park = channel.unary_unary(
+                '/toehold.shard.v1.FrontService/Park',
+                request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.ParkRequest.SerializeToString,
+                response_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.ParkResponse.FromString,
+                _registered_method=True)
+        self.CountCalls = channel.unary_unary(
+                '/toehold.shard.v1.FrontService/CountCalls',
+                request_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CountCallsRequest.SerializeToString,
+                response_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CountCallsResponse.FromString,
+                _registered_method=True)
+
+
+class FrontServiceServicer:
+    """Served by the front of a cluster, to the doors of its machines: a door passes calls of fetchers and feeders on
+    to the shards by itself, and asks the front what the coordinator alone knows.
+    """
+
+    def Guide(self, request, context):
+        """Tells what a door must know for that, and then what changes. While nothing does it sends an empty message
+        every second: a door that hears nothing passes all calls on to the front.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Introduce(self, request, context):
+        """Introduces a node's session to all shards. Refuses one that another has replaced (SESSION_SUPERSEDED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TellCrawl(self, request, context):
+        """Returns how a crawl is, and where its URIs belong. Refuses an unknown one (UNKNOWN_CRAWL).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckIntake(self, request, context):
+        """Returns if a crawl takes in URIs now, and refuses with the reason if it takes in none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Park(self, request, context):
+        """Keeps links for a shard that is away.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountCalls(self, request, context):
+        """Adds calls that a door has answered to the front's metrics.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_FrontServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Guide': grpc.unary_stream_rpc_method_handler(
+                    servicer.Guide,
+                    request_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.GuideRequest.FromString,
+                    response_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.GuideResponse.SerializeToString,
+            ),
+            'Introduce': grpc.unary_unary_rpc_method_handler(
+                    servicer.Introduce,
+                    request_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.IntroduceRequest.FromString,
+                    response_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.IntroduceResponse.SerializeToString,
+            ),
+            'TellCrawl': grpc.unary_unary_rpc_method_handler(
+                    servicer.TellCrawl,
+                    request_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.TellCrawlRequest.FromString,
+                    response_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.TellCrawlResponse.SerializeToString,
+            ),
+            'CheckIntake': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckIntake,
+                    request_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CheckIntakeRequest.FromString,
+                    response_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CheckIntakeResponse.SerializeToString,
+            ),
+            'Park': grpc.unary_unary_rpc_method_handler(
+                    servicer.Park,
+                    request_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.ParkRequest.FromString,
+                    response_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.ParkResponse.SerializeToString,
+            ),
+            'CountCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountCalls,
+                    request_deserializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CountCallsRequest.FromString,
+                    response_serializer=toehold_dot_shard_dot_v1_dot_shard__pb2.CountCallsResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'toehold.shard.v1.FrontService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('toehold.shard.v1.FrontService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class FrontService:
+    """Served by the front of a cluster, to the doors of its machines: a door passes calls of fetchers and feeders on
+    to the shards by itself, and asks the front what the coordinator alone knows.
+    """
+
+    @staticmethod
+    def Guide(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/toehold.shard.v1.FrontService/Guide',
+            toehold_dot_shard_dot_v1_dot_shard__pb2.GuideRequest.SerializeToString,
+            toehold_dot_shard_dot_v1_dot_shard__pb2.GuideResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Introduce(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.shard.v1.FrontService/Introduce',
+            toehold_dot_shard_dot_v1_dot_shard__pb2.IntroduceRequest.SerializeToString,
+            toehold_dot_shard_dot_v1_dot_shard__pb2.IntroduceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TellCrawl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.shard.v1.FrontService/TellCrawl',
+            toehold_dot_shard_dot_v1_dot_shard__pb2.TellCrawlRequest.SerializeToString,
+            toehold_dot_shard_dot_v1_dot_shard__pb2.TellCrawlResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckIntake(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.shard.v1.FrontService/CheckIntake',
+            toehold_dot_shard_dot_v1_dot_shard__pb2.CheckIntakeRequest.SerializeToString,
+            toehold_dot_shard_dot_v1_dot_shard__pb2.CheckIntakeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Park(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.shard.v1.FrontService/Park',
+            toehold_dot_shard_dot_v1_dot_shard__pb2.ParkRequest.SerializeToString,
+            toehold_dot_shard_dot_v1_dot_shard__pb2.ParkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.shard.v1.FrontService/CountCalls',
+            toehold_dot_shard_dot_v1_dot_shard__pb2.CountCallsRequest.SerializeToString,
+            toehold_dot_shard_dot_v1_dot_shard__pb2.CountCallsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
