@@ -50,12 +50,11 @@ class Guided:
 
     def __init__(self, front: Link, links: Links) -> None:
         """`links` are the ways to the shards; their presence is kept up to date from now on."""
-        self.sees_all = False
-        """Whether it knows what it must, and reaches each shard that serves."""
         self._front = front
         self._links = links
         self._places: Places | None = None  # None: nothing is known
         self._incarnations = [0] * len(links)
+        self._serving: Sequence[Link] = ()
         self._crawls: dict[str, Facts] = {}
         self._placings: dict[int, Placing] = {}
         self._ranks: Sequence[int] = ()
@@ -73,6 +72,11 @@ class Guided:
         tasks.keep("guidance by the front", self._listen())
         for link in self._links.all:
             tasks.keep(f"watch of {link.name}", self._watch(link))
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it knows what it must, and reaches each shard that serves."""
+        return self._places is not None and not any(link.away for link in self._serving)
 
     # What the front tells.
 
@@ -93,9 +97,7 @@ class Guided:
             self._places = Places(Suffixes(rule.suffixes), rule.by_site)
             _log.info("guided_by_front")
         if message.incarnations:
-            self._incarnations = list(message.incarnations)
-            self._tell_watches()
-            self._review()
+            self._serve_by(message.incarnations)
         for crawl in message.crawls:
             self._note(crawl)
         for name in message.gone_crawls:
@@ -124,9 +126,7 @@ class Guided:
         if self._places is not None:
             _log.warning("guidance_lost")
         self._places = None
-        self._incarnations = [0] * len(self._links)
-        self._tell_watches()
-        self._review()
+        self._serve_by([0] * len(self._links))
         self._crawls.clear()
         self._placings.clear()
         self._sessions.clear()
@@ -136,7 +136,10 @@ class Guided:
 
     # Shards.
 
-    def _tell_watches(self) -> None:
+    def _serve_by(self, incarnations: Sequence[int]) -> None:
+        """Call those shards only whose incarnation is one of these."""
+        self._incarnations = list(incarnations)
+        self._serving = [link for link in self._links.all if incarnations[link.number]]
         self._told.set()
         self._told = asyncio.Event()
 
@@ -146,15 +149,12 @@ class Guided:
         while True:
             told, wanted = self._told, self._incarnations[number]
             if not wanted:
-                self._review()
                 await told.wait()
             elif await self._incarnation_of(link) == wanted == self._incarnations[number]:
                 link.away = False
-                self._review()
                 while not link.away and self._incarnations[number] == wanted:
                     await _first_of(self._told.wait(), link.until_away())
                 link.away = True
-                self._review()
             else:
                 await asyncio.sleep(AGAIN_S)
 
@@ -165,10 +165,6 @@ class Guided:
             return (await link.call(LOOK, request, kind, LOOK_S)).incarnation
         except (ShardAway, Relayed):
             return 0
-
-    def _review(self) -> None:
-        pairs = zip(self._links.all, self._incarnations, strict=True)
-        self.sees_all = self._places is not None and all(not link.away for link, wanted in pairs if wanted)
 
     # What a router asks.
 

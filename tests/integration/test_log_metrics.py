@@ -3,15 +3,17 @@
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 from frontier_harness.buckets import Fault
-from frontier_harness.calls import fresh_name
+from frontier_harness.calls import fresh_name, refused
 from frontier_harness.metrics import Page, page_at
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import eventually
+from frontier_harness.waiting import PATIENCE_S, eventually
 from integration.test_logged_store import Place, flushed, write
 
 from frontier_server.metrics.definitions import LOG_EPOCH, OF_LOGS
@@ -136,6 +138,33 @@ def test_the_front_of_a_machine_shows_the_log_of_each_store(tmp_path: Path) -> N
         page = eventually(lambda: whole(machine), "all stores")
         assert [page.of(f"{LOG}_restored", shard=store) for store in STORES] == [1, 1, 1]
         assert all(epochs(page)[store] > before[store] for store in STORES)
+
+
+def test_calls_that_a_door_answers_are_among_the_metrics(tmp_path: Path) -> None:
+    rpcs, seconds = "toehold_frontier_rpcs_total", "toehold_frontier_rpc_duration_seconds_count"
+    with machine_of(tmp_path) as machine, ThreadPoolExecutor(1) as waiting:
+        crawl, stubs = fresh_name(), machine.stubs
+        stubs.launch(crawl, "http://site.example/")
+
+        def counted() -> Page | None:
+            """The metrics, once a call is counted of which the front hears nothing."""
+            stubs.next(crawl, node="n")
+            page = page_of(machine)
+            return page if page.sum(rpcs, method="Next") else None
+
+        before = eventually(counted, "calls of the door").sum(rpcs, method="Next")
+        for _ in range(5):
+            stubs.next(crawl, node="n")
+        refused(lambda: stubs.next("no-such-crawl"), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL")
+        eventually(lambda: page_of(machine).sum(rpcs, method="Next", code="NOT_FOUND"), "the refused call")
+        page = page_of(machine)
+        assert page.sum(rpcs, method="Next") >= before + 6
+        assert page.sum(seconds, method="Next") == page.sum(rpcs, method="Next")
+        call = waiting.submit(stubs.next, crawl, node="m", wait_s=PATIENCE_S)
+        eventually(lambda: page_of(machine).of("toehold_frontier_next_waiting") == 1, "the open call")
+        stubs.schedule(crawl, "http://site.example/new")
+        call.result()
+        eventually(lambda: page_of(machine).of("toehold_frontier_next_waiting") == 0, "the end of the call")
 
 
 def test_logs_whose_storage_is_away_tell_how_long_it_has_been(tmp_path: Path) -> None:

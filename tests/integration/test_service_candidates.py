@@ -1,10 +1,15 @@
 """Candidates of all kinds over real gRPC: nothing inside one can fail the request; each has its verdict."""
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
-from frontier_harness.calls import TIMEOUT_S, Stubs, seed_of
+import grpc
+import pytest
+from frontier_harness.calls import TIMEOUT_S, Stubs, refused, seed_of
+from frontier_harness.divided import VARIABLE
 
+from frontier_server.service.answers import CRAWL_NUMBER_KEY
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 MIB = 1024 * 1024
@@ -26,6 +31,24 @@ def test_the_limit_of_a_uri_is_the_published_one(stubs: Stubs, crawl: str) -> No
 def test_the_limit_of_a_uri_counts_bytes_as_offered(stubs: Stubs, crawl: str) -> None:
     """A fragment is not part of the canonical form, but it is stored with the candidate."""
     assert stubs.schedule(crawl, f"{seed_of(crawl)}new#{'é' * 5000}") == ["TOO_LONG"]
+
+
+def test_candidates_for_a_former_crawl_of_the_name_are_refused(stubs: Stubs, crawl: str) -> None:
+    """A router sends them: their places follow the spec of the crawl that it knows."""
+    request = frontier_pb2.ScheduleRequest(
+        crawl=crawl, candidates=[frontier_pb2.Candidate(uri=f"{seed_of(crawl)}new")]
+    )
+    meant = ((CRAWL_NUMBER_KEY, "1000000"),)
+    if VARIABLE in os.environ:
+        pytest.skip("several shards: the front says which crawl it means")
+    refused(
+        lambda: stubs.frontier.Schedule(request, timeout=TIMEOUT_S, metadata=meant),
+        grpc.StatusCode.NOT_FOUND,
+        "UNKNOWN_CRAWL",
+        "has number",
+        "1000000",
+    )
+    assert stubs.schedule(crawl, f"{seed_of(crawl)}new") == ["QUEUED"]
 
 
 LIMITS: list[tuple[dict[str, Any], str]] = [
