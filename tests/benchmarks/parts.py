@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.calibration import REFERENCE_MS, loop_ms
 from benchmarks.console import console
 from benchmarks.crowds import crowds
+from benchmarks.doors import doors
 from benchmarks.fetchers import Fetcher, fetch_together
 from benchmarks.gateway import urlfrontier
 from benchmarks.growth import Size, durability, growth
@@ -184,6 +185,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "urlfrontier": urlfrontier,
     "shards": shards,
     "log": log,
+    "doors": doors,
 }
 
 

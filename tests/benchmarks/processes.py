@@ -84,9 +84,17 @@ class FrontierServer:
         """Memory that its processes hold."""
         return sum(map(_resident_mib, self._processes()))
 
+    def member_cpu_s(self, name: str) -> float:
+        """CPU time that the member of that name has used so far."""
+        return cpu_s(self._member(name))
+
+    def _member(self, name: str) -> int:
+        (pid,) = [pid for pid in self._processes() if name in _command_line(pid)]
+        return pid
+
     def member_mib(self, name: str) -> float:
         """Memory of the member of that name: its own, and its share of what it shares with others."""
-        (pid,) = [pid for pid in self._processes() if name in _command_line(pid)]
+        pid = self._member(name)
         rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         (size_kib,) = [int(row.split()[1]) for row in rows if row.startswith("Pss:")]
         return size_kib / 1024
