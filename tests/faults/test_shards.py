@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -45,6 +45,9 @@ def uri(page: int) -> str:
 
 class Fetchers:
     """Fetchers of a web whose page N links to pages 2N+1 and 2N+2, and what they have seen."""
+
+    repeated: Sequence[grpc.StatusCode] = REPEATED
+    """Calls that end in one of these ways are made again."""
 
     def __init__(self, stubs: Stubs, pages: int) -> None:
         self.stubs = stubs
@@ -119,7 +122,7 @@ class Fetchers:
             try:
                 return call()
             except grpc.RpcError as error:
-                if error.code() not in REPEATED or time.monotonic() - began_s > PATIENCE_S:
+                if error.code() not in self.repeated or time.monotonic() - began_s > PATIENCE_S:
                     raise
                 self.longest_absence_s = max(self.longest_absence_s, time.monotonic() - began_s)
                 time.sleep(0.05)

@@ -1,14 +1,17 @@
 """Object stores for tests: one in memory, faults of any of them, and a fixture that is each kind in turn."""
 
 import itertools
+import multiprocessing
 import random
 import threading
 import urllib.request
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -186,10 +189,21 @@ def random_faults(choices: random.Random, share: float) -> Callable[[str], Fault
 # Each kind of bucket that there is.
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
-    """The URL of a server that speaks S3. It answers one request at a time: otherwise others come between
-    its look whether there is an object, and the creation."""
+class _S3Server:
+    """A server that speaks S3. It answers one request at a time: otherwise others come between its look
+    whether there is an object, and the creation."""
+
+    def __init__(self) -> None:
+        self._server = _s3_server()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.serve = self._server.serve_forever
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _s3_server() -> Any:
     from moto.moto_server.werkzeug_app import (
         DomainDispatcherApplication,
         MotoRequestHandler,
@@ -203,21 +217,56 @@ def s3_server() -> Iterator[str]:
         with one:
             return list(application(environ, start_response))
 
-    server = make_server("127.0.0.1", 0, answer, threaded=True, request_handler=MotoRequestHandler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    url = f"http://127.0.0.1:{server.server_port}"
+    return make_server("127.0.0.1", 0, answer, threaded=True, request_handler=MotoRequestHandler)
+
+
+def _make_bucket(url: str) -> None:
     urllib.request.urlopen(urllib.request.Request(f"{url}/{S3_BUCKET}", method="PUT")).close()
-    yield url
-    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The URL of a server that speaks S3, in this process."""
+    server = _S3Server()
+    thread = threading.Thread(target=server.serve)
+    thread.start()
+    _make_bucket(server.url)
+    yield server.url
+    server.close()
     thread.join()
-    server.server_close()
+
+
+def _serve_s3(tell: Connection) -> None:
+    server = _S3Server()
+    tell.send(server.url)
+    server.serve()
+
+
+@contextmanager
+def s3_process() -> Iterator[str]:
+    """The URL of a server that speaks S3, in a process of its own: it is a store for many."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve_s3, args=(there,), daemon=True)
+    process.start()
+    url = here.recv()
+    _make_bucket(url)
+    try:
+        yield url
+    finally:
+        process.kill()
+        process.join()
 
 
 @pytest.fixture
 def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a bucket and a new prefix there, as `open_bucket` takes it."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    return s3_url(s3_server, monkeypatch)
+
+
+def s3_url(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a new prefix on a server. The processes of the test find the server by its environment."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
