@@ -5,6 +5,7 @@ it has changed; `machines/NAME/notice` has what others must know, and is read wh
 """
 
 import secrets
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -17,6 +18,8 @@ FOLDER = "machines/"
 FORMAT = 1
 SILENT_LOOKS = 3
 """A name is free again when what was told under it has not changed for so many looks."""
+STORE_STEP_S = 1.0
+"""Stores tell times in whole seconds, rounded down."""
 FORGET_S = 3600.0
 """A machine that has been gone for so long is forgotten."""
 
@@ -38,6 +41,8 @@ class Card(msgspec.Struct, omit_defaults=True):
     is_leaving: bool = False
     refuses: list[str] = []
     """The members that it takes not now."""
+    clock_ahead_s: int = 0
+    """How far its clock is ahead of that of the bucket; 0 if it is so by less than two seconds."""
     requests_an_hour: int = 0
     """To the bucket, by all processes of the machine, as they were a minute ago."""
 
@@ -70,6 +75,9 @@ class Members:
         self._is_named = False  # nobody else has its name, as far as it has seen
         self._former: list[str] = []  # the tags of what another process has told under its name
         self._told = b""
+        self._beat_s = (0.0, 0.0)  # when the last renewal began and ended, by this machine's clock
+        self.clock_ahead_s = 0.0
+        """How far the clock of this machine is ahead of that of the bucket, as far as a look can tell."""
         self._cards: dict[str, tuple[str, Card | None]] = {}  # by machine: the tag of its notice
 
     def renew(self, card: Card) -> None:
@@ -82,7 +90,9 @@ class Members:
             self._bucket.put(f"{FOLDER}{self._machine}/notice", data)
             self._told = data
         self._count += 1
+        began_s = time.time()
         self._bucket.put(f"{FOLDER}{self._machine}/beat", f"{self.run} {self._count}".encode())
+        self._beat_s = began_s, time.time()
 
     def look(self) -> Mapping[str, Seen]:
         """The machines that there are, or were. Raises NameTaken if another process has this one's name."""
@@ -91,6 +101,8 @@ class Members:
         for found in self._bucket.found(FOLDER):
             machine, _, what = found.name.removeprefix(FOLDER).partition("/")
             (beats if what == "beat" else notices)[machine] = found.tag
+            if what == "beat" and machine == self._machine:
+                self._compare_clocks(found.change_s)
         for machine, tag in notices.items():
             if machine not in self._cards or self._cards[machine][0] != tag:
                 self._read(machine, tag)
@@ -102,6 +114,14 @@ class Members:
             for machine, tag in beats.items()
             if (card := self._cards.get(machine, ("", None))[1]) is not None
         }
+
+    def _compare_clocks(self, change_s: float) -> None:
+        """Note how far this machine's clock is from the bucket's, which has a time for its last renewal."""
+        began_s, ended_s = self._beat_s
+        if not (began_s and change_s):
+            return
+        early_s, late_s = began_s - change_s - STORE_STEP_S, ended_s - change_s
+        self.clock_ahead_s = max(early_s, 0.0) or min(late_s, 0.0)
 
     def _check_name(self, beat: str) -> None:
         """Whoever comes to a name that another process renews gives way; so does a process that has stood

@@ -54,7 +54,7 @@ def renewing(bucket: Bucket, watch_s: float) -> list[str]:
     found = [each for each in bucket.found(FOLDER) if each.name.endswith("/beat")]
     time.sleep(watch_s if found else 0)
     now = {each.name: each.tag for each in bucket.found(FOLDER)}
-    return [name.split("/")[1] for name, _, tag in found if now.get(name, tag) != tag]
+    return [each.name.split("/")[1] for each in found if now.get(each.name, each.tag) != each.tag]
 
 
 def _cards(bucket: Bucket) -> Iterator[tuple[str, Card]]:

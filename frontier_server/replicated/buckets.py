@@ -68,6 +68,7 @@ class Found(NamedTuple):
     name: str
     size: int
     tag: str  # another one after each change
+    change_s: float = 0.0  # when it was changed, by the store's clock, in seconds since 1970; 0: not known
 
 
 class Bucket(Protocol):
@@ -180,7 +181,12 @@ class ObstoreBucket:
         requests_made.add("list")
         try:
             listed = [
-                Found(each["path"], each["size"], each["e_tag"] or str(each["last_modified"]))
+                Found(
+                    each["path"],
+                    each["size"],
+                    each["e_tag"] or str(each["last_modified"]),
+                    each["last_modified"].timestamp(),
+                )
                 for chunk in self._obstore.list(self._store, prefix.rstrip("/"), offset=after or None)
                 for each in chunk
             ]

@@ -1,6 +1,7 @@
 """The machines of a cluster as objects in a bucket, and what the cluster is."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 from frontier_harness.buckets import Fault, FaultyBucket
 
-from frontier_server.cluster import identity
+from frontier_server.cluster import identity, members
 from frontier_server.cluster.identity import Cluster, ClusterUnusable, identified
 from frontier_server.cluster.members import FOLDER, FORMAT, SILENT_LOOKS, Card, Members, NameTaken
 from frontier_server.config import ServerFile, usable
@@ -42,6 +43,32 @@ class Machine:
         for _ in range(2):
             self.beat()
         return self
+
+
+class Clock:
+    """Stands in for the module time."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def time(self) -> float:
+        return time.time() + self.ahead_s
+
+
+def test_a_machine_knows_how_far_its_clock_is_from_the_buckets(
+    directory: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(members, "time", clock)
+    machine = Machine(directory, "one").joined()
+    assert machine.members.clock_ahead_s == 0
+    for ahead_s in (40.0, -40.0):
+        clock.ahead_s = ahead_s
+        machine.beat()
+        assert machine.members.clock_ahead_s == pytest.approx(ahead_s, abs=2.5)
+    clock.ahead_s = 0
+    machine.beat()
+    assert machine.members.clock_ahead_s == 0
 
 
 class Counting:
