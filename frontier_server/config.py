@@ -27,6 +27,7 @@ METRICS_EXAMPLE = "127.0.0.1:9707"
 MIN_RENEW_S, MAX_RENEW_S = 0.1, 60.0
 _MACHINE = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,252}")
+_TLS_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 _ORDINAL = re.compile(r"static:(\d{1,4})/(\d{1,4})")
 CONSOLE_EXAMPLE = "127.0.0.1:7780"
 _KINDS: dict[object, str] = {
@@ -74,6 +75,7 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     cluster_cert: str = ""
     cluster_key: str = ""
     cluster_ca: str = ""
+    cluster_tls_name: str = ""  # in all machines' certificates; empty: each names its machine's host
     read_only: bool = False
     check_operations: bool = False
 
@@ -119,6 +121,7 @@ class Config:
     cluster_cert: Path | None = None
     cluster_key: Path | None = None
     cluster_ca: Path | None = None
+    cluster_tls_name: str = ""  # in all machines' certificates; empty: each names its machine's host
 
     @property
     def is_shard(self) -> bool:
@@ -263,6 +266,7 @@ def usable(
         cluster_cert=_path(settings.cluster_cert),
         cluster_key=_path(settings.cluster_key),
         cluster_ca=_path(settings.cluster_ca),
+        cluster_tls_name=settings.cluster_tls_name,
     )
 
 
@@ -281,6 +285,16 @@ def _cluster(settings: ServerFile) -> tuple[int, int] | None:
     files = settings.cluster_cert, settings.cluster_key, settings.cluster_ca
     if any(files) and not all(files):
         raise ConfigError("cluster_cert, cluster_key and cluster_ca must be given together")
+    if settings.cluster_tls_name and not _TLS_NAME.fullmatch(settings.cluster_tls_name):
+        raise ConfigError(
+            f"cluster_tls_name must be a name as in DNS, such as machines.toehold.internal, got "
+            f"{settings.cluster_tls_name!r}"
+        )
+    if settings.cluster_tls_name and not all(files):
+        raise ConfigError(
+            "cluster_tls_name is the name in the machines' certificates: give cluster_cert, cluster_key and "
+            "cluster_ca, too, or leave it out"
+        )
     if settings.log and not (is_loopback(host) or all(files) or settings.insecure):
         raise ConfigError(
             f"cluster_listen: {host} is not a loopback address, so machines need mutual "

@@ -25,7 +25,11 @@ def places_file(config: Config) -> Path:
 def trust_of(config: Config, secret: bytes) -> Trust:
     """How the processes of the cluster know each other: those of one generation."""
     return Trust(
-        token_of(secret + config.folder.encode()), config.cluster_cert, config.cluster_key, config.cluster_ca
+        token_of(secret + config.folder.encode()),
+        config.cluster_cert,
+        config.cluster_key,
+        config.cluster_ca,
+        config.cluster_tls_name,
     )
 
 

@@ -114,6 +114,12 @@ def _show_version(context: click.Context, option: click.Parameter, wanted: bool)
 @click.option(
     "--cluster-ca", metavar="FILE", help="The authority (PEM) of all machines' certificates (mutual TLS)."
 )
+@click.option(
+    "--cluster-tls-name",
+    metavar="NAME",
+    help="The name that the certificates of all machines have, where their hosts change. Default: each has "
+    "that of its machine (--cluster-listen).",
+)
 @click.option("--listen", help=f"HOST:PORT to serve on; port 0 takes a free one. Default {DEFAULT_LISTEN}.")
 @click.option(
     "--config",

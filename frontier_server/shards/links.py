@@ -99,8 +99,13 @@ class Link:
         self._channel = (
             grpc.aio.insecure_channel(target, _OPTIONS)
             if credentials is None
-            else grpc.aio.secure_channel(target, credentials, _OPTIONS)
+            else grpc.aio.secure_channel(target, credentials, (*_OPTIONS, *self._naming()))
         )
+
+    def _naming(self) -> Sequence[tuple[str, str]]:
+        """The option that lets TLS look for another name than that of the host."""
+        name = self._trust.tls_name
+        return (("grpc.ssl_target_name_override", name),) if name else ()
 
     def _leave(self) -> None:
         if self._channel is not None:

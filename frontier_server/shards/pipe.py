@@ -244,7 +244,10 @@ class Pipe:
         if not place.host:
             _, calls = await loop.create_unix_connection(_Calls, str(pipe_beside(Path(place.socket))))
             return calls
-        _, calls = await loop.create_connection(_Calls, place.host, place.pipe_port, ssl=self._tls)
+        name = None if self._tls is None else self._trust.name_of(place.host)
+        _, calls = await loop.create_connection(
+            _Calls, place.host, place.pipe_port, ssl=self._tls, server_hostname=name
+        )
         calls.greet(self._trust.token)
         return calls
 

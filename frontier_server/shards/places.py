@@ -46,6 +46,12 @@ class Trust(msgspec.Struct, frozen=True):
     cert: Path | None = None
     key: Path | None = None
     ca: Path | None = None
+    tls_name: str = ""
+    """The name in all certificates; empty: each has that of its machine."""
+
+    def name_of(self, host: str) -> str:
+        """The name that the certificate of a machine must have."""
+        return self.tls_name or host
 
     @property
     def is_encrypted(self) -> bool:
@@ -96,7 +102,7 @@ class Trust(msgspec.Struct, frozen=True):
         assert client is not None and server is not None
         upwards, downwards = ssl.MemoryBIO(), ssl.MemoryBIO()
         ends = (
-            client.wrap_bio(downwards, upwards, server_hostname=host),
+            client.wrap_bio(downwards, upwards, server_hostname=self.name_of(host)),
             server.wrap_bio(upwards, downwards, server_side=True),
         )
         try:
@@ -107,7 +113,7 @@ class Trust(msgspec.Struct, frozen=True):
             why = getattr(problem, "verify_message", "") or problem.reason
             raise TlsUnusable(
                 f"certificate {self.cert} must be of an authority in {self.ca}, for clients and servers, and "
-                f"for the host {host}: {why}"
+                f"for the host {self.name_of(host)}: {why}"
             ) from None
 
     def knows(self, token: bytes) -> bool:

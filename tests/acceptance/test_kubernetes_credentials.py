@@ -17,7 +17,6 @@ from acceptance.programs import Programs, script
 from frontier_harness.deployed import KUBERNETES, ROOT, documents, flags
 from frontier_harness.waiting import eventually
 
-from frontier_server.shards.places import Trust
 from toehold_cli.main import run
 
 RESOURCES = [each for file in (KUBERNETES / "base").glob("*.yaml") for each in documents(file)]
@@ -118,15 +117,7 @@ def test_machines_meet_with_the_secrets_of_the_manual(
     build = ["kubectl", "kustomize", str(KUBERNETES / "machines")]
     resources = yaml.safe_load_all(subprocess.run(build, capture_output=True, check=True).stdout)
     named = {(each["kind"], each["metadata"]["name"]): each for each in resources}
-    secrets = made() | made("machines.md", "--host", "127.0.0.1")
-    container = named["StatefulSet", "toehold-frontier"]["spec"]["template"]["spec"]["containers"][0]
-    host = {each["name"]: each.get("value") for each in container["env"]}["TOEHOLD_FRONTIER_CLUSTER_LISTEN"]
-    files = (
-        tmp_path / "machine-certs" / name
-        for name in ("toehold-machines.crt", "toehold-machines.key", "ca.crt")
-    )
-    trust = Trust("", *files)
-    trust.check(host.replace("$(TOEHOLD_FRONTIER_MACHINE)", "toehold-frontier-2"))
+    secrets = made() | made("machines.md")  # the machines' certificate names no address
     with ExitStack() as stack:
         addresses = []
         for number in range(2):
@@ -137,7 +128,7 @@ def test_machines_meet_with_the_secrets_of_the_manual(
                 "TOEHOLD_FRONTIER_CLUSTER_LISTEN": "127.0.0.1",
                 "TOEHOLD_FRONTIER_LOG": f"file://{tmp_path}/bucket",
             }
-            workload = named["StatefulSet", "toehold-frontier"]
+            workload = named["Deployment", "toehold-frontier"]
             ready = started(stack.enter_context(Programs(pod)), workload, secrets, own, named)
             addresses.append(ready.rpartition(" ")[2])
         for name, value in {"CA": "ca.crt", "CERT": "alice.crt", "KEY": "alice.key"}.items():

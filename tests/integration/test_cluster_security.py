@@ -117,6 +117,58 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
+NAME = "machines.toehold.internal"
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for machines at any address, and one with another name, of one authority."""
+    folder = tmp_path_factory.mktemp("named")
+    for file, name in (("all", NAME), ("stranger", "other.toehold.internal")):
+        assert run(["certs", "create", file, "--host", name, "--dir", str(folder)]) == 0
+    return folder
+
+
+def test_machines_with_one_name_in_their_certificates_reach_each_other(tmp_path: Path, named: Path) -> None:
+    found = Cluster(tmp_path, named, [])
+    with ExitStack() as stack:
+        for name in ("one", "other"):
+            machine = found.machine(name, *secured(named, "all"), "--cluster-tls-name", NAME)
+            machine.begin()
+            stack.push(machine.__exit__)
+            found.machines.append(machine)
+        for machine in found.machines:
+            machine.until_ready()
+        eventually(found.is_settled, "both machines to have members")
+        crawl = fresh_name()
+        stubs = away_from_front(found).stubs
+        stubs.launch(crawl, seed_of(crawl))
+        assert eventually(lambda: stubs.next(crawl).leases, "a lease by way of both machines")
+
+
+def test_a_machine_whose_certificate_lacks_the_name_does_not_start(tmp_path: Path, named: Path) -> None:
+    found = Cluster(tmp_path, named, [])
+    log = f"file://{found.bucket}"
+    flags: list[str] = []
+    for file, host in (("all", "127.0.0.1"), ("stranger", NAME)):
+        ended = run_to_end("--data", str(tmp_path / "data"), "--log", log, *secured(named, file), *flags)
+        assert ended.returncode == EXIT_USAGE
+        assert f"for the host {host}" in ended.stderr
+        flags = ["--cluster-tls-name", NAME]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"cluster_tls_name": NAME}, "give cluster_cert, cluster_key and cluster_ca, too"),
+        ({"cluster_tls_name": "not a name"}, "cluster_tls_name must be a name as in DNS.* got 'not a name'"),
+    ],
+)
+def test_a_name_without_certificates_or_that_is_none_is_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        usable(Path("data"), ServerFile(log="s3://bucket/prefix", **given))
+
+
 def away_from_front(cluster: Cluster) -> ServerProcess:
     """The machine that does not have the front."""
     front = cluster.owner("front")

@@ -364,15 +364,15 @@ def test_nodes_with_volumes_of_their_own_are_those_of_the_base_in_all_else() -> 
     }
 
 
-def test_machines_have_no_volumes_names_that_last_and_a_way_to_each_other() -> None:
+def test_machines_have_neither_volumes_nor_lasting_names_and_a_way_to_each_other() -> None:
     resources = built("machines")
     check_fields(resources)
     named = {(each["kind"], each["metadata"]["name"]): each for each in resources}
-    assert named.keys() == NAMED.keys() | {("PodDisruptionBudget", "toehold-frontier")}
-    frontier = named["StatefulSet", "toehold-frontier"]
+    of_machines = {("Deployment", "toehold-frontier"), ("PodDisruptionBudget", "toehold-frontier")}
+    assert named.keys() == NAMED.keys() - {("StatefulSet", "toehold-frontier")} | of_machines
+    frontier = named["Deployment", "toehold-frontier"]
     assert frontier["spec"]["replicas"] == 3
-    assert frontier["spec"]["podManagementPolicy"] == "Parallel"
-    assert "volumeClaimTemplates" not in frontier["spec"]
+    assert frontier["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
     sources = {each["name"]: each for each in pod(frontier)["volumes"]}
     assert "emptyDir" in sources["data"]
     mounts = {each["mountPath"]: each for each in container(frontier)["volumeMounts"]}
@@ -386,10 +386,8 @@ def test_machines_have_no_volumes_names_that_last_and_a_way_to_each_other() -> N
         path = own[f"TOEHOLD_FRONTIER_CLUSTER_{file}"].rpartition("/")[0]
         assert sources[mounts[path]["name"]]["secret"]["secretName"] == "toehold-machines-tls"
     assert own["TOEHOLD_FRONTIER_MACHINE"] == "metadata.name"
-    host, service, rest = own["TOEHOLD_FRONTIER_CLUSTER_LISTEN"].split(".", 2)
-    assert (host, service) == ("$(TOEHOLD_FRONTIER_MACHINE)", frontier["spec"]["serviceName"])
-    assert rest == f"{KUSTOMIZATION['namespace']}.svc.cluster.local"
-    assert named["Service", service]["spec"]["publishNotReadyAddresses"], "machines meet before they serve"
+    assert own["TOEHOLD_FRONTIER_CLUSTER_LISTEN"] == "status.podIP"
+    assert own["TOEHOLD_FRONTIER_CLUSTER_TLS_NAME"]
     optional = container(frontier)["envFrom"][1]["secretRef"]
     assert optional == {"name": "toehold-bucket", "optional": True}
     budget = named["PodDisruptionBudget", "toehold-frontier"]["spec"]
