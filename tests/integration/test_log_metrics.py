@@ -14,7 +14,8 @@ from frontier_harness.calls import fresh_name, refused
 from frontier_harness.metrics import Page, page_at
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
-from integration.test_logged_store import Place, flushed, write
+from integration import logged_machines
+from integration.logged_machines import Fleet, flushed, write
 
 from frontier_server.metrics.definitions import LOG_EPOCH, OF_LOGS
 from frontier_server.stores.log_facts import LogFacts
@@ -22,24 +23,18 @@ from frontier_server.stores.log_facts import LogFacts
 LOG = "toehold_frontier_log"
 STORES = ("coordinator", "0", "1")
 
+fleet = logged_machines.fleet
 
 # A store.
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path)
-    yield made
-    made.close()
-
-
-def test_a_store_tells_what_its_log_has_and_took(place: Place) -> None:
-    machine = place.machine()
+def test_a_store_tells_what_its_log_has_and_took(fleet: Fleet) -> None:
+    machine = fleet.machine()
     store = machine.open()
     assert store.facts(now_ms=1) == LogFacts(0, 0.0, 0.0, 0, 1, 1, False, 0.0, None, store.facts(1).requests)
 
     def takes(seconds: float) -> None:
-        place.clock.now_s += seconds
+        fleet.clock.now_s += seconds
 
     flushed(store, 1)
     machine.sees.at("create", lambda: takes(0.5))
@@ -54,13 +49,13 @@ def test_a_store_tells_what_its_log_has_and_took(place: Place) -> None:
     assert store.facts(now_ms=1).replica_age_s == 0, "the clock of another machine may be behind"
 
 
-def test_a_flush_that_waits_is_told_by_its_time(place: Place) -> None:
-    machine = place.machine()
+def test_a_flush_that_waits_is_told_by_its_time(fleet: Fleet) -> None:
+    machine = fleet.machine()
     flushed(machine.open(), 1)
     told = []
 
     def look() -> None:
-        place.clock.now_s += 4.0
+        fleet.clock.now_s += 4.0
         told.append(machine.store.facts(1))
 
     write(machine.store, 2)
@@ -71,8 +66,8 @@ def test_a_flush_that_waits_is_told_by_its_time(place: Place) -> None:
     assert machine.store.facts(1).waiting_s == 0
 
 
-def test_a_store_that_was_restored_says_so(place: Place) -> None:
-    first, second = place.machine(), place.machine()
+def test_a_store_that_was_restored_says_so(fleet: Fleet) -> None:
+    first, second = fleet.machine(), fleet.machine()
     flushed(first.open(), 1)
     assert not first.store.facts(1).is_restored, "it is new"
     assert not first.open().facts(1).is_restored, "it was there"
