@@ -46,6 +46,7 @@ def listed(bucket: Bucket, shard_map: ShardMap) -> Iterator[dict[str, Any]]:
             "version": card.version,
             "members": len(card.ports),
             "requests_an_hour": card.requests_an_hour,
+            "clock_ahead_s": card.clock_ahead_s,
         }
 
 

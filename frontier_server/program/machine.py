@@ -54,6 +54,8 @@ TRIES = 3
 """After so many starts in a row that have failed here, another machine may try."""
 FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
 DOOR_REST_S = 1.0
+CLOCK_APART_S, CLOCK_AGAIN_S = 2.0, 3600.0
+"""A machine whose clock is so far from the bucket's says so, again and again."""
 _OF_DOOR = ("listen", "tls_cert", "tls_key", "tls_ca", "console", "console_hosts")
 _OF_CLUSTER = ("log", "machine", "placement", "renew_seconds")
 
@@ -158,6 +160,7 @@ class Machine:
         self._is_unwelcome = False
         self._requests_an_hour = 0
         self._counted = _clock_s(), 0
+        self._warned_of_clock_s = -CLOCK_AGAIN_S
         self._written: dict[str, Place] | None = None
         self._ending = asyncio.Event()
         self._is_hopeless = asyncio.Event()
@@ -281,6 +284,14 @@ class Machine:
         now_s = _clock_s()
         told = {name: (seen.tag, seen.notice) for name, seen in self._seen.items()}
         self._claims.look(told, now_s, now_s - began_s)
+        self._warn_of_clock(now_s)
+
+    def _warn_of_clock(self, now_s: float) -> None:
+        ahead_s = self._machines.clock_ahead_s
+        if abs(ahead_s) < CLOCK_APART_S or now_s - self._warned_of_clock_s < CLOCK_AGAIN_S:
+            return
+        self._warned_of_clock_s = now_s
+        _log.warning("clock_apart", ahead_s=round(ahead_s), advice="let NTP set the clocks of all machines")
 
     def _exchanged(self, card: Card) -> Mapping[str, Seen]:
         self._machines.renew(card)
@@ -317,6 +328,7 @@ class Machine:
             await asyncio.to_thread(self._machines.forget, name)
 
     def _card(self) -> Card:
+        ahead_s = self._machines.clock_ahead_s
         return Card(
             format=FORMAT,
             cluster=self._map.group,
@@ -329,6 +341,7 @@ class Machine:
             is_leaving=self._ending.is_set(),
             refuses=list(self._map.names) if self._is_unwelcome else self._claims.refuses(_clock_s()),
             requests_an_hour=self._requests_an_hour,
+            clock_ahead_s=round(ahead_s) if abs(ahead_s) >= CLOCK_APART_S else 0,
         )
 
     def _count_requests(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from frontier_harness.buckets import Fault, FaultyBucket
+from structlog.testing import capture_logs
 
 from frontier_server.cluster import identity, members
 from frontier_server.cluster.identity import Cluster, ClusterUnusable, identified
@@ -249,15 +250,20 @@ def test_a_renewal_that_failed_is_repeated(directory: Bucket) -> None:
     assert "shard-7" in other.members.look()["one"].card.holds
 
 
+def machine_of(folder: Path, bucket: Bucket) -> machine.Machine:
+    """A machine that has not begun, and is called one."""
+    config = usable(folder, ServerFile(log=bucket.url, machine="one"))
+    shard_map = ShardMap(folder, 1, b"s" * 16, True, CLUSTER, bucket.url)
+    return machine.Machine(config, ServerFile(), shard_map, ServiceManager(), folder, bucket, "1.0")
+
+
 async def test_a_machine_that_was_gone_for_long_is_forgotten(
     directory: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1000.0
     monkeypatch.setattr(machine, "_clock_s", lambda: now_s)
     monkeypatch.setattr(machine, "FORGET_S", 20.0)
-    config = usable(tmp_path, ServerFile(log=directory.url, machine="one"))
-    shard_map = ShardMap(tmp_path, 1, b"s" * 16, True, CLUSTER, directory.url)
-    one = machine.Machine(config, ServerFile(), shard_map, ServiceManager(), tmp_path, directory, "1.0")
+    one = machine_of(tmp_path, directory)
     stayed, _ = Machine(directory, "stays").joined(), Machine(directory, "gone").joined()
     seen = []
     for _ in range(60):
@@ -267,6 +273,28 @@ async def test_a_machine_that_was_gone_for_long_is_forgotten(
         now_s += 0.4
     assert seen[:3] == [["gone", "stays"], *[["gone", "one", "stays"]] * 2]
     assert seen[48] == ["gone", "one", "stays"] and seen[52:] == [["one", "stays"]] * 8
+
+
+async def test_a_machine_whose_clock_is_apart_says_so_and_tells_the_others(
+    directory: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(members, "time", clock)
+    one, other = machine_of(tmp_path, directory), Machine(directory, "other").joined()
+
+    async def told() -> tuple[list[int], int]:
+        """What the machine has logged after some beats, and what the others see."""
+        with capture_logs() as lines:
+            for _ in range(SILENT_LOOKS + 3):
+                await one._exchange()
+        ahead = [line["ahead_s"] for line in lines if line["event"] == "clock_apart"]
+        return ahead, other.members.look()["one"].card.clock_ahead_s
+
+    assert await told() == ([], 0)
+    clock.ahead_s = 100.0
+    ((warned_s,), seen_s) = await told()
+    assert warned_s == pytest.approx(99, abs=2) and seen_s == pytest.approx(99, abs=2)
+    assert await told() == ([], seen_s), "it is told once an hour"
 
 
 # What the cluster is.

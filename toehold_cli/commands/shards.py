@@ -97,9 +97,11 @@ def _line_of_cluster(told: dict[str, Any]) -> str:
     if "member" not in told:
         members = counted(told["members"], "member")
         requests = f"{told['requests_an_hour']:,} requests an hour".replace(",", " ")
-        return (
-            f"machine {told['machine']} at {told['host']}: {members}, {requests}, version {told['version']}"
-        )
+        ahead_s = told["clock_ahead_s"]
+        ahead_or_behind = "ahead of" if ahead_s > 0 else "behind"
+        clock = f"; its clock is {abs(ahead_s)} s {ahead_or_behind} the bucket's" if ahead_s else ""
+        machine = f"machine {told['machine']} at {told['host']}"
+        return f"{machine}: {members}, {requests}, version {told['version']}{clock}"
     slots = f"slots {told['first_slot']} to {told['last_slot']}; " if "first_slot" in told else ""
     owner = f"{told['machine']}, epoch {told['epoch']}" if told["machine"] else "no machine serves it"
     replica = "no replica"
