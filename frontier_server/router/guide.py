@@ -72,10 +72,13 @@ class Board:
             await asyncio.sleep(GATHER_S)
 
     def _note(self, news: Mapping[str, Facts | None]) -> None:
-        changed = {name: facts for name, facts in news.items() if self._crawls.get(name) != facts}
+        # A crawl that has not changed since the start may be known to doors that have asked for it.
+        changed = {
+            name: facts for name, facts in news.items() if facts is None or self._crawls.get(name) != facts
+        }
         for name, facts in changed.items():
             if facts is None:
-                del self._crawls[name]
+                self._crawls.pop(name, None)
             else:
                 self._crawls[name] = facts
         ranks, sizes = tuple(self._coordination.next_ranks("")), dict(self._coordination.pool_sizes())

@@ -60,9 +60,8 @@ class Guided:
         self._ranks: Sequence[int] = ()
         self._sizes: Mapping[str, int] = {}
         self._sessions: dict[str, str] = {}
-        self._introducing: dict[
-            str, str
-        ] = {}  # the sessions last told of nodes whose call waits for the front
+        self._introducing: dict[str, str] = {}  # by nodes whose call waits: the session told of last
+        self._telling = 0  # counts what the front has told of crawls, and the times that it was lost
         self._names: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of nodes
         self._changes: WeakValueDictionary[str, asyncio.Future[None]] = WeakValueDictionary()
         self._told = asyncio.Event()  # set when the front has told of shards, and then another one
@@ -98,6 +97,7 @@ class Guided:
             _log.info("guided_by_front")
         if message.incarnations:
             self._serve_by(message.incarnations)
+        self._telling += bool(message.crawls or message.gone_crawls)
         for crawl in message.crawls:
             self._note(crawl)
         for name in message.gone_crawls:
@@ -113,19 +113,20 @@ class Guided:
             if named.node in self._introducing:
                 self._introducing[named.node] = named.session
 
-    def _note(self, crawl: shard_pb2.GuidedCrawl) -> Facts:
+    def _note(self, crawl: shard_pb2.GuidedCrawl) -> None:
         facts = _facts(crawl)
         before = self._crawls.get(crawl.crawl)
         self._crawls[crawl.crawl] = facts
         if before is None or before.reason is not facts.reason or before.number != facts.number:
             self._wake(crawl.crawl)
-        return facts
 
     def _lose(self) -> None:
         """Forget all that the front has told."""
-        if self._places is not None:
-            _log.warning("guidance_lost")
+        if self._places is None:
+            return
+        _log.warning("guidance_lost")
         self._places = None
+        self._telling += 1
         self._serve_by([0] * len(self._links))
         self._crawls.clear()
         self._placings.clear()
@@ -188,7 +189,7 @@ class Guided:
                 )
             finally:
                 is_last = self._introducing.pop(node) == session
-            if answer.known and is_last and self._places is places:
+            if answer.known and is_last and self._places is places is not None:
                 if len(self._sessions) >= MAX_KNOWN:
                     self._sessions.clear()
                 self._sessions[node] = session
@@ -237,9 +238,11 @@ class Guided:
         request = shard_pb2.TellCrawlRequest(
             crawl=crawl, wait_duration=wire.duration(round(wait_s * 1000)), with_spec=with_spec
         )
+        telling = self._telling
         answer = await self._ask("TellCrawl", request, shard_pb2.TellCrawlResponse, wait_s)
         facts = _facts(answer.crawl)
-        self._crawls.setdefault(crawl, facts)  # what the front tells unasked is newer
+        if self._telling == telling and self._places is not None:  # else it may be older than what was told
+            self._crawls[crawl] = facts
         return facts, answer.spec
 
     async def park(self, crawl: str, shard: int, candidates: Sequence[Candidate]) -> bool:

@@ -94,6 +94,8 @@ class Coordination:
         self.sessions: list[str] = []  # that a node's name was given to, the last one last
         self.parked: list[tuple[int, str]] = []
         self.asked: list[str] = []
+        self.answers = asyncio.Event()
+        self.answers.set()
         self._fresh: dict[str, Facts | None] = {}
         self._change = asyncio.get_running_loop().create_future()
 
@@ -121,7 +123,9 @@ class Coordination:
         self.asked.append(f"described {crawl}")
         if crawl not in self.crawls:
             raise UnknownCrawl(f"there is no crawl {crawl!r}", crawl=crawl)
-        return self.crawls[crawl], SPEC
+        found = self.crawls[crawl], SPEC
+        await self.answers.wait()
+        return found
 
     async def reason(self, crawl: str, exactly_s: float = 0.0) -> EmptyReason:
         return self.crawls[crawl].reason
@@ -374,6 +378,36 @@ async def test_whoever_waits_hears_that_a_crawl_has_changed(tmp_path: Path) -> N
             await asyncio.wait_for(gone, 10)
         with pytest.raises(Relayed, match="there is no crawl"):
             await guided.reason("c")
+
+
+async def test_an_answer_about_a_crawl_that_is_gone_meanwhile_is_not_kept(tmp_path: Path) -> None:
+    async with started(tmp_path) as cluster:
+        guided, coordination = cluster.door.guided, cluster.front.coordination
+        coordination.answers.clear()
+        with guided.change("c") as gone:
+            asking = asyncio.create_task(guided.reason("c"))
+            await soon(lambda: coordination.asked == ["described c"], "the front to be asked")
+            coordination.set("c", None)
+            await asyncio.wait_for(gone, 10)
+        coordination.answers.set()
+        assert await asking is EmptyReason.NOTHING_DUE
+        with pytest.raises(Relayed, match="there is no crawl"):
+            await guided.reason("c")
+
+
+async def test_an_answer_of_a_front_that_is_lost_meanwhile_is_not_kept(tmp_path: Path) -> None:
+    async with started(tmp_path) as cluster:
+        guided, coordination = cluster.door.guided, cluster.front.coordination
+        coordination.answers.clear()
+        asking = asyncio.create_task(guided.reason("c"))
+        await soon(lambda: coordination.asked == ["described c"], "the front to be asked")
+        cluster.front.board.end(Closing())
+        await soon(lambda: not guided.sees_all, "the door to lose its front")
+        coordination.answers.set()
+        assert await asking is EmptyReason.NOTHING_DUE
+        await soon(lambda: guided.sees_all, "the door to find it again")
+        await guided.reason("c")
+        assert coordination.asked == ["described c"] * 2
 
 
 async def test_a_session_that_was_replaced_elsewhere_is_asked_of_the_front_again(tmp_path: Path) -> None:
