@@ -35,7 +35,11 @@ def listed(bucket: Bucket, shard_map: ShardMap) -> Iterator[dict[str, Any]]:
         if slots is not None:
             told |= {"first_slot": slots[0], "last_slot": slots[-1]}
         epoch, machine = max(
-            ((card.holds[name], machine) for machine, card in cards.items() if name in card.ports),
+            (
+                (card.holds[name], machine)
+                for machine, card in cards.items()
+                if name in card.ports and name in card.holds  # else it is being given back
+            ),
             default=(0, ""),
         )
         yield told | {"machine": machine, "epoch": epoch} | _log_of(ours, directory, shard_map.cluster)
