@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,21 +22,26 @@ from frontier_server.config import ConfigError, ServerFile, usable
 from frontier_server.program.exits import EXIT_DATA, EXIT_USAGE
 from frontier_server.program.shard_map import cluster_map
 from frontier_server.replicated.buckets import open_bucket
+from frontier_server.shards.links import Link
 from frontier_server.shards.pipe import PING, Broken, Pipe
 from frontier_server.shards.places import Place, Trust, token_of
 from toehold.frontier.v1 import admin_pb2
+from toehold.shard.v1 import shard_pb2
 from toehold_base.access.pem import TlsUnusable
 from toehold_cli.main import run
 
 SHARDS = 2
+GUIDE = "toehold.shard.v1.FrontService/Guide"
 LIST_CRAWLS = "/toehold.frontier.v1.FrontierAdminService/ListCrawls"
 TOKEN_KEY = "toehold-cluster"
+NAME = "machines.toehold.internal"
+"""A name that leads nowhere: machines have it in their certificates alone."""
 
 
-def certificates(folder: Path, *names: str) -> Path:
+def certificates(folder: Path, *names: str, host: str = "127.0.0.1") -> Path:
     """What `toehold certs` makes."""
     for name in names:
-        assert run(["certs", "create", name, "--host", "127.0.0.1", "--dir", str(folder)]) == 0
+        assert run(["certs", "create", name, "--host", host, "--dir", str(folder)]) == 0
     return folder
 
 
@@ -95,19 +100,19 @@ class Cluster(NamedTuple):
     def token(self) -> str:
         return token_of(bytes.fromhex(self.secret))
 
-    def trust(self, name: str = "one") -> Trust:
-        """What a machine has."""
+    def trust(self, name: str = "one", verified: str = "") -> Trust:
+        """What a machine has; with `verified`, a name that it verifies the others by."""
         certs = self.certs
-        return Trust(self.token, certs / f"{name}.crt", certs / f"{name}.key", certs / "ca.crt")
+        return Trust(self.token, certs / f"{name}.crt", certs / f"{name}.key", certs / "ca.crt", verified)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("cluster")
-    found = Cluster(folder, certificates(folder / "certs", "one", "other"), [])
+@contextmanager
+def started(folder: Path, certs: Path, options: Mapping[str, Sequence[str]]) -> Iterator[Cluster]:
+    """A cluster of machines, by their names."""
+    found = Cluster(folder, certs, [])
     with ExitStack() as stack:
-        for name in ("one", "other"):
-            machine = found.machine(name, *secured(found.certs, name))
+        for name, own in options.items():
+            machine = found.machine(name, *own)
             found.machines.append(machine)
             machine.begin()
             stack.push(machine.__exit__)
@@ -117,56 +122,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-NAME = "machines.toehold.internal"
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    certs = certificates(folder / "certs", "one", "other")
+    with started(folder, certs, {name: secured(certs, name) for name in ("one", "other")}) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for machines at any address, and one with another name, of one authority."""
+def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two machines with one certificate, which names neither's host."""
     folder = tmp_path_factory.mktemp("named")
-    for file, name in (("all", NAME), ("stranger", "other.toehold.internal")):
-        assert run(["certs", "create", file, "--host", name, "--dir", str(folder)]) == 0
-    return folder
-
-
-def test_machines_with_one_name_in_their_certificates_reach_each_other(tmp_path: Path, named: Path) -> None:
-    found = Cluster(tmp_path, named, [])
-    with ExitStack() as stack:
-        for name in ("one", "other"):
-            machine = found.machine(name, *secured(named, "all"), "--cluster-tls-name", NAME)
-            machine.begin()
-            stack.push(machine.__exit__)
-            found.machines.append(machine)
-        for machine in found.machines:
-            machine.until_ready()
-        eventually(found.is_settled, "both machines to have members")
-        crawl = fresh_name()
-        stubs = away_from_front(found).stubs
-        stubs.launch(crawl, seed_of(crawl))
-        assert eventually(lambda: stubs.next(crawl).leases, "a lease by way of both machines")
-
-
-def test_a_machine_whose_certificate_lacks_the_name_does_not_start(tmp_path: Path, named: Path) -> None:
-    found = Cluster(tmp_path, named, [])
-    log = f"file://{found.bucket}"
-    flags: list[str] = []
-    for file, host in (("all", "127.0.0.1"), ("stranger", NAME)):
-        ended = run_to_end("--data", str(tmp_path / "data"), "--log", log, *secured(named, file), *flags)
-        assert ended.returncode == EXIT_USAGE
-        assert f"for the host {host}" in ended.stderr
-        flags = ["--cluster-tls-name", NAME]
-
-
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"cluster_tls_name": NAME}, "give cluster_cert, cluster_key and cluster_ca, too"),
-        ({"cluster_tls_name": "not a name"}, "cluster_tls_name must be a name as in DNS.* got 'not a name'"),
-    ],
-)
-def test_a_name_without_certificates_or_that_is_none_is_refused(given: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        usable(Path("data"), ServerFile(log="s3://bucket/prefix", **given))
+    certs = certificates(folder / "certs", "all", host=NAME)
+    certificates(certs, "of-the-host")
+    own = [*secured(certs, "all"), "--cluster-tls-name", NAME]
+    with started(folder, certs, {"one": own, "other": own}) as found:
+        yield found
 
 
 def away_from_front(cluster: Cluster) -> ServerProcess:
@@ -180,6 +152,11 @@ def away_from_front(cluster: Cluster) -> ServerProcess:
 
 
 def test_a_crawl_works_through_the_machine_that_has_no_front(cluster: Cluster) -> None:
+    check_crawl(cluster)
+
+
+def check_crawl(cluster: Cluster) -> None:
+    """Crawl some pages of both machines' shards, through the one that must call the other for each."""
     stubs = away_from_front(cluster).stubs
     crawl = fresh_name()
     seeds = [seed_of(crawl, f"{letter}.") for letter in "abcdef"]
@@ -300,10 +277,16 @@ def test_a_caller_with_a_certificate_of_another_authority_gets_no_connection(
 def test_a_machine_of_another_authority_takes_nothing_away_from_the_others(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """It can read and write the bucket, so nothing else keeps it from taking members that nobody reaches."""
     others = certificates(tmp_path / "certs", "stranger")
+    told = check_left_alone(cluster, *secured(others, "stranger"))
+    assert "127.0.0.1" in told and "certificate" in told.lower()
+
+
+def check_left_alone(cluster: Cluster, *options: str) -> str:
+    """Start a machine that cannot call the others; what it says of that. It can read and write the bucket, so
+    nothing else keeps it from taking members that nobody reaches."""
     before = {name: card["ports"] for name, card in cluster.cards().items()}
-    stranger = cluster.machine("stranger", *secured(others, "stranger"))
+    stranger = cluster.machine("stranger", *options)
     stranger.begin()
     try:
         eventually(lambda: "machines_unreachable" in stranger.errors.read_text(), "it to tell its problem")
@@ -312,10 +295,10 @@ def test_a_machine_of_another_authority_takes_nothing_away_from_the_others(
         stranger.kill()
         stranger.let_go()
     (told,) = [line for line in stranger.errors.read_text().splitlines() if "machines_unreachable" in line]
-    assert "127.0.0.1" in told and "certificate" in told.lower()
     card = cluster.cards()["stranger"]
     assert len(card["refuses"]) == SHARDS + 1 and not card["holds"] and not card["ports"]
     assert {name: card["ports"] for name, card in cluster.cards().items() if name != "stranger"} == before
+    return told
 
 
 def test_the_secret_is_in_no_log_and_no_command_line(cluster: Cluster) -> None:
@@ -333,6 +316,58 @@ def test_the_secret_is_in_no_log_and_no_command_line(cluster: Cluster) -> None:
     for path, data in told.items():
         assert secret.encode() not in data and token.encode() not in data, path
         assert bytes.fromhex(secret) not in data, path
+
+
+# One certificate for all machines.
+
+
+def stream_by_link(place: Place, trust: Trust) -> str:
+    """What a stream to the front comes to: "answered", or its code."""
+
+    async def read() -> str:
+        link = Link(0, place, trust)
+        stream = link.stream(GUIDE, shard_pb2.GuideRequest(), shard_pb2.GuideResponse)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await stream.read()
+        except grpc.aio.AioRpcError as error:
+            return error.code().name
+        finally:
+            await link.close()
+        return "answered"
+
+    return asyncio.run(read())
+
+
+def test_machines_with_one_certificate_reach_each_other_by_its_name(named: Cluster) -> None:
+    check_crawl(named)
+    trust = named.trust("all", NAME)
+    for member in ("front", "shard-0", "shard-1"):
+        assert call_by_pipe(named.place(member), trust) == "answered"
+    assert stream_by_link(named.place("front"), trust) == "answered"
+
+
+@pytest.mark.parametrize("verified", ["", "another.internal", "machines.toehold"])
+def test_a_caller_that_expects_another_name_gets_no_connection(named: Cluster, verified: str) -> None:
+    trust = named.trust("all", verified)
+    for member in ("front", "shard-0"):
+        place = named.place(member)
+        assert call_by_pipe(place, trust) == "broken off"
+        assert stream_by_link(place, trust) == "UNAVAILABLE"
+
+
+def test_a_machine_whose_certificate_has_another_name_is_not_called(cluster: Cluster) -> None:
+    """It is of the right authority, and for the address that the caller asks."""
+    trust = cluster.trust("one", NAME)
+    for member in ("front", "shard-0"):
+        place = cluster.place(member)
+        assert call_by_pipe(place, trust) == "broken off"
+        assert stream_by_link(place, trust) == "UNAVAILABLE"
+
+
+def test_a_machine_without_the_setting_takes_nothing_away_from_the_others(named: Cluster) -> None:
+    told = check_left_alone(named, *secured(named.certs, "of-the-host"))
+    assert "127.0.0.1" in told and "certificate" in told.lower()
 
 
 # What is refused before it begins.
@@ -375,6 +410,19 @@ def test_a_certificate_must_be_for_the_address_of_the_machine(tmp_path: Path) ->
     for host in ("127.0.0.2", "localhost", "::1"):
         with pytest.raises(TlsUnusable, match=f"for the host {host}: .*mismatch"):
             trust.check(host)
+
+
+@pytest.mark.parametrize(("file", "name"), [("all", ""), ("of-the-host", NAME), ("all", "other.internal")])
+def test_a_machine_whose_certificate_lacks_the_name_does_not_start(
+    tmp_path: Path, file: str, name: str
+) -> None:
+    certs = certificates(tmp_path / "certs", "all", host=NAME)
+    certificates(certs, "of-the-host")
+    options = [*secured(certs, file), *(("--cluster-tls-name", name) if name else ())]
+    code, words = refusal("--data", tmp_path / "data", "--log", f"file://{tmp_path}/bucket", *options)
+    assert code == EXIT_USAGE
+    assert f"for the host {name or '127.0.0.1'}: " in words
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("file", ["one.key", "ca.crt", "nowhere"])
@@ -421,3 +469,20 @@ def test_certificate_key_and_authority_come_together(tmp_path: Path, missing: st
     del files[missing]
     with pytest.raises(ConfigError, match="cluster_cert, cluster_key and cluster_ca must be given together"):
         usable(tmp_path, ServerFile(log="file:///bucket", **files))
+
+
+def test_a_name_of_certificates_is_refused_without_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give cluster_cert, cluster_key and cluster_ca, too"):
+        usable(tmp_path, ServerFile(log="file:///bucket", cluster_tls_name=NAME))
+
+
+@pytest.mark.parametrize(
+    "name", ["not a name", "*.internal", "::1", "a..b", ".a", "-a", "a-", "a" * 64, "a." * 127]
+)
+def test_a_name_of_certificates_that_tls_cannot_ask_for_is_refused(tmp_path: Path, name: str) -> None:
+    files: dict[str, Any] = {"cluster_cert": "c", "cluster_key": "k", "cluster_ca": "a"}
+    with pytest.raises(ConfigError, match="cluster_tls_name must be a name as in DNS") as refused:
+        usable(tmp_path, ServerFile(log="file:///bucket", cluster_tls_name=name, **files))
+    assert str(refused.value).endswith(f", got {name!r}")
+    longest = "a" * 63 + ".internal"
+    assert usable(tmp_path, ServerFile(cluster_tls_name=longest, **files)).cluster_tls_name == longest
