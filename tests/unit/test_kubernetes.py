@@ -1,8 +1,9 @@
 """deploy/kubernetes: the manifests are valid, fit together, are safe, and fit the programs' own times."""
 
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from frontier_harness.deployed import (
     KUBERNETES,
     LONGEST_FETCH_S,
     MONITORING,
+    ROOT,
     STOP_S,
     assert_is_safe,
     documents,
@@ -375,6 +377,7 @@ def test_machines_have_neither_volumes_nor_lasting_names_and_a_way_to_each_other
     assert frontier["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
     sources = {each["name"]: each for each in pod(frontier)["volumes"]}
     assert "emptyDir" in sources["data"]
+    assert not any("persistentVolumeClaim" in each for each in sources.values())
     mounts = {each["mountPath"]: each for each in container(frontier)["volumeMounts"]}
     assert {each["name"] for each in mounts.values()} == sources.keys()
     secrets = {each["secret"]["secretName"] for each in sources.values() if "secret" in each}
@@ -410,3 +413,14 @@ def test_machines_may_call_each_other_names_and_the_bucket() -> None:
     assert "ports" not in others
     assert selected(others["to"][0]["podSelector"]["matchLabels"]) == [FRONTIER]
     assert bucket == {"ports": [{"port": 443, "protocol": "TCP"}]}
+
+
+@pytest.mark.parametrize(
+    ("page", "folders"), [("network.md", ("base", "own-volumes")), ("machines.md", ("machines",))]
+)
+def test_commands_of_the_manual_name_workloads_that_are_there(page: str, folders: Sequence[str]) -> None:
+    there = {
+        f"{each['kind'].lower()}/{each['metadata']['name']}" for folder in folders for each in built(folder)
+    }
+    named = set(re.findall(r"(?:deployment|statefulset|service)/[a-z-]+", (ROOT / "docs" / page).read_text()))
+    assert named and named <= there
