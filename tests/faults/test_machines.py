@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import signal
 import statistics
@@ -11,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -21,7 +20,7 @@ import msgspec
 import pytest
 from frontier_harness.buckets import s3_process, s3_url
 from frontier_harness.calls import Stubs, spec
-from frontier_harness.descendants import children, kill_all
+from frontier_harness.descendants import kill_all, signal_all
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
 from frontier_harness.soaking import Soak
@@ -63,9 +62,7 @@ class Machine:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all its processes: those that start others first."""
-        for process in (self.server.child.pid, *children(self.server.child.pid)):
-            with suppress(ProcessLookupError):  # it has just ended
-                os.kill(process, number)
+        signal_all(self.server.child.pid, number)
 
 
 class AnyStub:

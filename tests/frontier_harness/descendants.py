@@ -18,11 +18,16 @@ def children(parent: int) -> list[int]:
     return found[1:]
 
 
+def signal_all(parent: int, number: signal.Signals) -> None:
+    """Send a signal to a process and its children: those that start others first."""
+    for pid in (parent, *children(parent)):
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.kill(pid, number)
+
+
 def kill_all(parent: int) -> None:
     """`kill -9` of a process and its children, as when their machine fails."""
-    for pid in (parent, *children(parent)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    signal_all(parent, signal.SIGKILL)
 
 
 def _processes() -> Iterator[tuple[int, int]]:

@@ -10,6 +10,7 @@ import pytest
 from frontier_harness.calls import Stubs, fresh_name, spec
 from frontier_harness.command_line import Toehold, toehold_of
 from frontier_harness.process import ServerProcess, run_to_end
+from frontier_harness.splits import Died, silent
 from frontier_harness.waiting import eventually
 
 from frontier_server.config import ServerFile, usable
@@ -62,10 +63,6 @@ def toehold(capfd: pytest.CaptureFixture[str]) -> Toehold:
     return toehold_of(capfd)
 
 
-def silent(line: str) -> None:
-    pass
-
-
 def stores(data: Path) -> list[Path]:
     """Those with URIs."""
     return sorted(data.glob("shard-*/store")) or [data / "store"]
@@ -81,10 +78,6 @@ def rows(store: Path, family: Family) -> set[tuple[bytes, bytes]]:
 
 def all_rows(data: Path, family: Family) -> list[tuple[bytes, bytes]]:
     return sorted(row for store in stores(data) for row in rows(store, family))
-
-
-class Died(BaseException):
-    """The process is no more."""
 
 
 @pytest.fixture
