@@ -59,6 +59,9 @@ class Requests:
             await self.steered(crawl, exactly_s)
         return found
 
+    def absence(self) -> None:
+        """None: the coordinator is here."""
+
     def forget(self, crawl: str) -> None:
         """Does nothing: the coordinator knows what has a name."""
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from ..core.rows.errors import ShardAway
 from ..core.state.model import Candidate, EmptyReason, JobView
 from ..core.state.order import Facts, Progress
 from ..shards.pipe import Metadata
@@ -46,6 +47,10 @@ class Guidance(Protocol):
 
     def pool_size_of(self, node: str) -> int | None:
         """How many toe threads operators have asked a node to have."""
+
+    def absence(self) -> ShardAway | None:
+        """The refusal of a call while the coordinator is away, and shards therefore are not called; None
+        while it is there."""
 
     def forget(self, crawl: str) -> None:
         """Note that a shard does not know a crawl: another may have its name by now."""

@@ -166,7 +166,7 @@ class RoutedFetchers:
             if reason not in _OF_RUNNING:
                 return _nothing(wire.EMPTY_REASONS[reason], OTHER_RETRY_MS)
         if not self._links.present:
-            raise self._links[0].absence()
+            raise self._guidance.absence() or self._links[0].absence()
         clock = asyncio.get_running_loop().time
         most, most_queues = request.max_leases, request.max_queues
         together = min(most, LEASES_PER_CALL)  # a shard alone keeps to what an answer may have of a crawl
@@ -312,7 +312,7 @@ class RoutedFetchers:
         answers = await self._links.of_all(ask)
         heard = [answer for answer in answers if answer is not None]
         if not heard:
-            raise self._links[0].absence()
+            raise self._guidance.absence() or self._links[0].absence()
         merged = _one_of(request, heard, len(heard) == len(answers))
         if (size := self._guidance.pool_size_of(request.node)) is not None:
             merged.pool_size = size

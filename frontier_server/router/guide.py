@@ -24,7 +24,7 @@ from .answers import routed, routed_stream
 from .coordination import Coordination
 from .introductions import Introductions
 
-KEEPALIVE_S = 1.0
+KEEPALIVE_S = 0.5
 GATHER_S = 0.05  # changes are gathered for so long
 CRAWLS_PER_MESSAGE = 500
 _OF_CALLER = (OPERATOR_KEY, CALLER_KEY, REQUEST_ID_KEY)

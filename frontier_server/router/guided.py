@@ -35,7 +35,7 @@ LOOK = "toehold.shard.v1.ShardService/Look"
 ASK_S = 10.0
 LOOK_S = 2.0
 AGAIN_S = 0.1
-SILENT_S = 3.0  # a front that says nothing for so long is gone
+SILENT_S = 2.0  # a front that says nothing for so long is gone: no sooner does it take a shard for lost
 MAX_KNOWN = 20_000  # sessions
 MAX_PLACED = 1_000  # crawls
 
@@ -225,6 +225,10 @@ class Guided:
                 self._placings.clear()
             self._placings[facts.number] = placing
         return placing
+
+    def absence(self) -> ShardAway | None:
+        """The refusal of a call while the front is away; None while it guides."""
+        return self._front.absence() if self._places is None else None
 
     def forget(self, crawl: str) -> None:
         """Ask the front anew when a crawl is needed next."""

@@ -449,6 +449,8 @@ async def test_a_door_without_its_front_calls_no_shard(tmp_path: Path) -> None:
         await soon(lambda: not door.links.present, "the door to leave the shards")
         with pytest.raises(ShardAway, match="the coordinator is away"):
             await door.guided.reason("c")
+        with pytest.raises(ShardAway, match="the coordinator is away"):
+            raise door.guided.absence() or AssertionError("it is there")
         with pytest.raises(ShardAway):
             await door.hello("a")
 

@@ -133,6 +133,9 @@ class Coordination:
     async def check_unfinished(self, crawl: str) -> None:
         pass
 
+    def absence(self) -> None:
+        return None
+
     def pool_size_of(self, node: str) -> None:
         return None
 

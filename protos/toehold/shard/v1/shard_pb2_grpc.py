@@ -639,7 +639,7 @@ class FrontServiceServicer:
 
     def Guide(self, request, context):
         """Tells what a door must know for that, and then what changes. While nothing does it sends an empty message
-        every second: a door that hears nothing passes all calls on to the front.
+        each half second: a door that hears nothing passes all calls on to the front.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -234,7 +234,7 @@ class FrontServiceStub:
     def __new__(cls, channel: _aio.Channel) -> FrontServiceAsyncStub: ...
     Guide: _grpc.UnaryStreamMultiCallable[_shard_pb2.GuideRequest, _shard_pb2.GuideResponse]
     """Tells what a door must know for that, and then what changes. While nothing does it sends an empty message
-    every second: a door that hears nothing passes all calls on to the front.
+    each half second: a door that hears nothing passes all calls on to the front.
     """
     Introduce: _grpc.UnaryUnaryMultiCallable[_shard_pb2.IntroduceRequest, _shard_pb2.IntroduceResponse]
     """Introduces a node's session to all shards. Refuses one that another has replaced (SESSION_SUPERSEDED)."""
@@ -256,7 +256,7 @@ class FrontServiceAsyncStub(FrontServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Guide: _aio.UnaryStreamMultiCallable[_shard_pb2.GuideRequest, _shard_pb2.GuideResponse]  # type: ignore[assignment]
     """Tells what a door must know for that, and then what changes. While nothing does it sends an empty message
-    every second: a door that hears nothing passes all calls on to the front.
+    each half second: a door that hears nothing passes all calls on to the front.
     """
     Introduce: _aio.UnaryUnaryMultiCallable[_shard_pb2.IntroduceRequest, _shard_pb2.IntroduceResponse]  # type: ignore[assignment]
     """Introduces a node's session to all shards. Refuses one that another has replaced (SESSION_SUPERSEDED)."""
@@ -281,7 +281,7 @@ class FrontServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_shard_pb2.GuideResponse], _abc.AsyncIterator[_shard_pb2.GuideResponse]]:
         """Tells what a door must know for that, and then what changes. While nothing does it sends an empty message
-        every second: a door that hears nothing passes all calls on to the front.
+        each half second: a door that hears nothing passes all calls on to the front.
         """
 
     @_abc_1.abstractmethod
