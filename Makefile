@@ -103,8 +103,9 @@ examples: $(SETUP) $(PAGES)
 
 ## make soak     cause thousands of faults, for some hours, and print one table of the losses
 ##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run; ends with `make sharded`
+##               PART=upgrade FROM=COMMIT upgrades machines from the program of that commit
 soak: $(SETUP) $(PAGES) $(if $(filter-out links,$(PART)),,doc-pages) $(if $(filter-out compiled,$(PART)),,native-or-not)
-	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
+	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' FROM='$(FROM)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
 	$(if $(PART),,$(MAKE) sharded)
 
 ## make urlfrontier-suite URLFRONTIER_HOME=DIR

@@ -37,6 +37,7 @@ PARTS = {
     "size": "a crawl of a million URIs",
     "conformance": "fetchers that break one rule of the contract each; violated counts wrong judgements",
     "machines": "machines of a cluster lost with their disks, or frozen",
+    "upgrade": "machines of a cluster upgraded one at a time under load, and back; `FROM=` is what from",
     "buckets": "object stores under machines that are away for a minute each",
     "mutants": "deliberate defects; violated counts those that nothing noticed",
 }
