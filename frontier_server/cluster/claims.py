@@ -56,6 +56,8 @@ class _Seen(NamedTuple):
     tag: str
     changed_s: float
     notice: Notice
+    is_gone: bool = False
+    """It was silent for too long, and has not renewed itself since, however patient one is by now."""
 
 
 class Claims:
@@ -75,6 +77,7 @@ class Claims:
         self._seen: dict[str, _Seen] = {}
         self._looked_s: float | None = None
         self._since_s = 0.0  # it has watched without a pause since then
+        self._has_watched = False  # for long enough, at some time since then
         self._changed_s = 0.0  # when a machine came or went last
         self._there: list[str] = []
         self._orphaned_s: dict[str, float] = {}  # by orphan: since when
@@ -89,24 +92,36 @@ class Claims:
         self._patience_s = max(self._gone_s, SLOW_LOOKS * took_s, self._patience_s - passed_s)
         if self._looked_s is None or passed_s > self._patience_s / 2:
             self._since_s = now_s  # nobody can be called silent who was not listened to
+            self._has_watched = False
             self._seen.clear()
             self._orphaned_s.clear()
         self._looked_s = now_s
+        self._has_watched = self._has_watched or now_s - self._since_s >= self._patience_s
         before, self._seen = self._seen, {}
         for machine, (tag, notice) in machines.items():
             known = before.get(machine)
-            changed_s = now_s if known is None or known.tag != tag else known.changed_s
-            self._seen[machine] = _Seen(tag, changed_s, notice)
+            if known is None or known.tag != tag:
+                self._seen[machine] = _Seen(tag, now_s, notice)
+            else:
+                self._seen[machine] = known._replace(notice=notice)
+        self._note_gone(now_s)
         there = self.there(now_s)
         if there != self._there:
             self._there, self._changed_s = there, now_s
+
+    def _note_gone(self, now_s: float) -> None:
+        """Let machines that are gone stay so: what is done about that takes time, and may take more patience
+        than one had when they were given up."""
+        there = self.there(now_s)
+        for machine in self._seen.keys() - there:
+            self._seen[machine] = self._seen[machine]._replace(is_gone=True)
 
     def there(self, now_s: float) -> list[str]:
         """The machines that are there, with this one."""
         return sorted(
             machine
             for machine, seen in self._seen.items()
-            if machine == self._machine or now_s - seen.changed_s < self._patience_s
+            if machine == self._machine or not (seen.is_gone or now_s - seen.changed_s >= self._patience_s)
         )
 
     def gone(self, silent_s: float, now_s: float) -> list[str]:
@@ -119,11 +134,10 @@ class Claims:
 
     def is_sure(self, now_s: float) -> bool:
         """Whether this machine has watched for long enough to decide."""
-        looked_s = self._looked_s
         return (
-            looked_s is not None
-            and now_s - looked_s <= self._patience_s / 2
-            and looked_s - self._since_s >= self._patience_s
+            self._looked_s is not None
+            and self._has_watched
+            and now_s - self._looked_s <= self._patience_s / 2
         )
 
     def is_free(self, member: str, now_s: float) -> bool:
@@ -161,6 +175,7 @@ class Claims:
             refused = self.refuses(now_s)
             claim = [member for member in self._fixed if member not in holds and member not in refused]
         elif self.is_sure(now_s):
+            self._note_gone(now_s)
             there = {machine: self._seen[machine].notice for machine in self.there(now_s)}
             there[self._machine] = Notice(frozenset(holds), refuses=frozenset(self.refuses(now_s)))
             return self._shared(there, serving, now_s)

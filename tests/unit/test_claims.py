@@ -132,6 +132,23 @@ def test_a_machine_that_is_lost_while_the_bucket_is_slow_is_replaced() -> None:
     assert looking.plan(*MEMBERS[1:]) == Plan((MEMBERS[0],))
 
 
+def test_a_machine_that_is_gone_stays_so_when_the_look_before_its_replacement_is_slower() -> None:
+    """What a machine is about to serve is one more object to write, and for others one more to read."""
+    looking = settled(*MEMBERS[1:], b=holding(MEMBERS[0]))
+    watched_slowly(looking, 5, ("b",), b=holding(MEMBERS[0]))
+    assert looking.plan(*MEMBERS[1:]) == Plan((MEMBERS[0],))
+    looking.look(("b",), 2.5 * SLOW_S, b=holding(MEMBERS[0]))
+    assert looking.claims.is_free(MEMBERS[0], looking.now_s)
+    looking.look(b=holding(MEMBERS[0]))
+    assert not looking.claims.is_free(MEMBERS[0], looking.now_s), "it has renewed itself"
+
+
+def test_a_machine_that_has_watched_for_long_enough_stays_sure_when_looks_become_slower() -> None:
+    looking = settled()
+    looking.look((), 2.5 * SLOW_S)
+    assert looking.claims.is_sure(looking.now_s)
+
+
 def test_a_bucket_that_is_fast_again_makes_no_machine_seem_gone() -> None:
     """The others may still wait for answers of before."""
     looking = settled(*MEMBERS[1:], b=holding(MEMBERS[0]))
