@@ -24,6 +24,9 @@ KEEPALIVE_S = 1.0
 COUNTS_S = 0.5  # between two times that the front hears of mere counts
 GATHER_S = 0.05  # changes are gathered for so long before the front hears of them
 MAX_HOLD_S = 60.0
+AWAY_S = 20.0
+"""A shard that has waited for its log, or its disk, for so long is of no use, and tells no more that it is
+there. A request to a log's storage takes ten seconds at most, and a question may wait for two."""
 
 
 class ShardService(shard_pb2_grpc.ShardServiceServicer):
@@ -80,7 +83,11 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
     @answered
     async def Look(self, request: shard_pb2.LookRequest, context: Context) -> shard_pb2.LookResponse:
         names = list(request.crawls)
-        found = await self._runner.read(lambda core, _: core.orders.progress(names))
+        found: list[Progress] = []
+        if names:
+            found = await self._runner.read(lambda core, _: core.orders.progress(names))
+        else:  # it tells nothing that must be durable
+            await self._runner.is_alive()
         return shard_pb2.LookResponse(
             incarnation=self._incarnation, progress=[wire.progress_message(each) for each in found]
         )
@@ -93,7 +100,18 @@ class ShardService(shard_pb2_grpc.ShardServiceServicer):
         change, pace = request.change, _Pace()
         while True:
             next_change = self._runner.next_change()
-            found, change = await self._runner.read(functools.partial(_changed, change))
+            reading = asyncio.ensure_future(self._runner.read(functools.partial(_changed, change)))
+            try:
+                end_s = loop.time() + AWAY_S
+                while (now_s := loop.time()) < end_s:
+                    if (await asyncio.wait((reading,), timeout=pace.left_s(now_s)))[0]:
+                        break
+                    yield shard_pb2.FollowResponse(incarnation=self._incarnation, change=change)
+                    pace.told(loop.time())
+                found, change = await reading
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
             told = pace.due(found, loop.time())
             if told or pace.is_silent(loop.time()):
                 yield shard_pb2.FollowResponse(
@@ -209,7 +227,8 @@ class _Pace:
     def __init__(self) -> None:
         self._signs: dict[str, tuple[object, ...]] = {}  # crawl → what mattered when it was last told
         self._later: dict[str, Progress] = {}
-        self._told_s = 0.0
+        self._told_s = 0.0  # when anything was told last
+        self._counted_s = 0.0  # and when parts were
 
     def due(self, found: Sequence[Progress], now_s: float) -> list[Progress]:
         """Those to tell now, of parts that have changed and of those that were left for later."""
@@ -222,14 +241,20 @@ class _Pace:
                 self._signs[progress.crawl] = sign
                 self._later.pop(progress.crawl, None)
                 now.append(progress)
-        if self._later and now_s - self._told_s >= COUNTS_S:
+        if self._later and now_s - self._counted_s >= COUNTS_S:
             now += self._later.values()
             self._later.clear()
+        if now:
+            self._counted_s = now_s
         return now
 
     def is_silent(self, now_s: float) -> bool:
         """Whether nothing was told for so long that the front must hear that the shard lives."""
-        return now_s - self._told_s >= KEEPALIVE_S
+        return self.left_s(now_s) <= 0
+
+    def left_s(self, now_s: float) -> float:
+        """How long it may go on to be silent."""
+        return self._told_s + KEEPALIVE_S - now_s
 
     def told(self, now_s: float) -> None:
         """Note that something was told."""
