@@ -12,11 +12,16 @@ import random
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 import structlog
@@ -48,6 +53,14 @@ RENEWALS_MISSED = 5
 BEAT_S = 1.0
 HUNG_S = 5.0
 """A member that has said nothing for so long is killed: its shard waits for nobody."""
+WATCH_S, FROZEN_S = 0.5, 2.0
+"""Between two looks at members. If one comes so late, this machine has stood still, and so have they."""
+TELL_S = 5.5
+"""When the bucket has not answered for so long, a machine that ends tells the others nothing more: they find
+out by themselves. By then its members know that the bucket is away, and end soon."""
+SILENT_END_S = 12.0
+"""How long a member may take to end then. Its last request takes ten seconds."""
+POLL_S = 0.1
 COUNT_EVERY_S = 60.0
 KNOCKS, KNOCK_S = 3, 0.5
 TRIES = 3
@@ -60,6 +73,8 @@ _OF_DOOR = ("listen", "tls_cert", "tls_key", "tls_ca", "console", "console_hosts
 _OF_CLUSTER = ("log", "machine", "placement", "renew_seconds")
 
 _log = structlog.get_logger()
+
+V = TypeVar("V")
 
 
 def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager, version: str) -> int:
@@ -88,7 +103,7 @@ def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager,
             try:
                 (folder.path / PLACES).unlink(missing_ok=True)
                 machine = Machine(config, settings, shard_map, manager, folder.path, bucket, version)
-                return asyncio.run(machine.run())
+                code = asyncio.run(machine.run())
             finally:
                 (folder.path / PLACES).unlink(missing_ok=True)
                 folder.clear()
@@ -96,6 +111,18 @@ def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager,
         end(EXIT_DATA, f"data directory {data}: it is in use by another frontier")
     except OSError as problem:
         end(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
+    if machine.left_a_request:
+        _end_at_once(code)
+    return code
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """End the program, in which a thread waits for the bucket. If that got its answer while Python ends, it
+    could end the program by a signal."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def name_of(config: Config) -> str:
@@ -110,6 +137,40 @@ def name_of(config: Config) -> str:
 def _clock_s() -> float:
     """Goes on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class _Requests:
+    """What a machine asks of the bucket, one after the other, in a thread that nobody has to wait for."""
+
+    def __init__(self) -> None:
+        self._made_before = 0
+        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        # A daemon: Python waits at its end for those of `asyncio.to_thread`, and a request may take long.
+        self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
+
+    def begin(self, request: Callable[[], V]) -> asyncio.Future[V]:
+        """Make a request, or several, when those before are done; the answer."""
+        self._made_before = requests_made.total()
+        if not self._thread.is_alive():
+            self._thread.start()
+        answer: Future[V] = Future()
+        self._waiting.put((answer, request))
+        return asyncio.wrap_future(answer)
+
+    @property
+    def answered(self) -> int:
+        """How many of several requests have been answered: those that are followed by another one."""
+        return requests_made.total() - self._made_before - 1
+
+    def _run(self) -> NoReturn:
+        while True:
+            answer, request = self._waiting.get()
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                answer.set_result(request())
+            except BaseException as problem:
+                answer.set_exception(problem)
 
 
 class _Held:
@@ -165,6 +226,12 @@ class Machine:
         self._ending = asyncio.Event()
         self._is_hopeless = asyncio.Event()
         self._renewing = asyncio.Lock()
+        self._told: Card | None = None  # when this machine ended
+        self._requests = _Requests()
+        self.left_a_request = False
+        """Whether it has ended without the answer of the bucket, which was silent."""
+        self._answered_s = self._watched_s = _clock_s()
+        self._stood_still_s = 0.0  # altogether
         self._exit_code = 0
 
     async def run(self) -> int:
@@ -175,21 +242,25 @@ class Machine:
         _log.info("machine_joins", machine=self._name, cluster=self._map.cluster, shards=self._map.shards)
         door = asyncio.create_task(self._keep_door())
         beating = asyncio.create_task(self._beat())
+        watching = asyncio.create_task(self._watch())
         ends = [asyncio.create_task(each.wait()) for each in (stop, self._is_hopeless)]
-        await asyncio.wait((beating, *ends), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((beating, watching, *ends), return_when=asyncio.FIRST_COMPLETED)
         for waiting in ends:
             waiting.cancel()
         self._manager.stopping("Stopping")
         self._ending.set()
+        self._door.end()
         if not beating.done():
             await beating  # it tells the others that this machine leaves
-        self._door.end()
         await self._ended(self._door, door)
+        await watching
         front = [self._held[FRONT]] if FRONT in self._held else []
-        for held in front, [each for each in self._held.values() if each not in front]:
+        rest = [each for each in self._held.values() if each not in front]
+        # What the front still has to do needs shards. While the bucket is silent it can do nothing.
+        for held in [[*front, *rest]] if self.left_a_request else [front, rest]:
             await asyncio.gather(*(self._leave_member(each) for each in held))
         with suppress(BucketFailed):
-            await asyncio.to_thread(self._machines.leave)
+            await self._asked(self._machines.leave)
         return self._exit_code
 
     async def _leave_member(self, held: _Held) -> None:
@@ -199,8 +270,15 @@ class Machine:
             await self._ended(held.member, held.task)
         self._held.pop(held.member.name, None)
         async with self._renewing:
+            await self._tell_end()
+
+    async def _tell_end(self) -> None:
+        """Tell the others what this machine, which ends, still has."""
+        card = self._card()
+        if card != self._told:  # else one request has told of several members
             with suppress(BucketFailed):
-                await asyncio.to_thread(self._machines.renew, self._card())
+                await self._asked(partial(self._machines.renew, card))
+                self._told = card
 
     def _give_up(self, code: int) -> None:
         """End the machine: it makes no sense any more."""
@@ -241,15 +319,32 @@ class Machine:
 
     # The others.
 
+    async def _asked(self, request: Callable[[], V]) -> V:
+        """The answer of the bucket. Raises BucketFailed; once this machine ends, also if the bucket has not
+        answered for long."""
+        if self.left_a_request:
+            raise BucketFailed("the bucket is silent")
+        answer, answered = self._requests.begin(request), 0
+        try:
+            while not answer.done():
+                now_s = _clock_s()
+                if answered < self._requests.answered:
+                    answered, self._answered_s = self._requests.answered, now_s
+                elif self._ending.is_set() and now_s - self._answered_s >= TELL_S:
+                    self.left_a_request = True
+                    raise BucketFailed("the bucket is silent")
+                await asyncio.wait((answer,), timeout=POLL_S)
+            found = answer.result()
+            self._answered_s = _clock_s()
+            return found
+        finally:
+            answer.cancel()
+
     async def _beat(self) -> None:
         """Renew, look, decide, again and again. At the end the others hear that this machine leaves."""
-        problem, last_s = "", _clock_s()
+        problem = ""
         while not self._ending.is_set():
             began_s = _clock_s()
-            if began_s - last_s > self._gone_s / 2:  # it was frozen, and so were its members
-                for held in self._held.values():
-                    held.heard_s = began_s
-            last_s = began_s
             try:
                 await self._exchange()
                 await self._forget_gone()
@@ -266,7 +361,6 @@ class Machine:
                     _log.info("cluster_reached_again")
                 problem = ""
             self._count_requests()
-            self._end_hung()
             if not problem:  # else nobody was looked at, so nobody is known to be gone
                 self._write_places()
             if not self._is_welcome:
@@ -274,16 +368,16 @@ class Machine:
             if self._is_welcome:
                 await self._do(self._plan())
             await self._rest(max(self._config.renew_s - (_clock_s() - began_s), 0.01))
-        with suppress(BucketFailed):
-            await asyncio.to_thread(self._machines.renew, self._card())
+        await self._tell_end()
 
     async def _exchange(self) -> None:
         """Tell the others of this machine, and look at them."""
-        began_s = _clock_s()
-        self._seen = await asyncio.to_thread(self._exchanged, self._card())
+        began_s, stood_s = _clock_s(), self._stood_still_s
+        self._seen = await self._asked(partial(self._exchanged, self._card()))
+        self._note_freeze()  # one that stood still has no slow bucket
         now_s = _clock_s()
         told = {name: (seen.tag, seen.notice) for name, seen in self._seen.items()}
-        self._claims.look(told, now_s, now_s - began_s)
+        self._claims.look(told, now_s, now_s - began_s - (self._stood_still_s - stood_s))
         self._warn_of_clock(now_s)
 
     def _warn_of_clock(self, now_s: float) -> None:
@@ -325,7 +419,7 @@ class Machine:
     async def _forget_gone(self) -> None:
         for name in self._claims.gone(FORGET_S, _clock_s()):
             _log.info("machine_forgotten", machine=name)
-            await asyncio.to_thread(self._machines.forget, name)
+            await self._asked(partial(self._machines.forget, name))
 
     def _card(self) -> Card:
         ahead_s = self._machines.clock_ahead_s
@@ -440,6 +534,22 @@ class Machine:
             _log.error("member_left_to_others", member=name, exit_code=code)
             self._claims.failed(name, _clock_s())
 
+    async def _watch(self) -> None:
+        """Keep watch of the members, whatever the bucket does."""
+        while not self._ending.is_set():
+            self._note_freeze()
+            self._end_hung()
+            await self._rest(WATCH_S)
+
+    def _note_freeze(self) -> None:
+        """Note whether this machine has stood still until now, and so have its members."""
+        now_s = _clock_s()
+        passed_s, self._watched_s = now_s - self._watched_s, now_s
+        if passed_s > FROZEN_S:
+            self._stood_still_s += passed_s
+            for held in self._held.values():
+                held.heard_s = now_s
+
     def _end_hung(self) -> None:
         """Kill members that say nothing any more."""
         now_s = _clock_s()
@@ -463,9 +573,10 @@ class Machine:
             self._write_places()
 
     async def _ended(self, member: Member, task: asyncio.Task[None]) -> None:
-        done, _ = await asyncio.wait((task,), timeout=END_S)
+        end_s = SILENT_END_S if self.left_a_request else END_S
+        done, _ = await asyncio.wait((task,), timeout=end_s)
         if not done:
-            _log.error("member_hung", member=member.name, seconds=END_S)
+            _log.error("member_hung", member=member.name, seconds=end_s)
             member.send(signal.SIGKILL)
             await task
 

@@ -9,11 +9,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import grpc
 import pytest
@@ -106,10 +106,18 @@ def make_crawl(stubs: Stubs) -> None:
 class Crawl:
     """A frontier of some machines, which reach their store by a proxy, and a crawl on it."""
 
-    def __init__(self, folder: Path, store: StoreProxy, machines: int, bucket: str = S3_BUCKET) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: StoreProxy,
+        machines: int,
+        bucket: str = S3_BUCKET,
+        options: Sequence[str] = (),
+    ) -> None:
         self.store = store
+        self._options = options
         self.folder = folder
-        self._log = f"s3://{bucket}/faults/{next(_prefixes)}"
+        self.log = f"s3://{bucket}/faults/{next(_prefixes)}"
         self._environment = {
             "AWS_ENDPOINT_URL": store.url,
             "AWS_ACCESS_KEY_ID": "test",
@@ -126,14 +134,14 @@ class Crawl:
 
     def start(self, name: str) -> ServerProcess:
         """Start another machine, or one again."""
-        own = "--shards", str(SHARDS), "--log", self._log, "--machine", name
+        own = "--shards", str(SHARDS), "--log", self.log, "--machine", name, *self._options
         machine = ServerProcess(self.folder / name, *own, environment=self._environment)
         machine.begin()
         self._ending.callback(_clear, machine)
         self.machines.append(machine)
         return machine
 
-    def __enter__(self) -> Crawl:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
