@@ -1,13 +1,13 @@
 """What lies between a frontier and its object store: slow, silent or cut; and the store may refuse."""
 
 import asyncio
-import threading
 from collections import Counter
 from enum import Enum, auto
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-MOST_HEAD_BYTES = 64 * 1024
+from .loopback_proxy import LoopbackProxy
+
 _ERROR = "<?xml version='1.0' encoding='UTF-8'?><Error><Code>{}</Code><Message>{}</Message></Error>"
 
 
@@ -43,16 +43,14 @@ class _Message(NamedTuple):
     length: int | None
 
 
-class StoreProxy:
+class StoreProxy(LoopbackProxy):
     """A proxy of HTTP on loopback within a `with` block, in a thread of its own.
 
     Each answer takes `delay_s` longer. That may be changed at any time, and so may faults.
     """
 
-    url: str
-    """Where it listens."""
-
     def __init__(self, target: str) -> None:
+        super().__init__()
         parts = urlsplit(target)
         self._host, self._port = parts.hostname, parts.port
         self.delay_s = 0.0
@@ -60,53 +58,28 @@ class StoreProxy:
         self._count = 0
         self.met: Counter[Fault] = Counter()
         """How many requests met which fault."""
-        self._is_heard = asyncio.Event()
-        self._is_heard.set()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        serving = asyncio.start_server(self._accept, "127.0.0.1", 0, limit=MOST_HEAD_BYTES)
-        self._server = asyncio.run_coroutine_threadsafe(serving, self._loop).result()
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
 
     def become(self, fault: Fault, every: int = 1, below: str = "") -> None:
         """Let requests meet a fault from now on: of every so many the last, and only those whose URLs have
         `below` in them."""
-        asyncio.run_coroutine_threadsafe(self._become(fault, every, below), self._loop).result()
+        self._run(self._become(fault, every, below))
 
     async def _become(self, fault: Fault, every: int, below: str) -> None:
         self._fault, self._every, self._below = fault, every, below
         if fault in (Fault.CUT, Fault.SILENT):
             self._break_off()
         if fault is Fault.SILENT:
-            self._is_heard.clear()
+            self._goes_on.clear()
         else:
-            self._is_heard.set()
-
-    def _break_off(self) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def _end(self) -> None:
-        self._server.close()
-        self._break_off()
-        self._is_heard.set()
-        running = asyncio.all_tasks() - {asyncio.current_task()}
-        if running:
-            await asyncio.wait(running)
+            self._goes_on.set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
+        self._connections.add(writer)
         try:
             while (request := await _received(reader)) is not None:
                 if not await self._answered(request, writer):
@@ -114,7 +87,7 @@ class StoreProxy:
         except (OSError, asyncio.IncompleteReadError):
             pass  # one of both has gone
         finally:
-            self._writers.discard(writer)
+            self._connections.discard(writer)
             writer.transport.abort()
 
     async def _answered(self, request: _Message, writer: asyncio.StreamWriter) -> bool:
@@ -122,7 +95,7 @@ class StoreProxy:
         fault = self._next_fault(request)
         self.met[fault] += 1
         if fault is Fault.SILENT:
-            await self._is_heard.wait()  # the answer comes too late for anybody: a new connection is better
+            await self._goes_on.wait()  # the answer comes too late for anybody: a new connection is better
             return False
         if fault is Fault.CUT:
             return False
@@ -150,7 +123,7 @@ class StoreProxy:
         return self._fault if self._count % self._every == 0 else Fault.NONE
 
     async def _passed_on(self, request: _Message) -> bytes:
-        reader, writer = await asyncio.open_connection(self._host, self._port, limit=MOST_HEAD_BYTES)
+        reader, writer = await asyncio.open_connection(self._host, self._port)
         try:
             writer.write(request.head + b"\r\nConnection: close\r\n\r\n" + request.body)
             answer = await _received(reader, request.first.startswith("HEAD"))
@@ -179,7 +152,7 @@ async def _received(reader: asyncio.StreamReader, is_bare: bool = False) -> _Mes
                 if not first.startswith("HTTP/"):
                     kept.append(line)
             case "connection":
-                pass
+                pass  # each side has its own
             case "transfer-encoding":
                 is_chunked = True
             case "expect":
@@ -188,7 +161,7 @@ async def _received(reader: asyncio.StreamReader, is_bare: bool = False) -> _Mes
                 kept.append(line)
     body = b""
     if is_bare or " 204 " in first or " 304 " in first:
-        pass
+        pass  # there is none
     elif is_chunked:
         body = await _chunks(reader)
         if not first.startswith("HTTP/"):
