@@ -153,14 +153,14 @@ class FaultyBucket:
             case Fault.NONE:
                 return effect()
             case Fault.REFUSED:
-                pass
+                pass  # there is no effect
             case Fault.LOST:
                 effect()
             case Fault.HELD:
                 self._held.append(effect)
             case Fault.CONFLICT:
                 assert method == "create"
-                return False  # type: ignore[return-value]
+                return False  # type: ignore[return-value]  # V is bool then
             case Fault.REPEATED:
                 effect()
                 return effect()
@@ -213,7 +213,7 @@ def _s3_server() -> Any:
 
     application, one = DomainDispatcherApplication(create_backend_app), threading.Lock()
 
-    def answer(environ, start_response):  # type: ignore[no-untyped-def]
+    def answer(environ, start_response):  # type: ignore[no-untyped-def]  # as WSGI wants it
         with one:
             return list(application(environ, start_response))
 

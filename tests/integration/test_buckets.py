@@ -42,7 +42,7 @@ def test_one_of_several_that_create_an_object_at_the_same_time_has_made_it(bucke
             assert bucket.get(f"a/{number}") == datas[made.index(True)]
 
 
-def test_a_list_has_what_lies_below_a_prefix_in_order(bucket: Bucket) -> None:
+def test_a_list_has_the_objects_below_a_prefix_in_order(bucket: Bucket) -> None:
     assert names(bucket, "a/") == []
     for name in ("a/3", "a/1", "ab/1", "a/2", "a/b/1", "b/1"):
         bucket.put(name, name.encode())
@@ -52,7 +52,7 @@ def test_a_list_has_what_lies_below_a_prefix_in_order(bucket: Bucket) -> None:
     assert [found.size for found in bucket.found("ab/")] == [4]
 
 
-def test_a_list_tells_what_was_changed(bucket: Bucket) -> None:
+def test_a_list_has_another_tag_for_an_object_after_each_change(bucket: Bucket) -> None:
     tags = []
     for data in (b"one", b"two", b"three"):
         bucket.put("a/1", data)
@@ -71,7 +71,7 @@ def test_a_list_is_whole_however_long_it_is(bucket: Bucket) -> None:
     assert names(bucket, "a/") == expected[:1]
 
 
-def test_deleting_what_is_not_there_is_no_error(bucket: Bucket) -> None:
+def test_objects_that_are_not_there_can_be_deleted(bucket: Bucket) -> None:
     bucket.delete([])
     bucket.delete(["a/1", "a/2"])
     bucket.put("a/2", b"")
@@ -79,7 +79,7 @@ def test_deleting_what_is_not_there_is_no_error(bucket: Bucket) -> None:
     assert names(bucket, "a/") == []
 
 
-def test_files_go_up_and_come_down(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_file_is_the_same_after_an_upload_and_a_download(bucket: Bucket, tmp_path: Path) -> None:
     above, below = tmp_path / "above", tmp_path / "below"
     for data in (b"", b"abc" * 4_000_000):
         above.write_bytes(data)
@@ -90,7 +90,7 @@ def test_files_go_up_and_come_down(bucket: Bucket, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_a_download_without_a_place_for_it_is_no_missing_object(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_download_to_a_directory_that_is_not_there_fails(bucket: Bucket, tmp_path: Path) -> None:
     bucket.put("files/1", b"data")
     with pytest.raises((BucketFailed, FileNotFoundError)):
         bucket.download("files/1", tmp_path / "no directory" / "file")
@@ -104,7 +104,9 @@ def test_a_store_of_each_kind_passes_the_probe_and_keeps_nothing_of_it(bucket: B
 # A directory.
 
 
-def test_what_a_directory_cannot_keep_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_a_directory_could_not_sync_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A record that was not written to the disk is not found when the request is repeated."""
     sees = open_bucket(f"file://{tmp_path}/bucket")
     assert sees.create("log/1", b"1")
@@ -140,7 +142,7 @@ def test_an_object_of_a_directory_is_on_the_disk_before_it_has_its_name(
     assert seen == [(False, False), (True, True), (True, True)], "the file, then its directories"
 
 
-def test_names_that_a_process_left_half_written_are_not_shown(tmp_path: Path) -> None:
+def test_a_list_leaves_out_files_that_a_process_left_half_written(tmp_path: Path) -> None:
     sees = open_bucket(f"file://{tmp_path}/bucket")
     sees.create("log/1", b"1")
     (tmp_path / "bucket" / "log" / "2#17").write_bytes(b"")
@@ -190,14 +192,14 @@ def test_a_store_that_cannot_keep_a_log_is_refused(made: Callable[[], Bucket], s
         probe(made())
 
 
-def test_a_store_that_does_not_answer_the_probe_is_not_judged() -> None:
+def test_a_store_that_does_not_answer_the_probe_fails_and_is_not_refused() -> None:
     memory = MemoryBucket()
     memory.is_full = True
     with pytest.raises(BucketFailed):
         probe(memory)
 
 
-def test_a_probe_whose_request_was_sent_twice_does_not_refuse_the_store() -> None:
+def test_a_store_to_which_a_request_was_sent_twice_passes_the_probe() -> None:
     """The answer to the first one was lost on the way, and the library has asked again."""
     sees = FaultyBucket(MemoryBucket())
     sees.at("create", Fault.REPEATED)
@@ -225,7 +227,7 @@ def test_a_store_that_is_not_reached_fails_in_a_sentence_without_credentials(
         assert "\n" not in str(failed.value) and "hidden" not in str(failed.value)
 
 
-def test_a_bucket_that_is_not_there_fails_and_is_not_empty(s3: str) -> None:
+def test_a_bucket_that_is_not_there_fails_and_does_not_seem_empty(s3: str) -> None:
     sees = open_bucket("s3://another/prefix")
     with pytest.raises(BucketFailed, match="s3://another/prefix: "):
         list(sees.found("log/"))

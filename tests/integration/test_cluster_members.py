@@ -107,7 +107,7 @@ def test_machines_see_each_other_and_what_each_tells(directory: Bucket) -> None:
     assert seen.notice == (frozenset({"front"}), True, frozenset({"shard-1"}))
 
 
-def test_each_renewal_has_another_tag_and_what_stays_has_the_same(directory: Bucket) -> None:
+def test_a_machine_has_another_tag_after_each_renewal_and_the_same_until_then(directory: Bucket) -> None:
     one, other = Machine(directory, "one").joined(), Machine(directory, "other").joined()
     first = one.members.look()["other"].tag
     assert one.members.look()["other"].tag == first
@@ -115,7 +115,7 @@ def test_each_renewal_has_another_tag_and_what_stays_has_the_same(directory: Buc
     assert one.members.look()["other"].tag != first
 
 
-def test_a_change_is_seen_with_the_next_look(directory: Bucket) -> None:
+def test_a_change_of_a_card_is_seen_with_the_next_look(directory: Bucket) -> None:
     one, other = Machine(directory, "one").joined(), Machine(directory, "other").joined()
     one.beat()
     other.card.holds["shard-7"] = 0
@@ -137,7 +137,7 @@ def test_a_renewal_without_news_takes_one_request_and_a_look_one(directory: Buck
     assert counting.during(one.beat) == {"put": 1, "found": 1, "get": 1}
 
 
-def test_what_is_ignored_is_not_read_again_and_again(directory: Bucket) -> None:
+def test_a_card_that_is_ignored_is_read_once(directory: Bucket) -> None:
     counting = Counting(directory)
     one = Machine(counting.bucket, "one").joined()
     put_card(directory, "stranger", cluster="c2")
@@ -168,7 +168,7 @@ def test_a_damaged_card_is_ignored_until_it_is_replaced(directory: Bucket) -> No
 # Names.
 
 
-def test_whoever_comes_to_a_name_that_is_in_use_gives_way(directory: Bucket) -> None:
+def test_a_machine_whose_name_is_in_use_gives_way(directory: Bucket) -> None:
     first, second = Machine(directory, "one").joined(), Machine(directory, "one")
     with pytest.raises(NameTaken, match="another process of the cluster is called one; give each machine"):
         for _ in range(SILENT_LOOKS + 1):
@@ -181,7 +181,7 @@ def test_whoever_comes_to_a_name_that_is_in_use_gives_way(directory: Bucket) -> 
     assert first.members.look()["one"].card.run == first.members.run
 
 
-def test_a_name_is_free_again_when_nobody_renews_it(directory: Bucket) -> None:
+def test_a_name_that_nobody_renews_is_free_again(directory: Bucket) -> None:
     first, second = Machine(directory, "one").joined(), Machine(directory, "one")
     for _ in range(SILENT_LOOKS + 1):
         assert second.members.look()["one"].card.run == first.members.run
@@ -194,7 +194,7 @@ def test_a_name_is_free_again_when_nobody_renews_it(directory: Bucket) -> None:
     assert second.beat() == ["one"]
 
 
-def test_a_name_of_which_the_machine_has_left_is_free_at_once(directory: Bucket) -> None:
+def test_a_name_whose_machine_has_left_is_free_at_once(directory: Bucket) -> None:
     first, second = Machine(directory, "one").joined(), Machine(directory, "one")
     second.beat()
     first.members.leave()
@@ -202,7 +202,7 @@ def test_a_name_of_which_the_machine_has_left_is_free_at_once(directory: Bucket)
     assert second.beat() == ["one"]
 
 
-def test_of_two_that_come_to_a_name_at_once_one_stays(directory: Bucket) -> None:
+def test_one_of_two_machines_that_take_a_name_at_once_stays(directory: Bucket) -> None:
     first, second = Machine(directory, "one"), Machine(directory, "one")
     assert first.beat() == second.beat() == []
     first.members.renew(first.card)
@@ -331,7 +331,7 @@ def test_machines_that_make_a_cluster_at_once_agree(directory: Bucket) -> None:
     assert len(found) == 8 and len(set(map(repr, found))) == 1
 
 
-def test_who_is_second_by_a_moment_takes_the_cluster_of_the_first(directory: Bucket) -> None:
+def test_a_machine_that_is_a_moment_too_late_takes_the_cluster_that_another_made(directory: Bucket) -> None:
     faulty = FaultyBucket(directory)
     first: list[Cluster] = []
     faulty.at("create", lambda: first.append(identified(directory, 4, "1.0")))
@@ -362,7 +362,7 @@ def changed(change: Callable[[dict[str, object]], object]) -> Callable[[bytes], 
     return make
 
 
-def test_a_later_format_is_refused(directory: Bucket) -> None:
+def test_a_cluster_of_a_later_format_is_refused(directory: Bucket) -> None:
     identified(directory, 4, "1.0")
     known = directory.get(identity.NAME)
     assert known is not None
@@ -391,7 +391,9 @@ def test_a_later_format_is_refused(directory: Bucket) -> None:
         changed(lambda row: row.pop("format")),
     ],
 )
-def test_a_damaged_object_is_refused_and_stays(directory: Bucket, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_cluster_object_is_refused_and_stays(
+    directory: Bucket, damage: Callable[[bytes], bytes]
+) -> None:
     identified(directory, 4, "1.0")
     known = directory.get(identity.NAME)
     assert known is not None

@@ -83,7 +83,7 @@ def test_a_seal_ends_a_generation_and_no_other_one(bucket: Bucket) -> None:
         check_current(bucket, 1)
 
 
-def test_of_several_that_begin_a_generation_one_counts(bucket: Bucket) -> None:
+def test_all_who_begin_a_generation_at_once_get_the_same_one(bucket: Bucket) -> None:
     cluster = identified(bucket, 2, VERSION)
     seal(bucket, cluster, VERSION)
     found: list[Cluster] = []
@@ -101,7 +101,7 @@ def test_of_several_that_begin_a_generation_one_counts(bucket: Bucket) -> None:
     assert len(found) == 8 and len(set(map(repr, found))) == 1
 
 
-def test_an_answer_that_is_lost_leaves_the_generation_begun(bucket: Bucket) -> None:
+def test_a_generation_whose_answer_was_lost_has_begun(bucket: Bucket) -> None:
     cluster, faulty = identified(bucket, 2, VERSION), FaultyBucket(bucket)
     faulty.at("create", Fault.LOST)
     folder = new_folder(cluster)

@@ -34,7 +34,9 @@ def test_a_log_is_restored_from_its_pieces(bucket: Bucket, log: Path, tmp_path: 
     assert elsewhere.read_bytes() == log.read_bytes()
 
 
-def test_what_the_store_does_not_know_is_not_restored(bucket: Bucket, log: Path, tmp_path: Path) -> None:
+def test_lines_that_the_store_does_not_know_are_not_restored(
+    bucket: Bucket, log: Path, tmp_path: Path
+) -> None:
     archive = LogArchive(bucket, "shard-0000", 3)
     archive.keep("a", written(log, b"first\nsecond\n"), 0, 13)
     elsewhere = tmp_path / "two" / "crawl.log"
@@ -54,7 +56,7 @@ def test_a_piece_of_a_fenced_writer_gives_way_to_its_successors(
     assert elsewhere.read_bytes() == b"first\nnewer\nlast\n"
 
 
-def test_a_file_that_has_all_is_left_alone(bucket: Bucket, log: Path) -> None:
+def test_a_log_that_has_all_is_left_alone(bucket: Bucket, log: Path) -> None:
     archive = LogArchive(bucket, "shard-0000", 3)
     archive.keep("a", written(log, b"kept\n"), 0, 5)
     written(log, b"mine\nand more\n")
@@ -62,7 +64,7 @@ def test_a_file_that_has_all_is_left_alone(bucket: Bucket, log: Path) -> None:
     assert log.read_bytes() == b"mine\nand more\n"
 
 
-def test_a_missing_piece_leaves_what_is_before_it(bucket: Bucket, log: Path, tmp_path: Path) -> None:
+def test_a_log_that_lacks_a_piece_is_restored_up_to_there(bucket: Bucket, log: Path, tmp_path: Path) -> None:
     archive = LogArchive(bucket, "shard-0000", 3)
     archive.keep("a", written(log, b"first\nsecond\nthird\n"), 0, 6)
     archive.keep("a", log, 13, 19)
@@ -71,7 +73,7 @@ def test_a_missing_piece_leaves_what_is_before_it(bucket: Bucket, log: Path, tmp
     assert elsewhere.read_bytes() == b"first\n"
 
 
-def test_a_file_that_is_shorter_than_the_piece_is_refused(bucket: Bucket, log: Path) -> None:
+def test_a_log_that_is_shorter_than_its_piece_is_refused(bucket: Bucket, log: Path) -> None:
     archive = LogArchive(bucket, "shard-0000", 3)
     with pytest.raises(OSError, match=r"crawl\.log lacks its last 4 bytes"):
         archive.keep("a", written(log, b"first\n"), 0, 10)

@@ -49,7 +49,7 @@ def test_a_store_tells_what_its_log_has_and_took(fleet: Fleet) -> None:
     assert store.facts(now_ms=1).replica_age_s == 0, "the clock of another machine may be behind"
 
 
-def test_a_flush_that_waits_is_told_by_its_time(fleet: Fleet) -> None:
+def test_a_store_whose_flush_waits_tells_for_how_long(fleet: Fleet) -> None:
     machine = fleet.machine()
     flushed(machine.open(), 1)
     told = []
@@ -161,7 +161,7 @@ def test_calls_that_a_door_answers_are_among_the_metrics(tmp_path: Path) -> None
         eventually(lambda: page_of(machine).of("toehold_frontier_next_waiting") == 0, "the end of the call")
 
 
-def test_logs_whose_storage_is_away_tell_how_long_it_has_been(tmp_path: Path) -> None:
+def test_a_machine_whose_storage_is_away_tells_for_how_long_logs_wait(tmp_path: Path) -> None:
     bucket, away = tmp_path / "bucket", tmp_path / "away"
     with machine_of(tmp_path) as machine:
         eventually(lambda: whole(machine), "all stores")
@@ -179,7 +179,7 @@ def test_logs_whose_storage_is_away_tell_how_long_it_has_been(tmp_path: Path) ->
         eventually(lambda: whole(machine), "all stores")
 
 
-def test_without_a_log_there_is_nothing_to_tell(tmp_path: Path) -> None:
+def test_a_frontier_without_a_log_shows_no_values_of_one(tmp_path: Path) -> None:
     if "--log" in ServerProcess(tmp_path / "data")._command:
         pytest.skip("all frontiers of this run have a log")
     with ServerProcess(tmp_path / "data", "--shards", "2", "--metrics", "127.0.0.1:0") as server:

@@ -77,7 +77,7 @@ class History:
         """Let them live, then all end their lives with a network that is good; what the next owner reads."""
         for who, sees in enumerate(self.seen):
             sees.chance = self._chance(who, random_faults(self.choices, FAILURES))
-            self.turns.append(Turn(lambda who=who: self._live(who)))  # type: ignore[misc]
+            self.turns.append(Turn(lambda who=who: self._live(who)))  # type: ignore[misc]  # bound by its default
         turns, turn = 0, self.turns[0]
         while left := [turn for turn in self.turns if not turn.is_over]:
             self.are_failing = turns < TURNS

@@ -45,7 +45,7 @@ def test_lists_are_numbered_one_after_another() -> None:
     assert (lists.first, lists.last, lists.rows) == (7, 9, 3)
 
 
-def test_families_are_known_by_name_whatever_their_order() -> None:
+def test_a_record_may_name_families_in_any_order() -> None:
     data = record(families=["hosts", "seeds"], lists=[[0, b"a", b"1", 1, b"b", None]])
     assert unpacked(data).lists == [{(Family.HOSTS, b"a"): b"1", (Family.SEEDS, b"b"): None}]
 
@@ -71,7 +71,7 @@ def test_bytes_that_are_changed_are_refused_or_still_are_lists(lists: Lists, dat
     try:
         found = unpacked(bytes(whole))
     except (LogDamaged, LaterFormat):
-        return
+        return  # it is refused
     assert unpacked(packed(found)) == found
 
 
@@ -96,10 +96,10 @@ REFUSED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_no_record_is_refused(what: str) -> None:
+def test_bytes_that_are_no_record_are_refused(what: str) -> None:
     with pytest.raises(LogDamaged, match="a record's change lists cannot be read"):
         unpacked(REFUSED[what])
 
 
-def test_what_is_refused_is_so_for_its_fault_alone() -> None:
+def test_a_record_without_these_faults_is_read() -> None:
     assert unpacked(record(lists=[[0, b"key", b"value"]])) == Lists(1, 1, [ROW])

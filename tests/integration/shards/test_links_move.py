@@ -152,7 +152,7 @@ async def outcome(work: Work, link: Link) -> list[object]:
 
 @pytest.mark.parametrize("work", WAYS)
 @pytest.mark.parametrize("how", ["elsewhere", "nowhere", "closed"])
-async def test_what_is_open_breaks_off_as_an_absence_and_its_task_goes_on(
+async def test_open_calls_of_a_link_that_moves_or_closes_end_as_an_absence_and_their_tasks_go_on(
     shards: list[Shard], link: Link, work: Work, how: str
 ) -> None:
     assert await work(link, "at once") == ["former"]
@@ -188,7 +188,7 @@ async def test_a_task_that_is_cancelled_while_its_link_moves_is_cancelled(
         await open_call
 
 
-async def test_a_move_to_the_same_place_breaks_nothing(shards: list[Shard], link: Link) -> None:
+async def test_a_move_to_the_same_place_ends_no_call(shards: list[Shard], link: Link) -> None:
     open_call = asyncio.create_task(outcome(answers, link))
     await soon(lambda: shards[0].open == 1, "the call to be open")
     link.move(shards[0].place)
@@ -200,7 +200,7 @@ async def test_a_move_to_the_same_place_breaks_nothing(shards: list[Shard], link
 
 
 @pytest.mark.parametrize("work", WAYS)
-async def test_a_link_that_moves_again_and_again_breaks_off_each_time(
+async def test_a_link_that_moves_again_and_again_ends_its_call_each_time(
     shards: list[Shard], link: Link, work: Work
 ) -> None:
     for turn in range(10):
@@ -213,7 +213,7 @@ async def test_a_link_that_moves_again_and_again_breaks_off_each_time(
         assert await asyncio.wait_for(open_call, 5.0) == [{"shard": "3"}, 0]
 
 
-async def test_a_call_that_waits_for_its_connection_breaks_off_too(
+async def test_a_call_that_waits_for_its_connection_ends_when_its_link_moves(
     shards: list[Shard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a machine that was cut off the network: nobody answers, nobody refuses."""
