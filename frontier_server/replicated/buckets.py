@@ -211,7 +211,7 @@ class ObstoreBucket:
             try:
                 self._obstore.delete(self._store, name)
             except FileNotFoundError:
-                pass
+                pass  # it is gone, which is what was wanted
             except Exception as problem:
                 raise self._failed(problem) from problem
 
@@ -260,7 +260,7 @@ def probe(bucket: Bucket) -> None:
     BucketUnusable if it does not, BucketFailed if it cannot be asked."""
     name = f"probe/{secrets.token_hex(8)}"
     problem = _problem_of(bucket, name)  # a store that does not answer is not asked to delete, either
-    with suppress(BucketFailed):
+    with suppress(BucketFailed):  # an object that stays there harms nobody
         bucket.delete([name])
     if problem:
         raise BucketUnusable(problem)

@@ -40,9 +40,9 @@ def shards() -> None:
 def list_shards(data: Path | None, log: str | None, as_json: bool) -> ExitCode:
     """Show the shards of a data directory, or of a bucket.
 
-    Of a data directory: the slots of each shard, and the size of its store. Of a bucket: also which machine
-    serves the shard, how much a start elsewhere would read, and its last replica; then the machines. It looks
-    for two seconds at who is there.
+    For a data directory, it shows the slots of each shard and the size of its store. For a bucket, it shows
+    the slots of each shard, the machine that serves it, its last replica and how much a start elsewhere would
+    read; then the machines. It looks for two seconds at who is there.
     """
     if (data is None) == (log is None):
         raise click.UsageError("Give either --data DIR or --log URL.")
