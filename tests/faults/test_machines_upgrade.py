@@ -312,15 +312,22 @@ class Cluster:
         assert events[: len(self._events)] == self._events, "events have changed"
         self._events = events
 
-    def shows(self, program: Program) -> bool:
-        """Whether `toehold shards list` says that all is served, by machines of this version."""
+    def serves_with(self, program: Program) -> None:
+        """Wait until all members are on machines of a program, and see that `toehold shards list` says so."""
+
+        def all_serve() -> bool:
+            assert all(machine.program is program for machine in self.machines)
+            return len(set[str]().union(*map(self._members, self.machines))) == SHARDS + 1
+
+        eventually(all_serve, f"all members on machines of {program.version}")
         command = (sys.executable, "-m", "toehold_cli", "shards", "list", "--log", self.url, "--json")
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
         told = [json.loads(line) for line in done.stdout.splitlines()]
         serving = {each["member"]: each["machine"] for each in told if "member" in each}
         versions = {each["machine"]: each["version"] for each in told if "member" not in each}
         assert len(serving) == SHARDS + 1
-        return versions == dict.fromkeys(NAMES, program.version) and set(serving.values()) <= set(NAMES)
+        assert set(serving.values()) <= {*NAMES, ""}, "a member that moves now is nobody's"
+        assert versions == dict.fromkeys(NAMES, program.version)
 
     def leader(self) -> Upgradable:
         """The machine with the front."""
@@ -375,7 +382,7 @@ def test_machines_upgraded_one_at_a_time_under_load_lose_nothing_nor_does_one_th
     cluster = Cluster(tmp_path, old, seed=21)
     with cluster.crawled():
         cluster.upgrade_all(new)
-        eventually(partial(cluster.shows, new), "all members on machines of the present program")
+        cluster.serves_with(new)
         assert cluster.pairs >= {(old, old), (new, old), (new, new)}
         if old.stores == new.stores:
             cluster.upgrade(next(each for each in cluster.machines if each is not cluster.leader()), old)
@@ -399,7 +406,7 @@ def test_machines_upgraded_again_and_again_under_load_that_go_back_lose_nothing(
         with cluster.crawled():
             for program in (new, old, new) if old.stores == new.stores else (new,):
                 cluster.upgrade_all(program)
-                eventually(partial(cluster.shows, program), f"all members on machines of {program.version}")
+                cluster.serves_with(program)
         assert cluster.pairs >= {(old, old), (new, old), (new, new)}
         assert old.stores != new.stores or (old, new) in cluster.pairs
         soak.count(faults=cluster.replaced, checked=len(cluster.nodes.done))
