@@ -142,7 +142,7 @@ class Leader:
             except (ShardAway, Relayed) as problem:
                 if not link.away:
                     _log.warning("shard_away", shard=link.number, problem=str(problem))
-                link.away = True
+                link.step_back()
                 await asyncio.sleep(AGAIN_S)
 
     async def _meet(self, link: Link) -> None:

@@ -155,7 +155,7 @@ class Guided:
                 link.away = False
                 while not link.away and self._incarnations[number] == wanted:
                     await _first_of(self._told.wait(), link.until_away())
-                link.away = True
+                link.step_back()
             else:
                 await asyncio.sleep(AGAIN_S)
 

@@ -26,6 +26,7 @@ V = TypeVar("V")
 
 CALL_S = 60.0
 NO_DEADLINE_S = 24 * 60 * 60.0  # for a call whose caller sets none: a shard that stands still is away soon
+OPEN_S = 3.0  # for calls that are open when a shard begins to end
 MARGIN_S = 0.2  # of a caller's deadline, to answer in
 MAX_BYTES = 64 * 1024 * 1024
 MAX_BACKOFF_MS = 500  # between two tries to reach a shard: it is back within some seconds
@@ -137,11 +138,24 @@ class Link:
         if away:
             if self._pipe is not None:
                 self._pipe.close()
-            self.is_present.clear()
-            self._lost.set()
-            self._lost = asyncio.Event()
+            self._miss()
         else:
             self.is_present.set()
+
+    def step_back(self) -> None:
+        """Be away from now on, but let calls that are open have their answers, for a while: a shard that ends
+        in order gives them, and what it has leased would be lost with them."""
+        if self.away:
+            self.away = True
+            return
+        if self._pipe is not None:
+            self._pipe.retire(OPEN_S)
+        self._miss()
+
+    def _miss(self) -> None:
+        self.is_present.clear()
+        self._lost.set()
+        self._lost = asyncio.Event()
 
     async def until_away(self) -> None:
         """Wait until it is away."""
@@ -257,7 +271,8 @@ class Link:
     async def messages(
         self, method: str, request: Message, kind: type[M], silent_s: float
     ) -> AsyncGenerator[M, None]:
-        """The messages of a stream. Raises ShardAway when it ends, breaks off, or is silent for so long."""
+        """The messages of a stream. Raises ShardAway when it ends, breaks off, or is silent for so long; a
+        member that is silent is away, and calls to it are broken off."""
         call = self.stream(method, request, kind)
         try:
             while True:
@@ -266,8 +281,10 @@ class Link:
                 if message is grpc.aio.EOF:
                     break
                 yield message  # type: ignore[misc]  # it is no EOF
-        except (grpc.aio.AioRpcError, TimeoutError):
-            pass
+        except TimeoutError:
+            self.away = True
+        except grpc.aio.AioRpcError:
+            pass  # whatever it says, the stream is over
         finally:
             call.cancel()
         raise self.absence()

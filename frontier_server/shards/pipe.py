@@ -12,6 +12,7 @@ Between machines it goes over TCP, with mutual TLS. There the first frame is the
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,6 +32,7 @@ PING = "ping"
 MAX_TOKEN_BYTES, GREETING_S = 1024, 5.0  # of a connection whose caller is not known yet
 READ_BYTES = 64 * 1024
 HEAD_BYTES = 4
+FLUSH_S = 1.0  # for a caller to take the last answers
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 _log = structlog.get_logger()
@@ -143,6 +145,11 @@ class _Frames(asyncio.BufferedProtocol, ABC):
         """Whether there is still a connection."""
         return self._transport is not None
 
+    def finish(self) -> None:
+        """End the connection when all that was sent has left."""
+        if self._transport is not None:
+            self._transport.close()
+
     def close(self) -> None:
         """End the connection at once."""
         if self._transport is not None:
@@ -164,6 +171,7 @@ class _Calls(_Frames):
     def __init__(self) -> None:
         super().__init__()
         self.waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._retires = False
 
     def received(self, frame: memoryview) -> None:
         answer = _answer_of(frame)
@@ -177,6 +185,18 @@ class _Calls(_Frames):
             waits.set_exception(Refused(_CODES[answer.code], answer.message, trailer))
         else:
             waits.set_result(answer.answer)
+
+    def retire(self, grace_s: float) -> None:
+        """End the connection when all calls have their answers, or after so long."""
+        self._retires = True
+        self.close_if_idle()
+        if self.is_open:
+            asyncio.get_running_loop().call_later(grace_s, self.close)
+
+    def close_if_idle(self) -> None:
+        """End it if it retires, and no call waits."""
+        if self._retires and not self.waiting:
+            self.close()
 
     def greet(self, token: str) -> None:
         """Show that this is a process of the cluster."""
@@ -224,6 +244,7 @@ class Pipe:
                 raise
             finally:
                 del calls.waiting[number]
+                calls.close_if_idle()
 
     @property
     def is_open(self) -> bool:
@@ -255,6 +276,12 @@ class Pipe:
         """Break it off: calls that wait are broken."""
         if self._calls is not None:
             self._calls.close()
+
+    def retire(self, grace_s: float) -> None:
+        """Let the calls that wait have their answers, for so long at most. The next call opens it again."""
+        if self._calls is not None:
+            self._calls.retire(grace_s)
+            self._calls = None
 
 
 # The shard's end.
@@ -326,7 +353,7 @@ class _Answers(_Frames):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._server.connections.add(self)
+        self._server.join(self)
         if self._awaits_token is not None:
             asyncio.get_running_loop().call_later(GREETING_S, self._refuse)
 
@@ -338,7 +365,7 @@ class _Answers(_Frames):
 
     def connection_lost(self, problem: Exception | None) -> None:
         super().connection_lost(problem)
-        self._server.connections.discard(self)
+        self._server.leave(self)
         for number in list(self._tasks):
             self._leave(number)
 
@@ -387,6 +414,8 @@ class PipeServer:
 
     def __init__(self) -> None:
         self.connections: set[_Answers] = set()
+        self._none_left = asyncio.Event()
+        self._none_left.set()
         self._handlers: dict[str, Any] = {}
         self._servers: list[asyncio.Server] = []
         self._socket: Path | None = None
@@ -401,6 +430,17 @@ class PipeServer:
         for name, handler in handlers.items():
             if not handler.response_streaming:
                 self._handlers[f"{service}/{name}"] = handler
+
+    def join(self, connection: _Answers) -> None:
+        """Note a connection."""
+        self.connections.add(connection)
+        self._none_left.clear()
+
+    def leave(self, connection: _Answers) -> None:
+        """Note that a connection has ended."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._none_left.set()
 
     async def start(self, socket: Path) -> None:
         """Listen. Raises OSError."""
@@ -448,6 +488,11 @@ class PipeServer:
         running = [task for connection in self.connections for task in connection.running]
         if running:
             await asyncio.wait(running, timeout=grace_s)
+        for connection in list(self.connections):
+            connection.finish()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_S):
+                await self._none_left.wait()
         for connection in list(self.connections):
             connection.close()
         if self._socket is not None:

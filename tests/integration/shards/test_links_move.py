@@ -46,6 +46,10 @@ class Shard:
         await self._pipe.stop(0)
         await self._grpc.stop(None)
 
+    def answer_all(self) -> None:
+        """Answer what is open."""
+        self._never.set()
+
     async def _wait(self) -> None:
         self.open += 1
         try:
@@ -174,6 +178,31 @@ async def test_open_calls_of_a_link_that_moves_or_closes_end_as_an_absence_and_t
     else:
         with pytest.raises(ShardAway):
             await work(link, "never")
+
+
+async def test_a_link_that_steps_back_gives_open_calls_their_answers_and_takes_no_other(
+    shards: list[Shard], link: Link
+) -> None:
+    open_call = asyncio.create_task(call(link, "late"))
+    await soon(lambda: shards[0].open == 1, "the call to be open")
+    link.step_back()
+    assert link.away
+    with pytest.raises(ShardAway):
+        await pass_on(link, "at once")
+    shards[0].answer_all()
+    assert await open_call == ["former"]
+
+
+async def test_a_member_whose_stream_is_silent_is_away_and_loses_its_open_calls(
+    shards: list[Shard], link: Link
+) -> None:
+    open_call = asyncio.create_task(outcome(call, link))
+    await soon(lambda: shards[0].open == 1, "the call to be open")
+    stream = link.messages(f"{SERVICE}/Stream", StringValue(value="never"), StringValue, 0.1)
+    with pytest.raises(ShardAway):
+        [message async for message in stream]
+    assert link.away
+    assert await open_call == [{"shard": "3"}, 0]
 
 
 @pytest.mark.parametrize("work", WAYS)

@@ -33,6 +33,7 @@ from toehold.frontier.v1 import frontier_pb2
 
 SERVICE = "toehold.frontier.v1.FrontierService"
 CALL_S = 10.0
+HUGE_BYTES = 16 * 1024 * 1024  # more than a socket takes at once
 
 
 class Shard:
@@ -55,6 +56,10 @@ class Shard:
                 return frontier_pb2.ScheduleResponse(problems=[problem])
             case "broken":
                 raise RuntimeError("a defect")
+            case "huge":
+                await self.let_go.wait()
+                problem = frontier_pb2.CandidateProblem(problem="x" * HUGE_BYTES)
+                return frontier_pb2.ScheduleResponse(problems=[problem])
             case "slow":
                 try:
                     await self.let_go.wait()
@@ -230,6 +235,35 @@ async def test_a_shard_that_ends_lets_calls_end_and_refuses_new_ones(rig: Rig) -
     with pytest.raises(Broken):
         await rig.schedule("open")
     assert not rig.path.exists()
+
+
+async def test_a_shard_that_ends_sends_the_whole_of_an_answer_that_it_has_begun(rig: Rig) -> None:
+    """Leases in an answer that is cut off are out until they lapse."""
+    calls = [asyncio.create_task(rig.schedule("huge")) for _ in range(3)]
+    await soon(lambda: len(rig.shard.contexts) == 3, "the calls")
+    rig.shard.let_go.set()
+    await rig.server.stop(PATIENCE_S)
+    assert [len(await call) > HUGE_BYTES for call in calls] == [True] * 3
+
+
+async def test_a_pipe_that_retires_gives_open_calls_their_answers(rig: Rig) -> None:
+    call = asyncio.create_task(rig.schedule("slow"))
+    await soon(lambda: rig.shard.contexts, "the call")
+    rig.pipe.retire(CALL_S)
+    await rig.schedule("open")
+    assert len(rig.server.connections) == 2, "the next call has opened it again"
+    rig.shard.let_go.set()
+    await call
+    await soon(lambda: len(rig.server.connections) == 1, "the former connection to end")
+
+
+async def test_a_pipe_that_retires_breaks_calls_off_that_take_too_long(rig: Rig) -> None:
+    call = asyncio.create_task(rig.schedule("slow"))
+    await soon(lambda: rig.shard.contexts, "the call")
+    rig.pipe.retire(0.1)
+    with pytest.raises(Broken):
+        await call
+    await soon(lambda: rig.shard.ended == ["cancelled"], "its end at the shard")
 
 
 async def test_a_shard_that_is_back_is_reached_again(rig: Rig) -> None:
