@@ -16,7 +16,8 @@ from ..service.answers import Context, code_of
 from ..service.arrivals import Server
 from .definitions import MESSAGES, RPC_SECONDS, RPCS, RPCS_OPEN
 
-DOOR_S = 10.0  # a door that reports nothing for so long has no open calls
+OPEN_S, FORGET_S = 10.0, 3600.0
+"""A door that has reported nothing for so long has no open calls, and is forgotten."""
 
 
 class Rpcs:
@@ -40,27 +41,28 @@ class Rpcs:
     def open_calls(self, name: str) -> int:
         """How many calls of a method are open."""
         own = sum([method.open for method in self._methods if method.name == name])
-        told = [calls for _, last in list(self._doors.values()) for calls in last.methods]
-        return own + sum([calls.open for calls in told if calls.method == name])
+        since_s = monotonic() - OPEN_S
+        doors = [told for at_s, told in list(self._doors.values()) if at_s > since_s]
+        return own + sum([calls.open for told in doors for calls in told.methods if calls.method == name])
 
     def hear(self, told: shard_pb2.CountCallsRequest) -> None:
         """Add the calls of a door since its last report. The first one tells where its counts are."""
         now_s = monotonic()
-        self._doors = {door: each for door, each in self._doors.items() if now_s - each[0] < DOOR_S}
-        before = self._doors.get(told.door)
+        self._doors = {door: each for door, each in self._doors.items() if now_s - each[0] < FORGET_S}
+        former = self._doors.get(told.door)
+        if former is not None and _ended(told) < _ended(former[1]):
+            return  # it was on its way for longer than the next one
         self._doors[told.door] = now_s, told
-        if before is None:
+        if former is None:
             return
-        counted = {calls.method: calls for calls in before[1].methods}
+        known = {calls.method: calls for calls in former[1].methods}
         for calls in told.methods:
-            last = counted.get(calls.method, shard_pb2.CallCounts())
+            last = known.get(calls.method, shard_pb2.CallCounts())
             for code, count in calls.ended.items():
                 self.ended.labels(calls.method, code).inc(count - last.ended[code])
             buckets = last.buckets or [0] * len(calls.buckets)
-            self.seconds.labels(calls.method).add(
-                [now - then for now, then in zip(calls.buckets, buckets, strict=True)],
-                calls.seconds - last.seconds,
-            )
+            more = [count - before for count, before in zip(calls.buckets, buckets, strict=True)]
+            self.seconds.labels(calls.method).add(more, calls.seconds - last.seconds)
 
     def collect(self) -> list[Family]:
         """The open calls."""
@@ -68,6 +70,10 @@ class Rpcs:
         for name in dict.fromkeys(method.name for method in self._methods):
             found.add(RPCS_OPEN, self.open_calls(name), name)
         return list(found)
+
+
+def _ended(told: shard_pb2.CountCallsRequest) -> int:
+    return sum([sum(calls.ended.values()) for calls in told.methods])
 
 
 class _Method:

@@ -1,8 +1,7 @@
 """A router that is elsewhere than the coordinator: what it knows of it, and which shards it may call.
 
-The front tells what changes. What it has not told yet, or has been asked for by name, is asked of it. A
-router that has lost its front, or sees fewer shards than the front does, is no use: calls go by the front
-then.
+The front tells what changes. The router asks it for what it has not told yet. While the router has lost its
+front, or sees fewer shards than the front does, calls go by the front.
 """
 
 import asyncio

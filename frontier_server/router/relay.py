@@ -5,7 +5,8 @@ of fetchers and feeders, nearly all that there are, go straight to the shards, s
 with its machines. What is about crawls as a whole is the front's.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -14,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
+from ..core.rows.errors import ShardAway
 from ..service.answers import Context
 from ..service.arrivals import Arrivals, Server
 from ..shards.links import Link, passed_on, time_left_s
@@ -32,8 +34,8 @@ def register_door(
     as `guided` knows what `fetchers` need. `tally` counts the calls that the front hears nothing of."""
     frontier = frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"]
     admin = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
-    arrivals.register(server, Door(Relay(link, frontier), fetchers, guided, tally), frontier)
-    arrivals.register(server, Relay(link, admin), admin)
+    arrivals.register(server, Door(Relay(link, frontier, tally), fetchers, guided, tally), frontier)
+    arrivals.register(server, Relay(link, admin, tally), admin)
 
 
 class Door:
@@ -61,12 +63,24 @@ def _shorter(name: str, straight: Any, around: Any, guided: Guided, tally: Tally
 class Relay:
     """Has a method for each RPC of a service."""
 
-    def __init__(self, link: Link, service: ServiceDescriptor) -> None:
-        """`link` leads to the front."""
+    def __init__(self, link: Link, service: ServiceDescriptor, tally: Tally) -> None:
+        """`link` leads to the front. `tally` counts the calls that it does not hear of."""
         self._link = link
+        self._tally = tally
         self.methods = [method.name for method in service.methods]
         for method in service.methods:
             setattr(self, method.name, self._passing(method))
+
+    @contextmanager
+    def _counting(self, method: str) -> Iterator[None]:
+        """Count a call that fails as the front is away, within a `with` block: it hears nothing of it."""
+        is_away = self._link.away
+        try:
+            yield
+        except ShardAway:
+            if is_away:
+                self._tally.refuse(method)
+            raise
 
     def _passing(self, method: MethodDescriptor) -> Any:
         name = f"{method.containing_service.full_name}/{method.name}"
@@ -75,21 +89,24 @@ class Relay:
         @routed
         async def one(relay: "Relay", request: Message, context: Context) -> bytes:
             data = request.SerializeToString()
-            return await relay._link.pass_on(name, data, time_left_s(context), passed_on(context))
+            with relay._counting(method.name):
+                return await relay._link.pass_on(name, data, time_left_s(context), passed_on(context))
 
         @routed
         async def many(relay: "Relay", requests: AsyncIterator[Message], context: Context) -> Message:
-            upload = relay._link.upload(name, kind, passed_on(context))
-            try:
-                async for request in requests:
-                    await upload.send(request)
-                return await upload.answer()
-            finally:
-                upload.cancel()
+            with relay._counting(method.name):
+                upload = relay._link.upload(name, kind, passed_on(context))
+                try:
+                    async for request in requests:
+                        await upload.send(request)
+                    return await upload.answer()
+                finally:
+                    upload.cancel()
 
         async def streamed(relay: "Relay", request: Message, context: Context) -> AsyncIterator[Message]:
-            async for message in relay._link.answers(name, request, kind, passed_on(context)):
-                yield message
+            with relay._counting(method.name):
+                async for message in relay._link.answers(name, request, kind, passed_on(context)):
+                    yield message
 
         behaviour: Any = one
         if method.server_streaming:

@@ -43,9 +43,7 @@ class Tally:
     @contextmanager
     def one(self, method: str, context: Context) -> Iterator[None]:
         """Count a call, which is answered within a `with` block."""
-        calls = self._methods.get(method)
-        if calls is None:
-            calls = self._methods[method] = _Calls()
+        calls = self._of(method)
         calls.open += 1
         began_s, code = perf_counter(), grpc.StatusCode.OK.name
         try:
@@ -60,12 +58,24 @@ class Tally:
             calls.buckets[bisect_left(RPC_SECONDS.buckets, took_s)] += 1
             calls.seconds += took_s
 
+    def refuse(self, method: str) -> None:
+        """Count a call that was refused here, since the front is away."""
+        self._of(method).ended[grpc.StatusCode.UNAVAILABLE.name] += 1
+
+    def _of(self, method: str) -> _Calls:
+        calls = self._methods.get(method)
+        if calls is None:
+            calls = self._methods[method] = _Calls()
+        return calls
+
     async def report(self, front: Link) -> Never:
-        """Tell the front the counts again and again."""
+        """Tell the front the counts again and again; the first time before there are any, so that it knows
+        where they begin."""
         while True:
-            await asyncio.sleep(REPORT_EVERY_S)
+            await front.is_present.wait()
             with suppress(ShardAway, Relayed):  # the next report has what this one would have told
                 await front.call(COUNT_CALLS, self._counts(), shard_pb2.CountCallsResponse, REPORT_S)
+            await asyncio.sleep(REPORT_EVERY_S)
 
     def _counts(self) -> shard_pb2.CountCallsRequest:
         return shard_pb2.CountCallsRequest(

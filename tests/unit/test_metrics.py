@@ -25,8 +25,11 @@ from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.operators.measures import CrawlMeasures
 from frontier_server.core.state.model import Presence
 from frontier_server.core.state.queue import QueueState
+from frontier_server.metrics import rpcs as rpcs_module
 from frontier_server.metrics.crawls import add_crawls
-from frontier_server.metrics.definitions import OF_CRAWLS, OTHERS
+from frontier_server.metrics.definitions import OF_CRAWLS, OTHERS, RPC_SECONDS
+from frontier_server.metrics.rpcs import Rpcs
+from toehold.shard.v1 import shard_pb2
 from toehold_base.observability import metrics_page
 from toehold_base.observability.metrics import counter, status_label
 from toehold_base.observability.metrics_page import (
@@ -296,3 +299,42 @@ def test_a_frontier_s_settings_file_turns_metrics_on(tmp_path: Path) -> None:
     file.write_text("metrics = 9707\n")
     with pytest.raises(ConfigError, match="metrics must be text, got 9707"):
         read_file(file)
+
+
+# Calls that doors of a cluster have answered.
+
+
+def heard(door: str, ended: int, seconds: float, open_calls: int = 0) -> shard_pb2.CountCallsRequest:
+    """A door's report: so many calls of Next, each of which took 3 ms, since its start."""
+    buckets = [0] * (len(RPC_SECONDS.buckets) + 1)
+    buckets[2] = ended
+    calls = shard_pb2.CallCounts(
+        method="Next", ended={"OK": ended}, buckets=buckets, seconds=seconds, open=open_calls
+    )
+    return shard_pb2.CountCallsRequest(door=door, methods=[calls])
+
+
+def test_calls_of_doors_count_from_their_first_report_on_and_never_backwards() -> None:
+    rpcs = Rpcs(CollectorRegistry())
+    rpcs.method("Next")
+    rpcs.hear(heard("one", 5, 0.015))  # another front has counted these
+    assert rpcs.ended.labels("Next", "OK").value == 0
+    rpcs.hear(heard("one", 7, 0.021, open_calls=2))
+    rpcs.hear(heard("other", 0, 0))
+    rpcs.hear(heard("other", 4, 0.012, open_calls=1))
+    rpcs.hear(heard("one", 6, 0.018))  # it comes late
+    assert rpcs.ended.labels("Next", "OK").value == 6
+    seconds = rpcs.seconds.labels("Next")
+    assert seconds.counts[2] == 6 and seconds.sum == pytest.approx(0.018)
+    assert rpcs.open_calls("Next") == 3
+
+
+def test_a_door_that_reports_no_more_has_no_open_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    rpcs, now_s = Rpcs(CollectorRegistry()), 1000.0
+    monkeypatch.setattr(rpcs_module, "monotonic", lambda: now_s)
+    rpcs.hear(heard("one", 1, 0.003, open_calls=2))
+    assert rpcs.open_calls("Next") == 2
+    now_s += 11
+    assert rpcs.open_calls("Next") == 0
+    rpcs.hear(heard("one", 3, 0.009))
+    assert rpcs.ended.labels("Next", "OK").value == 2, "what it has told before is known"
