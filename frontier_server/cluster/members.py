@@ -7,7 +7,6 @@ it has changed; `machines/NAME/notice` has what others must know, and is read wh
 import secrets
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 
 import msgspec
 
@@ -20,6 +19,8 @@ SILENT_LOOKS = 3
 """A name is free again when what was told under it has not changed for so many looks."""
 STORE_STEP_S = 1.0
 """Stores tell times in whole seconds, rounded down."""
+CLOCK_APART_S = 2.0
+"""A clock that is nearer to the bucket's counts as right."""
 FORGET_S = 3600.0
 """A machine that has been gone for so long is forgotten."""
 
@@ -42,9 +43,17 @@ class Card(msgspec.Struct, omit_defaults=True):
     refuses: list[str] = []
     """The members that it takes not now."""
     clock_ahead_s: int = 0
-    """How far its clock is ahead of that of the bucket; 0 if it is so by less than two seconds."""
+    """How far its clock is ahead of that of the bucket; 0 if it is right."""
     requests_an_hour: int = 0
     """To the bucket, by all processes of the machine, as they were a minute ago."""
+
+
+def card_of(data: bytes) -> Card | None:
+    """The card in an object; None if it is one of a version that this one cannot know."""
+    try:
+        return msgspec.json.decode(data, type=Card)
+    except msgspec.DecodeError:
+        return None
 
 
 class NameTaken(Exception):
@@ -77,7 +86,7 @@ class Members:
         self._told = b""
         self._beat_s = (0.0, 0.0)  # when the last renewal began and ended, by this machine's clock
         self.clock_ahead_s = 0.0
-        """How far the clock of this machine is ahead of that of the bucket, as far as a look can tell."""
+        """How far the clock of this machine is ahead of that of the bucket; 0 if it is right."""
         self._cards: dict[str, tuple[str, Card | None]] = {}  # by machine: the tag of its notice
 
     def renew(self, card: Card) -> None:
@@ -121,7 +130,9 @@ class Members:
         if not (began_s and change_s):
             return
         early_s, late_s = began_s - change_s - STORE_STEP_S, ended_s - change_s
-        self.clock_ahead_s = max(early_s, 0.0) or min(late_s, 0.0)
+        ahead_s = max(early_s, 0.0) or min(late_s, 0.0)
+        if abs(ahead_s - self.clock_ahead_s) >= CLOCK_APART_S:  # less is told by the store's whole seconds
+            self.clock_ahead_s = ahead_s
 
     def _check_name(self, beat: str) -> None:
         """Whoever comes to a name that another process renews gives way; so does a process that has stood
@@ -146,9 +157,7 @@ class Members:
         data = self._bucket.get(f"{FOLDER}{machine}/notice")
         if data is None:
             return
-        card = None
-        with suppress(msgspec.DecodeError):  # of a version that this one cannot know
-            card = msgspec.json.decode(data, type=Card)
+        card = card_of(data)
         is_ours = card is not None and card.cluster == self._cluster and card.format <= FORMAT
         is_own_name = machine == self._machine  # whoever has it, in whatever generation, has taken it
         self._cards[machine] = tag, card if is_ours or is_own_name else None

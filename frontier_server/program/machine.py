@@ -12,16 +12,12 @@ import random
 import signal
 import socket
 import sys
-import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn
 
 import msgspec
 import structlog
@@ -40,6 +36,7 @@ from ..config import DOOR, FRONT, MIB, Config, ServerFile
 from ..replicated.buckets import Bucket, BucketFailed, BucketUnusable, open_bucket, probe, requests_made
 from ..shards.pipe import PING, Broken, Pipe, Refused
 from ..shards.places import Place, write_places
+from .asking import Asking, clock_s
 from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_SPLIT, EXIT_STORE, EXIT_USAGE, HOPELESS, end
 from .inner import PLACES, trust_of
 from .member import SERVING, Member
@@ -55,26 +52,19 @@ HUNG_S = 5.0
 """A member that has said nothing for so long is killed: its shard waits for nobody."""
 WATCH_S, FROZEN_S = 0.5, 2.0
 """Between two looks at members. If one comes so late, this machine has stood still, and so have they."""
-TELL_S = 5.5
-"""When the bucket has not answered for so long, a machine that ends tells the others nothing more: they find
-out by themselves. By then its members know that the bucket is away, and end soon."""
 SILENT_END_S = 12.0
 """How long a member may take to end then. Its last request takes ten seconds."""
-POLL_S = 0.1
 COUNT_EVERY_S = 60.0
 KNOCKS, KNOCK_S = 3, 0.5
 TRIES = 3
 """After so many starts in a row that have failed here, another machine may try."""
 FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
 DOOR_REST_S = 1.0
-CLOCK_APART_S, CLOCK_AGAIN_S = 2.0, 3600.0
-"""A machine whose clock is so far from the bucket's says so, again and again."""
+CLOCK_AGAIN_S = 3600.0
 _OF_DOOR = ("listen", "tls_cert", "tls_key", "tls_ca", "console", "console_hosts")
 _OF_CLUSTER = ("log", "machine", "placement", "renew_seconds")
 
 _log = structlog.get_logger()
-
-V = TypeVar("V")
 
 
 def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager, version: str) -> int:
@@ -111,7 +101,7 @@ def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager,
         end(EXIT_DATA, f"data directory {data}: it is in use by another frontier")
     except OSError as problem:
         end(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
-    if machine.left_a_request:
+    if machine.gave_up_bucket:
         _end_at_once(code)
     return code
 
@@ -134,45 +124,6 @@ def name_of(config: Config) -> str:
     return f"{socket.gethostname().partition('.')[0][:50]}-{directory}"
 
 
-def _clock_s() -> float:
-    """Goes on while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class _Requests:
-    """What a machine asks of the bucket, one after the other, in a thread that nobody has to wait for."""
-
-    def __init__(self) -> None:
-        self._made_before = 0
-        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
-        # A daemon: Python waits at its end for those of `asyncio.to_thread`, and a request may take long.
-        self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
-
-    def begin(self, request: Callable[[], V]) -> asyncio.Future[V]:
-        """Make a request, or several, when those before are done; the answer."""
-        self._made_before = requests_made.total()
-        if not self._thread.is_alive():
-            self._thread.start()
-        answer: Future[V] = Future()
-        self._waiting.put((answer, request))
-        return asyncio.wrap_future(answer)
-
-    @property
-    def answered(self) -> int:
-        """How many of several requests have been answered: those that are followed by another one."""
-        return requests_made.total() - self._made_before - 1
-
-    def _run(self) -> NoReturn:
-        while True:
-            answer, request = self._waiting.get()
-            if not answer.set_running_or_notify_cancel():
-                continue
-            try:
-                answer.set_result(request())
-            except BaseException as problem:
-                answer.set_exception(problem)
-
-
 class _Held:
     """A member that this machine serves, or is about to."""
 
@@ -182,7 +133,7 @@ class _Held:
         self.is_given_back = False
         self.ports: tuple[int, int] | None = None
         self.epoch = 0
-        self.heard_s = _clock_s()
+        self.heard_s = clock_s()
 
 
 class Machine:
@@ -220,19 +171,22 @@ class Machine:
         self._is_announced = False
         self._is_unwelcome = False
         self._requests_an_hour = 0
-        self._counted = _clock_s(), 0
+        self._counted = clock_s(), 0
         self._warned_of_clock_s = -CLOCK_AGAIN_S
         self._written: dict[str, Place] | None = None
         self._ending = asyncio.Event()
         self._is_hopeless = asyncio.Event()
         self._renewing = asyncio.Lock()
         self._told: Card | None = None  # when this machine ended
-        self._requests = _Requests()
-        self.left_a_request = False
-        """Whether it has ended without the answer of the bucket, which was silent."""
-        self._answered_s = self._watched_s = _clock_s()
+        self._asking = Asking(self._ending.is_set)
+        self._watched_s = clock_s()
         self._stood_still_s = 0.0  # altogether
         self._exit_code = 0
+
+    @property
+    def gave_up_bucket(self) -> bool:
+        """Whether it has ended without the answer of the bucket, which was silent."""
+        return self._asking.has_given_up
 
     async def run(self) -> int:
         """Serve until asked to stop; the exit code."""
@@ -257,10 +211,10 @@ class Machine:
         front = [self._held[FRONT]] if FRONT in self._held else []
         rest = [each for each in self._held.values() if each not in front]
         # What the front still has to do needs shards. While the bucket is silent it can do nothing.
-        for held in [[*front, *rest]] if self.left_a_request else [front, rest]:
+        for held in [[*front, *rest]] if self.gave_up_bucket else [front, rest]:
             await asyncio.gather(*(self._leave_member(each) for each in held))
         with suppress(BucketFailed):
-            await self._asked(self._machines.leave)
+            await self._asking.ask(self._machines.leave)
         return self._exit_code
 
     async def _leave_member(self, held: _Held) -> None:
@@ -277,7 +231,7 @@ class Machine:
         card = self._card()
         if card != self._told:  # else one request has told of several members
             with suppress(BucketFailed):
-                await self._asked(partial(self._machines.renew, card))
+                await self._asking.ask(partial(self._machines.renew, card))
                 self._told = card
 
     def _give_up(self, code: int) -> None:
@@ -290,7 +244,7 @@ class Machine:
     async def _keep_door(self) -> None:
         rests = Rests(FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S)
         while not self._ending.is_set():
-            began_s = _clock_s()
+            began_s = clock_s()
             try:
                 code = await self._door.live()
             except OSError as problem:
@@ -302,7 +256,7 @@ class Machine:
                 self._give_up(code)
                 return
             rest_s = min(
-                rests.after(_clock_s() - began_s), DOOR_REST_S if self._is_announced else LONGEST_REST_S
+                rests.after(clock_s() - began_s), DOOR_REST_S if self._is_announced else LONGEST_REST_S
             )
             _log.error("member_ended", member=DOOR, exit_code=code, restart_s=rest_s)
             await self._rest(rest_s)
@@ -319,32 +273,11 @@ class Machine:
 
     # The others.
 
-    async def _asked(self, request: Callable[[], V]) -> V:
-        """The answer of the bucket. Raises BucketFailed; once this machine ends, also if the bucket has not
-        answered for long."""
-        if self.left_a_request:
-            raise BucketFailed("the bucket is silent")
-        answer, answered = self._requests.begin(request), 0
-        try:
-            while not answer.done():
-                now_s = _clock_s()
-                if answered < self._requests.answered:
-                    answered, self._answered_s = self._requests.answered, now_s
-                elif self._ending.is_set() and now_s - self._answered_s >= TELL_S:
-                    self.left_a_request = True
-                    raise BucketFailed("the bucket is silent")
-                await asyncio.wait((answer,), timeout=POLL_S)
-            found = answer.result()
-            self._answered_s = _clock_s()
-            return found
-        finally:
-            answer.cancel()
-
     async def _beat(self) -> None:
         """Renew, look, decide, again and again. At the end the others hear that this machine leaves."""
         problem = ""
         while not self._ending.is_set():
-            began_s = _clock_s()
+            began_s = clock_s()
             try:
                 await self._exchange()
                 await self._forget_gone()
@@ -367,22 +300,23 @@ class Machine:
                 await self._knock()
             if self._is_welcome:
                 await self._do(self._plan())
-            await self._rest(max(self._config.renew_s - (_clock_s() - began_s), 0.01))
+            await self._rest(max(self._config.renew_s - (clock_s() - began_s), 0.01))
         await self._tell_end()
 
     async def _exchange(self) -> None:
         """Tell the others of this machine, and look at them."""
-        began_s, stood_s = _clock_s(), self._stood_still_s
-        self._seen = await self._asked(partial(self._exchanged, self._card()))
+        began_s, stood_s = clock_s(), self._stood_still_s
+        self._seen = await self._asking.ask(partial(self._exchanged, self._card()))
         self._note_freeze()  # one that stood still has no slow bucket
-        now_s = _clock_s()
+        now_s = clock_s()
         told = {name: (seen.tag, seen.notice) for name, seen in self._seen.items()}
         self._claims.look(told, now_s, now_s - began_s - (self._stood_still_s - stood_s))
         self._warn_of_clock(now_s)
 
     def _warn_of_clock(self, now_s: float) -> None:
+        """Say again and again that this machine's clock is not the bucket's."""
         ahead_s = self._machines.clock_ahead_s
-        if abs(ahead_s) < CLOCK_APART_S or now_s - self._warned_of_clock_s < CLOCK_AGAIN_S:
+        if not ahead_s or now_s - self._warned_of_clock_s < CLOCK_AGAIN_S:
             return
         self._warned_of_clock_s = now_s
         _log.warning("clock_apart", ahead_s=round(ahead_s), advice="let NTP set the clocks of all machines")
@@ -394,7 +328,7 @@ class Machine:
     async def _knock(self) -> None:
         """Find out whether this machine reaches one of the others, or none serves anything. One that was
         started with other certificates, or is cut off, would take members away from all."""
-        there = set(self._claims.there(_clock_s())) - {self._name}
+        there = set(self._claims.there(clock_s())) - {self._name}
         cards = [seen.card for name, seen in self._seen.items() if name in there and seen.card.ports]
         knocked = random.sample(cards, min(len(cards), KNOCKS))
         problems = await asyncio.gather(*map(self._problem_with, knocked))
@@ -417,12 +351,11 @@ class Machine:
         return ""
 
     async def _forget_gone(self) -> None:
-        for name in self._claims.gone(FORGET_S, _clock_s()):
+        for name in self._claims.gone(FORGET_S, clock_s()):
             _log.info("machine_forgotten", machine=name)
-            await self._asked(partial(self._machines.forget, name))
+            await self._asking.ask(partial(self._machines.forget, name))
 
     def _card(self) -> Card:
-        ahead_s = self._machines.clock_ahead_s
         return Card(
             format=FORMAT,
             cluster=self._map.group,
@@ -433,14 +366,14 @@ class Machine:
             host=self._config.cluster_listen,
             ports={name: held.ports for name, held in self._held.items() if held.ports is not None},
             is_leaving=self._ending.is_set(),
-            refuses=list(self._map.names) if self._is_unwelcome else self._claims.refuses(_clock_s()),
+            refuses=list(self._map.names) if self._is_unwelcome else self._claims.refuses(clock_s()),
             requests_an_hour=self._requests_an_hour,
-            clock_ahead_s=round(ahead_s) if abs(ahead_s) >= CLOCK_APART_S else 0,
+            clock_ahead_s=round(self._machines.clock_ahead_s),
         )
 
     def _count_requests(self) -> None:
         """Note how many requests the processes of this machine have made in the last minute."""
-        now_s = _clock_s()
+        now_s = clock_s()
         passed_s = now_s - self._counted[0]
         if passed_s < COUNT_EVERY_S:
             return
@@ -451,7 +384,7 @@ class Machine:
     def _plan(self) -> Plan:
         holds = [name for name, held in self._held.items() if not held.is_given_back]
         serving = [name for name in holds if self._held[name].ports is not None and name != FRONT]
-        return self._claims.plan(holds, serving, _clock_s())
+        return self._claims.plan(holds, serving, clock_s())
 
     async def _do(self, plan: Plan) -> None:
         if plan.give_back:
@@ -465,13 +398,13 @@ class Machine:
             except (BucketFailed, NameTaken):
                 self._about = ()  # the next beat says what is wrong
         for name in self._about:
-            if self._claims.is_free(name, _clock_s()) and not self._ending.is_set():
+            if self._claims.is_free(name, clock_s()) and not self._ending.is_set():
                 self._claim(name)
         self._about = ()
 
     def _write_places(self) -> None:
         """Tell the members where the others are."""
-        there = set(self._claims.there(_clock_s()))
+        there = set(self._claims.there(clock_s()))
         places: dict[str, Place] = {}
         for machine, seen in self._seen.items():
             if machine == self._name or machine not in there:
@@ -501,7 +434,7 @@ class Machine:
         _log.info("member_claimed", member=name)
         rests, failures = Rests(FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S), 0
         while True:
-            began_s = held.heard_s = _clock_s()
+            began_s = held.heard_s = clock_s()
             try:
                 code = await held.member.live()
             except OSError as problem:
@@ -515,10 +448,10 @@ class Machine:
             failures = 0 if served else failures + 1
             if code in HOPELESS or failures >= TRIES:
                 break
-            rest_s = min(rests.after(_clock_s() - began_s), 1.0)
+            rest_s = min(rests.after(clock_s() - began_s), 1.0)
             _log.error("member_ended", member=name, exit_code=code, restart_s=rest_s)
             await self._rest(rest_s)
-            if not self._claims.is_free(name, _clock_s()):
+            if not self._claims.is_free(name, clock_s()):
                 code = EXIT_FENCED  # it is another machine's by now, or this one cannot tell
                 break
         if self._ending.is_set():
@@ -529,10 +462,10 @@ class Machine:
             self._give_up(EXIT_DATA)
         elif code == EXIT_FENCED and not held.is_given_back:
             _log.warning("member_fenced", member=name)
-            self._claims.fenced(name, _clock_s())
+            self._claims.fenced(name, clock_s())
         elif not held.is_given_back:
             _log.error("member_left_to_others", member=name, exit_code=code)
-            self._claims.failed(name, _clock_s())
+            self._claims.failed(name, clock_s())
 
     async def _watch(self) -> None:
         """Keep watch of the members, whatever the bucket does."""
@@ -543,7 +476,7 @@ class Machine:
 
     def _note_freeze(self) -> None:
         """Note whether this machine has stood still until now, and so have its members."""
-        now_s = _clock_s()
+        now_s = clock_s()
         passed_s, self._watched_s = now_s - self._watched_s, now_s
         if passed_s > FROZEN_S:
             self._stood_still_s += passed_s
@@ -552,7 +485,7 @@ class Machine:
 
     def _end_hung(self) -> None:
         """Kill members that say nothing any more."""
-        now_s = _clock_s()
+        now_s = clock_s()
         for name, held in self._held.items():
             if held.ports is not None and held.member.is_serving and now_s - held.heard_s > HUNG_S:
                 _log.error("member_hung", member=name, seconds=HUNG_S)
@@ -562,7 +495,7 @@ class Machine:
     def _hear(self, member: Member) -> None:
         held = self._held.get(member.name)
         if held is not None:
-            held.heard_s = _clock_s()
+            held.heard_s = clock_s()
 
     def _reached(self, member: Member, told: str) -> None:
         """Note where a member has come to be."""
@@ -573,7 +506,7 @@ class Machine:
             self._write_places()
 
     async def _ended(self, member: Member, task: asyncio.Task[None]) -> None:
-        end_s = SILENT_END_S if self.left_a_request else END_S
+        end_s = SILENT_END_S if self.gave_up_bucket else END_S
         done, _ = await asyncio.wait((task,), timeout=end_s)
         if not done:
             _log.error("member_hung", member=member.name, seconds=end_s)

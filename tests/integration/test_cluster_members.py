@@ -66,7 +66,11 @@ def test_a_machine_knows_how_far_its_clock_is_from_the_buckets(
     for ahead_s in (40.0, -40.0):
         clock.ahead_s = ahead_s
         machine.beat()
-        assert machine.members.clock_ahead_s == pytest.approx(ahead_s, abs=2.5)
+        found_s = machine.members.clock_ahead_s
+        assert found_s == pytest.approx(ahead_s, abs=2.5)
+        clock.ahead_s = ahead_s + 0.9  # a store's time has no parts of a second
+        machine.beat()
+        assert machine.members.clock_ahead_s == found_s, "each change costs a request of every machine"
     clock.ahead_s = 0
     machine.beat()
     assert machine.members.clock_ahead_s == 0
@@ -261,7 +265,7 @@ async def test_a_machine_that_was_gone_for_long_is_forgotten(
     directory: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1000.0
-    monkeypatch.setattr(machine, "_clock_s", lambda: now_s)
+    monkeypatch.setattr(machine, "clock_s", lambda: now_s)
     monkeypatch.setattr(machine, "FORGET_S", 20.0)
     one = machine_of(tmp_path, directory)
     stayed, _ = Machine(directory, "stays").joined(), Machine(directory, "gone").joined()
