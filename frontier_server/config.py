@@ -26,7 +26,7 @@ DEFAULT_LISTEN = "127.0.0.1:7707"
 METRICS_EXAMPLE = "127.0.0.1:9707"
 MIN_RENEW_S, MAX_RENEW_S = 0.1, 60.0
 _MACHINE = re.compile(r"[A-Za-z0-9][\w.-]{0,62}")
-_HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,252}")
+_HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9][\w-]{0,62}(?:\.[\w-]{1,63})*\.?", re.ASCII)
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _TLS_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*")
 _ORDINAL = re.compile(r"static:(\d{1,4})/(\d{1,4})")

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from ..cluster.identity import identified
-from ..cluster.members import FOLDER, Card
+from ..cluster.members import FOLDER, Card, card_of
 from ..config import FRONT
 from ..replicated.buckets import Bucket
 from ..replicated.change_lists import unpacked as unpacked_lists
@@ -66,8 +64,9 @@ def _cards(bucket: Bucket) -> Iterator[tuple[str, Card]]:
     """The machines that renew themselves, and what each tells."""
     for machine in renewing(bucket, WATCH_S):
         data = bucket.get(f"{FOLDER}{machine}/notice")
-        if data is not None:
-            yield machine, msgspec.json.decode(data, type=Card)
+        card = None if data is None else card_of(data)
+        if card is not None:
+            yield machine, card
 
 
 def _log_of(bucket: Bucket, name: str, cluster: str) -> dict[str, Any]:
@@ -86,7 +85,10 @@ def _log_of(bucket: Bucket, name: str, cluster: str) -> dict[str, Any]:
     told: dict[str, Any] = {"records": last, "tail_records": last, "tail_rows": 0}
     base = 0 if newest is None else newest.base
     if base:
-        manifest = unpacked_manifest(read(base).payload)
+        replica = read(base)
+        if replica is None:  # two later ones have been made meanwhile
+            return _log_of(bucket, name, cluster)
+        manifest = unpacked_manifest(replica.payload)
         told |= {
             "tail_records": last - manifest.replay_from + 1,
             "replica_bytes": manifest.size,

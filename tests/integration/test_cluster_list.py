@@ -42,3 +42,16 @@ def test_a_member_that_is_being_given_back_is_nobodys_until_another_machine_serv
     assert owners() == {"coordinator": ("one", 3), "shard-0000": ("one", 4), "shard-0001": ("", 0)}
     put_machine(bucket, "other", {"shard-1": 9}, ["shard-1"])
     assert owners()["shard-0001"] == ("other", 9)
+
+
+def test_a_machine_whose_words_cannot_be_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"file://{tmp_path}/bucket"
+    bucket = open_bucket(url)
+    identified(bucket, 1, "1.0")
+    monkeypatch.setattr(cluster_list, "renewing", lambda *_: ["one", "later"])
+    put_machine(bucket, "one", {"front": 3}, ["front"])
+    bucket.put(f"{FOLDER}later/notice", b"words of another version")
+    machines = [each["machine"] for each in listed(bucket, cluster_of(bucket, url)) if "member" not in each]
+    assert machines == ["one"]

@@ -455,7 +455,10 @@ def test_beyond_loopback_machines_need_certificates(tmp_path: Path, host: str) -
     usable(tmp_path, ServerFile(log=log, cluster_listen=host, insecure=True))
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "[::]", "192.0.2.1:7707", "", "a b", "http://a.example"])
+@pytest.mark.parametrize(
+    "host",
+    ["0.0.0.0", "::", "[::]", "192.0.2.1:7707", "", "a b", "http://a.example", f"{'a' * 64}.example", "a..b"],
+)
 def test_machines_need_an_address_by_which_others_reach_them(tmp_path: Path, host: str) -> None:
     with pytest.raises(
         ConfigError, match="cluster_listen must be the name or address by which other machines"
