@@ -230,8 +230,7 @@ class Cluster:
         verify(doors)
 
     def _counts(self, door: Stubs, least: int, most: int) -> None:
-        """See that so many pages are counted. Of a member on its way to another machine, a door knows what it
-        has told last."""
+        """Wait until so many pages are counted: a door knows of a member that moves what that told last."""
 
         def counts_them() -> bool:
             counts = repeated(partial(door.statistics, CRAWL))

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from frontier_harness.buckets import s3 as s3
 from frontier_harness.buckets import s3_server as s3_server
+from frontier_harness.calls import Stubs
 from frontier_harness.descendants import kill_all
 from frontier_harness.members import members
 from frontier_harness.soaking import Soak
@@ -53,6 +54,11 @@ class Unhurried:
         return lambda request, timeout: method(request, timeout=max(timeout, CALL_S))
 
 
+def unhurry(stubs: Stubs) -> None:
+    """Allow calls more time than they say."""
+    stubs.frontier = Unhurried(stubs.frontier)  # type: ignore[assignment]  # has all its methods
+
+
 class Slow(Crawl):
     """A crawl on three machines, of which each has a member."""
 
@@ -82,7 +88,7 @@ class Slow(Crawl):
     def fetched_slowly(self, delay_s: float) -> Iterator[Patient]:
         """A crawl that has begun, and whose store is slow since then; to its end, with a fast one."""
         with self.fetched() as fetchers:
-            fetchers.stubs.frontier = Unhurried(fetchers.stubs.frontier)  # type: ignore[assignment]
+            unhurry(fetchers.stubs)
             eventually(partial(fetchers.came_to, 20))
             slow(delay_s).begin(self.store)
             yield fetchers
@@ -167,7 +173,7 @@ def test_machines_that_are_lost_while_each_request_takes_two_seconds_are_replace
 def test_shards_stay_present_while_their_logs_are_slow(tmp_path: Path, store: StoreProxy) -> None:
     with Crawl(tmp_path, store, 1) as crawl:
         with crawl.fetched() as fetchers:
-            fetchers.stubs.frontier = Unhurried(fetchers.stubs.frontier)  # type: ignore[assignment]
+            unhurry(fetchers.stubs)
             eventually(partial(fetchers.came_to, PAGES / 6))
             slow(2.9).begin(store)
             time.sleep(20.0)

@@ -25,7 +25,7 @@ from frontier_server.stores.logged import CHECK_S, LogFence, open_logged
 fleet = logged_machines.fleet
 
 
-def test_what_a_former_owner_writes_is_nowhere_once_its_successor_has_appended(fleet: Fleet) -> None:
+def test_a_former_owner_keeps_nothing_that_it_writes_after_its_successor(fleet: Fleet) -> None:
     first, second = fleet.machine(), fleet.machine()
     flushed(first.open(), 1)
     flushed(second.open(), 2)
