@@ -38,7 +38,7 @@ class Superseded(Exception):
     """A split has ended the generation that this process is of, or is about to."""
 
 
-class _Row(msgspec.Struct):
+class _ClusterRow(msgspec.Struct):
     """The object, in JSON."""
 
     format: int
@@ -78,7 +78,7 @@ def identified(bucket: Bucket, shards: int | None, version: str, makes: bool = T
     if data is None and not makes:
         raise ClusterUnusable("has no cluster: no frontier has been started with it")
     if data is None:
-        row = _Row(
+        row = _ClusterRow(
             FORMAT, secrets.token_hex(8), shards or 1, secrets.token_bytes(SECRET_BYTES).hex(), version
         )
         bucket.create(NAME, msgspec.json.encode(row) + b"\n")
@@ -103,7 +103,7 @@ def doubled_numbers(shards: int) -> list[int]:
 
 
 def _read(data: bytes) -> Cluster:
-    row = _decoded(data, NAME, _Row)
+    row = _decoded(data, NAME, _ClusterRow)
     try:
         return Cluster(row.cluster, row.shards, bytes.fromhex(row.secret))
     except ValueError as problem:

@@ -58,7 +58,7 @@ class Taken(Exception):
     """A machine has opened a log while the split was under way."""
 
 
-class _Row(msgspec.Struct):
+class _Split(msgspec.Struct):
     """The file of a working directory."""
 
     cluster: str
@@ -117,18 +117,18 @@ def _check_stopped(bucket: Bucket, watch_s: float) -> None:
 # The working directory.
 
 
-def _begun(data: Path, cluster: Cluster) -> _Row:
+def _begun(data: Path, cluster: Cluster) -> _Split:
     """What an interrupted split of a cluster has noted in a working directory. Raises MapUnusable for a
     directory with anything else."""
     try:
-        row = msgspec.json.decode((data / FILE).read_bytes(), type=_Row)
+        row = msgspec.json.decode((data / FILE).read_bytes(), type=_Split)
     except FileNotFoundError:
         if any(path.name not in (LOCK, f"{FILE}.new") for path in data.iterdir()):
             raise MapUnusable(
                 "must be empty, or left by an interrupted split: the stores are copied there to be divided; "
                 "name a new directory"
             ) from None
-        return _Row(cluster.id, [])
+        return _Split(cluster.id, [])
     except msgspec.DecodeError as problem:
         raise MapUnusable(f"has a damaged file {FILE} ({problem}); name a new directory") from None
     if row.cluster != cluster.id:
@@ -139,7 +139,7 @@ def _begun(data: Path, cluster: Cluster) -> _Row:
     return row
 
 
-def _write(data: Path, row: _Row) -> None:
+def _write(data: Path, row: _Split) -> None:
     replace_file(data / FILE, msgspec.json.encode(row) + b"\n", 0o600)
 
 
@@ -204,7 +204,7 @@ def _keep(archive: LogArchive, crawl: str, path: Path, size: int) -> None:
         archive.keep(crawl, path, start, min(start + PIECE_BYTES, end))
 
 
-def _end(bucket: Bucket, data: Path, row: _Row, begun: Cluster, say: Callable[[str], None]) -> None:
+def _end(bucket: Bucket, data: Path, row: _Split, begun: Cluster, say: Callable[[str], None]) -> None:
     """Remove what is of no use once the next generation has begun."""
     for folder in row.folders:
         if folder != begun.folder:

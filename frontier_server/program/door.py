@@ -27,9 +27,9 @@ from ..router.relay import register_door
 from ..router.tally import Tally
 from ..service import Arrivals, Gate, core_kind, refuse_openly, service_names, version
 from ..shards.links import Link, Links
-from ..shards.places import Places, watch_places
+from ..shards.locations import Locations, watch_locations
 from ..shell.tasks import Closing, Tasks
-from .inner import places_file, trust_of
+from .inner import locations_file, trust_of
 from .listeners import listen
 from .pulse import Pulse
 from .server_options import bare_server
@@ -89,14 +89,14 @@ async def _serve(
         ending.push_async_callback(server.stop, GRACE_S)
         ending.callback(chances.end, Closing())
 
-        def take(places: Places) -> None:
-            link.move(places.get(FRONT))
+        def take(locations: Locations) -> None:
+            link.move(locations.get(FRONT))
             for shard, name in zip(shards, names, strict=True):
-                shard.move(places.get(name))
+                shard.move(locations.get(name))
 
         guided.begin(tasks)
         tasks.keep("report of calls", tally.report(link))
-        tasks.keep("places", watch_places(places_file(config), [take]))
+        tasks.keep("locations", watch_locations(locations_file(config), [take]))
         present = partial(health.tell_of, COORDINATOR)
         tasks.keep("presence of the coordinator", _follow(link, present))
         if console is not None:

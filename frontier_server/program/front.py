@@ -36,12 +36,13 @@ from ..router.places import Placing
 from ..service import Arrivals, FrontierService, Gate
 from ..service.arrivals import Server
 from ..shards.links import Link, Links
-from ..shards.places import Place, Places, Trust, watch_places
+from ..shards.locations import Location, Locations, watch_locations
+from ..shards.trust import Trust
 from ..shards.watch import watch_all
 from ..shell.exchange import Exchange
 from ..shell.runner import Closing, Runner
 from ..stores.checkpoints import Checkpoints
-from .inner import places_file
+from .inner import locations_file
 from .offers import Offers
 from .shard_map import MapUnusable, ShardMap, read_map
 
@@ -73,8 +74,8 @@ class Front:
         assert config.sockets is not None, "a front is told where the shards' sockets are"
         names = shard_map.names[: shard_map.shards]
         if trust is None:
-            places = [Place(socket=str(config.sockets / f"{name}.sock")) for name in names]
-            links = [Link(number, place) for number, place in enumerate(places)]
+            locations = [Location(socket=str(config.sockets / f"{name}.sock")) for name in names]
+            links = [Link(number, location) for number, location in enumerate(locations)]
         else:
             links = [Link(number, None, trust) for number in range(len(names))]
         self._is_of_cluster = trust is not None
@@ -131,8 +132,8 @@ class Front:
         """Begin to lead the shards, or only to read them. At a start they are all there soon; after that one
         may be away. `tell_of` gets the name of each shard that comes, or is away."""
         if self._is_of_cluster:
-            watching = watch_places(places_file(self._config), [self._take_places])
-            self._runner.tasks.keep("places of shards", watching)
+            watching = watch_locations(locations_file(self._config), [self._take_locations])
+            self._runner.tasks.keep("locations of shards", watching)
             self._runner.tasks.keep("guidance of doors", self._board.run())
         for link, name in zip(self.links.all, self._names, strict=False):
             tell = functools.partial(self._tell_of, functools.partial(tell_of, name))
@@ -144,9 +145,9 @@ class Front:
         self._runner.tasks.keep("parts of jobs", self._errands.run())
         await self._leader.all_present(CLUSTER_START_S if self._is_of_cluster else START_S)
 
-    def _take_places(self, places: Places) -> None:
+    def _take_locations(self, locations: Locations) -> None:
         for link, name in zip(self.links.all, self._names, strict=False):
-            link.move(places.get(name))
+            link.move(locations.get(name))
 
     def _tell_of(self, tell: Callable[[bool], None], is_there: bool) -> None:
         tell(is_there)

@@ -10,16 +10,16 @@ from toehold_base.serving.addresses import Address
 
 from ..config import Config
 from ..shards.pipe import PipeServer
-from ..shards.places import TOKEN_KEY, Trust, token_of
+from ..shards.trust import TOKEN_KEY, Trust, token_of
 from .member import REACHED
 
-PLACES = "places.json"
+LOCATIONS = "places.json"
 
 
-def places_file(config: Config) -> Path:
+def locations_file(config: Config) -> Path:
     """The file in which a machine tells its processes where all members are."""
     assert config.sockets is not None, "a member is told where the sockets are"
-    return config.sockets / PLACES
+    return config.sockets / LOCATIONS
 
 
 def trust_of(config: Config, secret: bytes) -> Trust:

@@ -34,11 +34,11 @@ from ..cluster.identity import ClusterUnusable, identified
 from ..cluster.members import FORGET_S, FORMAT, Card, Members, NameTaken, Seen
 from ..config import DOOR, FRONT, MIB, Config, ServerFile
 from ..replicated.buckets import Bucket, BucketFailed, BucketUnusable, open_bucket, probe, requests_made
+from ..shards.locations import Location, write_locations
 from ..shards.pipe import PING, Broken, Pipe, Refused
-from ..shards.places import Place, write_places
 from .asking import Asking, clock_s
 from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_SPLIT, EXIT_STORE, EXIT_USAGE, HOPELESS, end
-from .inner import PLACES, trust_of
+from .inner import LOCATIONS, trust_of
 from .member import SERVING, Member
 from .private_folder import PrivateFolder
 from .shard_map import ShardMap, cluster_map, socket_of
@@ -91,11 +91,11 @@ def serve_machine(config: Config, settings: ServerFile, manager: ServiceManager,
             config = replace(config, folder=shard_map.folder)
             folder = PrivateFolder(data, FOLDER, f"{shard_map.names[-2]}.sock", False)
             try:
-                (folder.path / PLACES).unlink(missing_ok=True)
+                (folder.path / LOCATIONS).unlink(missing_ok=True)
                 machine = Machine(config, settings, shard_map, manager, folder.path, bucket, version)
                 code = asyncio.run(machine.run())
             finally:
-                (folder.path / PLACES).unlink(missing_ok=True)
+                (folder.path / LOCATIONS).unlink(missing_ok=True)
                 folder.clear()
     except BlockingIOError:
         end(EXIT_DATA, f"data directory {data}: it is in use by another frontier")
@@ -173,7 +173,7 @@ class Machine:
         self._requests_an_hour = 0
         self._counted = clock_s(), 0
         self._warned_of_clock_s = -CLOCK_AGAIN_S
-        self._written: dict[str, Place] | None = None
+        self._written: dict[str, Location] | None = None
         self._ending = asyncio.Event()
         self._is_hopeless = asyncio.Event()
         self._renewing = asyncio.Lock()
@@ -295,7 +295,7 @@ class Machine:
                 problem = ""
             self._count_requests()
             if not problem:  # else nobody was looked at, so nobody is known to be gone
-                self._write_places()
+                self._write_locations()
             if not self._is_welcome:
                 await self._knock()
             if self._is_welcome:
@@ -341,7 +341,7 @@ class Machine:
         """Why a machine cannot be called; empty if it answers."""
         port, pipe_port = next(iter(card.ports.values()))
         try:
-            pipe = Pipe(Place(host=card.host, port=port, pipe_port=pipe_port), self._trust)
+            pipe = Pipe(Location(host=card.host, port=port, pipe_port=pipe_port), self._trust)
             try:
                 await pipe.call(PING, b"", KNOCK_S)
             finally:
@@ -402,24 +402,26 @@ class Machine:
                 self._claim(name)
         self._about = ()
 
-    def _write_places(self) -> None:
+    def _write_locations(self) -> None:
         """Tell the members where the others are."""
         there = set(self._claims.there(clock_s()))
-        places: dict[str, Place] = {}
+        locations: dict[str, Location] = {}
         for machine, seen in self._seen.items():
             if machine == self._name or machine not in there:
                 continue
             for name, (port, pipe_port) in seen.card.ports.items():
                 epoch = seen.card.holds.get(name, 0)
-                if name not in places or epoch > places[name].epoch:
-                    places[name] = Place(host=seen.card.host, port=port, pipe_port=pipe_port, epoch=epoch)
+                if name not in locations or epoch > locations[name].epoch:
+                    locations[name] = Location(
+                        host=seen.card.host, port=port, pipe_port=pipe_port, epoch=epoch
+                    )
         for name, held in self._held.items():
-            if held.ports is not None and (name not in places or held.epoch > places[name].epoch):
+            if held.ports is not None and (name not in locations or held.epoch > locations[name].epoch):
                 path = str(socket_of(self._folder, name)).removeprefix("unix:")
-                places[name] = Place(socket=path, epoch=held.epoch)
-        if places != self._written:
-            write_places(self._folder / PLACES, places)
-            self._written = places
+                locations[name] = Location(socket=path, epoch=held.epoch)
+        if locations != self._written:
+            write_locations(self._folder / LOCATIONS, locations)
+            self._written = locations
 
     # Members.
 
@@ -503,7 +505,7 @@ class Machine:
         if held is not None:
             port, pipe_port, epoch = map(int, told.split())
             held.ports, held.epoch = (port, pipe_port), epoch
-            self._write_places()
+            self._write_locations()
 
     async def _ended(self, member: Member, task: asyncio.Task[None]) -> None:
         end_s = SILENT_END_S if self.gave_up_bucket else END_S

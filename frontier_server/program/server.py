@@ -33,7 +33,7 @@ from ..service import (
     version,
 )
 from ..shards.pipe import Both, PipeServer, pipe_beside
-from ..shards.places import Trust
+from ..shards.trust import Trust
 from ..shell.clock import Clock, wall_ms
 from ..shell.exchange import Exchange
 from ..shell.runner import CLOSE_S, Runner

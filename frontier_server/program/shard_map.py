@@ -36,7 +36,7 @@ class MapUnusable(Exception):
     """The data directory does not have the shards that are wanted; the message says which it has."""
 
 
-class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class _MapRow(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The file."""
 
     format: int
@@ -116,7 +116,7 @@ class ShardMap:
 
     def write(self) -> None:
         """Write the file, durably, in one step."""
-        row = _Row(
+        row = _MapRow(
             FORMAT,
             self.shards,
             self.secret.hex(),
@@ -153,7 +153,7 @@ def read_map(data: Path) -> ShardMap | None:
             raise MapUnusable(
                 f"has shards, but {FILE} must have format {FORMAT} for this version of Toehold, got {version}"
             )
-        row = msgspec.json.decode(content, type=_Row)
+        row = msgspec.json.decode(content, type=_MapRow)
         secret = bytes.fromhex(row.secret)
     except (msgspec.DecodeError, ValueError) as problem:
         raise MapUnusable(f"has shards, but {FILE} is damaged ({problem}); {_WAY_BACK}") from None

@@ -35,7 +35,7 @@ class Lists(NamedTuple):
         return sum(map(len, self.lists))
 
 
-class _Body(msgspec.Struct, array_like=True, gc=False):
+class _PackedLists(msgspec.Struct, array_like=True, gc=False):
     first: Annotated[int, msgspec.Meta(ge=1)]
     tail_rows: Annotated[int, msgspec.Meta(ge=0)]
     families: list[str]
@@ -43,7 +43,7 @@ class _Body(msgspec.Struct, array_like=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Body).decode
+_decode = msgspec.msgpack.Decoder(_PackedLists).decode
 _FAMILIES = [family.value for family in Family]
 _OF_NAME = {family.value: family for family in Family}
 _KEY, _VALUE = {bytes}, {bytes, NoneType}
@@ -59,7 +59,7 @@ def packed(lists: Lists) -> bytes:
         for (family, key), value in changes.items():
             add((_NUMBERS[family], key, value))
         flat.append(row)
-    body = _encode(_Body(lists.first, lists.tail_rows, _FAMILIES, flat))
+    body = _encode(_PackedLists(lists.first, lists.tail_rows, _FAMILIES, flat))
     return _compressed(body)
 
 

@@ -16,7 +16,7 @@ DIGEST_BYTES = 16
 _HEAD_BYTES = len(MAGIC) + 2
 
 
-class _Body(msgspec.Struct, array_like=True, gc=False):
+class _Fields(msgspec.Struct, array_like=True, gc=False):
     cluster: str
     log: str
     number: int
@@ -34,12 +34,12 @@ class Form:
         """`version` is that of the program, for people: the format alone decides who can read."""
         self._cluster, self._log, self._version = cluster, log, version
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(_Body).decode
+        self._decode = msgspec.msgpack.Decoder(_Fields).decode
 
     def written(self, record: Record, nonce: bytes = b"") -> bytes:
         """A record as bytes. With a nonce no other process writes the same bytes."""
         body = self._encode(
-            _Body(
+            _Fields(
                 self._cluster,
                 self._log,
                 record.number,

@@ -16,8 +16,9 @@ from toehold_base.serving.request_ids import REQUEST_ID_KEY
 from ..core.rows.errors import ShardAway
 from ..service.answers import OPERATOR_KEY, Context, operator_of, request_id
 from ..service.gate import present_call
+from .locations import Location
 from .pipe import PING, Broken, Metadata, Pipe, Refused, Trailer, cancellations
-from .places import ALONE, TOKEN_KEY, Place, Trust
+from .trust import ALONE, TOKEN_KEY, Trust
 
 _log = structlog.get_logger()
 
@@ -61,42 +62,42 @@ class Link:
     def __init__(
         self,
         number: int,
-        place: Place | None,
+        location: Location | None,
         trust: Trust = ALONE,
         name: str = "",
         must_be_met: bool = False,
     ) -> None:
-        """`place` is where it is; None if that is not known yet. `name` is for people. With `must_be_met` it
-        is away once its pipe has broken: what answers at its place then may have begun anew."""
+        """`location` is where it is; None if that is not known yet. `name` is for people. With `must_be_met`
+        it is away once its pipe has broken: what answers at its location then may have begun anew."""
         self.number = number
         self.name = name or f"shard {number}"
         self.is_present = asyncio.Event()
         self._trust = trust
         self._must_be_met = must_be_met
         self._lost = asyncio.Event()  # set when it goes away, and then another one
-        self._place: Place | None = None
+        self._location: Location | None = None
         self._pipe: Pipe | None = None
         self._channel: grpc.aio.Channel | None = None
         self._left: set[asyncio.Task[None]] = set()
         self._methods: dict[str, Any] = {}  # of streams
-        self.move(place)
+        self.move(location)
 
-    def move(self, place: Place | None) -> None:
-        """Reach it at another place from now on. Calls to the former one are broken off."""
-        if place == self._place:
+    def move(self, location: Location | None) -> None:
+        """Reach it at another location from now on. Calls to the former one are broken off."""
+        if location == self._location:
             return
-        self._place = place
+        self._location = location
         self.away = True
         self._leave()
-        if place is None:
+        if location is None:
             return
         try:
-            self._pipe = Pipe(place, self._trust)
-            credentials = self._trust.channel_credentials() if place.host else None
+            self._pipe = Pipe(location, self._trust)
+            credentials = self._trust.channel_credentials() if location.host else None
         except OSError as problem:  # of certificates
             _log.error("member_unreachable", member=self.name, problem=str(problem))
             return
-        target = str(Address(place.host, place.port)) if place.host else f"unix:{place.socket}"
+        target = str(Address(location.host, location.port)) if location.host else f"unix:{location.socket}"
         self._channel = (
             grpc.aio.insecure_channel(target, _OPTIONS)
             if credentials is None

@@ -20,7 +20,8 @@ import grpc
 import msgspec
 import structlog
 
-from .places import ALONE, Place, Trust
+from .locations import Location
+from .trust import ALONE, Trust
 
 Metadata = tuple[tuple[str, str], ...]
 Trailer = tuple[tuple[str, str | bytes], ...]
@@ -214,10 +215,10 @@ class _Calls(_Frames):
 class Pipe:
     """The way to a shard. It is opened by the first call, and again when it has broken."""
 
-    def __init__(self, place: Place, trust: Trust = ALONE) -> None:
+    def __init__(self, location: Location, trust: Trust = ALONE) -> None:
         """Raises OSError if its certificates cannot be read."""
-        self._place, self._trust = place, trust
-        self._tls = trust.client() if place.host else None
+        self._location, self._trust = location, trust
+        self._tls = trust.client() if location.host else None
         self._calls: _Calls | None = None
         self._opening = asyncio.Lock()
         self._last = 0
@@ -261,13 +262,13 @@ class Pipe:
             return self._calls
 
     async def _connected(self) -> _Calls:
-        loop, place = asyncio.get_running_loop(), self._place
-        if not place.host:
-            _, calls = await loop.create_unix_connection(_Calls, str(pipe_beside(Path(place.socket))))
+        loop, location = asyncio.get_running_loop(), self._location
+        if not location.host:
+            _, calls = await loop.create_unix_connection(_Calls, str(pipe_beside(Path(location.socket))))
             return calls
-        name = None if self._tls is None else self._trust.name_of(place.host)
+        name = None if self._tls is None else self._trust.name_of(location.host)
         _, calls = await loop.create_connection(
-            _Calls, place.host, place.pipe_port, ssl=self._tls, server_hostname=name
+            _Calls, location.host, location.pipe_port, ssl=self._tls, server_hostname=name
         )
         calls.greet(self._trust.token)
         return calls

@@ -23,8 +23,9 @@ from frontier_server.program.exits import EXIT_DATA, EXIT_USAGE
 from frontier_server.program.shard_map import cluster_map
 from frontier_server.replicated.buckets import open_bucket
 from frontier_server.shards.links import Link
+from frontier_server.shards.locations import Location
 from frontier_server.shards.pipe import PING, Broken, Pipe
-from frontier_server.shards.places import Place, Trust, token_of
+from frontier_server.shards.trust import Trust, token_of
 from toehold.frontier.v1 import admin_pb2
 from toehold.shard.v1 import shard_pb2
 from toehold_base.access.pem import TlsUnusable
@@ -80,11 +81,11 @@ class Cluster(NamedTuple):
         (name,) = [name for name, card in self.cards().items() if member in card["ports"]]
         return name
 
-    def place(self, member: str) -> Place:
+    def place(self, member: str) -> Location:
         """Where other machines reach a member."""
         card = self.cards()[self.owner(member)]
         port, pipe_port = card["ports"][member]
-        return Place(host=card["host"], port=port, pipe_port=pipe_port)
+        return Location(host=card["host"], port=port, pipe_port=pipe_port)
 
     def is_settled(self) -> bool:
         """Whether all members are served, and both machines have some."""
@@ -170,7 +171,7 @@ def check_crawl(cluster: Cluster) -> None:
         assert (counts.succeeded_count, counts.queued_count) == (6, 6)
 
 
-def call_by_grpc(place: Place, credentials: grpc.ChannelCredentials | None, token: str = "") -> str:
+def call_by_grpc(place: Location, credentials: grpc.ChannelCredentials | None, token: str = "") -> str:
     """What a call at an inner port of gRPC comes to: "answered", or its code."""
     target = f"{place.host}:{place.port}"
     channel = (
@@ -191,7 +192,7 @@ def call_by_grpc(place: Place, credentials: grpc.ChannelCredentials | None, toke
         return "answered"
 
 
-def call_by_pipe(place: Place, trust: Trust) -> str:
+def call_by_pipe(place: Location, trust: Trust) -> str:
     """What a call at an inner pipe comes to."""
 
     async def ping() -> str:
@@ -321,7 +322,7 @@ def test_the_secret_is_in_no_log_and_no_command_line(cluster: Cluster) -> None:
 # One certificate for all machines.
 
 
-def stream_by_link(place: Place, trust: Trust) -> str:
+def stream_by_link(place: Location, trust: Trust) -> str:
     """What a stream to the front comes to: "answered", or its code."""
 
     async def read() -> str:

@@ -26,8 +26,8 @@ from frontier_server.router.guided import Guided
 from frontier_server.router.introductions import Introductions
 from frontier_server.service.answers import CRAWL_NUMBER_KEY, Context
 from frontier_server.shards.links import Link, Links, Relayed
+from frontier_server.shards.locations import Location
 from frontier_server.shards.pipe import Both, PipeServer, pipe_beside
-from frontier_server.shards.places import Place
 from frontier_server.shell.tasks import Closing, Tasks
 from frontier_server.wire.status import of_error
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
@@ -160,8 +160,8 @@ class Coordination:
 class Front:
     """The front of a cluster: what stands before a coordinator."""
 
-    def __init__(self, folder: Path, shards: list[Place]) -> None:
-        self.place = Place(socket=str(folder / "front.sock"))
+    def __init__(self, folder: Path, shards: list[Location]) -> None:
+        self.place = Location(socket=str(folder / "front.sock"))
         self.coordination = Coordination()
         self.links = _links(shards)
         for link in self.links.all:
@@ -210,7 +210,7 @@ class FakeContext:
 class Door:
     """A router that has its front elsewhere."""
 
-    def __init__(self, front: Front, shards: list[Place], tasks: Tasks) -> None:
+    def __init__(self, front: Front, shards: list[Location], tasks: Tasks) -> None:
         self.front = Link(0, front.place, name="the coordinator")
         self.links = _links(shards, must_be_met=True)
         self.guided = Guided(self.front, self.links)
@@ -239,7 +239,7 @@ def _context() -> Context:
     return cast(Context, FakeContext())
 
 
-def _links(shards: list[Place], must_be_met: bool = False) -> Links:
+def _links(shards: list[Location], must_be_met: bool = False) -> Links:
     links = [Link(number, place, must_be_met=must_be_met) for number, place in enumerate(shards)]
     return Links(links, lambda partition: partition[0] % SHARDS)
 
@@ -249,7 +249,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.places = [Place(socket=str(folder / f"shard-{number}.sock")) for number in range(SHARDS)]
+        self.places = [Location(socket=str(folder / f"shard-{number}.sock")) for number in range(SHARDS)]
         self.shards = [Shard(Path(place.socket), 1) for place in self.places]
         self.front = Front(folder, self.places)
         self.tasks = Tasks(lambda why, problem: pytest.fail(why))

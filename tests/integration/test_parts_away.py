@@ -27,8 +27,8 @@ from frontier_server.router.fetchers import PARTITION_AT, PARTITION_BYTES, Route
 from frontier_server.router.introductions import Introductions
 from frontier_server.service.answers import Context
 from frontier_server.shards.links import Link, Links, Relayed
+from frontier_server.shards.locations import Location
 from frontier_server.shards.pipe import PipeServer, pipe_beside
-from frontier_server.shards.places import Place
 from frontier_server.wire.status import failed, of_error
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2, frontier_pb2_grpc
 
@@ -146,7 +146,7 @@ class Coordination:
 
 
 class Placing:
-    """Places each candidate by the number that its URI begins with."""
+    """Locations each candidate by the number that its URI begins with."""
 
     crawl = 1
 
@@ -163,7 +163,7 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         sockets = [folder / f"shard-{number}.sock" for number in range(2)]
         self.shards = [Shard(socket) for socket in sockets]
-        places = [Place(socket=str(socket)) for socket in sockets]
+        places = [Location(socket=str(socket)) for socket in sockets]
         self.links = Links([Link(number, place) for number, place in enumerate(places)], lambda at: at[0])
         for link in self.links.all:
             link.away = False

@@ -11,8 +11,9 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from frontier_server.core.rows.errors import ShardAway
 from frontier_server.shards.links import Link
+from frontier_server.shards.locations import Location
 from frontier_server.shards.pipe import Both, PipeServer
-from frontier_server.shards.places import Place, Trust
+from frontier_server.shards.trust import Trust
 
 SERVICE = "test.Service"
 TRUST = Trust("a token")
@@ -40,7 +41,7 @@ class Shard:
         port = self._grpc.add_insecure_port("127.0.0.1:0")
         pipe_port = await self._pipe.start_for("127.0.0.1", TRUST)
         await self._grpc.start()
-        self.place = Place(host="127.0.0.1", port=port, pipe_port=pipe_port)
+        self.place = Location(host="127.0.0.1", port=port, pipe_port=pipe_port)
 
     async def stop(self) -> None:
         await self._pipe.stop(0)

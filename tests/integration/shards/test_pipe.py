@@ -17,6 +17,7 @@ from frontier_harness.waiting import PATIENCE_S, soon
 from frontier_server.core.rows.errors import CrawlFinished
 from frontier_server.service.arrivals import Server
 from frontier_server.shards import pipe
+from frontier_server.shards.locations import Location
 from frontier_server.shards.pipe import (
     HEAD_BYTES,
     Answer,
@@ -27,7 +28,7 @@ from frontier_server.shards.pipe import (
     PipeServer,
     Refused,
 )
-from frontier_server.shards.places import Place, Trust
+from frontier_server.shards.trust import Trust
 from frontier_server.wire.status import of_error
 from toehold.frontier.v1 import frontier_pb2
 
@@ -90,7 +91,7 @@ class Rig:
         both = Both(self.grpc, self.server)
         register(self.shard, both)
         self.port = self.grpc.add_insecure_port("127.0.0.1:0")
-        self.pipe = Pipe(Place(socket=str(self.path)))
+        self.pipe = Pipe(Location(socket=str(self.path)))
 
     async def start(self) -> None:
         await self.grpc.start()
@@ -279,7 +280,7 @@ async def test_a_shard_that_is_back_is_reached_again(rig: Rig) -> None:
 
 async def test_a_pipe_to_nobody_is_broken(tmp_path: Path) -> None:
     with pytest.raises(Broken):
-        await Pipe(Place(socket=str(tmp_path / "nobody.pipe"))).call(f"{SERVICE}/Schedule", b"", CALL_S)
+        await Pipe(Location(socket=str(tmp_path / "nobody.pipe"))).call(f"{SERVICE}/Schedule", b"", CALL_S)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +317,7 @@ async def test_an_answer_that_came_while_its_caller_stood_still_is_not_lost(tmp_
     thread.start()
     try:
         await asyncio.to_thread(beside.wait)
-        caller = Pipe(Place(socket=str(path)))
+        caller = Pipe(Location(socket=str(path)))
         method, timeout_s = f"{SERVICE}/Schedule", 0.2
         await caller.call(method, request("first"), CALL_S)
         call = asyncio.create_task(caller.call(method, request("c", "http://a.example/"), timeout_s))

@@ -1,42 +1,17 @@
-"""Where the members of a frontier are reached: by sockets of this machine, or on another machine.
+"""How the processes of a cluster know each other: by mutual TLS and a token between machines."""
 
-A machine of a cluster writes what it knows of all members into a file, and its own processes read that again
-whenever it changes. A wrong place does no harm: whoever does not own its log answers nothing.
-"""
-
-import asyncio
 import hmac
 import ssl
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Never
 
 import grpc
 import msgspec
-import structlog
 
 from toehold_base.access.pem import TlsUnusable, check_pair, check_valid, read_authority
-from toehold_base.durable import replace_file
 
-LOOK_S = 0.05
 TOKEN_KEY = "toehold-cluster"  # the name of a header
-
-_log = structlog.get_logger()
-
-
-class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a member is reached."""
-
-    socket: str = ""
-    """The path of its gRPC server's socket, on this machine; or else:"""
-    host: str = ""
-    port: int = 0
-    """Of its gRPC server."""
-    pipe_port: int = 0
-    epoch: int = 0
-    """Of its log: of two that seem to serve the same, the later one does."""
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -128,40 +103,3 @@ ALONE = Trust()
 def token_of(secret: bytes) -> str:
     """What the processes of a cluster show each other, of the secret in its bucket."""
     return hmac.new(secret, b"toehold-cluster", sha256).hexdigest()
-
-
-Places = Mapping[str, Place]
-"""By the names of members."""
-
-
-def write_places(path: Path, places: Places) -> None:
-    """Write the file, in one step."""
-    replace_file(path, msgspec.json.encode(dict(places)), 0o600)
-
-
-def read_places(path: Path) -> Places:
-    """The places in the file; none while there is no file."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Place])
-    except FileNotFoundError:
-        return {}
-
-
-async def watch_places(path: Path, take: Sequence[Callable[[Places], None]]) -> Never:
-    """Tell the places, now and after each change."""
-    last = None
-    while True:
-        version = _version(path)
-        if version != last:
-            last, places = version, read_places(path)
-            for each in take:
-                each(places)
-        await asyncio.sleep(LOOK_S)
-
-
-def _version(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns
