@@ -6,7 +6,7 @@ wished meanwhile. So it learns which incarnation of each shard serves, and calls
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Never
 
@@ -155,7 +155,9 @@ class FrontService(shard_pb2_grpc.FrontServiceServicer):
                     yield message
                     message = shard_pb2.GuideResponse()
                     if not mailbox.crawls:
-                        await _set_or_so_long(mailbox.has_news, KEEPALIVE_S)
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(KEEPALIVE_S):
+                                await mailbox.has_news.wait()
                     mailbox.has_news.clear()
                     if mailbox.end is not None:
                         raise mailbox.end
@@ -234,11 +236,3 @@ def _crawl(name: str, facts: Facts) -> shard_pb2.GuidedCrawl:
         takes_in=facts.takes_in,
         next_ranks=facts.next_ranks,
     )
-
-
-async def _set_or_so_long(event: asyncio.Event, timeout_s: float) -> None:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await event.wait()
-    except TimeoutError:
-        pass

@@ -18,7 +18,7 @@ from toehold.shard.v1 import shard_pb2
 
 from .. import wire
 from ..core.frontier import check_node
-from ..core.opening.shard import ANY_NODE
+from ..core.opening.shard import size_of_pool
 from ..core.rows.errors import ShardAway
 from ..core.state.model import Candidate, EmptyReason
 from ..core.state.order import Facts
@@ -280,7 +280,7 @@ class Guided:
 
     def pool_size_of(self, node: str) -> int | None:
         """How many toe threads operators have asked a node to have."""
-        return self._sizes.get(node, self._sizes.get(ANY_NODE))
+        return size_of_pool(self._sizes, node)
 
     async def _ask(
         self, method: str, request: Message, kind: type[M], wait_s: float = 0.0, metadata: Metadata = ()

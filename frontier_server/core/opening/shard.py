@@ -5,7 +5,7 @@ write the changes to the store; before the answer leaves, they must be durable. 
 fails, memory is wrong: build a new shard from the store.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..machines.lifecycle import CrawlState
 from ..machines.target import Target
@@ -28,6 +28,11 @@ from .invariants import check
 from .registry import MakeCrawl, Registry, made_of
 
 ANY_NODE = ""
+
+
+def size_of_pool(sizes: Mapping[str, int], node: str) -> int | None:
+    """The size that operators have set for a node, or else for any node; None if there is none."""
+    return sizes.get(node, sizes.get(ANY_NODE))
 
 
 def _look_again(op: Operation, crawl: Crawl) -> None:
@@ -189,5 +194,4 @@ class Shard:
 
     def pool_size_of(self, node: str) -> int | None:
         """The number of toe threads that operators have set for a node; None if they have not."""
-        sizes = self.server.pool_sizes
-        return sizes.get(node, sizes.get(ANY_NODE))
+        return size_of_pool(self.server.pool_sizes, node)
