@@ -29,6 +29,7 @@ from ..service import Arrivals, Gate, core_kind, refuse_openly, service_names, v
 from ..shards.links import Link, Links
 from ..shards.locations import Locations, watch_locations
 from ..shell.tasks import Closing, Tasks
+from .expiry import RENEW, watch_expiry
 from .inner import locations_file, trust_of
 from .listeners import listen
 from .pulse import Pulse
@@ -103,6 +104,8 @@ async def _serve(
             ending.push_async_callback(tasks.end, tasks.keep("console", console.run()))
         if callers is not None:
             tasks.keep("watch of the callers", gate.watch())
+        if tls is not None:
+            tasks.keep("watch of the certificate", watch_expiry(lambda: tls.expires, RENEW))
         stopping = asyncio.create_task(stop.wait())
         ready = asyncio.create_task(link.is_present.wait())
         await asyncio.wait((ready, stopping, failed), return_when=asyncio.FIRST_COMPLETED)

@@ -22,7 +22,7 @@ from typing import NoReturn
 import msgspec
 import structlog
 
-from toehold_base.access.pem import TlsUnusable
+from toehold_base.access.pem import TlsUnusable, check_not_expired
 from toehold_base.access.privacy import warn_if_open
 from toehold_base.durable import make_own_directory
 from toehold_base.observability import logs
@@ -38,6 +38,7 @@ from ..shards.locations import Location, write_locations
 from ..shards.pipe import PING, Broken, Pipe, Refused
 from .asking import Asking, clock_s
 from .exits import EXIT_DATA, EXIT_FENCED, EXIT_LISTEN, EXIT_SPLIT, EXIT_STORE, EXIT_USAGE, HOPELESS, end
+from .expiry import watch_expiry
 from .inner import LOCATIONS, trust_of
 from .member import SERVING, Member
 from .private_folder import PrivateFolder
@@ -61,6 +62,7 @@ TRIES = 3
 FIRST_REST_S, LONGEST_REST_S, GOOD_LIFE_S = 0.1, 10.0, 3.0
 DOOR_REST_S = 1.0
 CLOCK_AGAIN_S = 3600.0
+RENEW_OF_MACHINE = "replace the files of --cluster-cert and --cluster-key, and restart this machine"
 _OF_DOOR = ("listen", "tls_cert", "tls_key", "tls_ca", "console", "console_hosts")
 _OF_CLUSTER = ("log", "machine", "placement", "renew_seconds")
 
@@ -197,9 +199,10 @@ class Machine:
         door = asyncio.create_task(self._keep_door())
         beating = asyncio.create_task(self._beat())
         watching = asyncio.create_task(self._watch())
+        warning = asyncio.create_task(self._warn_of_expiry())
         ends = [asyncio.create_task(each.wait()) for each in (stop, self._is_hopeless)]
         await asyncio.wait((beating, watching, *ends), return_when=asyncio.FIRST_COMPLETED)
-        for waiting in ends:
+        for waiting in (warning, *ends):
             waiting.cancel()
         self._manager.stopping("Stopping")
         self._ending.set()
@@ -216,6 +219,12 @@ class Machine:
         with suppress(BucketFailed):
             await self._asking.ask(self._machines.leave)
         return self._exit_code
+
+    async def _warn_of_expiry(self) -> None:
+        """Warn before the certificate expires that machines know each other by."""
+        if self._config.cluster_cert is not None:
+            at = check_not_expired(self._config.cluster_cert)
+            await watch_expiry(lambda: at, RENEW_OF_MACHINE)
 
     async def _leave_member(self, held: _Held) -> None:
         """End a member, and let other machines take it at once."""

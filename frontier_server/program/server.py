@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +41,7 @@ from ..stores.checkpoints import Checkpoints
 from ..stores.logged import LoggedStore
 from ..stores.rocks import RocksStore
 from .data_directory import archive_of, recover
+from .expiry import RENEW, watch_expiry
 from .front import Front, crawls_of, map_around
 from .inner import TokenCheck, open_for_cluster, trust_of
 from .listeners import CannotListen, listen
@@ -58,7 +58,6 @@ NO_THREAD = "can't start new thread"  # Python's message
 ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
 FRONT_SILENT_S = 1.5 * BEAT_S  # then no node reaches a shard
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
-EXPIRY_CHECK_S, SOON = 12 * 3600.0, timedelta(days=14)
 
 _log = structlog.get_logger()
 
@@ -219,7 +218,7 @@ def _keep_watch(tasks: Tasks, pulse: Pulse, clock: Clock, tls: ServerTls | None,
     tasks.keep("pulse", pulse.run())
     tasks.keep("watch of the clock", _watch_clock(clock))
     if tls is not None:
-        tasks.keep("watch of the certificate", _watch_certificate(tls))
+        tasks.keep("watch of the certificate", watch_expiry(lambda: tls.expires, RENEW))
     if gate is not None:
         tasks.keep("watch of the callers", gate.watch())
 
@@ -275,17 +274,6 @@ async def _drained(runner: Runner, front: Front | None, stop: Stop) -> None:
         if not (runner.core.nodes.leases_out if front is None else await front.leases_out()):
             break
         await asyncio.sleep(0.1)
-
-
-async def _watch_certificate(tls: ServerTls) -> None:
-    """Warn before the certificate expires, again and again."""
-    while True:
-        left = tls.expires - datetime.now(UTC)
-        if left < SOON:
-            _log.warning(
-                "certificate_expires", expires=f"{tls.expires:%Y-%m-%d %H:%M:%SZ}", days_left=left.days
-            )
-        await asyncio.sleep(EXPIRY_CHECK_S)
 
 
 async def _watch_clock(clock: Clock) -> None:

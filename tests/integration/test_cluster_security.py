@@ -142,6 +142,27 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
+def test_certificates_that_expire_soon_are_told_of_by_machine_and_door(tmp_path: Path) -> None:
+    certs = tmp_path / "certs"
+    for name, days in (("machine", "13"), ("door", "12")):
+        words = ["certs", "create", name, "--host", "127.0.0.1", "--days", days, "--dir", str(certs)]
+        assert run(words) == 0
+    found = Cluster(tmp_path, certs, [])
+    tls = "--tls-cert", str(certs / "door.crt"), "--tls-key", str(certs / "door.key")
+    with found.machine("one", *secured(certs, "machine"), *tls) as machine:
+
+        def warned() -> set[tuple[int, str]] | None:
+            lines = [json.loads(line) for line in machine.errors.read_text().splitlines() if "{" in line]
+            told = [line for line in lines if line["event"] == "certificate_expires"]
+            return {(line["days_left"], line["advice"].split(":")[0]) for line in told} if told else None
+
+        eventually(lambda: len(warned() or ()) == 2, "two warnings")
+        assert warned() == {
+            (12, "replace the files of --cluster-cert and --cluster-key, and restart this machine"),
+            (11, "replace the files of --tls-cert and --tls-key"),
+        }
+
+
 def away_from_front(cluster: Cluster) -> ServerProcess:
     """The machine that does not have the front."""
     front = cluster.owner("front")
