@@ -69,6 +69,7 @@ class Leader:
         self._announce = announce
         self._deliver = deliver
         self._has_parked = [asyncio.Event() for _ in links]
+        self._met: set[int] = set()  # the shards that have not been away since
 
     async def begin(self) -> None:
         """Begin to lead."""
@@ -140,7 +141,8 @@ class Leader:
             try:
                 await self._meet(link)
             except (ShardAway, Relayed) as problem:
-                if not link.away:
+                if link.number in self._met:
+                    self._met.remove(link.number)
                     _log.warning("shard_away", shard=link.number, problem=str(problem))
                 link.step_back()
                 await asyncio.sleep(AGAIN_S)
@@ -160,8 +162,8 @@ class Leader:
         change, gave = 0, True
         while gave:  # it serves nodes when it knows what has been wished meanwhile
             change, gave = await self._give_orders(link, first.incarnation, change)
-        if link.away:
-            _log.info("shard_present", shard=part)
+        self._met.add(part)
+        _log.info("shard_present", shard=part)
         link.away = False
         await self._tell_known(link)  # a crawl may have been deleted while it was away
         tasks = [
