@@ -36,16 +36,26 @@ MACHINES, SHARDS = 3, 6
 WHILE_SLOW = (*REPEATED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 """How calls end that are to be made again: the last one, while a bucket is slow."""
 MEDIAN_BACK_S, WORST_BACK_S = 4.0, 8.0
+LEASE_S = 10
 
 
 class Machine:
     """A frontier of the cluster: a process group with a directory of its own."""
 
-    def __init__(self, folder: Path, name: str, log: str) -> None:
+    def __init__(self, folder: Path, name: str, log: str, lease_s: int = LEASE_S) -> None:
         self.data = folder / name
         self._port = KeptPort()
         self.address = self._port.address
-        self._flags = "--shards", str(SHARDS), "--log", log, "--machine", name, "--lease-seconds", "10"
+        self._flags = (
+            "--shards",
+            str(SHARDS),
+            "--log",
+            log,
+            "--machine",
+            name,
+            "--lease-seconds",
+            str(lease_s),
+        )
         self.begin()
 
     def begin(self) -> None:
@@ -86,13 +96,13 @@ class AnyStub:
 class Cluster:
     """The machines."""
 
-    def __init__(self, folder: Path, random: Random, log: str) -> None:
+    def __init__(self, folder: Path, random: Random, log: str, lease_s: int = LEASE_S) -> None:
         """`log` is the URL of an empty bucket."""
         self._random = random
         self.back_s: list[float] = []
         """How long it took until what a machine had served was served by others."""
         self.bucket = open_bucket(log)
-        self.machines = [Machine(folder, f"machine-{number}", log) for number in range(MACHINES)]
+        self.machines = [Machine(folder, f"machine-{number}", log, lease_s) for number in range(MACHINES)]
 
     def until_ready(self) -> None:
         """Wait until all serve."""
@@ -187,12 +197,14 @@ def struck(
     seed: int,
     strike: Callable[[Cluster], None] = Cluster.strike,
     log: str = "",
+    lease_s: int = LEASE_S,
 ) -> tuple[Fetchers, list[float]]:
     """A crawl under so many losses, to its end; its fetchers, and how long it took after each loss until all
-    was served again. `log` is the URL of a bucket; by default a directory."""
+    was served again. `log` is the URL of a bucket; by default a directory. Fetchers send no heartbeats, so
+    `lease_s` must be longer than they may have to wait for an answer."""
     random = Random(seed)
     folder.mkdir(exist_ok=True)
-    cluster = Cluster(folder, random, log or f"file://{folder}/bucket")
+    cluster = Cluster(folder, random, log or f"file://{folder}/bucket", lease_s)
     cluster.until_ready()
     with ExitStack() as stack:
         channels = [
@@ -253,9 +265,12 @@ def test_crawls_over_three_machines_that_are_lost_three_hundred_times_lose_nothi
         count = min(20, losses - 20 * life)
         with ExitStack() as stack:
             log = s3_url(stack.enter_context(s3_process()), monkeypatch) if life % 5 == 4 else ""
-            fetchers, took_s = struck(tmp_path / str(life), count, pages, soak.seed + life, log=log)
+            lease_s = 3 * LEASE_S if log else LEASE_S  # the server of S3 answers one request at a time
+            fetchers, took_s = struck(
+                tmp_path / str(life), count, pages, soak.seed + life, log=log, lease_s=lease_s
+            )
         check(fetchers, pages)
-        back_s += [] if log else took_s  # the server of S3 answers one request at a time
+        back_s += [] if log else took_s
         soak.count(faults=count, checked=pages)
         print(f"back after {statistics.median(took_s):.1f} s, at most {max(took_s):.1f} s")
     assert statistics.median(back_s) < MEDIAN_BACK_S

@@ -138,8 +138,8 @@ class Nodes(Fetchers):
             self._found += 2
             return [self._found - 2, self._found - 1]
 
-    def _received(self, lease: frontier_pb2.Lease, now_s: float) -> None:
-        super()._received(lease, now_s)
+    def _received(self, lease: frontier_pb2.Lease, node: str, now_s: float) -> None:
+        super()._received(lease, node, now_s)
         self._held.tokens = [*getattr(self._held, "tokens", ()), lease.token]
 
     def _fetched(self, lease: frontier_pb2.Lease, node: str) -> None:

@@ -53,7 +53,7 @@ class Fetchers:
         self.stubs = stubs
         self._pages = pages
         self._lock = threading.Lock()
-        self._out: dict[str, bytes] = {}  # host → the lease that is out
+        self._out: dict[str, tuple[bytes, float]] = {}  # host → the lease that is out, and when it came
         self._reported_s: dict[str, float] = {}  # host → when its last report was sent
         self.done: Counter[str] = Counter()
         self.problems: list[str] = []
@@ -79,18 +79,22 @@ class Fetchers:
                 return
             now_s = time.monotonic()
             for lease in answer.leases:
-                self._received(lease, now_s)
+                self._received(lease, node, now_s)
             for lease in answer.leases:
                 self._fetched(lease, node)
 
-    def _received(self, lease: frontier_pb2.Lease, now_s: float) -> None:
+    def _received(self, lease: frontier_pb2.Lease, node: str, now_s: float) -> None:
         host = lease.uri.split("/")[2]
         with self._lock:
-            if host in self._out and self._out[host] != lease.token:
-                self.problems.append(f"{host} has two leases at once")
-            elif now_s - self._reported_s.get(host, 0) < DELAY_S:
-                self.problems.append(f"{host} was leased too early")
-            self._out[host] = lease.token
+            out, came_s = self._out.get(host, (lease.token, now_s))
+            rest_s = now_s - self._reported_s.get(host, 0)
+            if out != lease.token:
+                self.problems.append(
+                    f"{node} has a second lease of {host}, {now_s - came_s:.3f} s after the first"
+                )
+            elif rest_s < DELAY_S:
+                self.problems.append(f"{node} has a lease of {host} {rest_s:.3f} s after a report")
+            self._out[host] = lease.token, now_s
 
     def _fetched(self, lease: frontier_pb2.Lease, node: str) -> None:
         host, robots = lease.uri.split("/")[2], lease.purpose == frontier_pb2.PURPOSE_ROBOTS
