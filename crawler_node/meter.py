@@ -19,6 +19,22 @@ class PageStage(StrEnum):
     """Making the pages of a batch durable, all together."""
 
 
+class ConnectionUse(StrEnum):
+    """Where a request's connection comes from."""
+
+    NEW = "new"
+    KEPT = "kept"
+    """An earlier request has left it."""
+
+
+class Handshake(StrEnum):
+    """How TLS begins."""
+
+    FULL = "full"
+    RESUMED = "resumed"
+    """With the session of an earlier connection."""
+
+
 class Purpose(StrEnum):
     """The purpose of a fetch."""
 
@@ -41,6 +57,9 @@ class Meter:
 
     def fetched(self, purpose: Purpose, seconds: float, received_bytes: int) -> None:
         """A fetch has ended, however it did."""
+
+    def connected(self, use: ConnectionUse, handshake: Handshake | None) -> None:
+        """A request has got its connection; `handshake` is None without TLS, and on one that was kept."""
 
     def worked(self, purpose: Purpose, status: int) -> None:
         """A toe is done with a lease, whose report has this status."""

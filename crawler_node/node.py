@@ -171,6 +171,7 @@ class Node:
         self._book = LeaseBook(trace_of=None if tracer is None else partial(trace_of, tracer))
         self._reporter = Reporter(frontier, self._book, archive)
         give_back = self._reporter.give_back
+        self._fetcher = stages.fetcher
         self._chain = ToeChain(stages, meter)
         self._pool = ToePool(
             lambda serial: ToeThread(serial, self._book, self._chain, self._reporter),
@@ -274,6 +275,7 @@ class Node:
         self._reporter.lift_bound()
         self._reporter.give_back(self._book.close())
         self._pool.close()
+        self._fetcher.close()
         self._spawn("drain", self._join_toes, _Event.TOES_ENDED)
 
     def _finish_fetches(self, drain: Drain) -> Drain:

@@ -1,7 +1,7 @@
 """Reads the head of an answer, as generously as browsers, curl and http.client do. Pure.
 
-Sloppy heads do no harm here: a connection carries one request and is closed after its answer, so that no part
-of one answer can pass for another. (A server or a proxy must be strict.) Takes time in proportion to the
+Sloppy heads do no harm here: a connection is closed after an answer that has anything unusual, so that no
+part of one answer can pass for another. (A server or a proxy must be strict.) Takes time in proportion to the
 head's length, which the caller limits.
 """
 
@@ -9,16 +9,24 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 
 from .failure import FetchFailure, shown
 
 Header = tuple[bytes, bytes]
+
+WITHOUT_BODY = frozenset({204, 304})
+"""The statuses whose answers end with their heads, whatever these say."""
 
 _PROTOCOL = b"HTTP/"
 _STATUS_LINE = re.compile(
     rb"HTTP/(\d{1,3})(?:\.(\d{1,3}))?[ \t]+([1-9]\d\d)(?:[ \t].*)?", re.IGNORECASE | re.DOTALL
 )
 _BLANK_LINE = re.compile(rb"\n\r?\n")
+_STRICT_HEAD = re.compile(
+    rb"HTTP/1\.1 [2-5]\d\d(?: [^\r\n\0]*+)?\r\n(?:[\w!#$%&'*+.^`|~-]++:[^\r\n\0]*+\r\n)*+\r\n", re.ASCII
+)
+_KEEP_ALIVE = re.compile(rb"(timeout|max)[ \t]*=[ \t]*\"?([0-9]{1,9})\"?")
 _BLANKS = b" \t\r"
 
 
@@ -45,6 +53,21 @@ class AnswerHead:
         values = [value for key, value in self.headers if key.lower() == name]
         parts = (part.strip(_BLANKS).lower() for part in b",".join(values).split(b","))
         return [part for part in parts if part]
+
+    def idle_s(self) -> float:
+        """How long the server may wait for another request over this connection (RFC 9112 9.3, and the
+        Keep-Alive header of RFC 2068). 0 if it hangs up, is of another version, or if anything in the head is
+        unusual. `inf` if it does not tell."""
+        if not self.is_whole or _STRICT_HEAD.fullmatch(self.raw) is None:
+            return 0.0
+        codings, lengths = self.listed(b"transfer-encoding"), self.listed(b"content-length")
+        if self.status in WITHOUT_BODY and (codings or lengths not in ([], [b"0"])):
+            return 0.0
+        if codings not in ([], [b"chunked"]) or b"close" in self.listed(b"connection"):
+            return 0.0
+        wishes = (_KEEP_ALIVE.fullmatch(each) for each in self.listed(b"keep-alive"))
+        told = {wish[1]: int(wish[2]) for wish in wishes if wish is not None}
+        return float(told.get(b"timeout", inf)) if told.get(b"max", 1) else 0.0
 
     def raw_without(self, name: bytes) -> bytes:
         """The head as sent, without the lines of one header. `name` is in lower case."""

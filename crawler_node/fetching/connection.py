@@ -15,10 +15,11 @@ from itertools import chain, zip_longest
 
 from toehold_client.worker.addresses import Address, AddressRule
 
-from ..meter import PageStage
+from ..meter import ConnectionUse, Handshake, PageStage
 from .addresses import AddressRefused, Resolver, Unresolvable, literal
 from .cancellation import Cancellation, Cancelled, shut
 from .failure import FetchFailure, of_system, of_tls
+from .kept import KeptConnection, KeptConnections, Place
 from .race import AttemptFailed, first_to_answer
 from .throttle import MAX_PIECE_BYTES, Throttle
 from .trust import Trust
@@ -68,7 +69,7 @@ class HostLink:
     connection (inside TLS). More than `wire_limit` of them raise WireLimitReached, so that framing (headers,
     chunk sizes) cannot go on for ever. `took_s` has the time of each stage so far. `peer` is the address of
     the connection, and `connecting_ns` when it was begun, with the look-up of the name, and when it was made,
-    by the wall clock.
+    by the wall clock. `use` tells whether it is new, and `handshake` how TLS began, if it did.
     """
 
     def __init__(
@@ -99,6 +100,8 @@ class HostLink:
         self.took_s: dict[PageStage, float] = {}
         self.peer: str | None = None
         self.connecting_ns: tuple[int, int] | None = None
+        self.use: ConnectionUse | None = None
+        self.handshake: Handshake | None = None
 
     def timed(self, stage: PageStage) -> "_Timed":
         """A context that adds the time within to that of a stage."""
@@ -128,7 +131,7 @@ class HostLink:
             raise ConnectFailed(
                 f"{host}:{port}: {problem}", f"{place}: {of_system(problem, self.connect_s)}"
             ) from problem
-        connection = SiteConnection(sock, self)
+        connection = SiteConnection(sock, address, self)
         try:
             self.watch(sock)
         except Cancelled:
@@ -136,7 +139,7 @@ class HostLink:
             raise
         if address != addresses[0]:
             self._resolver.prefer(host, address)
-        self.peer = str(address)
+        self.peer, self.use = str(address), ConnectionUse.NEW
         self.connecting_ns = began_ns, time.time_ns()
         return connection
 
@@ -163,6 +166,23 @@ class HostLink:
         self.cancellation.watch(over.set)
         over.wait(min(wait_s, max(0.0, self._deadline_s - now_s)))
         self.cancellation.watch(self._cut)
+
+    def resume(self, kept: KeptConnection, host: str, port: int) -> "SiteConnection | None":
+        """Goes on with a connection that was kept; None, closing it, if its address is no longer one of the
+        host's."""
+        connection = SiteConnection(kept.sock, kept.address, self)
+        try:
+            with self.timed(PageStage.RESOLVE):
+                addresses = self._resolved(host, port)
+            if kept.address in addresses:
+                self.watch(kept.sock)
+                self.peer, self.use = str(kept.address), ConnectionUse.KEPT
+                return connection
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        return None
 
     def watch(self, sock: socket.socket | None) -> None:
         """Lets a cancellation cut waits at a socket, or at none any more."""
@@ -257,8 +277,9 @@ class _Timed:
 class SiteConnection:
     """A connection of a HostLink, whose deadline and patience hold for every wait."""
 
-    def __init__(self, sock: socket.socket, link: HostLink) -> None:
+    def __init__(self, sock: socket.socket, address: Address, link: HostLink) -> None:
         self._sock = sock
+        self._address = address
         self._link = link
 
     def read(self) -> bytes:
@@ -279,6 +300,19 @@ class SiteConnection:
                 f"more than {link.wire_limit} bytes received", f"a head of more than {link.wire_limit} bytes"
             )
         return data
+
+    @property
+    def received(self) -> int:
+        """The bytes that its link has read so far."""
+        return self._link.received
+
+    def read_now(self, most: int) -> bytes:
+        """What has come, at most so many bytes, without waiting; nothing at its end."""
+        try:
+            self._sock.settimeout(0)
+            return self._sock.recv(most)
+        except OSError:  # there is nothing yet, or the connection is broken
+            return b""
 
     def _received(self) -> bytes:
         if isinstance(self._sock, ssl.SSLSocket):
@@ -324,17 +358,21 @@ class SiteConnection:
         except OSError as error:
             raise WriteFailed(str(error)) from error
 
-    def start_tls(self, trust: Trust, host: str) -> None:
-        """Goes on in TLS with a host that proves its name. Raises ConnectFailed, closing the connection."""
+    def start_tls(self, trust: Trust, host: str, session: ssl.SSLSession | None = None) -> None:
+        """Goes on in TLS with a host that proves its name, or with one whose session we have. Raises
+        ConnectFailed, closing the connection."""
         link = self._link
         name = host.removesuffix(".")
         try:
             context = trust.context(name)
             # Wrapping comes before the handshake, so that a cut ends the handshake like any other wait.
-            self._sock = context.wrap_socket(self._sock, server_hostname=name, do_handshake_on_connect=False)
-            link.watch(self._sock)
-            self._sock.settimeout(link.patience_s(link.connect_s))
-            self._sock.do_handshake()
+            self._sock = sock = context.wrap_socket(
+                self._sock, server_hostname=name, do_handshake_on_connect=False, session=session
+            )
+            link.watch(sock)
+            sock.settimeout(link.patience_s(link.connect_s))
+            sock.do_handshake()
+            link.handshake = Handshake.RESUMED if sock.session_reused else Handshake.FULL
         except (OSError, ValueError, DeadlinePassed) as error:  # ValueError: TLS cannot carry the name
             self.close()
             # The socket's own timeout may have been what was left until the deadline.
@@ -344,6 +382,17 @@ class SiteConnection:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """The session of TLS that a later connection may resume, if there is one."""
+        session = self._sock.session if isinstance(self._sock, ssl.SSLSocket) else None
+        return session if session is not None and session.has_ticket else None
+
+    def keep(self, kept: KeptConnections, place: Place, idle_s: float) -> None:
+        """Let it wait for another request of this place."""
+        self._link.watch(None)
+        kept.put(place, self._sock, self._address, idle_s)
 
     def close(self) -> None:
         self._link.watch(None)

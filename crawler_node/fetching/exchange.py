@@ -37,6 +37,7 @@ class Answer:
     _body: Body = field(repr=False)
     _connection: SiteConnection = field(repr=False)
     _come: bytes = field(repr=False)  # the bytes that came with the head, behind it
+    _is_alone: bool = field(repr=False)  # nothing came before it
 
     @property
     def status(self) -> int:
@@ -53,17 +54,28 @@ class Answer:
         """Whether the body comes in chunks, which `body` removes, or is said to."""
         return isinstance(self._body, Chunked | ChunkedOrPlain)
 
+    def idle_s(self) -> float:
+        """How long its connection may wait for another request; 0 unless the answer was read whole, is framed
+        without doubt, and nothing came before or behind it."""
+        body = self._body
+        if not (body.complete and self._is_alone) or self.has_ambiguous_length:
+            return 0.0
+        behind = body.behind or self._come
+        if len(behind) < len(body.end):
+            behind += self._connection.read_now(len(body.end) - len(behind))
+        return self.head.idle_s() if behind == body.end else 0.0
+
     def body(self) -> Iterator[bytes]:
         """Reads the body, without its chunks. Raises ConnectionLost where it breaks off, and the other errors
         of `ask`, behind all that came."""
-        body, come = self._body, self._come
+        body = self._body
         while not body.complete:
             try:
-                data = come or self._connection.read()
+                data = self._come or self._connection.read()
             except FetchFailure:
                 yield from body.feed(b"")  # what it holds back
                 raise
-            come = b""
+            self._come = b""
             yield from body.feed(data)
             if not data:
                 break
@@ -79,13 +91,14 @@ def ask(connection: SiteConnection, method: bytes, target: bytes, headers: Seque
     """
     with suppress(WriteFailed):  # the server may have answered before it hung up
         connection.write(_checked(head(b"%s %s HTTP/1.1" % (method, target), headers), len(headers)))
-    come = bytearray()
+    come, before = bytearray(), connection.received
     while (answer := _read_head(connection, come)).status < 200:
         if answer.status == SWITCHING_PROTOCOLS:
             raise ProtocolError("101 Switching Protocols, unasked", "status 101, which nobody asked for")
     has_body = method != CONNECT or answer.status >= 300
     body, is_ambiguous = framing(answer, has_body=has_body)
-    return Answer(answer, is_ambiguous, body, connection, bytes(come))
+    is_alone = connection.received - before == len(answer.raw) + len(come)
+    return Answer(answer, is_ambiguous, body, connection, bytes(come), is_alone)
 
 
 def head(first_line: bytes, headers: Sequence[Header]) -> bytes:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 
 from toehold_client.worker.addresses import AddressRule
 
-from ..meter import PageStage
+from ..meter import ConnectionUse, Handshake, PageStage
 from .cancellation import Cancellation
 from .outcome import Status, Truncation
 from .proxy import Proxy
@@ -76,6 +76,7 @@ class FetchPolicy:
     max_content_length: int = 0
     max_bytes_per_second: int = 0
     cookies: bool = False
+    keep_alive: bool = False
     proxy: str = field(default="", repr=False)  # may have a password
     user: str = ""
     password: str = field(default="", repr=False)
@@ -159,6 +160,8 @@ class FetchResult:
     conditional: bool = False  # the request asked for the page only if it has changed
     connecting_ns: tuple[int, int] | None = None  # when its connection was begun, and made
     received_bytes: int = 0  # all that came, inside TLS
+    connection: ConnectionUse | None = None  # of the last request; None if it got none
+    handshake: Handshake | None = None
     cookie_mark: bytes = b""  # of the Cookie header that was sent (see CookieHeader)
     took_s: dict[PageStage, float] = field(default_factory=dict)  # the time of its stages
 
@@ -219,6 +222,10 @@ class Fetcher(Protocol):
     ) -> FetchResult:
         """Fetches a page; with validators only if it has changed. A redirect is an answer like any other, and
         so is a 304. A body that the policy does not want is left unread (Truncation.FILTER)."""
+
+    def close(self) -> None:
+        """Closes the connections that wait for further fetches. Those that are under way go on, and close
+        theirs."""
 
     def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
         """The mark of the Cookie header that a fetch would send now; empty without one. Raises

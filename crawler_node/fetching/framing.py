@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from .answer_head import AnswerHead, ProtocolError
+from .answer_head import WITHOUT_BODY, AnswerHead, ProtocolError
 from .failure import shown
 
 MAX_LINE_BYTES = 16 * 1024
@@ -20,7 +20,6 @@ _CHUNK_LINE = re.compile(rb"[ \t]*([0-9A-Fa-f]*)[ \t\r]*(?:;.*)?", re.DOTALL)
 _MAX_CHUNK_DIGITS = 16
 _SMALL_SIZES = {form % size: size for size in range(1, 256) for form in (b"%x", b"%X", b"%02x", b"%02X")}
 _UNASKED_CODINGS = frozenset({b"gzip", b"x-gzip", b"deflate", b"compress", b"x-compress", b"br", b"zstd"})
-_WITHOUT_BODY = frozenset({204, 304})
 
 
 class Body(Protocol):
@@ -28,6 +27,12 @@ class Body(Protocol):
 
     complete: bool
     """Whether the body has come to its end."""
+
+    behind: bytes
+    """What came behind the body, as far as it has been given."""
+
+    end: bytes
+    """What belongs there."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The parts of the body in the data; no data means that the connection has ended. Raises
@@ -41,18 +46,22 @@ class Counted:
     """A body of an announced length. If the head names several, the longest holds, unless the connection ends
     at a shorter one."""
 
+    end = b""
+
     def __init__(self, lengths: set[int]) -> None:
         self.length = max(lengths)
         self._lengths = lengths
         self._count = 0
         self._left = self.length
         self.complete = not self._left
+        self.behind = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         piece = data[: self._left]
         self._count += len(piece)
         self._left -= len(piece)
         self.complete = not self._left
+        self.behind = data[len(piece) :]
         yield piece
 
     def may_end(self) -> bool:
@@ -63,6 +72,7 @@ class UntilClose:
     """A body that ends with its connection."""
 
     complete = False
+    behind = end = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         yield data
@@ -78,7 +88,10 @@ class Chunked:
     of a byte costs its sender.
     """
 
+    end = b"\r\n"  # of a trailer without fields
+
     def __init__(self) -> None:
+        self.behind = b""
         self._line = b""  # its part that has come
         self._left = 0  # of the present chunk
         self._is_behind_chunk = False
@@ -116,6 +129,7 @@ class Chunked:
             self._left = size
             self.complete = not size and not self._is_behind_chunk
             self._is_behind_chunk = size > 0
+        self.behind = data[at:]
 
     def _take_plain(self, data: bytes, at: int, pieces: list[bytes]) -> int:
         """Takes the small chunks from a place on that are whole and have nothing unusual. Returns the place
@@ -148,6 +162,8 @@ class Chunked:
 class ChunkedOrPlain:
     """A body that is said to come in chunks, which HTTP/1.0 does not have: in chunks if it begins with the
     size of one, else plain."""
+
+    behind = end = b""
 
     def __init__(self, plain: Body) -> None:
         self.complete = False
@@ -183,7 +199,7 @@ def framing(head: AnswerHead, *, has_body: bool = True) -> tuple[Body, bool]:
     """
     codings = head.listed(b"transfer-encoding")
     lengths = head.listed(b"content-length")
-    if not has_body or head.status in _WITHOUT_BODY:
+    if not has_body or head.status in WITHOUT_BODY:
         return Counted({0}), False
     is_old = head.version < (1, 1)
     is_chunked = b"chunked" in codings

@@ -29,6 +29,7 @@ from .fetch import (
     FetchResult,
     Validators,
 )
+from .kept import Circle
 from .outcome import Status, Truncation, note, reason_of, status_of
 from .proxy import Proxy
 from .references import reference_of, resolve
@@ -69,9 +70,8 @@ class _FetchTask:
 class HttpFetcher:
     """The Fetcher over HTTP/1.1, with a transport of httpx (see `transport`).
 
-    Each exchange has a connection of its own, which is closed after it (`Connection: close`, as in Heritrix):
-    politeness keeps two fetches of a host seconds apart, a server gets its idle connections back, and a
-    connection that one rule of addresses allowed cannot serve another.
+    A connection is kept for the next fetch of its crawl and server, if the policy says so (see `kept`).
+    Otherwise it is closed after one exchange, and the request says so (`Connection: close`, as in Heritrix).
 
     `ca_file` names trusted certificates (PEM), in addition to the system's and those that httpx ships. Long
     bodies go to `spool_directory` (by default the system's temporary folder). All fetches together read at
@@ -93,6 +93,10 @@ class HttpFetcher:
         self._transport = Transport(ca_file)
         self._throttles = (Throttle(max_bytes_per_second),) if max_bytes_per_second else ()
         self._cookies = CookieJars() if cookies is None else cookies
+
+    def close(self) -> None:
+        """Closes the connections that are kept. Fetches that are under way go on."""
+        self._transport.close()
 
     def fetch(
         self,
@@ -173,6 +177,7 @@ class HttpFetcher:
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         fetch.peer_address = link.peer
         fetch.connecting_ns = link.connecting_ns
+        fetch.connection, fetch.handshake = link.use, link.handshake
         fetch.received_bytes, fetch.took_s = link.received, link.took_s
         fetch.duration_ms = round((time.monotonic() - started_s) * 1000)
         return fetch
@@ -188,8 +193,10 @@ class HttpFetcher:
             (b"Accept", b"*/*"),
             (b"Accept-Encoding", ACCEPTED_CODINGS),
             *task.conditions,
-            (b"Connection", b"close"),
         ]
+        circle = Circle(task.crawl, policy.policy_id) if policy.keep_alive and not policy.proxy else None
+        if circle is None:
+            headers.append((b"Connection", b"close"))
         if policy.cookies:
             cookies = self._cookies.header(task.crawl, target.host, target.path, https=target.is_https)
             if cookies.text:
@@ -201,7 +208,7 @@ class HttpFetcher:
             shown.append((b"Authorization", credentials.partition(b" ")[0] + b" *"))
         fetch.request_head = head(b"GET %s HTTP/1.1" % target.path.encode("ascii"), shown)
         proxy = Proxy.parse(policy.proxy) if policy.proxy else None
-        response = self._transport.handle_request(target.request(headers, link, proxy))
+        response = self._transport.handle_request(target.request(headers, link, proxy, circle))
         try:
             answer: Answer = response.extensions["answer"]
             _take_head(fetch, answer)

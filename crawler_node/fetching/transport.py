@@ -1,4 +1,4 @@
-"""Transport: carries one request over a connection of its own, directly or through a proxy.
+"""Transport: carries one request over a connection, directly or through a proxy.
 
 It is a transport of httpx, and a fetch uses little else of httpx: the forms of a request, a response and its
 body, the check of a host's name when a site's URL is read, two errors for URIs that cannot be fetched, and
@@ -17,8 +17,9 @@ import httpx
 
 from ..meter import PageStage
 from .answer_head import Header
-from .connection import ConnectFailed, HostLink, SiteConnection
+from .connection import ConnectFailed, ConnectionLost, HostLink, SiteConnection
 from .exchange import GET, Answer, ask
+from .kept import Circle, KeptConnections, Place, Server
 from .proxy import Proxy
 from .trust import Trust
 
@@ -69,18 +70,25 @@ class FetchTarget:
         return self.scheme == "https"
 
     @property
-    def origin(self) -> tuple[str, str, int]:
-        return self.scheme, self.host, self.port
+    def origin(self) -> Server:
+        return Server(self.scheme, self.host, self.port)
 
-    def request(self, headers: Sequence[Header], link: HostLink, proxy: Proxy | None) -> httpx.Request:
-        """A GET request for the Transport, by way of the link."""
-        companions = {"target": self, "link": link, "proxy": proxy}
+    def request(
+        self, headers: Sequence[Header], link: HostLink, proxy: Proxy | None, circle: Circle | None
+    ) -> httpx.Request:
+        """A GET request for the Transport, by way of the link. Its connection is kept for the circle; without
+        one it is closed."""
+        companions = {"target": self, "link": link, "proxy": proxy, "circle": circle}
         url = _site(f"{self.scheme}://{self.authority}/")
         return httpx.Request("GET", url, headers=headers, stream=_NO_BODY, extensions=companions)
 
 
 class Transport(httpx.BaseTransport):
-    """Carries a Target's request over a connection that its link opens and the response closes.
+    """Carries a Target's request over a connection that its link opens, or that was kept. Closing the
+    response closes it, or keeps it.
+
+    A connection that was kept and is lost before any byte of the answer was closed while the request was on
+    its way, so the request goes out once more, over a new one (RFC 9112 9.3.1).
 
     The headers are in the Answer in the response's extensions: httpx would parse them all again. Raises the
     errors of `connection` and `exchange`. Thread-safe.
@@ -89,11 +97,21 @@ class Transport(httpx.BaseTransport):
     def __init__(self, ca_file: Path | None) -> None:
         """`ca_file` names trusted certificates (PEM). Raises ValueError when it cannot be read."""
         self._trust = Trust(ca_file)
+        self._kept = KeptConnections()
+
+    def close(self) -> None:
+        """Closes the connections that are kept. Later ones are not."""
+        self._kept.close()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         target: FetchTarget = request.extensions["target"]
         link: HostLink = request.extensions["link"]
         proxy: Proxy | None = request.extensions["proxy"]
+        circle: Circle | None = request.extensions["circle"]
+        place = None if circle is None or proxy is not None else (circle, target.origin)
+        response = None if place is None else self._asked_again(request, target, link, place)
+        if response is not None:
+            return response
         connection = proxy.connect(link, target.host) if proxy else link.connect(target.host, target.port)
         try:
             if target.is_https:
@@ -101,17 +119,39 @@ class Transport(httpx.BaseTransport):
                     proxy.tunnel(connection, target.host.encode("ascii"), target.port)
                     proxy = None  # from here on the proxy sees no requests
                 with link.timed(PageStage.TLS):
-                    connection.start_tls(self._trust, target.host)
+                    self._start_tls(connection, target, place)
             with link.timed(PageStage.HEAD):
                 answer = _ask(connection, target, proxy, request.headers.raw)
         except BaseException:
             connection.close()
             raise
-        return httpx.Response(
-            answer.status,
-            stream=_Body(answer, connection),
-            extensions={"answer": answer},
-        )
+        return _response(answer, _Body(answer, connection, self._kept, place))
+
+    def _asked_again(
+        self, request: httpx.Request, target: FetchTarget, link: HostLink, place: Place
+    ) -> httpx.Response | None:
+        """The answer over a connection that was kept, if there is one, and it was of use."""
+        kept = self._kept.take(place)
+        connection = None if kept is None else link.resume(kept, target.host, target.port)
+        if connection is None:
+            return None
+        try:
+            with link.timed(PageStage.HEAD):
+                answer = _ask(connection, target, None, request.headers.raw)
+        except ConnectionLost:
+            connection.close()
+            if link.received:
+                raise
+            return None
+        except BaseException:
+            connection.close()
+            raise
+        return _response(answer, _Body(answer, connection, self._kept, place))
+
+    def _start_tls(self, connection: SiteConnection, target: FetchTarget, place: Place | None) -> None:
+        """Resumes the session of the last connection of this place, if there is one."""
+        session = None if place is None else self._kept.take_session(place)
+        connection.start_tls(self._trust, target.host, session)
 
 
 def _ask(
@@ -127,13 +167,31 @@ def _ask(
     return answer
 
 
+def _response(answer: Answer, body: "_Body") -> httpx.Response:
+    return httpx.Response(answer.status, stream=body, extensions={"answer": answer})
+
+
 class _Body(httpx.SyncByteStream):
-    def __init__(self, answer: Answer, connection: SiteConnection) -> None:
+    """The body of an answer. Closing it closes the connection, or lets it wait at a place."""
+
+    def __init__(
+        self, answer: Answer, connection: SiteConnection, kept: KeptConnections, place: Place | None
+    ) -> None:
         self._answer = answer
         self._connection = connection
+        self._kept = kept
+        self._place = place
 
     def __iter__(self) -> Iterator[bytes]:
         return self._answer.body()
 
     def close(self) -> None:
-        self._connection.close()
+        if self._place is None:
+            self._connection.close()
+            return
+        self._kept.remember(self._place, self._connection.session)
+        idle_s = self._answer.idle_s()
+        if idle_s:
+            self._connection.keep(self._kept, self._place, idle_s)
+        else:
+            self._connection.close()

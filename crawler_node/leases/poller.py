@@ -141,6 +141,7 @@ def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
             max_content_length=policy.max_content_length,
             max_bytes_per_second=policy.max_bytes_per_second,
             cookies=policy.cookies,
+            keep_alive=policy.keep_alive,
             proxy=policy.proxy,
             user=policy.user,
             password=policy.password,

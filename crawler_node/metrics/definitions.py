@@ -31,6 +31,16 @@ STAGE_SECONDS = histogram(
 RECEIVED = counter(
     "toehold_node_received_bytes_total", "Bytes that servers sent, heads included, inside TLS."
 )
+CONNECTIONS = counter(
+    "toehold_node_connections_total",
+    "Requests by their connection: a `new` one, or one that was `kept` by an earlier request.",
+    "use",
+)
+HANDSHAKES = counter(
+    "toehold_node_tls_handshakes_total",
+    "TLS handshakes of new connections: `full`, or `resumed` with the session of an earlier one.",
+    "kind",
+)
 FAILURES = counter(
     "toehold_node_page_failures_total", "Pages of which an `extractor` or the `hook` failed.", "part"
 )
@@ -127,7 +137,7 @@ READ = (
 )
 
 SECTIONS = (
-    Section("fetches", (FETCHES, FETCH_SECONDS, STAGE_SECONDS, RECEIVED, FAILURES)),
+    Section("fetches", (FETCHES, FETCH_SECONDS, STAGE_SECONDS, CONNECTIONS, HANDSHAKES, RECEIVED, FAILURES)),
     Section(
         "toes and leases",
         (TOES, POOL_SIZE, TOES_DIED, TOES_KILLED, TOES_LEFT, LEASES, UNREPORTED, OUTBOX, DRAINING),

@@ -253,6 +253,7 @@ def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
         extract=part(policy.extract, crawl_pb2.ExtractSpec()),
         product_token=fetch.product_token,
         provenance=_provenance(policy.provenance),
+        keep_alive=fetch.keep_alive,
     )
 
 

@@ -134,6 +134,7 @@ class Fetching:
         return fetch
 
     def close(self) -> None:
+        self._fetcher.close()
         for fetch in self.fetches:
             fetch.close()
 

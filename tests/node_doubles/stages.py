@@ -72,6 +72,9 @@ class FakeFetcher:
                 return page(uri, Status.PROCESSING_THREAD_KILLED, response_head=b"")
         return self.answer(uri)
 
+    def close(self) -> None:
+        pass
+
     def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
         return b""
 

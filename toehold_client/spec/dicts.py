@@ -119,6 +119,7 @@ class FetchDict(TypedDict, total=False):
     cookies: bool
     proxy: str
     credentials: Sequence[CredentialDict]
+    keep_alive: bool
 
 
 class RetryRuleDict(TypedDict, total=False):

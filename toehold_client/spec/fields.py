@@ -123,6 +123,7 @@ class Fetch(Table, frozen=True):
     cookies: bool = False
     proxy: str = ""
     credentials: tuple[Credential, ...] = ()
+    keep_alive: bool = True
 
 
 class RetryRule(Table, frozen=True):

@@ -274,6 +274,7 @@ class FetchSettings:
     cookies: bool = False
     proxy: str = ""
     credentials: Annotated[tuple[Credential, ...], Items(100, "credentials")] = ()
+    keep_alive: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from ..spec.settings import CrawlSettings, Credential, ExtractSettings, FetchSet
 from ..uri.canonical import CanonicalUri
 from ..uri.surt import SurtPrefixes, surt_of, surt_prefix
 
+LONGEST_IDLE_MS = 15_000
+"""Where hosts rest for longer, connections are not kept: nodes would close them unused."""
+
 MAX_REMEMBERED = 1_000  # settings with their policies
 
 
@@ -119,7 +122,9 @@ def fetch_policy(
         _user_agent(settings, version),
         settings.allowed_addresses,
         max(1, rate // politeness.max_parallel) if rate else 0,
-        replace(fetch, credentials=()),
+        replace(
+            fetch, credentials=(), keep_alive=fetch.keep_alive and politeness.min_delay_ms <= LONGEST_IDLE_MS
+        ),
         credential,
         settings.extract,
         whose,

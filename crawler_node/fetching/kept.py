@@ -1,0 +1,161 @@
+"""Connections between two requests: an answer that was read whole leaves its connection to the next request
+to the same server, which saves both sides a handshake.
+
+A connection belongs to one *circle*: a crawl and its fetch policy, thus one user agent, one rule of addresses
+and one set of credentials. Nobody else gets it. One waits for each circle and server, and not for long, as
+a server may hang up at any moment. Whoever takes it looks first whether the server has done so, or has sent
+what nobody asked for.
+"""
+
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from toehold_client.worker.addresses import Address
+
+MAX_KEPT = 256
+"""The most connections that wait, for all servers together."""
+
+IDLE_S = 15.0
+"""The longest time that a connection waits."""
+
+MAX_SESSIONS = 1_000
+"""The most servers whose TLS sessions are remembered."""
+
+SWEEP_S = 1.0
+
+
+class Circle(NamedTuple):
+    """Whose connections may be used for each other's requests."""
+
+    crawl: str
+    policy_id: str
+
+
+class Server(NamedTuple):
+    """Where a connection leads to."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+Place = tuple[Circle, Server]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptConnection:
+    """A connection that waits for a request."""
+
+    sock: socket.socket
+    address: Address
+    until_s: float
+
+    def is_silent(self) -> bool:
+        """Whether the server has neither hung up nor sent anything that nobody has read."""
+        if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
+            return False
+        waiting = select.poll()
+        waiting.register(self.sock, select.POLLIN)
+        if not waiting.poll(0):
+            return True
+        if not isinstance(self.sock, ssl.SSLSocket):
+            return False
+        try:
+            self.sock.settimeout(0)
+            self.sock.recv(1)
+        except ssl.SSLWantReadError:
+            return True  # a message of TLS itself, such as a ticket
+        except OSError:
+            return False
+        return False
+
+
+class KeptConnections:
+    """The connections that wait, and the TLS sessions of servers. Thread-safe. Close it."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Place, KeptConnection] = OrderedDict()  # the one that waits longest is first
+        self._sessions: OrderedDict[Place, ssl.SSLSession] = OrderedDict()
+        self._over = threading.Event()
+        self._sweeper: threading.Thread | None = None
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def take(self, place: Place) -> KeptConnection | None:
+        """A connection that can be used, and that nobody else gets; None if there is none."""
+        with self._lock:
+            kept = self._kept.pop(place, None)
+        if kept is None:
+            return None
+        if self._clock_s() < kept.until_s and kept.is_silent():
+            return kept
+        kept.sock.close()
+        return None
+
+    def put(self, place: Place, sock: socket.socket, address: Address, idle_s: float) -> None:
+        """Let a connection wait for so long, IDLE_S at most."""
+        kept = KeptConnection(sock, address, self._clock_s() + min(idle_s, IDLE_S))
+        with self._lock:
+            gone = [self._kept.pop(place, None)]
+            if self._over.is_set():
+                gone.append(kept)
+            else:
+                self._kept[place] = kept
+            while len(self._kept) > MAX_KEPT:
+                gone.append(self._kept.popitem(last=False)[1])
+            if self._sweeper is None and self._kept:
+                self._sweeper = threading.Thread(target=self._sweep, name="kept connections", daemon=True)
+                self._sweeper.start()
+        _close(gone)
+
+    def take_session(self, place: Place) -> ssl.SSLSession | None:
+        """The session of the last connection to a server, which shortens the next handshake. It is used once,
+        as each connection leaves its own (RFC 8446 C.4)."""
+        with self._lock:
+            return self._sessions.pop(place, None)
+
+    def remember(self, place: Place, session: ssl.SSLSession | None) -> None:
+        """Note the session of a connection. None changes nothing."""
+        if session is None:
+            return
+        with self._lock:
+            self._sessions[place] = session
+            self._sessions.move_to_end(place)
+            if len(self._sessions) > MAX_SESSIONS:
+                self._sessions.popitem(last=False)
+
+    def close(self) -> None:
+        """Close all connections that wait, and those that are put later."""
+        self._over.set()
+        with self._lock:
+            gone = list(self._kept.values())
+            self._kept.clear()
+        _close(gone)
+
+    def sweep(self) -> None:
+        """Close the connections that have waited for too long."""
+        now_s = self._clock_s()
+        with self._lock:
+            late = [place for place, kept in self._kept.items() if kept.until_s <= now_s]
+            gone = [self._kept.pop(place) for place in late]
+        _close(gone)
+
+    def _sweep(self) -> None:
+        while not self._over.wait(SWEEP_S):
+            self.sweep()
+
+
+def _close(gone: "list[KeptConnection] | list[KeptConnection | None]") -> None:
+    for kept in gone:
+        if kept is not None:
+            kept.sock.close()
