@@ -116,7 +116,8 @@ urlfrontier-suite: $(SETUP)
 ## make bench    measure what an item costs on this machine
 ##               PART=restart runs one part; put several in quotes
 ##               PART=shards compares several shards with one frontier, PART=log a store with a log with one without,
-##               PART=doors shows what door and front of a cluster take
+##               PART=doors shows what door and front of a cluster take, PART=connections how many TLS handshakes
+##               a site sees
 ##               PART=growth SIZE=URIS:QUEUES and PART=idle QUEUES=N set the size
 ##               PART=durability SIZE=URIS:QUEUES compares with answers that do not wait for the disk
 ##               PART=mixed MINUTES=N does all kinds of work at once, for half an hour by default

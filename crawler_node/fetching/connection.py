@@ -65,7 +65,8 @@ class HostLink:
 
     `deadline_s` is on the monotonic clock, `timeout_s` behind the beginning of the fetch, and limits every
     wait. `connect_s` limits the wait for one TCP connection, and for one TLS handshake; `read_s` limits the
-    silence of a server that owes us bytes (Heritrix's soTimeoutMs). `received` counts the bytes read off the
+    silence of a server that owes us bytes (Heritrix's soTimeoutMs). `rest_s` is how long the host rests at
+    least between two requests. `received` counts the bytes read off the
     connection (inside TLS). More than `wire_limit` of them raise WireLimitReached, so that framing (headers,
     chunk sizes) cannot go on for ever. `took_s` has the time of each stage so far. `peer` is the address of
     the connection, and `connecting_ns` when it was begun, with the look-up of the name, and when it was made,
@@ -84,6 +85,7 @@ class HostLink:
         read_s: float,
         wire_limit: int,
         throttles: Sequence[Throttle] = (),
+        rest_s: float = 0.0,
     ) -> None:
         self._resolver = resolver
         self._rule = rule
@@ -94,6 +96,7 @@ class HostLink:
         self.cancellation = cancellation
         self.connect_s = connect_s
         self.read_s = read_s
+        self.rest_s = rest_s
         self.wire_limit = wire_limit
         self.piece_bytes = min((each.piece_bytes for each in throttles), default=MAX_PIECE_BYTES)
         self.received = 0
@@ -153,6 +156,17 @@ class HostLink:
             raise AddressRefused(
                 f"{host}: its addresses are not among the allowed ones", self._rule.refusal(host)
             )
+
+    def rest(self) -> bool:
+        """Waits as long as the host rests between two requests; False, at once, if the deadline is sooner."""
+        if self.rest_s >= self._deadline_s - time.monotonic():
+            return False
+        over = threading.Event()
+        self.cancellation.watch(over.set)
+        over.wait(self.rest_s)
+        self.cancellation.watch(None)
+        self.cancellation.check()
+        return True
 
     def pay(self, byte_count: int) -> None:
         """Waits as long as the throttles ask for bytes that were read, at most until the deadline."""

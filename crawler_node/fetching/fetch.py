@@ -77,6 +77,7 @@ class FetchPolicy:
     max_bytes_per_second: int = 0
     cookies: bool = False
     keep_alive: bool = False
+    min_delay_ms: int = 0
     proxy: str = field(default="", repr=False)  # may have a password
     user: str = ""
     password: str = field(default="", repr=False)
@@ -89,7 +90,7 @@ class FetchPolicy:
                 raise ValueError(
                     f"fetch policy {self.policy_id!r}: {name} must be above 0, got {getattr(self, name)}"
                 )
-        for name in ("max_content_length", "max_bytes_per_second"):
+        for name in ("max_content_length", "max_bytes_per_second", "min_delay_ms"):
             if getattr(self, name) < 0:
                 raise ValueError(
                     f"fetch policy {self.policy_id!r}: {name} must be at least 0, got {getattr(self, name)}"

@@ -161,6 +161,7 @@ class HttpFetcher:
             read_s=policy.read_timeout_ms / 1000,
             wire_limit=MAX_HEAD_BYTES,
             throttles=throttles,
+            rest_s=policy.min_delay_ms / 1000,
         )
         try:
             self._converse(fetch, task, link, credentials)

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cachetools import TTLCache
+
 from toehold_client.worker.addresses import Address
 
 MAX_KEPT = 256
@@ -25,8 +27,14 @@ MAX_KEPT = 256
 IDLE_S = 15.0
 """The longest time that a connection waits."""
 
-MAX_SESSIONS = 1_000
-"""The most servers whose TLS sessions are remembered."""
+MAX_REMEMBERED = 1_000
+"""The most servers whose TLS sessions are remembered, and the most that are not trusted."""
+
+DISTRUST_S = 600.0
+"""How long nothing is kept of a server that has hung up at a request."""
+
+MARGIN_S = 1.0
+"""How much earlier than the server a connection is given up, so that it does not hang up at a request."""
 
 SWEEP_S = 1.0
 
@@ -85,6 +93,7 @@ class KeptConnections:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Place, KeptConnection] = OrderedDict()  # the one that waits longest is first
         self._sessions: OrderedDict[Place, ssl.SSLSession] = OrderedDict()
+        self._distrusted: TTLCache[Place, None] = TTLCache(MAX_REMEMBERED, DISTRUST_S, timer=clock_s)
         self._over = threading.Event()
         self._sweeper: threading.Thread | None = None
 
@@ -103,11 +112,11 @@ class KeptConnections:
         return None
 
     def put(self, place: Place, sock: socket.socket, address: Address, idle_s: float) -> None:
-        """Let a connection wait for so long, IDLE_S at most."""
-        kept = KeptConnection(sock, address, self._clock_s() + min(idle_s, IDLE_S))
+        """Let a connection wait as long as the server waits, `idle_s`, and at most IDLE_S."""
+        kept = KeptConnection(sock, address, self._clock_s() + min(idle_s - MARGIN_S, IDLE_S))
         with self._lock:
             gone = [self._kept.pop(place, None)]
-            if self._over.is_set():
+            if self._over.is_set() or place in self._distrusted:
                 gone.append(kept)
             else:
                 self._kept[place] = kept
@@ -117,6 +126,11 @@ class KeptConnections:
                 self._sweeper = threading.Thread(target=self._sweep, name="kept connections", daemon=True)
                 self._sweeper.start()
         _close(gone)
+
+    def distrust(self, place: Place) -> None:
+        """Keep nothing of a server for a while: it has hung up at a request."""
+        with self._lock:
+            self._distrusted[place] = None
 
     def take_session(self, place: Place) -> ssl.SSLSession | None:
         """The session of the last connection to a server, which shortens the next handshake. It is used once,
@@ -131,7 +145,7 @@ class KeptConnections:
         with self._lock:
             self._sessions[place] = session
             self._sessions.move_to_end(place)
-            if len(self._sessions) > MAX_SESSIONS:
+            if len(self._sessions) > MAX_REMEMBERED:
                 self._sessions.popitem(last=False)
 
     def close(self) -> None:

@@ -87,8 +87,9 @@ class Transport(httpx.BaseTransport):
     """Carries a Target's request over a connection that its link opens, or that was kept. Closing the
     response closes it, or keeps it.
 
-    A connection that was kept and is lost before any byte of the answer was closed while the request was on
-    its way, so the request goes out once more, over a new one (RFC 9112 9.3.1).
+    A connection that was kept and is lost before any byte of the answer was probably closed while the request
+    was on its way. So the request goes out once more, over a new one (RFC 9112 9.3.1), after the host's rest:
+    there are servers that hang up at the second request, and have seen it.
 
     The headers are in the Answer in the response's extensions: httpx would parse them all again. Raises the
     errors of `connection` and `exchange`. Thread-safe.
@@ -140,7 +141,8 @@ class Transport(httpx.BaseTransport):
                 answer = _ask(connection, target, None, request.headers.raw)
         except ConnectionLost:
             connection.close()
-            if link.received:
+            self._kept.distrust(place)
+            if link.received or not link.rest():
                 raise
             return None
         except BaseException:

@@ -142,6 +142,7 @@ def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
             max_bytes_per_second=policy.max_bytes_per_second,
             cookies=policy.cookies,
             keep_alive=policy.keep_alive,
+            min_delay_ms=policy.min_delay.ToMilliseconds(),
             proxy=policy.proxy,
             user=policy.user,
             password=policy.password,

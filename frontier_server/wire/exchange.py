@@ -254,6 +254,7 @@ def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
         product_token=fetch.product_token,
         provenance=_provenance(policy.provenance),
         keep_alive=fetch.keep_alive,
+        min_delay=duration(policy.min_delay_ms),
     )
 
 

@@ -134,6 +134,12 @@ def test_no_two_requests_to_a_host_overlapped_or_came_sooner_than_its_delay(whol
     assert truth.overlaps_and_gaps(whole.web.web, whole.log, MIN_DELAY_S) == []
 
 
+def test_pages_of_a_host_share_connections(whole: Whole) -> None:
+    answered = [entry for entry in whole.log if not entry.aborted]
+    connections = {(entry.host, entry.connection) for entry in answered}
+    assert len(connections) < len(answered) / 4
+
+
 def test_hosts_that_asked_for_patience_by_retry_after_got_it(whole: Whole) -> None:
     assert any(entry.retry_until is not None for entry in whole.log)
     assert truth.impatient_requests(whole.log) == []

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.calibration import REFERENCE_MS, loop_ms
+from benchmarks.connections import connections
 from benchmarks.console import console
 from benchmarks.crowds import crowds
 from benchmarks.doors import doors
@@ -179,6 +180,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "restart": restart,
     "crowds": crowds,
     "node": node,
+    "connections": connections,
     "metrics": metrics,
     "crawl": crawl,
     "console": console,

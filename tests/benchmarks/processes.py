@@ -155,6 +155,17 @@ class Child:
         """CPU time that it has used so far."""
         return cpu_s(self._process.pid)
 
+    def descriptors(self) -> int:
+        """How many descriptors its processes have open."""
+        return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in self._processes())
+
+    def resident_mib(self) -> float:
+        """Memory that its processes hold."""
+        return sum(map(_resident_mib, self._processes()))
+
+    def _processes(self) -> list[int]:
+        return [self._process.pid, *_descendants(self._process.pid)]
+
 
 class Descendants:
     """CPU time and memory of this process's descendants by what they are, within a `with` block.

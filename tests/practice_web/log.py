@@ -15,7 +15,7 @@ class Entry:
     in seconds and taken when the request had arrived. `duration_s` ends just before the last bytes were
     handed over, or where the request was broken off (`aborted`). `path` is the request target as sent,
     `bytes_sent` counts head and body. `status` 0: closed without an answer. `retry_until`: the wall clock
-    until which Retry-After asked for patience.
+    until which Retry-After asked for patience. `connection` is the number of its connection.
     """
 
     start_time: float
@@ -31,6 +31,7 @@ class Entry:
     user_agent: str
     aborted: bool
     retry_until: float | None
+    connection: int = 0
 
     @property
     def end(self) -> float:

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import errno
 import gzip
+import itertools
 import json
 import signal
 import socket
@@ -60,13 +61,15 @@ class Server:
         self._web = web
         self._log = log
         self._asked: Counter[tuple[str, str]] = Counter()
+        self._numbers = itertools.count(1)
 
     async def connection(
         self, origin: Origin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Serves one connection until either side has enough."""
+        number = next(self._numbers)
         try:
-            while await self._exchange(origin, reader, writer):
+            while await self._exchange(origin, number, reader, writer):
                 pass
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             pass  # the client went away, or said nothing more; a request that this broke off has been logged
@@ -76,7 +79,7 @@ class Server:
                 await writer.wait_closed()
 
     async def _exchange(
-        self, origin: Origin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, origin: Origin, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
         """One request and its answer; says whether the connection stays open."""
         try:
@@ -124,6 +127,7 @@ class Server:
                 user_agent=headers.get("user-agent", ""),
                 aborted=not finished,
                 retry_until=outgoing.retry_until,
+                connection=number,
             )
             self._log.write(json.dumps(asdict(entry)) + "\n")
             self._log.flush()

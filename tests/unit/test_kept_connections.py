@@ -3,10 +3,20 @@
 import socket
 from collections.abc import Iterator
 from ipaddress import ip_address
+from math import inf
 
 import pytest
 
-from crawler_node.fetching.kept import IDLE_S, MAX_KEPT, Circle, KeptConnections, Place, Server
+from crawler_node.fetching.kept import (
+    DISTRUST_S,
+    IDLE_S,
+    MARGIN_S,
+    MAX_KEPT,
+    Circle,
+    KeptConnections,
+    Place,
+    Server,
+)
 
 ADDRESS = ip_address("192.0.2.1")
 
@@ -19,7 +29,7 @@ class Waiting:
         self.pool = KeptConnections(lambda: self.now_s)
         self.servers: dict[socket.socket, socket.socket] = {}
 
-    def put(self, place: Place, idle_s: float = IDLE_S) -> socket.socket:
+    def put(self, place: Place, idle_s: float = inf) -> socket.socket:
         """Let a new connection wait."""
         ours, theirs = socket.socketpair()
         self.servers[ours] = theirs
@@ -72,7 +82,9 @@ def test_a_second_connection_of_a_place_replaces_the_first(waiting: Waiting) -> 
     assert kept.sock is second
 
 
-@pytest.mark.parametrize(("idle_s", "waits_s"), [(IDLE_S, IDLE_S), (5.0, 5.0), (600.0, IDLE_S)])
+@pytest.mark.parametrize(
+    ("idle_s", "waits_s"), [(inf, IDLE_S), (5.0, 5.0 - MARGIN_S), (IDLE_S, IDLE_S - MARGIN_S)]
+)
 def test_a_connection_waits_as_long_as_both_sides_want(
     waiting: Waiting, idle_s: float, waits_s: float
 ) -> None:
@@ -110,6 +122,15 @@ def test_a_connection_whose_server_spoke_unasked_is_not_given(waiting: Waiting) 
     waiting.servers[sock].send(b"HTTP/1.1 408 Too late\r\n\r\n")
     assert waiting.pool.take(place()) is None
     assert is_closed(sock)
+
+
+def test_nothing_is_kept_for_a_while_of_a_server_that_hung_up_at_a_request(waiting: Waiting) -> None:
+    waiting.pool.distrust(place())
+    first, other = waiting.put(place()), waiting.put(place("b.example"))
+    assert is_closed(first)
+    assert not is_closed(other)
+    waiting.now_s += DISTRUST_S
+    assert not is_closed(waiting.put(place()))
 
 
 def test_a_pool_that_is_closed_keeps_nothing(waiting: Waiting) -> None:

@@ -34,6 +34,7 @@ class FetchPolicy:
     user_agent: str
     allowed_addresses: tuple[str, ...]
     max_bytes_per_second: int
+    min_delay_ms: int
     fetch: FetchSettings
     credential: Credential | None
     extract: ExtractSettings
@@ -122,6 +123,7 @@ def fetch_policy(
         _user_agent(settings, version),
         settings.allowed_addresses,
         max(1, rate // politeness.max_parallel) if rate else 0,
+        politeness.min_delay_ms,
         replace(
             fetch, credentials=(), keep_alive=fetch.keep_alive and politeness.min_delay_ms <= LONGEST_IDLE_MS
         ),

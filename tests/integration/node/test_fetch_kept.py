@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from ipaddress import ip_address
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import trustme
 from frontier_harness.waiting import eventually
-from node_doubles.loopback import Fetching, Site, body_of, ok, policy, redirect, reset
+from node_doubles.loopback import LONG_MS, Fetching, Site, body_of, ok, policy, redirect, reset
 
 from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.cancellation import Cancellation
@@ -220,7 +221,7 @@ def test_bytes_that_nobody_asked_for_get_into_no_answer(site: KeepingSite, fetch
 def test_a_connection_that_is_lost_at_the_second_request_is_replaced_once(
     site: KeepingSite, fetcher: Fetching, ending: Callable[[socket.socket], None]
 ) -> None:
-    answers = iter((ending, ok(b"next"), ending, ending))
+    answers = iter((ending, ok(b"next"), ending))
 
     def answer(client: socket.socket) -> None:
         act = next(answers)
@@ -234,7 +235,34 @@ def test_a_connection_that_is_lost_at_the_second_request_is_replaced_once(
     assert pages(fetcher, site, "/", "/next") == [b"hello", b"next"]
     assert len(site.requests) == 3
     assert fetcher.fetch(site.url("/next"), keeping()).status == Status.CONNECT_LOST
-    assert len(site.requests) == 5
+    assert len(site.requests) == 4  # nothing is kept of this site now
+
+
+def test_a_request_is_repeated_after_the_hosts_rest(site: KeepingSite, fetcher: Fetching) -> None:
+    answers = iter((closing(b""), ok(b"next")))
+    asked_s: list[float] = []
+
+    def answer(client: socket.socket) -> None:
+        asked_s.append(time.monotonic())
+        act = next(answers)
+        if callable(act):
+            act(client)
+        else:
+            client.sendall(act)
+
+    site.answers["/"], site.answers["/next"] = ok(b"hello"), answer
+    assert pages(fetcher, site, "/", "/next", made=keeping(min_delay_ms=300)) == [b"hello", b"next"]
+    assert asked_s[1] - asked_s[0] >= 0.3
+
+
+def test_a_request_is_not_repeated_if_the_host_rests_beyond_the_deadline(
+    site: KeepingSite, fetcher: Fetching
+) -> None:
+    site.answers["/"], site.answers["/next"] = ok(b"hello"), closing(b"")
+    made = keeping(min_delay_ms=LONG_MS)
+    pages(fetcher, site, "/", made=made)
+    assert fetcher.fetch(site.url("/next"), made).status == Status.CONNECT_LOST
+    assert len(site.requests) == 2
 
 
 def test_a_connection_that_is_lost_within_an_answer_is_not_replaced(

@@ -2741,6 +2741,7 @@ class FetchPolicy(_message.Message):
     PRODUCT_TOKEN_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
     KEEP_ALIVE_FIELD_NUMBER: _builtins.int
+    MIN_DELAY_FIELD_NUMBER: _builtins.int
     fetch_policy_id: _builtins.str
     """Its id. The same id always means the same policy."""
     user_agent: _builtins.str
@@ -2799,6 +2800,12 @@ class FetchPolicy(_message.Message):
     def provenance(self) -> Global___Provenance:
         """Whose fetches they are."""
 
+    @_builtins.property
+    def min_delay(self) -> _duration_pb2.Duration:
+        """See PolitenessSpec.min_delay: a request that is lost with its connection, and
+        that the server may have seen, must not be repeated sooner.
+        """
+
     def __init__(
         self,
         *,
@@ -2821,10 +2828,11 @@ class FetchPolicy(_message.Message):
         product_token: _builtins.str = ...,
         provenance: Global___Provenance | None = ...,
         keep_alive: _builtins.bool = ...,
+        min_delay: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["connect_timeout", b"connect_timeout", "extract", b"extract", "provenance", b"provenance", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["connect_timeout", b"connect_timeout", "extract", b"extract", "min_delay", b"min_delay", "provenance", b"provenance", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_media_types", b"accept_media_types", "allowed_addresses", b"allowed_addresses", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "extract", b"extract", "fetch_policy_id", b"fetch_policy_id", "keep_alive", b"keep_alive", "max_bytes", b"max_bytes", "max_bytes_per_second", b"max_bytes_per_second", "max_content_length", b"max_content_length", "password", b"password", "product_token", b"product_token", "provenance", b"provenance", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout", "user", b"user", "user_agent", b"user_agent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_media_types", b"accept_media_types", "allowed_addresses", b"allowed_addresses", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "extract", b"extract", "fetch_policy_id", b"fetch_policy_id", "keep_alive", b"keep_alive", "max_bytes", b"max_bytes", "max_bytes_per_second", b"max_bytes_per_second", "max_content_length", b"max_content_length", "min_delay", b"min_delay", "password", b"password", "product_token", b"product_token", "provenance", b"provenance", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout", "user", b"user", "user_agent", b"user_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
