@@ -5,7 +5,7 @@ none is good. None of them reads anything that the crawler says of itself, nor s
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -173,7 +173,7 @@ def early_retries(
     """
     complaints = []
     last: dict[str, Entry] = {}
-    for entry in log:
+    for entry in fetches(log):
         if entry.url in unreported or not is_retried(web, entry.url):
             continue
         rest_s = entry.start - last[entry.url].end if entry.url in last else min_rest_s
@@ -184,8 +184,19 @@ def early_retries(
 
 
 def request_counts(log: Iterable[Entry]) -> Counter[str]:
-    """How often each URL was asked for."""
-    return Counter(entry.url for entry in log)
+    """How often each URL was fetched."""
+    return Counter(entry.url for entry in fetches(log))
+
+
+def fetches(log: Iterable[Entry]) -> Iterator[Entry]:
+    """The last request of each fetch. One that gets no answer over a connection that has served others is
+    repeated in the same fetch, after the host's rest."""
+    served: set[int] = set()
+    for entry in log:
+        if entry.status or entry.connection not in served:
+            yield entry
+        if entry.connection:
+            served.add(entry.connection)
 
 
 def is_retried(web: Web, url: str) -> bool:
