@@ -42,13 +42,16 @@ class _Played:
     def __init__(self, data: bytes) -> None:
         self._left = BytesIO(data[1:])
         self._most = max(1, data[0]) if data else 1
+        self.received = 0
 
     def read(self) -> bytes:
-        """See Connection."""
-        return self._left.read(self._most)
+        """See SiteConnection."""
+        piece = self._left.read(self._most)
+        self.received += len(piece)
+        return piece
 
     def write(self, data: bytes) -> None:
-        """See Connection."""
+        """See SiteConnection."""
 
 
 def _head(data: bytes) -> Said:

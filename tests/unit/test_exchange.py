@@ -14,9 +14,12 @@ class Played:
 
     def __init__(self, data: bytes, piece_bytes: int) -> None:
         self._pieces = [data[at : at + piece_bytes] for at in range(0, len(data), piece_bytes)]
+        self.received = 0
 
     def read(self) -> bytes:
-        return self._pieces.pop(0) if self._pieces else b""
+        piece = self._pieces.pop(0) if self._pieces else b""
+        self.received += len(piece)
+        return piece
 
     def write(self, data: bytes) -> None:
         assert data.startswith(b"GET / HTTP/1.1\r\n")
