@@ -1,9 +1,13 @@
 """Object stores for tests: one in memory, faults of any of them, and a fixture that is each kind in turn."""
 
+import http
 import itertools
 import multiprocessing
+import os
 import random
 import threading
+import time
+import urllib.error
 import urllib.request
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +24,9 @@ from frontier_server.replicated.buckets import Bucket, BucketFailed, Found, open
 V = TypeVar("V")
 
 S3_BUCKET = "toehold"
+OTHER_S3 = os.environ.get("TOEHOLD_TEST_S3", "")
+"""The URL of a server that speaks S3, to test with instead of moto. It takes any credentials."""
+_run = f"{os.getpid()}-{time.time_ns()}/" if OTHER_S3 else ""
 _prefixes = itertools.count()
 
 
@@ -221,12 +228,20 @@ def _s3_server() -> Any:
 
 
 def _make_bucket(url: str) -> None:
-    urllib.request.urlopen(urllib.request.Request(f"{url}/{S3_BUCKET}", method="PUT")).close()
+    try:
+        urllib.request.urlopen(urllib.request.Request(f"{url}/{S3_BUCKET}", method="PUT")).close()
+    except urllib.error.HTTPError as refusal:
+        if refusal.code != http.HTTPStatus.CONFLICT:  # it is there
+            raise
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """The URL of a server that speaks S3, in this process."""
+    if OTHER_S3:
+        _make_bucket(OTHER_S3)
+        yield OTHER_S3
+        return
     server = _S3Server()
     thread = threading.Thread(target=server.serve)
     thread.start()
@@ -245,6 +260,10 @@ def _serve_s3(tell: Connection) -> None:
 @contextmanager
 def s3_process() -> Iterator[str]:
     """The URL of a server that speaks S3, in a process of its own: it is a store for many."""
+    if OTHER_S3:
+        _make_bucket(OTHER_S3)
+        yield OTHER_S3
+        return
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve_s3, args=(there,), daemon=True)
@@ -270,7 +289,7 @@ def s3_url(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    return f"s3://{S3_BUCKET}/{next(_prefixes)}"
+    return f"s3://{S3_BUCKET}/{_run}{next(_prefixes)}"
 
 
 @pytest.fixture(params=["memory", "directory", "s3"])

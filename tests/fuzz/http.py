@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
+from ipaddress import ip_address
 from pathlib import Path
 from typing import cast
 
@@ -146,7 +147,7 @@ class _Links:
         ours, theirs = socket.socketpair()
         theirs.sendall(data[:MAX_SENT_BYTES])
         theirs.shutdown(socket.SHUT_WR)
-        return SiteConnection(ours, self._link()), theirs
+        return SiteConnection(ours, ip_address("127.0.0.1"), self._link()), theirs
 
 
 _links = _Links()
