@@ -250,6 +250,7 @@ def _policy() -> FetchPolicy:
         200_000,
         AddressRule(AddressSet.LOOPBACK),
         cookies=True,
+        keep_alive=True,
         user="user",
         password="password",
         accept_media_types=("text/*", "application/*"),
