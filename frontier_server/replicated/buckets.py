@@ -9,8 +9,10 @@ import os
 import re
 import secrets
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +27,9 @@ _TRIES = re.compile(r" in [\d.]+\S*, after \d+ retries, max_retries: \d+, retry_
 _REFUSAL = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*))?")
 _MOST_TOLD = 400
 _PART_BYTES = 8 * 1024 * 1024
+RACERS, RACES, RACES_S = 4, 16, 2.0
+"""How a store is tried with requests at the same time: so many of them, so often, and for so long. S3Mock
+4.7 lets two in each second race."""
 
 
 class Requests:
@@ -256,12 +261,19 @@ class ObstoreBucket:
 
 
 def probe(bucket: Bucket) -> None:
-    """Check that the store refuses to create what is there, and shows at once what was created. Raises
-    BucketUnusable if it does not, BucketFailed if it cannot be asked."""
+    """Check that the store refuses to create what is there, also to several who create it at the same time,
+    and shows at once what was created. Raises BucketUnusable if it does not, BucketFailed if it cannot be
+    asked. Takes some seconds at most, unless the store is slow."""
     name = f"probe/{secrets.token_hex(8)}"
     problem = _problem_of(bucket, name)  # a store that does not answer is not asked to delete, either
+    raced: list[str] = []
+    until_s = time.monotonic() + RACES_S
+    with ThreadPoolExecutor(RACERS, "probe") as racers:
+        while not problem and len(raced) < RACES and (not raced or time.monotonic() < until_s):
+            raced.append(f"{name}-{len(raced)}")
+            problem = _problem_of_race(bucket, raced[-1], racers)
     with suppress(BucketFailed):  # an object that stays there harms nobody
-        bucket.delete([name])
+        bucket.delete([name, *raced])
     if problem:
         raise BucketUnusable(problem)
 
@@ -277,6 +289,28 @@ def _problem_of(bucket: Bucket, name: str) -> str:
         )
     if bucket.get(name) != b"first" or name not in [each.name for each in bucket.found("probe/")]:
         return "must show at once what was created, but an object that was created is not there"
+    return ""
+
+
+def _problem_of_race(bucket: Bucket, name: str, racers: ThreadPoolExecutor) -> str:
+    """What is wrong with a store if several create an object at the same time: one that looks whether it is
+    there, and then writes it, lets two of them."""
+
+    def create(data: bytes) -> bool:
+        try:
+            return bucket.create(name, data)
+        except BucketFailed:
+            return False  # it may be there
+
+    datas = [b"racer %d" % number for number in range(RACERS)]
+    made = [data for data, is_made in zip(datas, racers.map(create, datas), strict=True) if is_made]
+    if len(made) > 1:
+        return (
+            "must let one alone create an object (If-None-Match) if several do at the same time, or two "
+            f"machines would own one shard, but it let {len(made)}"
+        )
+    if made and bucket.get(name) != made[0]:
+        return "must keep the object of whoever has created it, but it has another"
     return ""
 
 

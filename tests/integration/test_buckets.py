@@ -6,12 +6,20 @@ import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from frontier_harness import buckets
 from frontier_harness.buckets import Fault, FaultyBucket, MemoryBucket
 
-from frontier_server.replicated.buckets import Bucket, BucketFailed, BucketUnusable, open_bucket, probe
+from frontier_server.replicated.buckets import (
+    RACERS,
+    Bucket,
+    BucketFailed,
+    BucketUnusable,
+    open_bucket,
+    probe,
+)
 
 bucket, s3, s3_server = buckets.bucket, buckets.s3, buckets.s3_server
 
@@ -178,6 +186,33 @@ def lagging() -> Bucket:
     return MemoryBucket(lag_s=1.0)
 
 
+class Looking(MemoryBucket):
+    """Looks whether an object is there, and creates it a moment later, when all who race have looked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looked = Barrier(RACERS)
+
+    def create(self, name: str, data: bytes) -> bool:
+        if "-" not in name:  # nobody else creates it
+            return super().create(name, data)
+        is_new = self.get(name) is None
+        self._looked.wait(10)
+        if is_new:
+            self.put(name, data)
+        return is_new
+
+
+class Overwriting(MemoryBucket):
+    """Writes what it refuses, too."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        is_new = super().create(name, data)
+        if "-" in name and not is_new:
+            self.put(name, data)
+        return is_new
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
@@ -185,6 +220,8 @@ def lagging() -> Bucket:
         (Refusing, "must refuse to create an object that is there .* it refused a new one"),
         (Late, "must show at once what was created"),
         (lagging, "must show at once what was created"),
+        (Looking, "must let one alone create an object .* at the same time, .* it let 4"),
+        (Overwriting, "must keep the object of whoever has created it"),
     ],
 )
 def test_a_store_that_cannot_keep_a_log_is_refused(made: Callable[[], Bucket], said: str) -> None:
