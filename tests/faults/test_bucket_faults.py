@@ -106,6 +106,9 @@ def make_crawl(stubs: Stubs) -> None:
 class Crawl:
     """A frontier of some machines, which reach their store by a proxy, and a crawl on it."""
 
+    ends_s = WHOLE_CRAWL_S
+    """How long the crawl may go on once all is well again."""
+
     def __init__(
         self,
         folder: Path,
@@ -205,15 +208,21 @@ class Crawl:
                 thread.start()
             try:
                 yield fetchers
+                until_s = time.monotonic() + self.ends_s
                 for thread in threads:
-                    thread.join(WHOLE_CRAWL_S)
-                assert not any(thread.is_alive() for thread in threads), "the crawl has not ended"
+                    thread.join(max(until_s - time.monotonic(), 0.0))
+                alive = sum(thread.is_alive() for thread in threads)
+                assert not alive, f"{alive} fetchers have not ended; {fetchers.problems[:3]}; {self.why()}"
             finally:
                 fetchers.ending.set()
                 for thread in threads:
                     thread.join(PATIENCE_S)
             assert not fetchers.problems, fetchers.problems[:3]
         self._answers += fetchers.told
+
+    def why(self) -> str:
+        """What the frontier says of the crawl's state."""
+        return self.toehold("status")[1]
 
     def check_unhurt(self, most_restarts: int = 0) -> None:
         """Check that all machines still serve, hardly a member was restarted, and no credential was told."""

@@ -20,7 +20,7 @@ from frontier_harness.descendants import kill_all
 from frontier_harness.members import members
 from frontier_harness.soaking import Soak
 from frontier_harness.store_proxy import Fault, StoreProxy
-from frontier_harness.waiting import PATIENCE_S, eventually
+from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S, eventually
 
 from frontier_server.cluster.members import Card
 from frontier_server.replicated.buckets import open_bucket
@@ -30,7 +30,7 @@ from .test_bucket_faults import store as store
 from .test_shards import check
 
 MACHINES = 3
-LEASE_S = "300"  # fetchers that wait for a shard send no heartbeats here
+LEASE_S = 300  # fetchers that wait for a shard send no heartbeats here
 CALL_S = 60.0  # a call waits for two requests at each of two processes
 CLAIMED_REQUESTS, BACK_REQUESTS = 30, 50
 """The members of a lost machine are claimed by others, and serve there, so many requests later at most."""
@@ -62,8 +62,10 @@ def unhurry(stubs: Stubs) -> None:
 class Slow(Crawl):
     """A crawl on three machines, of which each has a member."""
 
+    ends_s = WHOLE_CRAWL_S + LEASE_S  # a lease in an answer that was lost is out for so long
+
     def __init__(self, folder: Path, store: StoreProxy) -> None:
-        super().__init__(folder, store, MACHINES, options=("--lease-seconds", LEASE_S))
+        super().__init__(folder, store, MACHINES, options=("--lease-seconds", str(LEASE_S)))
         self._bucket = open_bucket(self.log)
         eventually(self.is_even, "a member on each machine")
 
