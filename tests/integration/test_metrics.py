@@ -197,8 +197,11 @@ def test_the_node_s_values_are_those_of_the_crawl_its_files_and_its_calls(scene:
     assert node.sum("toehold_node_fetches_total", purpose="robots") == statistics.robots_fetch_count
     requests = len(scene.site.requests)
     assert node.sum("toehold_node_fetches_total") == requests
-    for stage in ("resolve", "connect", "head", "body", "extract", "write"):
+    for stage in ("resolve", "head", "body", "extract", "write"):
         assert node.of("toehold_node_stage_duration_seconds_count", stage=stage) == requests, stage
+    new, kept = (node.of("toehold_node_connections_total", use=use) for use in ("new", "kept"))
+    assert node.of("toehold_node_stage_duration_seconds_count", stage="connect") == new
+    assert (new + kept, kept > new) == (requests, True)
     assert node.of("toehold_node_stage_duration_seconds_count", stage="tls") == 0
     assert node.of("toehold_node_stage_duration_seconds_sum", stage="head") >= requests * scene.site.answer_s
     assert node.of("toehold_node_received_bytes_total") > statistics.bytes_count

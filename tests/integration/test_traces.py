@@ -31,6 +31,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 ALWAYS = ("--trace-ratio", "1")
+NEW_CONNECTIONS = crawl_pb2.FetchSpec(keep_alive=False)
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
@@ -118,7 +119,7 @@ def test_a_page_is_one_trace_from_next_to_finished(
     page = site.url(path="/page/1")
     with collecting() as (collector, address):
         with ServerProcess(tmp_path / "data", "--otlp", address, *ALWAYS) as frontier:
-            frontier.stubs.launch("c", site.url(), of=spec())
+            frontier.stubs.launch("c", site.url(), of=spec(fetch=NEW_CONNECTIONS))
             more = ("--otlp", f"http://{address}") if node_traces else ()
             with node(frontier, tmp_path / "pages", *more):
                 collector.trace_of(page)
