@@ -27,14 +27,6 @@ class ConnectionUse(StrEnum):
     """An earlier request has left it."""
 
 
-class Handshake(StrEnum):
-    """How TLS begins."""
-
-    FULL = "full"
-    RESUMED = "resumed"
-    """With the session of an earlier connection."""
-
-
 class Purpose(StrEnum):
     """The purpose of a fetch."""
 
@@ -58,8 +50,8 @@ class Meter:
     def fetched(self, purpose: Purpose, seconds: float, received_bytes: int) -> None:
         """A fetch has ended, however it did."""
 
-    def connected(self, use: ConnectionUse, handshake: Handshake | None) -> None:
-        """A request has got its connection; `handshake` is None without TLS, and on one that was kept."""
+    def connected(self, use: ConnectionUse, has_shaken_hands: bool) -> None:
+        """A request has got its connection, and TLS began on it or did not."""
 
     def worked(self, purpose: Purpose, status: int) -> None:
         """A toe is done with a lease, whose report has this status."""

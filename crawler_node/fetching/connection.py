@@ -15,7 +15,7 @@ from itertools import chain, zip_longest
 
 from toehold_client.worker.addresses import Address, AddressRule
 
-from ..meter import ConnectionUse, Handshake, PageStage
+from ..meter import ConnectionUse, PageStage
 from .addresses import AddressRefused, Resolver, Unresolvable, literal
 from .cancellation import Cancellation, Cancelled, shut
 from .failure import FetchFailure, of_system, of_tls
@@ -70,7 +70,7 @@ class HostLink:
     connection (inside TLS). More than `wire_limit` of them raise WireLimitReached, so that framing (headers,
     chunk sizes) cannot go on for ever. `took_s` has the time of each stage so far. `peer` is the address of
     the connection, and `connecting_ns` when it was begun, with the look-up of the name, and when it was made,
-    by the wall clock. `use` tells whether it is new, and `handshake` how TLS began, if it did.
+    by the wall clock. `use` tells whether it is new, and `has_shaken_hands` whether TLS began on it.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class HostLink:
         self.peer: str | None = None
         self.connecting_ns: tuple[int, int] | None = None
         self.use: ConnectionUse | None = None
-        self.handshake: Handshake | None = None
+        self.has_shaken_hands = False
 
     def timed(self, stage: PageStage) -> "_Timed":
         """A context that adds the time within to that of a stage."""
@@ -372,21 +372,20 @@ class SiteConnection:
         except OSError as error:
             raise WriteFailed(str(error)) from error
 
-    def start_tls(self, trust: Trust, host: str, session: ssl.SSLSession | None = None) -> None:
-        """Goes on in TLS with a host that proves its name, or with one whose session we have. Raises
-        ConnectFailed, closing the connection."""
+    def start_tls(self, trust: Trust, host: str) -> None:
+        """Goes on in TLS with a host that proves its name. Raises ConnectFailed, closing the connection."""
         link = self._link
         name = host.removesuffix(".")
         try:
             context = trust.context(name)
             # Wrapping comes before the handshake, so that a cut ends the handshake like any other wait.
             self._sock = sock = context.wrap_socket(
-                self._sock, server_hostname=name, do_handshake_on_connect=False, session=session
+                self._sock, server_hostname=name, do_handshake_on_connect=False
             )
             link.watch(sock)
             sock.settimeout(link.patience_s(link.connect_s))
             sock.do_handshake()
-            link.handshake = Handshake.RESUMED if sock.session_reused else Handshake.FULL
+            link.has_shaken_hands = True
         except (OSError, ValueError, DeadlinePassed) as error:  # ValueError: TLS cannot carry the name
             self.close()
             # The socket's own timeout may have been what was left until the deadline.
@@ -396,12 +395,6 @@ class SiteConnection:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def session(self) -> ssl.SSLSession | None:
-        """The session of TLS that a later connection may resume, if there is one."""
-        session = self._sock.session if isinstance(self._sock, ssl.SSLSocket) else None
-        return session if session is not None and session.has_ticket else None
 
     def keep(self, kept: KeptConnections, place: Place, idle_s: float) -> None:
         """Let it wait for another request of this place."""

@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 
 from toehold_client.worker.addresses import AddressRule
 
-from ..meter import ConnectionUse, Handshake, PageStage
+from ..meter import ConnectionUse, PageStage
 from .cancellation import Cancellation
 from .outcome import Status, Truncation
 from .proxy import Proxy
@@ -162,7 +162,7 @@ class FetchResult:
     connecting_ns: tuple[int, int] | None = None  # when its connection was begun, and made
     received_bytes: int = 0  # all that came, inside TLS
     connection: ConnectionUse | None = None  # of the last request; None if it got none
-    handshake: Handshake | None = None
+    has_shaken_hands: bool = False  # TLS began on it
     cookie_mark: bytes = b""  # of the Cookie header that was sent (see CookieHeader)
     took_s: dict[PageStage, float] = field(default_factory=dict)  # the time of its stages
 

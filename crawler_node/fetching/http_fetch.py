@@ -178,7 +178,7 @@ class HttpFetcher:
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         fetch.peer_address = link.peer
         fetch.connecting_ns = link.connecting_ns
-        fetch.connection, fetch.handshake = link.use, link.handshake
+        fetch.connection, fetch.has_shaken_hands = link.use, link.has_shaken_hands
         fetch.received_bytes, fetch.took_s = link.received, link.took_s
         fetch.duration_ms = round((time.monotonic() - started_s) * 1000)
         return fetch

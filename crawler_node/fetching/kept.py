@@ -27,8 +27,8 @@ MAX_KEPT = 256
 IDLE_S = 15.0
 """The longest time that a connection waits."""
 
-MAX_REMEMBERED = 1_000
-"""The most servers whose TLS sessions are remembered, and the most that are not trusted."""
+MAX_DISTRUSTED = 1_000
+"""The most servers that are not trusted."""
 
 DISTRUST_S = 600.0
 """How long nothing is kept of a server that has hung up at a request."""
@@ -86,14 +86,13 @@ class KeptConnection:
 
 
 class KeptConnections:
-    """The connections that wait, and the TLS sessions of servers. Thread-safe. Close it."""
+    """The connections that wait. Thread-safe. Close it."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._lock = threading.Lock()
         self._kept: OrderedDict[Place, KeptConnection] = OrderedDict()  # the one that waits longest is first
-        self._sessions: OrderedDict[Place, ssl.SSLSession] = OrderedDict()
-        self._distrusted: TTLCache[Place, None] = TTLCache(MAX_REMEMBERED, DISTRUST_S, timer=clock_s)
+        self._distrusted: TTLCache[Place, None] = TTLCache(MAX_DISTRUSTED, DISTRUST_S, timer=clock_s)
         self._over = threading.Event()
         self._sweeper: threading.Thread | None = None
 
@@ -131,22 +130,6 @@ class KeptConnections:
         """Keep nothing of a server for a while: it has hung up at a request."""
         with self._lock:
             self._distrusted[place] = None
-
-    def take_session(self, place: Place) -> ssl.SSLSession | None:
-        """The session of the last connection to a server, which shortens the next handshake. It is used once,
-        as each connection leaves its own (RFC 8446 C.4)."""
-        with self._lock:
-            return self._sessions.pop(place, None)
-
-    def remember(self, place: Place, session: ssl.SSLSession | None) -> None:
-        """Note the session of a connection. None changes nothing."""
-        if session is None:
-            return
-        with self._lock:
-            self._sessions[place] = session
-            self._sessions.move_to_end(place)
-            if len(self._sessions) > MAX_REMEMBERED:
-                self._sessions.popitem(last=False)
 
     def close(self) -> None:
         """Close all connections that wait, and those that are put later."""

@@ -120,7 +120,7 @@ class Transport(httpx.BaseTransport):
                     proxy.tunnel(connection, target.host.encode("ascii"), target.port)
                     proxy = None  # from here on the proxy sees no requests
                 with link.timed(PageStage.TLS):
-                    self._start_tls(connection, target, place)
+                    connection.start_tls(self._trust, target.host)
             with link.timed(PageStage.HEAD):
                 answer = _ask(connection, target, proxy, request.headers.raw)
         except BaseException:
@@ -149,11 +149,6 @@ class Transport(httpx.BaseTransport):
             connection.close()
             raise
         return _response(answer, _Body(answer, connection, self._kept, place))
-
-    def _start_tls(self, connection: SiteConnection, target: FetchTarget, place: Place | None) -> None:
-        """Resumes the session of the last connection of this place, if there is one."""
-        session = None if place is None else self._kept.take_session(place)
-        connection.start_tls(self._trust, target.host, session)
 
 
 def _ask(
@@ -191,7 +186,6 @@ class _Body(httpx.SyncByteStream):
         if self._place is None:
             self._connection.close()
             return
-        self._kept.remember(self._place, self._connection.session)
         idle_s = self._answer.idle_s()
         if idle_s:
             self._connection.keep(self._kept, self._place, idle_s)

@@ -36,11 +36,7 @@ CONNECTIONS = counter(
     "Requests by their connection: a `new` one, or one that was `kept` by an earlier request.",
     "use",
 )
-HANDSHAKES = counter(
-    "toehold_node_tls_handshakes_total",
-    "TLS handshakes of new connections: `full`, or `resumed` with the session of an earlier one.",
-    "kind",
-)
+HANDSHAKES = counter("toehold_node_tls_handshakes_total", "TLS handshakes of new connections.")
 FAILURES = counter(
     "toehold_node_page_failures_total", "Pages of which an `extractor` or the `hook` failed.", "part"
 )

@@ -7,7 +7,7 @@ from prometheus_client.registry import CollectorRegistry
 from toehold_base.observability.metrics import status_label
 from toehold_base.observability.metrics_page import Counter, Histogram
 
-from ..meter import ConnectionUse, Handshake, Meter, NodePart, PageStage, Purpose
+from ..meter import ConnectionUse, Meter, NodePart, PageStage, Purpose
 from .definitions import (
     CALL_SECONDS,
     CALLS,
@@ -30,9 +30,9 @@ class PrometheusMeter(Meter):
         self._stages = {stage: stages.labels(stage) for stage in PageStage}
         self._fetch_seconds = {purpose: fetches.labels(purpose) for purpose in Purpose}
         self._failures = {part: failures.labels(part) for part in NodePart}
-        connections, handshakes = Counter(CONNECTIONS, registry), Counter(HANDSHAKES, registry)
+        connections = Counter(CONNECTIONS, registry)
         self._connections = {use: connections.labels(use) for use in ConnectionUse}
-        self._handshakes = {kind: handshakes.labels(kind) for kind in Handshake}
+        self._handshakes = Counter(HANDSHAKES, registry).labels()
         self._received = Counter(RECEIVED, registry).labels()
         # To find a child by its labels takes longer than to count.
         self._fetches = cache(Counter(FETCHES, registry).labels)
@@ -46,10 +46,10 @@ class PrometheusMeter(Meter):
         self._fetch_seconds[purpose].observe(seconds)
         self._received.inc(received_bytes)
 
-    def connected(self, use: ConnectionUse, handshake: Handshake | None) -> None:
+    def connected(self, use: ConnectionUse, has_shaken_hands: bool) -> None:
         self._connections[use].inc()
-        if handshake is not None:
-            self._handshakes[handshake].inc()
+        if has_shaken_hands:
+            self._handshakes.inc()
 
     def worked(self, purpose: Purpose, status: int) -> None:
         self._fetches(purpose, status_label(status)).inc()

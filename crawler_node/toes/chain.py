@@ -128,7 +128,7 @@ class ToeChain:
         for each in (*fetch.hops, fetch):
             self._meter.fetched(_purpose(held), each.duration_ms / 1000, each.received_bytes)
             if each.connection is not None:
-                self._meter.connected(each.connection, each.handshake)
+                self._meter.connected(each.connection, each.has_shaken_hands)
             for stage, seconds in each.took_s.items():
                 self._meter.took(stage, seconds)
         try:

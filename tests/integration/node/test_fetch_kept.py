@@ -19,7 +19,7 @@ from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.fetch import FetchPolicy, FetchResult, Validators
 from crawler_node.fetching.outcome import Status
-from crawler_node.meter import ConnectionUse, Handshake
+from crawler_node.meter import ConnectionUse
 
 NEW, KEPT = ConnectionUse.NEW, ConnectionUse.KEPT
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
@@ -371,34 +371,12 @@ def secure(tmp_path: Path) -> Iterator[tuple[KeepingSite, Fetching]]:
     made.close()
 
 
-def handshakes(fetcher: Fetching) -> list[Handshake | None]:
-    return [fetch.handshake for fetch in fetcher.fetches]
-
-
 def test_a_kept_connection_needs_no_handshake(secure: tuple[KeepingSite, Fetching]) -> None:
     site, fetcher = secure
     site.answers["/"] = ok(b"hello")
     assert pages(fetcher, site, "/", "/") == [b"hello"] * 2
     assert uses(fetcher) == [NEW, KEPT]
-    assert handshakes(fetcher) == [Handshake.FULL, None]
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "my_site.example.org"])
-def test_a_session_is_resumed_over_a_new_connection(secure: tuple[KeepingSite, Fetching], host: str) -> None:
-    site, fetcher = secure
-    site.answers["/"] = ok(b"hello", b"Connection: close")
-    for _ in range(3):
-        assert body_of(fetcher.fetch(site.url("/", host), keeping())) == b"hello"
-    assert uses(fetcher) == [NEW] * 3
-    assert handshakes(fetcher) == [Handshake.FULL, Handshake.RESUMED, Handshake.RESUMED]
-
-
-def test_a_session_is_not_resumed_for_another_crawl(secure: tuple[KeepingSite, Fetching]) -> None:
-    site, fetcher = secure
-    site.answers["/"] = ok(b"hello", b"Connection: close")
-    fetcher.fetch(site.url("/"), keeping(), crawl="one")
-    fetcher.fetch(site.url("/"), keeping(), crawl="other")
-    assert handshakes(fetcher) == [Handshake.FULL, Handshake.FULL]
+    assert [fetch.has_shaken_hands for fetch in fetcher.fetches] == [True, False]
 
 
 def test_a_server_that_hung_up_over_tls_gets_a_new_connection(secure: tuple[KeepingSite, Fetching]) -> None:
