@@ -19,7 +19,7 @@ from ..meter import ConnectionUse, PageStage
 from .addresses import AddressRefused, Resolver, Unresolvable, literal
 from .cancellation import Cancellation, Cancelled, shut
 from .failure import FetchFailure, of_system, of_tls
-from .kept import KeptConnection, KeptConnections, Place
+from .kept import ConnectionKey, KeptConnection, KeptConnections
 from .race import AttemptFailed, first_to_answer
 from .throttle import MAX_PIECE_BYTES, Throttle
 from .trust import Trust
@@ -66,11 +66,11 @@ class HostLink:
     `deadline_s` is on the monotonic clock, `timeout_s` behind the beginning of the fetch, and limits every
     wait. `connect_s` limits the wait for one TCP connection, and for one TLS handshake; `read_s` limits the
     silence of a server that owes us bytes (Heritrix's soTimeoutMs). `rest_s` is how long the host rests at
-    least between two requests. `received` counts the bytes read off the
-    connection (inside TLS). More than `wire_limit` of them raise WireLimitReached, so that framing (headers,
-    chunk sizes) cannot go on for ever. `took_s` has the time of each stage so far. `peer` is the address of
-    the connection, and `connecting_ns` when it was begun, with the look-up of the name, and when it was made,
-    by the wall clock. `use` tells whether it is new, and `has_shaken_hands` whether TLS began on it.
+    least between two requests. `received` counts the bytes read off the connection (inside TLS). More than
+    `wire_limit` of them raise WireLimitReached, so that framing (headers, chunk sizes) cannot go on for ever.
+    `took_s` has the time of each stage so far. `peer` is the address of the connection, and `connecting_ns`
+    when it was begun, with the look-up of the name, and when it was made, by the wall clock. `use` tells
+    whether it is new, and `has_shaken_hands` whether TLS began on it.
     """
 
     def __init__(
@@ -161,10 +161,7 @@ class HostLink:
         """Waits as long as the host rests between two requests; False, at once, if the deadline is sooner."""
         if self.rest_s >= self._deadline_s - time.monotonic():
             return False
-        over = threading.Event()
-        self.cancellation.watch(over.set)
-        over.wait(self.rest_s)
-        self.cancellation.watch(None)
+        self._pause(self.rest_s)
         self.cancellation.check()
         return True
 
@@ -176,9 +173,13 @@ class HostLink:
         wait_s = max(each.charge(byte_count, now_s) for each in self._throttles)
         if wait_s < MIN_WAIT_S:  # the throttle adds it to the next wait
             return
+        self._pause(min(wait_s, max(0.0, self._deadline_s - now_s)))
+
+    def _pause(self, wait_s: float) -> None:
+        """Waits, unless a cancellation ends that."""
         over = threading.Event()
         self.cancellation.watch(over.set)
-        over.wait(min(wait_s, max(0.0, self._deadline_s - now_s)))
+        over.wait(wait_s)
         self.cancellation.watch(self._cut)
 
     def resume(self, kept: KeptConnection, host: str, port: int) -> "SiteConnection | None":
@@ -396,10 +397,10 @@ class SiteConnection:
             self.close()
             raise
 
-    def keep(self, kept: KeptConnections, place: Place, idle_s: float) -> None:
-        """Let it wait for another request of this place."""
+    def keep(self, kept: KeptConnections, key: ConnectionKey, idle_s: float) -> None:
+        """Lets it wait for another request with this key."""
         self._link.watch(None)
-        kept.put(place, self._sock, self._address, idle_s)
+        kept.put(key, self._sock, self._address, idle_s)
 
     def close(self) -> None:
         self._link.watch(None)

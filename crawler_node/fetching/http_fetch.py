@@ -29,7 +29,7 @@ from .fetch import (
     FetchResult,
     Validators,
 )
-from .kept import Circle
+from .kept import IDLE_S, ConnectionKey
 from .outcome import Status, Truncation, note, reason_of, status_of
 from .proxy import Proxy
 from .references import reference_of, resolve
@@ -195,8 +195,8 @@ class HttpFetcher:
             (b"Accept-Encoding", ACCEPTED_CODINGS),
             *task.conditions,
         ]
-        circle = Circle(task.crawl, policy.policy_id) if policy.keep_alive and not policy.proxy else None
-        if circle is None:
+        key = ConnectionKey(task.crawl, policy.policy_id, *target.origin) if _may_keep(policy) else None
+        if key is None:
             headers.append((b"Connection", b"close"))
         if policy.cookies:
             cookies = self._cookies.header(task.crawl, target.host, target.path, https=target.is_https)
@@ -209,7 +209,7 @@ class HttpFetcher:
             shown.append((b"Authorization", credentials.partition(b" ")[0] + b" *"))
         fetch.request_head = head(b"GET %s HTTP/1.1" % target.path.encode("ascii"), shown)
         proxy = Proxy.parse(policy.proxy) if policy.proxy else None
-        response = self._transport.handle_request(target.request(headers, link, proxy, circle))
+        response = self._transport.handle_request(target.request(headers, link, proxy, key))
         try:
             answer: Answer = response.extensions["answer"]
             _take_head(fetch, answer)
@@ -295,6 +295,11 @@ def _is_unwanted(fetch: FetchResult, policy: FetchPolicy, announced: int | None)
     if not policy.is_selective or fetch.status in _WITHOUT_BODY:
         return False
     return announced != 0 and not policy.wants(fetch.media_type, announced)
+
+
+def _may_keep(policy: FetchPolicy) -> bool:
+    """Whether connections may wait for the next fetch: none does at a proxy, or for longer than IDLE_S."""
+    return policy.keep_alive and not policy.proxy and policy.min_delay_ms <= 1000 * IDLE_S
 
 
 def _credentials(fetch: FetchResult, task: _FetchTask) -> bytes | None:

@@ -1,10 +1,9 @@
 """Connections between two requests: an answer that was read whole leaves its connection to the next request
 to the same server, which saves both sides a handshake.
 
-A connection belongs to one *circle*: a crawl and its fetch policy, thus one user agent, one rule of addresses
-and one set of credentials. Nobody else gets it. One waits for each circle and server, and not for long, as
-a server may hang up at any moment. Whoever takes it looks first whether the server has done so, or has sent
-what nobody asked for.
+A connection serves one crawl and one fetch policy, thus one user agent, one rule of addresses and one set of
+credentials. One waits for each of them and each server, and not for long, as a server may hang up at any
+moment. Whoever takes it looks first whether the server has done so, or has sent what nobody asked for.
 """
 
 import select
@@ -13,7 +12,7 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,22 +38,14 @@ MARGIN_S = 1.0
 SWEEP_S = 1.0
 
 
-class Circle(NamedTuple):
-    """Whose connections may be used for each other's requests."""
+class ConnectionKey(NamedTuple):
+    """What requests over one connection have in common."""
 
     crawl: str
     policy_id: str
-
-
-class Server(NamedTuple):
-    """Where a connection leads to."""
-
     scheme: str
     host: str
     port: int
-
-
-Place = tuple[Circle, Server]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +82,20 @@ class KeptConnections:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Place, KeptConnection] = OrderedDict()  # the one that waits longest is first
-        self._distrusted: TTLCache[Place, None] = TTLCache(MAX_DISTRUSTED, DISTRUST_S, timer=clock_s)
+        self._kept: OrderedDict[ConnectionKey, KeptConnection] = (
+            OrderedDict()
+        )  # the one that waits longest is first
+        self._distrusted: TTLCache[ConnectionKey, None] = TTLCache(MAX_DISTRUSTED, DISTRUST_S, timer=clock_s)
         self._over = threading.Event()
         self._sweeper: threading.Thread | None = None
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def take(self, place: Place) -> KeptConnection | None:
+    def take(self, key: ConnectionKey) -> KeptConnection | None:
         """A connection that can be used, and that nobody else gets; None if there is none."""
         with self._lock:
-            kept = self._kept.pop(place, None)
+            kept = self._kept.pop(key, None)
         if kept is None:
             return None
         if self._clock_s() < kept.until_s and kept.is_silent():
@@ -110,15 +103,15 @@ class KeptConnections:
         kept.sock.close()
         return None
 
-    def put(self, place: Place, sock: socket.socket, address: Address, idle_s: float) -> None:
+    def put(self, key: ConnectionKey, sock: socket.socket, address: Address, idle_s: float) -> None:
         """Let a connection wait as long as the server waits, `idle_s`, and at most IDLE_S."""
         kept = KeptConnection(sock, address, self._clock_s() + min(idle_s - MARGIN_S, IDLE_S))
         with self._lock:
-            gone = [self._kept.pop(place, None)]
-            if self._over.is_set() or place in self._distrusted:
+            gone = [self._kept.pop(key, None)]
+            if self._over.is_set() or key in self._distrusted:
                 gone.append(kept)
             else:
-                self._kept[place] = kept
+                self._kept[key] = kept
             while len(self._kept) > MAX_KEPT:
                 gone.append(self._kept.popitem(last=False)[1])
             if self._sweeper is None and self._kept:
@@ -126,10 +119,10 @@ class KeptConnections:
                 self._sweeper.start()
         _close(gone)
 
-    def distrust(self, place: Place) -> None:
+    def distrust(self, key: ConnectionKey) -> None:
         """Keep nothing of a server for a while: it has hung up at a request."""
         with self._lock:
-            self._distrusted[place] = None
+            self._distrusted[key] = None
 
     def close(self) -> None:
         """Close all connections that wait, and those that are put later."""
@@ -143,8 +136,8 @@ class KeptConnections:
         """Close the connections that have waited for too long."""
         now_s = self._clock_s()
         with self._lock:
-            late = [place for place, kept in self._kept.items() if kept.until_s <= now_s]
-            gone = [self._kept.pop(place) for place in late]
+            late = [key for key, kept in self._kept.items() if kept.until_s <= now_s]
+            gone = [self._kept.pop(key) for key in late]
         _close(gone)
 
     def _sweep(self) -> None:
@@ -152,7 +145,7 @@ class KeptConnections:
             self.sweep()
 
 
-def _close(gone: "list[KeptConnection] | list[KeptConnection | None]") -> None:
+def _close(gone: Iterable[KeptConnection | None]) -> None:
     for kept in gone:
         if kept is not None:
             kept.sock.close()

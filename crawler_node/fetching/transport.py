@@ -19,7 +19,7 @@ from ..meter import PageStage
 from .answer_head import Header
 from .connection import ConnectFailed, ConnectionLost, HostLink, SiteConnection
 from .exchange import GET, Answer, ask
-from .kept import Circle, KeptConnections, Place, Server
+from .kept import ConnectionKey, KeptConnections
 from .proxy import Proxy
 from .trust import Trust
 
@@ -70,15 +70,15 @@ class FetchTarget:
         return self.scheme == "https"
 
     @property
-    def origin(self) -> Server:
-        return Server(self.scheme, self.host, self.port)
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
 
     def request(
-        self, headers: Sequence[Header], link: HostLink, proxy: Proxy | None, circle: Circle | None
+        self, headers: Sequence[Header], link: HostLink, proxy: Proxy | None, key: ConnectionKey | None
     ) -> httpx.Request:
-        """A GET request for the Transport, by way of the link. Its connection is kept for the circle; without
-        one it is closed."""
-        companions = {"target": self, "link": link, "proxy": proxy, "circle": circle}
+        """A GET request for the Transport, by way of the link. Its connection is kept for requests with the
+        same key; without one it is closed."""
+        companions = {"target": self, "link": link, "proxy": proxy, "key": key}
         url = _site(f"{self.scheme}://{self.authority}/")
         return httpx.Request("GET", url, headers=headers, stream=_NO_BODY, extensions=companions)
 
@@ -108,9 +108,8 @@ class Transport(httpx.BaseTransport):
         target: FetchTarget = request.extensions["target"]
         link: HostLink = request.extensions["link"]
         proxy: Proxy | None = request.extensions["proxy"]
-        circle: Circle | None = request.extensions["circle"]
-        place = None if circle is None or proxy is not None else (circle, target.origin)
-        response = None if place is None else self._asked_again(request, target, link, place)
+        key: ConnectionKey | None = request.extensions["key"]
+        response = None if key is None else self._asked_again(request, target, link, key)
         if response is not None:
             return response
         connection = proxy.connect(link, target.host) if proxy else link.connect(target.host, target.port)
@@ -126,13 +125,13 @@ class Transport(httpx.BaseTransport):
         except BaseException:
             connection.close()
             raise
-        return _response(answer, _Body(answer, connection, self._kept, place))
+        return _response(answer, _Body(answer, connection, self._kept, key))
 
     def _asked_again(
-        self, request: httpx.Request, target: FetchTarget, link: HostLink, place: Place
+        self, request: httpx.Request, target: FetchTarget, link: HostLink, key: ConnectionKey
     ) -> httpx.Response | None:
         """The answer over a connection that was kept, if there is one, and it was of use."""
-        kept = self._kept.take(place)
+        kept = self._kept.take(key)
         connection = None if kept is None else link.resume(kept, target.host, target.port)
         if connection is None:
             return None
@@ -141,14 +140,14 @@ class Transport(httpx.BaseTransport):
                 answer = _ask(connection, target, None, request.headers.raw)
         except ConnectionLost:
             connection.close()
-            self._kept.distrust(place)
+            self._kept.distrust(key)
             if link.received or not link.rest():
                 raise
             return None
         except BaseException:
             connection.close()
             raise
-        return _response(answer, _Body(answer, connection, self._kept, place))
+        return _response(answer, _Body(answer, connection, self._kept, key))
 
 
 def _ask(
@@ -169,25 +168,25 @@ def _response(answer: Answer, body: "_Body") -> httpx.Response:
 
 
 class _Body(httpx.SyncByteStream):
-    """The body of an answer. Closing it closes the connection, or lets it wait at a place."""
+    """The body of an answer. Closing it closes the connection, or lets it wait for requests with a key."""
 
     def __init__(
-        self, answer: Answer, connection: SiteConnection, kept: KeptConnections, place: Place | None
+        self, answer: Answer, connection: SiteConnection, kept: KeptConnections, key: ConnectionKey | None
     ) -> None:
         self._answer = answer
         self._connection = connection
         self._kept = kept
-        self._place = place
+        self._key = key
 
     def __iter__(self) -> Iterator[bytes]:
         return self._answer.body()
 
     def close(self) -> None:
-        if self._place is None:
+        if self._key is None:
             self._connection.close()
             return
         idle_s = self._answer.idle_s()
         if idle_s:
-            self._connection.keep(self._kept, self._place, idle_s)
+            self._connection.keep(self._kept, self._key, idle_s)
         else:
             self._connection.close()

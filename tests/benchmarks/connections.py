@@ -101,11 +101,11 @@ def _crawled(folder: Path, case: Case) -> Figure:
         site.say("")
         counts = json.loads(site.hear())
         loops_ms.append(loop_ms())
-    handshakes, requests = counts.get("full", 0) + counts.get("resumed", 0), counts["requests"]
+    handshakes, requests = counts["handshakes"], counts["requests"]
     if requests < case.pages:
         raise RuntimeError(f"the site saw {requests} requests, and has {case.pages} pages")
     print(
-        f"{case}: {requests} requests, {handshakes} handshakes, {counts.get('resumed', 0)} of them resumed; "
+        f"{case}: {requests} requests, {handshakes} handshakes; "
         f"nodes held {early} after a quarter, {late} at the end"
     )
     figure = Figure(

@@ -277,7 +277,7 @@ def test_a_machine_whose_looks_are_late_keeps_no_orphans_waiting(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_a_machine_cannot_open_goes_to_another_and_few_are_tried_there_again(seed: int) -> None:
+def test_members_that_a_machine_cannot_open_go_to_others_and_are_seldom_tried_again(seed: int) -> None:
     world = World(seed, 9)
     world.add("a", "b")
     world.add("broken", fails=1)

@@ -12,10 +12,8 @@ from crawler_node.fetching.kept import (
     IDLE_S,
     MARGIN_S,
     MAX_KEPT,
-    Circle,
+    ConnectionKey,
     KeptConnections,
-    Place,
-    Server,
 )
 
 ADDRESS = ip_address("192.0.2.1")
@@ -29,11 +27,11 @@ class Waiting:
         self.pool = KeptConnections(lambda: self.now_s)
         self.servers: dict[socket.socket, socket.socket] = {}
 
-    def put(self, place: Place, idle_s: float = inf) -> socket.socket:
+    def put(self, wanted: ConnectionKey, idle_s: float = inf) -> socket.socket:
         """Let a new connection wait."""
         ours, theirs = socket.socketpair()
         self.servers[ours] = theirs
-        self.pool.put(place, ours, ADDRESS, idle_s)
+        self.pool.put(wanted, ours, ADDRESS, idle_s)
         return ours
 
     def close(self) -> None:
@@ -50,8 +48,8 @@ def waiting() -> Iterator[Waiting]:
     made.close()
 
 
-def place(host: str = "a.example", crawl: str = "c", policy: str = "p", port: int = 80) -> Place:
-    return Circle(crawl, policy), Server("http", host, port)
+def key(host: str = "a.example", crawl: str = "c", policy: str = "p", port: int = 80) -> ConnectionKey:
+    return ConnectionKey(crawl, policy, "http", host, port)
 
 
 def is_closed(sock: socket.socket) -> bool:
@@ -59,25 +57,23 @@ def is_closed(sock: socket.socket) -> bool:
 
 
 def test_a_connection_is_taken_once(waiting: Waiting) -> None:
-    sock = waiting.put(place())
-    kept = waiting.pool.take(place())
+    sock = waiting.put(key())
+    kept = waiting.pool.take(key())
     assert kept is not None
     assert (kept.sock, kept.address) == (sock, ADDRESS)
-    assert waiting.pool.take(place()) is None
+    assert waiting.pool.take(key()) is None
 
 
-@pytest.mark.parametrize(
-    "other", [place("b.example"), place(crawl="other"), place(policy="q"), place(port=8080)]
-)
-def test_another_place_gets_none(waiting: Waiting, other: Place) -> None:
-    waiting.put(place())
+@pytest.mark.parametrize("other", [key("b.example"), key(crawl="other"), key(policy="q"), key(port=8080)])
+def test_another_key_gets_none(waiting: Waiting, other: ConnectionKey) -> None:
+    waiting.put(key())
     assert waiting.pool.take(other) is None
 
 
-def test_a_second_connection_of_a_place_replaces_the_first(waiting: Waiting) -> None:
-    first, second = waiting.put(place()), waiting.put(place())
+def test_a_second_connection_with_a_key_replaces_the_first(waiting: Waiting) -> None:
+    first, second = waiting.put(key()), waiting.put(key())
     assert is_closed(first)
-    kept = waiting.pool.take(place())
+    kept = waiting.pool.take(key())
     assert kept is not None
     assert kept.sock is second
 
@@ -88,17 +84,17 @@ def test_a_second_connection_of_a_place_replaces_the_first(waiting: Waiting) -> 
 def test_a_connection_waits_as_long_as_both_sides_want(
     waiting: Waiting, idle_s: float, waits_s: float
 ) -> None:
-    sock = waiting.put(place(), idle_s)
+    sock = waiting.put(key(), idle_s)
     waiting.now_s += waits_s - 0.01
     waiting.pool.sweep()
     assert not is_closed(sock)
     waiting.now_s += 0.01
-    assert waiting.pool.take(place()) is None
+    assert waiting.pool.take(key()) is None
     assert is_closed(sock)
 
 
 def test_a_sweep_closes_what_has_waited_for_too_long(waiting: Waiting) -> None:
-    late, early = waiting.put(place(), 5.0), waiting.put(place("b.example"), 10.0)
+    late, early = waiting.put(key(), 5.0), waiting.put(key("b.example"), 10.0)
     waiting.now_s += 5.0
     waiting.pool.sweep()
     assert is_closed(late)
@@ -106,36 +102,36 @@ def test_a_sweep_closes_what_has_waited_for_too_long(waiting: Waiting) -> None:
 
 
 def test_the_connection_that_waits_longest_makes_room(waiting: Waiting) -> None:
-    socks = [waiting.put(place(f"{number}.example")) for number in range(MAX_KEPT + 1)]
+    socks = [waiting.put(key(f"{number}.example")) for number in range(MAX_KEPT + 1)]
     assert [is_closed(sock) for sock in socks] == [True] + [False] * MAX_KEPT
 
 
 def test_a_connection_whose_server_hung_up_is_not_given(waiting: Waiting) -> None:
-    sock = waiting.put(place())
+    sock = waiting.put(key())
     waiting.servers[sock].close()
-    assert waiting.pool.take(place()) is None
+    assert waiting.pool.take(key()) is None
     assert is_closed(sock)
 
 
 def test_a_connection_whose_server_spoke_unasked_is_not_given(waiting: Waiting) -> None:
-    sock = waiting.put(place())
+    sock = waiting.put(key())
     waiting.servers[sock].send(b"HTTP/1.1 408 Too late\r\n\r\n")
-    assert waiting.pool.take(place()) is None
+    assert waiting.pool.take(key()) is None
     assert is_closed(sock)
 
 
 def test_nothing_is_kept_for_a_while_of_a_server_that_hung_up_at_a_request(waiting: Waiting) -> None:
-    waiting.pool.distrust(place())
-    first, other = waiting.put(place()), waiting.put(place("b.example"))
+    waiting.pool.distrust(key())
+    first, other = waiting.put(key()), waiting.put(key("b.example"))
     assert is_closed(first)
     assert not is_closed(other)
     waiting.now_s += DISTRUST_S
-    assert not is_closed(waiting.put(place()))
+    assert not is_closed(waiting.put(key()))
 
 
 def test_a_pool_that_is_closed_keeps_nothing(waiting: Waiting) -> None:
-    first = waiting.put(place())
+    first = waiting.put(key())
     waiting.pool.close()
-    second = waiting.put(place())
+    second = waiting.put(key())
     assert is_closed(first)
     assert is_closed(second)

@@ -8,9 +8,6 @@ from ..spec.settings import CrawlSettings, Credential, ExtractSettings, FetchSet
 from ..uri.canonical import CanonicalUri
 from ..uri.surt import SurtPrefixes, surt_of, surt_prefix
 
-LONGEST_IDLE_MS = 15_000
-"""Where hosts rest for longer, connections are not kept: nodes would close them unused."""
-
 MAX_REMEMBERED = 1_000  # settings with their policies
 
 
@@ -124,9 +121,7 @@ def fetch_policy(
         settings.allowed_addresses,
         max(1, rate // politeness.max_parallel) if rate else 0,
         politeness.min_delay_ms,
-        replace(
-            fetch, credentials=(), keep_alive=fetch.keep_alive and politeness.min_delay_ms <= LONGEST_IDLE_MS
-        ),
+        replace(fetch, credentials=()),
         credential,
         settings.extract,
         whose,

@@ -188,9 +188,12 @@ def test_another_crawl_or_policy_gets_a_connection_of_its_own(
     assert uses(fetcher) == [NEW, NEW, KEPT]
 
 
-def test_a_policy_that_keeps_nothing_says_close(site: KeepingSite, fetcher: Fetching) -> None:
+@pytest.mark.parametrize("made", [policy(), keeping(min_delay_ms=15_001)])
+def test_a_policy_that_keeps_nothing_or_rests_for_too_long_says_close(
+    site: KeepingSite, fetcher: Fetching, made: FetchPolicy
+) -> None:
     site.answers["/"] = ok(b"hello")
-    assert pages(fetcher, site, "/", "/", made=policy()) == [b"hello", b"hello"]
+    assert pages(fetcher, site, "/", "/", made=made) == [b"hello", b"hello"]
     assert uses(fetcher) == [NEW, NEW]
     assert b"\r\nConnection: close\r\n" in site.requests[-1]
 

@@ -2765,9 +2765,7 @@ class FetchPolicy(_message.Message):
     product_token: _builtins.str
     """See FetchSpec.product_token."""
     keep_alive: _builtins.bool
-    """Whether connections may be kept for the next page of the same host. See
-    FetchSpec.keep_alive; false, too, if hosts rest for too long.
-    """
+    """See FetchSpec.keep_alive."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """See FetchSpec.timeout."""
