@@ -82,9 +82,8 @@ class KeptConnections:
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._kept: OrderedDict[ConnectionKey, KeptConnection] = (
-            OrderedDict()
-        )  # the one that waits longest is first
+        # The one that waits longest is first.
+        self._kept: OrderedDict[ConnectionKey, KeptConnection] = OrderedDict()
         self._distrusted: TTLCache[ConnectionKey, None] = TTLCache(MAX_DISTRUSTED, DISTRUST_S, timer=clock_s)
         self._over = threading.Event()
         self._sweeper: threading.Thread | None = None

@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 CALL_S = 60.0
 NO_DEADLINE_S = 24 * 60 * 60.0  # for a call whose caller sets none: a shard that stands still is away soon
-OPEN_S = 3.0  # for calls that are open when a shard begins to end
+LAST_ANSWERS_S = 3.0  # for calls that are open when a shard begins to end
 MARGIN_S = 0.2  # of a caller's deadline, to answer in
 MAX_BYTES = 64 * 1024 * 1024
 MAX_BACKOFF_MS = 500  # between two tries to reach a shard: it is back within some seconds
@@ -147,10 +147,10 @@ class Link:
         """Be away from now on, but let calls that are open have their answers, for a while: a shard that ends
         in order gives them, and what it has leased would be lost with them."""
         if self.away:
-            self.away = True
+            self.away = True  # calls that tried to meet it, and those who wait for it to be lost, end
             return
         if self._pipe is not None:
-            self._pipe.retire(OPEN_S)
+            self._pipe.retire(LAST_ANSWERS_S)
         self._miss()
 
     def _miss(self) -> None:
