@@ -6,10 +6,11 @@ A connection has one token, so there is one door for each. Doors that nobody use
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from grpc import aio
@@ -24,6 +25,9 @@ from toehold_client.rpc.request_ids import request_id
 MOST_DOORS = 200
 CALL_S = 90.0
 """How long a call may take: a long poll of Next takes up to 60 s."""
+RETURN_S = 1.5
+"""How long a call to a server that was away waits for the next attempt to connect; gRPC makes one after 1.2 s
+at most. The server may be back for as long, and a page may have heard of it."""
 RECONNECT_S = 24 * 3600.0
 """For so long a stream waits for a frontier that is away."""
 
@@ -40,6 +44,7 @@ class Door(AsyncDriver):
         with self._used_channel() as used:
             stub = getattr(_service(used.stubs, name), method.name)
             try:
+                await _met(used.channel)
                 answer: Message = await stub(request, timeout=CALL_S, metadata=metadata)
             except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
                 if not this_task_is_cancelled():
@@ -67,6 +72,13 @@ class NodeDoor(Door):
     """A node, by its NodeService."""
 
     _server = NODE
+
+
+async def _met(channel: aio.Channel) -> None:
+    """Wait a moment for a server that the last attempt to connect has not found; for others, not at all."""
+    if channel.get_state(try_to_connect=True) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+        with suppress(TimeoutError):  # the call tells why
+            await asyncio.wait_for(channel.channel_ready(), RETURN_S)
 
 
 def _service(stubs: Stubs, full_name: str) -> Any:

@@ -1,6 +1,7 @@
 """The contract as JSON over HTTP equals the contract over gRPC: requests, answers, refusals, streams."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from frontier_harness.calls import TIMEOUT_S, fresh_name, seed_of
 from frontier_harness.console import ConsoleProcess, told
 from frontier_harness.every_rpc import CHANGING, OF_A_CRAWL, OF_NO_CRAWL, READING, RPCS, request
 from frontier_harness.filled import filled
+from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
 from google.protobuf import json_format
 from google.protobuf.message_factory import GetMessageClass
@@ -27,6 +29,8 @@ UNARY = sorted(
     path for path, method in METHODS.items() if not (method.client_streaming or method.server_streaming)
 )
 STREAMS = sorted(path for path, method in METHODS.items() if method.server_streaming)
+AWAY_S = 3.0
+"""gRPC rests for longer and longer between its attempts to connect: after this, for about a second."""
 
 
 class Served:
@@ -235,6 +239,22 @@ def test_a_frontier_that_is_away_is_told_as_the_client_tells_it(tmp_path: Path) 
         response = console.http.post("/v1/FrontierAdminService/GetFrontier", json={})
     assert response.status_code == 503
     assert response.json()["error"]["message"] == "no frontier answers at 127.0.0.1:9 (Connection refused)"
+
+
+def test_a_call_just_after_the_frontier_came_back_reaches_it(tmp_path: Path) -> None:
+    """A page hears of that by another connection than its calls take."""
+    frontier = FakeFrontier()
+    frontier.will("GetFrontier", GetFrontierResponse())
+    with KeptPort() as port, ConsoleProcess(port.address, tmp_path) as console:
+
+        def status() -> int:
+            return console.http.post("/v1/FrontierAdminService/GetFrontier", json={}).status_code
+
+        long_ago_s = time.monotonic() + AWAY_S
+        while time.monotonic() < long_ago_s:
+            assert status() == 503
+        with serving(frontier, port.address, FRONTIER):
+            assert status() == 200
 
 
 def test_the_request_id_of_a_script_reaches_the_frontier(served: Served) -> None:
