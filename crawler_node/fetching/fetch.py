@@ -4,6 +4,8 @@ A fetch does not raise for anything that the network or the server does, but end
 of robots.txt follow redirects. Bodies are as sent; decode undoes their codings.
 """
 
+import base64
+import hashlib
 import re
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -161,8 +163,8 @@ class FetchResult:
     conditional: bool = False  # the request asked for the page only if it has changed
     connecting_ns: tuple[int, int] | None = None  # when its connection was begun, and made
     received_bytes: int = 0  # all that came, inside TLS
-    connection: ConnectionUse | None = None  # of the last request; None if it got none
-    has_shaken_hands: bool = False  # TLS began on it
+    connection: ConnectionUse | None = None  # NEW if any request made one; None if it got none
+    has_shaken_hands: bool = False  # TLS began on one of them
     cookie_mark: bytes = b""  # of the Cookie header that was sent (see CookieHeader)
     took_s: dict[PageStage, float] = field(default_factory=dict)  # the time of its stages
 
@@ -242,6 +244,11 @@ class Fetcher(Protocol):
         redirect whose target makes no sense is returned as it is. The file is read whatever its media type
         and length. Only its own origin gets credentials.
         """
+
+
+def digest_text(digest: "hashlib._Hash") -> str:
+    """A digest by SHA-1 as archives write it: `sha1:` and base 32."""
+    return f"sha1:{base64.b32encode(digest.digest()).decode()}"
 
 
 def _is_of(media_type: str, pattern: str) -> bool:

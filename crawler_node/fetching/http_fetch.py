@@ -1,6 +1,5 @@
 """HttpFetcher: the Fetcher over HTTP/1.1."""
 
-import base64
 import hashlib
 import re
 import time
@@ -12,7 +11,7 @@ from typing import BinaryIO, cast
 
 import httpx
 
-from ..meter import PageStage
+from ..meter import ConnectionUse, PageStage
 from .addresses import Resolver
 from .answer_head import Header, ProtocolError
 from .authentication import authorization
@@ -28,6 +27,7 @@ from .fetch import (
     FetchPolicy,
     FetchResult,
     Validators,
+    digest_text,
 )
 from .kept import IDLE_S, ConnectionKey
 from .outcome import Status, Truncation, note, reason_of, status_of
@@ -140,8 +140,11 @@ class HttpFetcher:
             credentials = _credentials(fetch, task)
             if credentials is not None:
                 fetch.close()
-                fetch = self._exchange(uri, task, credentials)
+                refused, fetch = fetch, self._exchange(uri, task, credentials)
                 fetch.annotations = ("credentialsSent", *fetch.annotations)
+                if refused.connection is ConnectionUse.NEW:
+                    fetch.connection = ConnectionUse.NEW
+                    fetch.has_shaken_hands |= refused.has_shaken_hands
         return fetch
 
     def _exchange(self, uri: str, task: _FetchTask, credentials: bytes | None = None) -> FetchResult:
@@ -221,7 +224,7 @@ class HttpFetcher:
                 fetch.annotations += (COOKIES_IGNORED,)
             if not task.is_robots and _is_unwanted(fetch, policy, answer.announced):
                 fetch.truncation = Truncation.FILTER
-                fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))
+                fetch.digest = digest_text(hashlib.sha1(usedforsecurity=False))
                 return
             # Chunks add bytes to the body's; no honest server needs as many again.
             max_bytes = MAX_ROBOTS_BYTES if task.is_robots else policy.max_bytes
@@ -259,7 +262,7 @@ class HttpFetcher:
             fetch.reason = error.reason
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         finally:
-            fetch.digest = _digest(digest)
+            fetch.digest = digest_text(digest)
 
 
 def _conditions(validators: Validators) -> list[Header]:
@@ -309,10 +312,6 @@ def _credentials(fetch: FetchResult, task: _FetchTask) -> bytes | None:
         return None  # a robots.txt was redirected to another origin
     challenges = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
     return authorization(challenges, task.policy.user, task.policy.password, target.path)
-
-
-def _digest(body: "hashlib._Hash") -> str:
-    return "sha1:" + base64.b32encode(body.digest()).decode("ascii")
 
 
 def _deadline_s(policy: FetchPolicy) -> float:
