@@ -4,6 +4,7 @@ Every operation returns *(answer, changes)*; `shard` says what the caller must d
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 
 from .journey.dispatch import BYTES_PER_CALL, Dispatcher, Want, size_of
 from .journey.grants import Asker
@@ -39,6 +40,7 @@ from .state.operation import Operation
 MAX_QUEUES_WANTED = 100
 MAX_TOKENS = 10_000  # of a heartbeat; nodes hold fewer leases
 MAX_IDLE_CRAWLS = 100  # of a heartbeat
+MOST_EXPECTED = 10  # crawls of which the nodes are looked up that should ask first
 MAX_BEHIND = 200.0  # leases by weight that a crawl may catch up on
 LAPSED_IN_ONE_CALL = 1000
 MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
@@ -316,6 +318,22 @@ class Frontier:
         if crawl is None:
             return True  # to be told that it is gone
         return crawl.number in self._shard.agenda.leasable and serves(kinds, crawl.kind)
+
+    def expected(self, name: str | None, kinds: Kinds) -> set[str]:
+        """The nodes that may be connected to the hosts whose URIs are the next to be leased, of a crawl or
+        of any. If they ask first, they need no new connections."""
+        if name is None:
+            shared = chain.from_iterable(
+                of_kind.shared.values() for of_kind in self._shard.agenda.served(kinds)
+            )
+            crawls = list(islice(shared, MOST_EXPECTED))
+        else:
+            named = self._shard.registry.names.get(name)
+            crawls = [] if named is None else [named]
+        nodes: set[str] = set()
+        for crawl in crawls:
+            nodes |= crawl.queues.last_nodes()
+        return nodes
 
     def retry_ms(
         self, name: str | None, kinds: Kinds, answer: NextAnswer, waited_ms: int, now_ms: int

@@ -128,7 +128,7 @@ class Exchange:
         while True:
             if on_try is not None:
                 on_try()
-            with self.runner.waiting.one((crawl, want.kinds)) as waiter:
+            with self.runner.waiting.one((crawl, want.kinds), node) as waiter:
                 answer, mark = await self.runner.apply(
                     lambda core, now_ms: core.frontier.next(node, session, want, crawl, now_ms, bound)
                 )

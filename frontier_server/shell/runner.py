@@ -70,7 +70,7 @@ from .absence import Absence
 from .clock import Clock
 from .priority_lock import PriorityLock, go_first
 from .tasks import Closing, Tasks, message_of
-from .waiters import Waiters
+from .waiters import Sought, Waiters
 
 __all__ = ["Closing", "Runner", "TryLater"]
 
@@ -358,12 +358,15 @@ class Runner:
             _wake(self._change_waiters)
             if core.upkeep.has_work:
                 self._work_wanted.set()
-            if self.waiting:
-                if told:
-                    self.waiting.wake()
-                else:
-                    self.waiting.wake(lambda sought: core.frontier.leasable(*sought))
+            if told:
+                self._wake_nodes(lambda sought: True)
+            else:
+                self._wake_nodes(lambda sought: core.frontier.leasable(*sought))
         self._arm()
+
+    def _wake_nodes(self, concerns: Callable[[Sought], bool]) -> None:
+        if self.waiting:
+            self.waiting.wake(concerns, lambda sought: self.core.frontier.expected(*sought))
 
     def _arm(self) -> None:
         due_ms = self.core.upkeep.next_due_ms()
@@ -385,8 +388,7 @@ class Runner:
             return core.upkeep.tick(now_ms)
 
         await self.apply(operation)
-        if self.waiting:
-            self.waiting.wake(lambda sought: self.core.frontier.leasable(*sought))
+        self._wake_nodes(lambda sought: self.core.frontier.leasable(*sought))
 
     async def _presence(self) -> None:
         """Regularly make a request as nodes do: while it gets no answer, nodes get none either."""

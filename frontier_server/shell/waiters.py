@@ -1,8 +1,10 @@
-"""Calls that wait for leases. When there may be some, all ask again: in batches, as they may be thousands."""
+"""Calls that wait for leases. When there may be some, all ask again: in batches, as they may be thousands.
+Those go first whose nodes may be connected to the hosts whose turn it is.
+"""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 
 from ..core.state.kinds import Kinds
@@ -20,7 +22,7 @@ class Waiters:
     def __init__(self, gate: PriorityLock, tasks: Tasks) -> None:
         self._lock = gate
         self._tasks = tasks
-        self._asleep: dict[Sought, set[asyncio.Future[None]]] = {}
+        self._asleep: dict[Sought, dict[asyncio.Future[None], str]] = {}  # with the names of the nodes
         self._to_wake: deque[asyncio.Future[None]] = deque()
         self._waking = False
 
@@ -34,23 +36,33 @@ class Waiters:
         return len(self._to_wake)
 
     @contextmanager
-    def one(self, sought: Sought) -> Iterator[asyncio.Future[None]]:
-        """A call that waits for leases. The future is done when it should ask again."""
+    def one(self, sought: Sought, node: str = "") -> Iterator[asyncio.Future[None]]:
+        """A call that waits for leases of a node. The future is done when it should ask again."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asleep.setdefault(sought, set()).add(waiter)
+        self._asleep.setdefault(sought, {})[waiter] = node
         try:
             yield waiter
         finally:
             asleep = self._asleep.get(sought)
             if asleep is not None:
-                asleep.discard(waiter)
+                asleep.pop(waiter, None)
                 if not asleep:
                     del self._asleep[sought]
 
-    def wake(self, concerns: Callable[[Sought], bool] = lambda sought: True) -> None:
-        """Let those ask again who seek what it concerns: a batch now, the others in turn."""
+    def wake(
+        self,
+        concerns: Callable[[Sought], bool] = lambda sought: True,
+        expected: Callable[[Sought], Container[str]] = lambda sought: (),
+    ) -> None:
+        """Let those ask again who seek what it concerns: a batch now, the others in turn. The nodes that are
+        expected ask before others that seek the same."""
         for sought in [each for each in self._asleep if concerns(each)]:
-            self._to_wake.extend(self._asleep.pop(sought))
+            asleep = self._asleep.pop(sought)
+            if len(asleep) > 1:
+                nodes = expected(sought)
+                self._to_wake.extend(sorted(asleep, key=lambda waiter: asleep[waiter] not in nodes))
+            else:
+                self._to_wake.extend(asleep)
         if not self._to_wake:
             return
         if not self._waking:

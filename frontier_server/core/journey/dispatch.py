@@ -99,7 +99,7 @@ class Dispatcher:
             if call.size >= BYTES_PER_CALL:
                 break
             if wanted is None:
-                queue, awaited = crawl.queues.lines.take() or (_next_ready(op, crawl, want.per_queue), None)
+                queue, awaited = crawl.queues.lines.take() or (_next_ready(call), None)
             else:
                 queue, awaited = next(wanted, None), None
             if queue is None:
@@ -386,14 +386,15 @@ _ACTS: dict[Obstacle, tuple[_Act, _Act]] = {  # of a READY queue, of a BUSY one
 }
 
 
-def _next_ready(op: Operation, crawl: Crawl, per_queue: int) -> WorkQueue | None:
-    """The queue whose turn is next: the first in line, or one no longer held back, or one just activated."""
+def _next_ready(call: "_Call") -> WorkQueue | None:
+    """The queue whose turn is next: one in line, or one no longer held back, or one just activated."""
+    op, crawl = call.op, call.crawl
     ready = crawl.queues.ready
     if not ready:
-        ready.end_holding_back(1, per_queue, crawl.waiting_rank())
+        ready.end_holding_back(1, call.per_queue, crawl.waiting_rank())
         if not ready:
             op.activate(crawl)
-    return ready.take()
+    return ready.take(call.asker.node, op.now_ms)
 
 
 def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:

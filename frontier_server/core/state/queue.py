@@ -167,6 +167,8 @@ class WorkQueue:
         "firsts",
         "free_from",
         "interval_ms",
+        "last_lease_ms",
+        "last_node",
         "lasts",
         "leases_out",
         "lines",
@@ -202,6 +204,8 @@ class WorkQueue:
         self.lasts: dict[int, int] = {}  # level → no URI of it has a higher ordinal; likewise
         self.passing: Passing | None = None  # if some of its URIs must wait and others pass
         self.interval_ms = 0  # the least time from one of its fetches to the next, as of the last; 0: unknown
+        self.last_node = ""  # that had a lease of it since the start: it may still be connected to the host
+        self.last_lease_ms = 0
         self.wake_ms = 0  # while SNOOZED
         self.rest_reason = ""  # while SNOOZED
         self.snooze_serial = 0  # heap entries of earlier snoozes have other serials

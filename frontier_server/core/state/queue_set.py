@@ -47,6 +47,14 @@ class QueueSet:
             heappop(self.snoozed)
         return None
 
+    def last_nodes(self) -> set[str]:
+        """The nodes that had the queues last whose turns are next."""
+        nodes = self.ready.last_nodes()
+        first = self.next_wake()
+        if first is not None:
+            nodes.add(first.last_node)
+        return nodes
+
     def known(self, queue: bytes) -> WorkQueue | None:
         """A queue, if it is active or changed recently, so that memory has it."""
         return self.active.get(queue) or self.recent.get(queue)

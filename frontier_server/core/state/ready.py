@@ -10,6 +10,7 @@ from ..spec.settings import CrawlSettings
 from .queue import QueueState, WorkQueue
 
 FIRST_IN_LINE = 32
+CONNECTION_MS = 15_000  # the longest that a node keeps a connection to a host that it has no lease of
 ABOVE_ALL = 2 * STANDS_BACK  # ranks: an inactive queue of any goes first
 
 
@@ -84,9 +85,23 @@ class ReadyQueues:
         self._line[queue] = None
         self._line.move_to_end(queue, last=False)
 
-    def take(self) -> WorkQueue | None:
-        """Take the first queue out, if there is one: its turn is now."""
-        return self._line.popitem(last=False)[0] if self._line else None
+    def take(self, node: str, now_ms: int) -> WorkQueue | None:
+        """Take a queue out, if there is one: its turn is now.
+
+        It is the first one, unless another node may be connected to its host: then the first behind it of
+        which that is not so, if it is near.
+        """
+        if not self._line:
+            return None
+        for queue in islice(self._line, FIRST_IN_LINE):
+            if queue.last_node == node or now_ms - queue.last_lease_ms > CONNECTION_MS:
+                del self._line[queue]
+                return queue
+        return self._line.popitem(last=False)[0]
+
+    def last_nodes(self) -> set[str]:
+        """The nodes that had the first queues in line last."""
+        return {queue.last_node for queue in islice(self._line, FIRST_IN_LINE)}
 
     @property
     def lowest_precedence(self) -> int | None:
