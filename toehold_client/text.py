@@ -158,6 +158,19 @@ def rule_text(rule: str, message: str) -> str:
     return message if message.startswith(rule) else ": ".join(filter(None, (rule, message)))
 
 
+def connections_text(statistics: Statistics) -> str:
+    """How many connections fetchers have made and used again: `2 new, 61 kept, 2 TLS handshakes`. Empty if
+    none of them has told."""
+    new, kept, tls = (
+        statistics.connection_count,
+        statistics.kept_connection_count,
+        statistics.tls_handshake_count,
+    )
+    if not (new or kept):
+        return ""
+    return f"{count_text(new)} new, {count_text(kept)} kept, {counted(tls, 'TLS handshake')}"
+
+
 def revisited_rows(statistics: Statistics) -> list[tuple[str, str]]:
     """How far a recrawl has come, if there is one."""
     known = statistics.revisit_count

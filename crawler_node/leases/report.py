@@ -22,6 +22,7 @@ from toehold.frontier.v1.frontier_pb2 import (
 from ..extraction.links import Outlink
 from ..fetching.fetch import FetchResult
 from ..fetching.outcome import Status, Truncation, note, retry_after_ms
+from ..meter import ConnectionUse
 from .book import HeldLease
 
 SERIOUS_ERROR = -3000
@@ -93,11 +94,19 @@ def fetched(
         peer_address=(fetch.hops[0] if fetch.hops else fetch).peer_address or "",
         reason=_line(fetch.reason if fetch.status < 0 else _target(fetch)),
     )
+    _tell_connections(report, (*fetch.hops, fetch))
     rest_ms = retry_after_ms(fetch.retry_after, fetch.start_time_ms + fetch.duration_ms)
     if rest_ms is not None:
         report.retry_after_duration.CopyFrom(_duration(min(rest_ms, MAX_RETRY_AFTER_MS)))
     annotate(report, *fetch.annotations, *notes)
     return report
+
+
+def _tell_connections(report: Report, fetches: Iterable[FetchResult]) -> None:
+    for each in fetches:
+        report.connection_count += each.connection is ConnectionUse.NEW
+        report.kept_connection_count += each.connection is ConnectionUse.KEPT
+        report.tls_handshake_count += each.has_shaken_hands
 
 
 def _target(fetch: FetchResult) -> str:

@@ -41,6 +41,9 @@ SUMS = (
     "to_revisit",
     "revisited",
     "kept_room",
+    "connections",
+    "tls_handshakes",
+    "kept_connections",
 )
 TABLES = ("fetch_statuses", "verdicts", "media_types", "refused", "annotations", "seed_statuses")
 

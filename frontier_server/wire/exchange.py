@@ -158,6 +158,9 @@ def report(message: frontier_pb2.Report) -> Report:
         robots_empty=message.robots_empty,
         reason=message.reason[:MAX_REASON],
         capture_ms=due_ms(message.capture_time) if has("capture_time") else 0,
+        connections=message.connection_count,
+        tls_handshakes=message.tls_handshake_count,
+        kept_connections=message.kept_connection_count,
     )
 
 

@@ -164,6 +164,9 @@ class Audit:
             "novel_bytes_count": statistics["novel_bytes"],
             "bytes_count": statistics["bytes"],
             "relocated_count": statistics["relocated"],
+            "connection_count": statistics["connections"],
+            "tls_handshake_count": statistics["tls_handshakes"],
+            "kept_connection_count": statistics["kept_connections"],
         }
         for name in ("succeeded", "failed", "disregarded", "deferred", "lapsed", "noted"):
             expected_counts[f"{name}_count"] = statistics[name]

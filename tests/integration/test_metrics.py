@@ -202,6 +202,7 @@ def test_the_node_s_values_are_those_of_the_crawl_its_files_and_its_calls(scene:
     new, kept = (node.of("toehold_node_connections_total", use=use) for use in ("new", "kept"))
     assert node.of("toehold_node_stage_duration_seconds_count", stage="connect") == new
     assert (new + kept, kept > new) == (requests, True)
+    assert (statistics.connection_count, statistics.kept_connection_count) == (new, kept)
     assert node.of("toehold_node_stage_duration_seconds_count", stage="tls") == 0
     assert node.of("toehold_node_stage_duration_seconds_sum", stage="head") >= requests * scene.site.answer_s
     assert node.of("toehold_node_received_bytes_total") > statistics.bytes_count

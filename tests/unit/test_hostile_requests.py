@@ -112,6 +112,12 @@ MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))
         (Report(b"", fetch_status=200, annotations=("a,b",)), "'a,b'"),
         (Report(b"", fetch_status=200, annotations=("a\nb",)), "a"),
         (Report(b"", fetch_status=200, annotations=("a" * (MAX_ANNOTATION_CHARACTERS + 1),)), "aaa"),
+        (
+            Report(b"", fetch_status=200, connections=101),
+            "must be between 0 and 100, got 101",
+        ),
+        (Report(b"", fetch_status=200, tls_handshakes=-1), "tls_handshake_count must be between 0 and 100"),
+        (Report(b"", fetch_status=200, kept_connections=-1), "kept_connection_count must be between 0 and"),
         (Report(b"", fetch_status=200, media_type="t" * 257), "256"),
         (Report(b"", fetch_status=200, digest="d" * 257), "256"),
         (Report(b"", fetch_status=200, problem="outcome 9 is none"), "outcome 9 is none"),

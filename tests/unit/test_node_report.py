@@ -15,6 +15,7 @@ from crawler_node.leases.report import (
     put_off,
     released,
 )
+from crawler_node.meter import ConnectionUse
 from toehold.frontier.v1 import frontier_pb2
 
 
@@ -30,6 +31,19 @@ def test_a_report_says_what_was_fetched_when_and_how_long_it_took() -> None:
     assert (report.body_bytes, report.digest, report.media_type) == (5, "sha1:ABC", "text/html")
     assert report.toe_number == 7 and list(report.annotations) == []
     assert not report.HasField("retry_after_duration")
+
+
+def test_a_report_counts_the_connections_of_a_fetch_and_of_its_redirects() -> None:
+    hops = (
+        page("http://h/a", 302, connection=ConnectionUse.NEW),
+        page("https://h/b", 302, connection=ConnectionUse.NEW, has_shaken_hands=True),
+        page("https://h/c", 302, connection=ConnectionUse.KEPT),
+    )
+    report = fetched(lease("http://h/"), page("https://h/d", connection=ConnectionUse.KEPT, hops=hops), 1)
+    counts = report.connection_count, report.tls_handshake_count, report.kept_connection_count
+    assert counts == (2, 1, 2)
+    without = fetched(lease("http://h/"), page("http://h/", Status.DOMAIN_UNRESOLVABLE), 1)
+    assert (without.connection_count, without.kept_connection_count) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import enum_word, seconds_of, to_plain
 from toehold_client.text import (
     bytes_text,
+    connections_text,
     count_text,
     counted,
     duration_text,
@@ -114,6 +115,7 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
                 ("bandwidth", f"{bytes_text(round(statistics.average_bytes_per_second))}/s"),
                 ("data", bytes_text(statistics.bytes_count)),
                 ("novel", novel),
+                ("connections", connections_text(statistics)),
             ]
         )
         return
@@ -134,6 +136,9 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
         "bytes_count": statistics.bytes_count,
         "novel_count": statistics.novel_count,
         "novel_bytes_count": statistics.novel_bytes_count,
+        "connection_count": statistics.connection_count,
+        "tls_handshake_count": statistics.tls_handshake_count,
+        "kept_connection_count": statistics.kept_connection_count,
         "average_succeeded_per_second": statistics.average_succeeded_per_second,
         "average_bytes_per_second": statistics.average_bytes_per_second,
     }

@@ -8,7 +8,14 @@ from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
 from toehold_cli import output
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import seconds_of, to_plain
-from toehold_client.text import bytes_text, count_text, counts_text, duration_text, fetch_status_text
+from toehold_client.text import (
+    bytes_text,
+    connections_text,
+    count_text,
+    counts_text,
+    duration_text,
+    fetch_status_text,
+)
 from toehold_client.watching.look import time_left
 
 from .options import json_option, with_crawl
@@ -48,6 +55,7 @@ def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, s
     yield "noted", count_text(statistics.noted_count) if statistics.noted_count else ""
     yield "lapsed", count_text(statistics.lapsed_count)
     yield "robots.txt fetches", count_text(statistics.robots_fetch_count)
+    yield "connections", connections_text(statistics)
     yield "now", _rate(statistics.succeeded_per_second, statistics.bytes_per_second)
     yield "average", _rate(statistics.average_succeeded_per_second, statistics.average_bytes_per_second)
     yield "congestion ratio", f"{statistics.congestion_ratio:.2f}"

@@ -7,6 +7,7 @@ from ..state.model import Report
 
 MAX_ANNOTATIONS = 16
 MAX_ANNOTATION_CHARACTERS = 128
+MAX_CONNECTIONS = 100  # of one fetch
 MAX_FETCHED_BYTES = 1 << 50  # of a body: a thousand times what FetchSpec.max_bytes may be
 
 
@@ -45,6 +46,13 @@ def problem_of(report: Report, robots: bool) -> str:
         ):
             right = f"1 to {MAX_ANNOTATION_CHARACTERS} characters, without blanks or commas"
             return f"an annotation must have {right}, got {annotation[:40]!r}"
+    for name, count in (
+        ("connection_count", report.connections),
+        ("tls_handshake_count", report.tls_handshakes),
+        ("kept_connection_count", report.kept_connections),
+    ):
+        if not 0 <= count <= MAX_CONNECTIONS:
+            return f"{name} must be between 0 and {MAX_CONNECTIONS}, got {count}"
     if max(len(report.media_type), len(report.digest)) > 256:
         return "media_type and digest must have at most 256 characters each"
     return ""

@@ -86,6 +86,11 @@ class Reports:
         if report.released:
             self.release(op, lease)
             return ReportResult(Disposition.RELEASED)
+        if report.connections or report.kept_connections:
+            counters = op.counters(crawl)
+            counters.connections += report.connections
+            counters.tls_handshakes += report.tls_handshakes
+            counters.kept_connections += report.kept_connections
         if report.retire_queue:  # once the lease has ended, whatever the result
             row = op.touch(crawl.queues.active[lease.row.queue])
             row.retiring, row.retire_reason = True, f"a report of {lease.row.node} retires it"

@@ -139,6 +139,9 @@ def counts_of(crawl: Crawl) -> dict[str, int]:
         "limited_bytes_count": crawl.limited_bytes,
         "revisit_count": counters.to_revisit,
         "revisited_count": counters.revisited,
+        "connection_count": counters.connections,
+        "tls_handshake_count": counters.tls_handshakes,
+        "kept_connection_count": counters.kept_connections,
     }
 
 

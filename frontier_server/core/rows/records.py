@@ -160,6 +160,9 @@ class CountersRow(Record):
     to_revisit: int = 0  # known pages that the present recrawl fetches again
     revisited: int = 0  # those of them that have their final disposition
     kept_room: int = 0  # those that the document limit is kept for: new pages must leave room for them
+    connections: int = 0  # that fetchers made
+    tls_handshakes: int = 0
+    kept_connections: int = 0  # requests over connections that earlier fetches had left
 
 
 class QueueRow(Record):

@@ -163,6 +163,9 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     robots_empty: bool = False
     reason: str = ""  # why there is no answer, for people
     capture_ms: int = 0  # of the record that archives the answer; 0: there is none
+    connections: int = 0  # that the fetch made
+    tls_handshakes: int = 0
+    kept_connections: int = 0  # of earlier fetches, that it used
 
 
 class ReportResult(msgspec.Struct, frozen=True, gc=False):

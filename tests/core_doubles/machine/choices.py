@@ -273,6 +273,7 @@ class Fetch(NamedTuple):
     tells_address: bool = False
     retires: bool = False
     revisit_in_ms: int | None = None
+    connections: tuple[int, int, int] = (0, 0, 0)  # new ones, TLS handshakes, kept ones
 
 
 fetches = st.builds(
@@ -285,4 +286,5 @@ fetches = st.builds(
     st.booleans(),
     mostly(False, True),
     mostly(None, 15_000, 1, -5_000),
+    mostly((0, 0, 0), (1, 1, 0), (2, 0, 1), (0, 0, 1)),
 )

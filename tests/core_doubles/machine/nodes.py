@@ -77,6 +77,9 @@ class Nodes(Base):
             peer_address=ADDRESSES.get(lease.site.host, "") if fetch.tells_address else "",
             retire_queue=fetch.retires,
             revisit_ms=0 if lease.robots else revisit_ms,
+            connections=fetch.connections[0],
+            tls_handshakes=fetch.connections[1],
+            kept_connections=fetch.connections[2],
         )
         return report, file
 

@@ -56,6 +56,8 @@ def reported(model: Model, report: Report, file: RobotsFile, result: ReportResul
         released(model, report.token)
         return
     crawl.queues[lease.queue].retiring |= report.retire_queue
+    for count in ("connections", "tls_handshakes", "kept_connections"):
+        crawl.statistics[count] += getattr(report, count)
     if lease.robots:
         expected = _robots_reported(model, crawl, lease, report, file)
     else:

@@ -3668,6 +3668,9 @@ class Statistics(_message.Message):
     REVISITED_COUNT_FIELD_NUMBER: _builtins.int
     LIMITED_BYTES_COUNT_FIELD_NUMBER: _builtins.int
     LIMITED_DURATION_FIELD_NUMBER: _builtins.int
+    CONNECTION_COUNT_FIELD_NUMBER: _builtins.int
+    TLS_HANDSHAKE_COUNT_FIELD_NUMBER: _builtins.int
+    KEPT_CONNECTION_COUNT_FIELD_NUMBER: _builtins.int
     discovered_count: _builtins.int
     """URIs taken in: queued now or before, or found forbidden by robots.txt."""
     queued_count: _builtins.int
@@ -3764,6 +3767,12 @@ class Statistics(_message.Message):
     """The bytes that count towards LimitSpec.max_bytes: `bytes_count`, but since the
     last recrawl if there was one.
     """
+    connection_count: _builtins.int
+    """Connections that fetchers made, as far as they tell (Report.connection_count)."""
+    tls_handshake_count: _builtins.int
+    """TLS handshakes on them."""
+    kept_connection_count: _builtins.int
+    """Requests over connections that earlier fetches had left."""
     @_builtins.property
     def snapshot_time(self) -> _timestamp_pb2.Timestamp:
         """When they were taken, by the frontier's clock."""
@@ -3867,10 +3876,13 @@ class Statistics(_message.Message):
         revisited_count: _builtins.int = ...,
         limited_bytes_count: _builtins.int = ...,
         limited_duration: _duration_pb2.Duration | None = ...,
+        connection_count: _builtins.int = ...,
+        tls_handshake_count: _builtins.int = ...,
+        kept_connection_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "limited_duration", b"limited_duration", "next_due_time", b"next_due_time", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "snapshot_time", b"snapshot_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotation_counts", b"annotation_counts", "average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "limited_bytes_count", b"limited_bytes_count", "limited_count", b"limited_count", "limited_duration", b"limited_duration", "limiting_setting", b"limiting_setting", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "remaining_host", b"remaining_host", "remaining_limit", b"remaining_limit", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "remaining_uri_count", b"remaining_uri_count", "retired_uri_count", b"retired_uri_count", "revisit_count", b"revisit_count", "revisited_count", b"revisited_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotation_counts", b"annotation_counts", "average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "connection_count", b"connection_count", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "kept_connection_count", b"kept_connection_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "limited_bytes_count", b"limited_bytes_count", "limited_count", b"limited_count", "limited_duration", b"limited_duration", "limiting_setting", b"limiting_setting", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "remaining_host", b"remaining_host", "remaining_limit", b"remaining_limit", "remaining_max_duration", b"remaining_max_duration", "remaining_min_duration", b"remaining_min_duration", "remaining_uri_count", b"remaining_uri_count", "retired_uri_count", b"retired_uri_count", "revisit_count", b"revisit_count", "revisited_count", b"revisited_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "tls_handshake_count", b"tls_handshake_count", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1279,6 +1279,9 @@ class Report(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     CAPTURE_TIME_FIELD_NUMBER: _builtins.int
+    CONNECTION_COUNT_FIELD_NUMBER: _builtins.int
+    TLS_HANDSHAKE_COUNT_FIELD_NUMBER: _builtins.int
+    KEPT_CONNECTION_COUNT_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """The lease's token."""
     outcome: Global___Outcome.ValueType
@@ -1337,6 +1340,16 @@ class Report(_message.Message):
     traceparent: _builtins.str
     """The lease's `traceparent`, or that of the fetcher's own span that reports it.
     Has no effect on the crawl.
+    """
+    connection_count: _builtins.int
+    """Connections that the fetch made, those of its redirects included, for the
+    crawl's statistics (Statistics.connection_count). Between 0 and 100.
+    """
+    tls_handshake_count: _builtins.int
+    """TLS handshakes on them. Likewise."""
+    kept_connection_count: _builtins.int
+    """Requests of the fetch over connections that earlier ones had left
+    (FetchSpec.keep_alive). Likewise.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -1399,10 +1412,13 @@ class Report(_message.Message):
         reason: _builtins.str = ...,
         traceparent: _builtins.str = ...,
         capture_time: _timestamp_pb2.Timestamp | None = ...,
+        connection_count: _builtins.int = ...,
+        tls_handshake_count: _builtins.int = ...,
+        kept_connection_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capture_time", b"capture_time", "fetch_duration", b"fetch_duration", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "capture_time", b"capture_time", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "reason", b"reason", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "traceparent", b"traceparent", "truncation", b"truncation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "capture_time", b"capture_time", "connection_count", b"connection_count", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "kept_connection_count", b"kept_connection_count", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "reason", b"reason", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "tls_handshake_count", b"tls_handshake_count", "toe_number", b"toe_number", "token", b"token", "traceparent", b"traceparent", "truncation", b"truncation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
