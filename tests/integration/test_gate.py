@@ -136,10 +136,15 @@ def test_no_message_is_received_from_a_caller_who_may_not_call(guarded: GatedFro
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory in /proc")
 @pytest.mark.parametrize(
-    "rpc", ["toehold.frontier.v1.FrontierAdminService/CreateCrawl", "grpc.health.v1.Health/Check"]
+    ("rpc", "codes"),
+    [
+        ("toehold.frontier.v1.FrontierAdminService/CreateCrawl", {UNKNOWN}),
+        # Too large; or too slow, as a few messages at a time are received, and these hold each other up.
+        ("grpc.health.v1.Health/Check", {BAD_VALUE[0], EXHAUSTED}),
+    ],
 )
 def test_large_messages_of_callers_without_credentials_take_little_memory(
-    guarded: GatedFrontier, rpc: str
+    guarded: GatedFrontier, rpc: str, codes: set[grpc.StatusCode]
 ) -> None:
     """Or anybody who can connect could end the frontier."""
     status = Path(f"/proc/{guarded.server.child.pid}/status")
@@ -152,7 +157,7 @@ def test_large_messages_of_callers_without_credentials_take_little_memory(
         channels = [stack.enter_context(alone(guarded.server.address)) for _ in range(20)]
         methods: list[Any] = [channel.unary_unary(f"/{rpc}") for channel in channels]
         calls = [method.future(large, timeout=TIMEOUT_S) for method in methods * 3]
-        assert {call.code() for call in calls} <= {UNKNOWN, grpc.StatusCode.INVALID_ARGUMENT}
+        assert {call.code() for call in calls} <= codes
     assert peak_mib() - before_mib < 300
 
 
