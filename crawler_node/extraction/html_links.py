@@ -5,7 +5,7 @@ It has a tokenizer and no tree, so that time is in proportion to the length, wha
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import turbohtml
 
@@ -89,15 +89,19 @@ class _Page:
     def read(self, text: str) -> None:
         """Reads a document."""
         elements, references = self._elements, self.references
+        every_name = self._javascript
         content = ""  # the element whose content the next text is, if it is one that is read
         for token in tokens(text, self._is_xml):
             kind = token.type
             if kind is _START_TAG:
                 tag = token.tag or ""
-                if attributes := token.attrs:
-                    self._read_attributes(tag, attributes)
-                    if references.full:
-                        return
+                attributes = token.attrs or ()
+                for name, _ in attributes:
+                    if name in RULES or every_name:  # most elements have nothing but a class or an id
+                        self._read_attributes(tag, attributes)
+                        break
+                if references.full:
+                    return
                 content = ""
                 if tag in elements:
                     elements[tag](token)
@@ -129,7 +133,8 @@ class _Page:
         elif self._settings.javascript and self._script_type in SCRIPT_TYPES:
             self._search_script(text, "script")
 
-    def _read_attributes(self, tag: str, attributes: list[tuple[str, str]]) -> None:
+    def _read_attributes(self, tag: str, attributes: Sequence[tuple[str, str]]) -> None:
+        found = self.references.found
         forbids_links = self._settings.obey_nofollow and is_nofollow(_value(attributes, "rel"))
         for name, value in attributes:
             if name not in RULES:
@@ -143,7 +148,8 @@ class _Page:
             if hop is Hop.LINK and forbids_links:
                 continue
             if form is Form.URI:
-                self._add(value, hop, context)
+                if value not in found:  # pages repeat themselves, and this is the rule
+                    self._add(value, hop, context)
                 if self._javascript and value[:11].lower() == "javascript:":
                     self._search_script(value[11:], context)
             elif form is Form.CSS or (name.startswith("data-") and _STYLE.match(value)):
@@ -241,7 +247,7 @@ def _is_get(method: str | None) -> bool:
     return (method or "").strip().lower() not in ("post", "dialog")
 
 
-def _value(attributes: list[tuple[str, str]], wanted: str) -> str:
+def _value(attributes: Sequence[tuple[str, str]], wanted: str) -> str:
     return next((value for name, value in attributes if name == wanted), "")
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from ..fetching.references import MAX_URI_BYTES, Base
 
 _NEVER = re.compile(r"""[\s<>{}|\\^`"']""")
@@ -31,8 +33,7 @@ FOLLOWED = frozenset({Hop.LINK, Hop.SPECULATIVE})
 """Hops to other pages. Other hops lead to parts of a page, to its new place, or to lists for crawlers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlink:
+class Outlink(msgspec.Struct, frozen=True, gc=False):
     """A link out of a fetched document.
 
     `uri` is absolute, http or https, without fragment, at most MAX_URI_BYTES long. `context` tells where it
@@ -84,10 +85,11 @@ class References:
     the document are taken.
     """
 
-    __slots__ = ("_follow", "_found", "_limit", "full")
+    __slots__ = ("_follow", "_limit", "found", "full")
 
     def __init__(self, limit: int, follow: bool = True) -> None:
-        self._found: dict[str, tuple[Hop, str]] = {}
+        self.found: dict[str, tuple[Hop, str]] = {}
+        """The references so far, with their hops and contexts."""
         # More than the limit, as some will turn out to be equal, or no URIs.
         self._limit = 4 * limit
         self._follow = follow
@@ -102,12 +104,12 @@ class References:
             if hop is Hop.EMBED:
                 return
             reference = "#"  # one stands for all fragments of the document
-        self._found.setdefault(reference, (hop, context))
-        self.full = len(self._found) >= self._limit
+        self.found.setdefault(reference, (hop, context))
+        self.full = len(self.found) >= self._limit
 
     def outlinks(self, base: Base) -> Iterator[Outlink]:
         """The links of the references that make sense. Different references may mean the same URI."""
-        for reference, (hop, context) in self._found.items():
+        for reference, (hop, context) in self.found.items():
             uri = base.resolve(reference)
             if uri is not None:
                 yield Outlink(uri, hop, context)

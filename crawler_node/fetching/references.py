@@ -10,6 +10,10 @@ MAX_URI_BYTES = 8192
 
 _SCHEMES = ("http:", "https:")
 
+_known: dict[tuple[str, str], str | None] = {}
+"""What references mean, with the part of the base that decides that: pages of a site repeat themselves."""
+_MOST_KNOWN, _MOST_KNOWN_CHARS = 20_000, 300
+
 
 class Base:
     """The base of the references of one document.
@@ -18,7 +22,7 @@ class Base:
     absolute http or https URI.
     """
 
-    __slots__ = ("_encoder", "_url")
+    __slots__ = ("_encoder", "_folder", "_root", "_url")
 
     def __init__(self, uri: str, encoder: str | None = None) -> None:
         url = _parse(uri)
@@ -26,6 +30,9 @@ class Base:
             raise ValueError(f"the base must be an absolute http or https URI, got {uri[:200]!r}")
         self._url = url
         self._encoder = encoder
+        place = _QUERY_AND_FRAGMENT.sub("", url.href)
+        self._folder = place[: place.rindex("/") + 1]
+        self._root = place[: place.index("/", len("https://"))]
 
     def moved(self, reference: str | None) -> "Base":
         """The base after a `<base href>`; this one if that makes no sense."""
@@ -42,6 +49,31 @@ class Base:
         Parses the reference as the WHATWG URL standard says: blanks around it and tabs and line ends in it do
         not count. None if it is malformed, too long, or neither http nor https.
         """
+        place = self._place_of(reference)
+        if place is None:
+            return self._resolved(reference)
+        try:
+            return _known[reference, place]
+        except KeyError:
+            uri = self._resolved(reference)
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        if uri is None or len(uri) <= _MOST_KNOWN_CHARS:
+            _known[reference, place] = uri
+        return uri
+
+    def _place_of(self, reference: str) -> str | None:
+        """What of the base decides what a reference means; None if all of it may, as for a query alone."""
+        first = reference[:1]
+        if first <= " " or first in "?#" or self._encoder is not None or len(reference) > _MOST_KNOWN_CHARS:
+            return None
+        if first == "/":
+            return self._root
+        if ":" not in reference:
+            return self._folder
+        return "" if reference.startswith(("http://", "https://")) else None  # `http:?x` is a query, too
+
+    def _resolved(self, reference: str) -> str | None:
         reference = reference.strip(" \t\r\n\f")
         if len(reference) > MAX_URI_BYTES:
             return None
@@ -96,6 +128,7 @@ def _text(value: bytes) -> str:
 
 _TO_HOST = re.compile(rb"\s*+(?:https?:)?+[/\\]{2,}+[^/\\?#]*+", re.IGNORECASE)
 _HIGH = re.compile(rb"[\x80-\xff]")
+_QUERY_AND_FRAGMENT = re.compile(r"[?#].*", re.DOTALL)
 _QUERY = re.compile(r"[^?#]*+\?([^#]++)")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]++")
 _NEVER_IN_QUERY = re.compile(rb"[^!$-&(-;=?-~]")  # the special-query percent-encode set

@@ -2,8 +2,10 @@
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from crawler_node.fetching import references
 from crawler_node.fetching.references import MAX_URI_BYTES, Base, reference_of, resolve
 
 PAGE = "http://www.alpha.example/dir/page?q=1#part"
@@ -76,6 +78,48 @@ def test_every_reference_is_resolved_or_none(reference: str) -> None:
         assert "#" not in uri
         assert len(uri) <= MAX_URI_BYTES
         assert resolve(PAGE, uri) == uri
+
+
+BASES = [
+    f"{host}{page}"
+    for page in ("/dir/page", "/dir/other?q=/x/y", "/dir/", "/dir/a#/b/c", "/", "/?q", "/other/page")
+    for host in ("http://a.example", "https://a.example", "http://me:pw@a.example", "http://a.example:81")
+]
+
+
+@examples(max_examples=1000)
+@given(
+    st.one_of(
+        st.text("ab/?#:\\.;@ \t\n\0\x1f", max_size=8),
+        st.text(max_size=8),
+        st.builds(
+            str.__add__,
+            st.sampled_from(("http:", "HTTP:", "h\nttp:", "https://", "//", "javascript:")),
+            st.text("ab/?#:\t", max_size=5),
+        ),
+    ),
+    st.permutations(BASES),
+)
+def test_a_reference_means_the_same_whatever_other_pages_had_it_before(
+    reference: str, bases: list[str]
+) -> None:
+    references._known.clear()
+    remembered = [Base(base).resolve(reference) for base in bases]
+    for base, uri in zip(bases, remembered, strict=True):
+        references._known.clear()
+        assert Base(base).resolve(reference) == uri, base
+
+
+def test_what_is_remembered_of_references_is_bounded() -> None:
+    base = Base(PAGE)
+    for number in range(references._MOST_KNOWN + 10):
+        base.resolve(f"/{number}")
+        base.resolve("x" * 1_000 + str(number))
+    Base("http://a.example/" + "x" * 1_000).resolve("short")
+    Base("http://a.example/" + "x/" * 1_000).resolve("short")
+    assert len(references._known) <= references._MOST_KNOWN
+    assert max(len(reference) for reference, _ in references._known) < 1_000
+    assert max(len(uri) for uri in references._known.values() if uri) < 1_000
 
 
 @pytest.mark.parametrize(
