@@ -1,6 +1,7 @@
 """The meter of a node: it is told what the node does, while the node does it. This one forgets all of it; the
 one in `metrics` keeps it for Prometheus."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -50,8 +51,8 @@ class Meter:
     def fetched(self, purpose: Purpose, seconds: float, received_bytes: int) -> None:
         """A fetch has ended, however it did."""
 
-    def connected(self, use: ConnectionUse, has_shaken_hands: bool) -> None:
-        """A request has got its connection, and TLS began on it or did not."""
+    def connected(self, uses: Iterable[ConnectionUse], handshakes: int) -> None:
+        """A fetch has got these connections, and so often TLS began on one."""
 
     def worked(self, purpose: Purpose, status: int) -> None:
         """A toe is done with a lease, whose report has this status."""

@@ -69,8 +69,8 @@ class HostLink:
     least between two requests. `received` counts the bytes read off the connection (inside TLS). More than
     `wire_limit` of them raise WireLimitReached, so that framing (headers, chunk sizes) cannot go on for ever.
     `took_s` has the time of each stage so far. `peer` is the address of the connection, and `connecting_ns`
-    when it was begun, with the look-up of the name, and when it was made, by the wall clock. `use` tells
-    whether it is new, and `has_shaken_hands` whether TLS began on it.
+    when it was begun, with the look-up of the name, and when it was made, by the wall clock. `uses`
+    tells of each connection so far whether it was new, and `handshakes` how often TLS began on one.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class HostLink:
         self.took_s: dict[PageStage, float] = {}
         self.peer: str | None = None
         self.connecting_ns: tuple[int, int] | None = None
-        self.use: ConnectionUse | None = None
-        self.has_shaken_hands = False
+        self.uses: tuple[ConnectionUse, ...] = ()
+        self.handshakes = 0
 
     def timed(self, stage: PageStage) -> "_Timed":
         """A context that adds the time within to that of a stage."""
@@ -142,7 +142,8 @@ class HostLink:
             raise
         if address != addresses[0]:
             self._resolver.prefer(host, address)
-        self.peer, self.use = str(address), ConnectionUse.NEW
+        self.peer = str(address)
+        self.uses += (ConnectionUse.NEW,)
         self.connecting_ns = began_ns, time.time_ns()
         return connection
 
@@ -191,7 +192,8 @@ class HostLink:
                 addresses = self._resolved(host, port)
             if kept.address in addresses:
                 self.watch(kept.sock)
-                self.peer, self.use = str(kept.address), ConnectionUse.KEPT
+                self.peer = str(kept.address)
+                self.uses += (ConnectionUse.KEPT,)
                 return connection
         except BaseException:
             connection.close()
@@ -386,7 +388,7 @@ class SiteConnection:
             link.watch(sock)
             sock.settimeout(link.patience_s(link.connect_s))
             sock.do_handshake()
-            link.has_shaken_hands = True
+            link.handshakes += 1
         except (OSError, ValueError, DeadlinePassed) as error:  # ValueError: TLS cannot carry the name
             self.close()
             # The socket's own timeout may have been what was left until the deadline.

@@ -163,8 +163,8 @@ class FetchResult:
     conditional: bool = False  # the request asked for the page only if it has changed
     connecting_ns: tuple[int, int] | None = None  # when its connection was begun, and made
     received_bytes: int = 0  # all that came, inside TLS
-    connection: ConnectionUse | None = None  # NEW if any request made one; None if it got none
-    has_shaken_hands: bool = False  # TLS began on one of them
+    connections: tuple[ConnectionUse, ...] = ()  # of its requests, in their order
+    handshakes: int = 0  # how often TLS began on them
     cookie_mark: bytes = b""  # of the Cookie header that was sent (see CookieHeader)
     took_s: dict[PageStage, float] = field(default_factory=dict)  # the time of its stages
 

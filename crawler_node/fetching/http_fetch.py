@@ -11,7 +11,7 @@ from typing import BinaryIO, cast
 
 import httpx
 
-from ..meter import ConnectionUse, PageStage
+from ..meter import PageStage
 from .addresses import Resolver
 from .answer_head import Header, ProtocolError
 from .authentication import authorization
@@ -142,9 +142,8 @@ class HttpFetcher:
                 fetch.close()
                 refused, fetch = fetch, self._exchange(uri, task, credentials)
                 fetch.annotations = ("credentialsSent", *fetch.annotations)
-                if refused.connection is ConnectionUse.NEW:
-                    fetch.connection = ConnectionUse.NEW
-                    fetch.has_shaken_hands |= refused.has_shaken_hands
+                fetch.connections = refused.connections + fetch.connections
+                fetch.handshakes += refused.handshakes
         return fetch
 
     def _exchange(self, uri: str, task: _FetchTask, credentials: bytes | None = None) -> FetchResult:
@@ -181,7 +180,7 @@ class HttpFetcher:
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         fetch.peer_address = link.peer
         fetch.connecting_ns = link.connecting_ns
-        fetch.connection, fetch.has_shaken_hands = link.use, link.has_shaken_hands
+        fetch.connections, fetch.handshakes = link.uses, link.handshakes
         fetch.received_bytes, fetch.took_s = link.received, link.took_s
         fetch.duration_ms = round((time.monotonic() - started_s) * 1000)
         return fetch

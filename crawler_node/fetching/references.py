@@ -50,7 +50,7 @@ class Base:
         not count. None if it is malformed, too long, or neither http nor https.
         """
         place = self._place_of(reference)
-        if place is None:
+        if place is None or len(place) > _MOST_KNOWN_CHARS:
             return self._resolved(reference)
         try:
             return _known[reference, place]

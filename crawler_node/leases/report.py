@@ -104,9 +104,9 @@ def fetched(
 
 def _tell_connections(report: Report, fetches: Iterable[FetchResult]) -> None:
     for each in fetches:
-        report.connection_count += each.connection is ConnectionUse.NEW
-        report.kept_connection_count += each.connection is ConnectionUse.KEPT
-        report.tls_handshake_count += each.has_shaken_hands
+        report.connection_count += each.connections.count(ConnectionUse.NEW)
+        report.kept_connection_count += each.connections.count(ConnectionUse.KEPT)
+        report.tls_handshake_count += each.handshakes
 
 
 def _target(fetch: FetchResult) -> str:

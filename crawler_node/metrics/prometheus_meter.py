@@ -1,5 +1,6 @@
 """The meter that keeps what a node did."""
 
+from collections.abc import Iterable
 from functools import cache
 
 from prometheus_client.registry import CollectorRegistry
@@ -46,10 +47,10 @@ class PrometheusMeter(Meter):
         self._fetch_seconds[purpose].observe(seconds)
         self._received.inc(received_bytes)
 
-    def connected(self, use: ConnectionUse, has_shaken_hands: bool) -> None:
-        self._connections[use].inc()
-        if has_shaken_hands:
-            self._handshakes.inc()
+    def connected(self, uses: Iterable[ConnectionUse], handshakes: int) -> None:
+        for use in uses:
+            self._connections[use].inc()
+        self._handshakes.inc(handshakes)
 
     def worked(self, purpose: Purpose, status: int) -> None:
         self._fetches(purpose, status_label(status)).inc()

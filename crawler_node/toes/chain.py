@@ -127,8 +127,7 @@ class ToeChain:
             held.trace.note_fetch(fetch.status, fetch.body_bytes, fetch.connecting_ns)
         for each in (*fetch.hops, fetch):
             self._meter.fetched(_purpose(held), each.duration_ms / 1000, each.received_bytes)
-            if each.connection is not None:
-                self._meter.connected(each.connection, each.has_shaken_hands)
+            self._meter.connected(each.connections, each.handshakes)
             for stage, seconds in each.took_s.items():
                 self._meter.took(stage, seconds)
         try:

@@ -277,7 +277,8 @@ def probe(bucket: Bucket) -> None:
     most_made, lost = 0, 0
     until_s = time.monotonic() + RACES_S
     with ThreadPoolExecutor(RACERS, "probe") as racers:
-        while not problem and len(raced) < RACES and (not raced or time.monotonic() < until_s):
+        # One that has lost a race has them all, however slow it is: two are no part of so few.
+        while not problem and len(raced) < RACES and (lost or not raced or time.monotonic() < until_s):
             raced.append(f"{name}-{len(raced)}")
             made, problem = _raced(bucket, raced[-1], racers)
             most_made, lost = max(most_made, made), lost + (made > 1)

@@ -236,6 +236,15 @@ def test_a_store_that_cannot_keep_a_log_is_refused(made: Callable[[], Bucket], s
         probe(made())
 
 
+def test_a_store_that_lets_several_create_an_object_is_refused_however_slow_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One race takes longer than all may."""
+    monkeypatch.setattr("frontier_server.replicated.buckets.RACES_S", 0.0)
+    with pytest.raises(BucketUnusable, match=r"it let 4 \(12 of 24 times\)"):
+        probe(Looking(RACES // 2))
+
+
 @pytest.mark.parametrize("lost", [1, RACES // 4 - 1])
 def test_a_store_that_seldom_lets_several_create_an_object_is_used_with_a_warning(lost: int) -> None:
     """Like moto on a busy machine."""

@@ -1,4 +1,4 @@
-"""A host goes to the node that had it last, which may still be connected to it; nobody waits for that."""
+"""A host goes to the node that had it last, which may still be connected to it; no node goes without for that."""
 
 import asyncio
 from dataclasses import replace
@@ -8,22 +8,26 @@ from core_doubles.several_leases import settings
 from core_doubles.shell import Shell
 
 from frontier_server.core.journey.dispatch import Want
-from frontier_server.core.spec.settings import PolitenessSettings, ScopeSettings
+from frontier_server.core.spec.settings import FetchSettings, PolitenessSettings, ScopeSettings
 from frontier_server.core.state.model import Report
-from frontier_server.core.state.ready import CONNECTION_MS, FIRST_IN_LINE
+from frontier_server.core.state.ready import CONNECTION_MS, FIRST_IN_LINE, MOST_OVERTAKEN
 from frontier_server.shell.priority_lock import PriorityLock
 from frontier_server.shell.tasks import Tasks
 from frontier_server.shell.waiters import Waiters
 
 ALPHA, BETA, GAMMA = (f"http://{name}.example" for name in ("alpha", "beta", "gamma"))
+DEFAULT = FetchSettings()
 NO_RESTS = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 
 
-def crawl_of(*hosts: str, politeness: PolitenessSettings = NO_RESTS) -> Shell:
+def crawl_of(*hosts: str, politeness: PolitenessSettings = NO_RESTS, fetch: FetchSettings = DEFAULT) -> Shell:
     """A crawl with many URIs of each host, whose queues are ready in this order."""
     shell = Shell()
     spec = replace(
-        settings(max_leases_per_queue=1), scope=ScopeSettings(accept_patterns=(".*",)), politeness=politeness
+        settings(max_leases_per_queue=1),
+        scope=ScopeSettings(accept_patterns=(".*",)),
+        politeness=politeness,
+        fetch=fetch,
     )
     shell.create("crawl", spec)
     shell.launch("crawl", *(f"{host}/" for host in hosts))
@@ -67,6 +71,27 @@ def test_the_first_in_line_is_next_when_no_connection_can_be_open_any_more() -> 
     shell = crawl_of(ALPHA, BETA)
     fetched(shell, a=[ALPHA], b=[BETA])
     shell.now_ms += CONNECTION_MS + 1
+    assert list(leased(shell, "b")) == [ALPHA]
+
+
+def test_a_host_lets_few_others_go_before_it_for_a_node_that_does_not_come() -> None:
+    """Otherwise the one host of a node that is always there would have all turns."""
+    shell = crawl_of(ALPHA, BETA, GAMMA)
+    fetched(shell, a=[ALPHA], gone=[BETA, GAMMA])
+    turns: list[str] = []
+    while turns.count(ALPHA) <= MOST_OVERTAKEN:
+        ((host, token),) = leased(shell, "a").items()
+        turns.append(host)
+        shell.finish(Report(token, fetch_status=200), node="a")
+    assert turns == [*[ALPHA] * MOST_OVERTAKEN, BETA, GAMMA, ALPHA]
+
+
+@pytest.mark.parametrize(
+    "fetch", [FetchSettings(keep_alive=False), FetchSettings(proxy="http://127.0.0.1:9")]
+)
+def test_hosts_that_no_connections_are_kept_to_have_their_turns_in_order(fetch: FetchSettings) -> None:
+    shell = crawl_of(ALPHA, BETA, fetch=fetch)
+    fetched(shell, a=[ALPHA], b=[BETA])
     assert list(leased(shell, "b")) == [ALPHA]
 
 

@@ -116,9 +116,10 @@ def test_what_is_remembered_of_references_is_bounded() -> None:
         base.resolve(f"/{number}")
         base.resolve("x" * 1_000 + str(number))
     Base("http://a.example/" + "x" * 1_000).resolve("short")
-    Base("http://a.example/" + "x/" * 1_000).resolve("short")
+    for reference in ("short", "\\", "../" * 990):
+        Base("http://a.example/" + "x/" * 1_000).resolve(reference)
     assert len(references._known) <= references._MOST_KNOWN
-    assert max(len(reference) for reference, _ in references._known) < 1_000
+    assert max(len(reference) + len(place) for reference, place in references._known) < 1_000
     assert max(len(uri) for uri in references._known.values() if uri) < 1_000
 
 

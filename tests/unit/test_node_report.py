@@ -35,13 +35,13 @@ def test_a_report_says_what_was_fetched_when_and_how_long_it_took() -> None:
 
 def test_a_report_counts_the_connections_of_a_fetch_and_of_its_redirects() -> None:
     hops = (
-        page("http://h/a", 302, connection=ConnectionUse.NEW),
-        page("https://h/b", 302, connection=ConnectionUse.NEW, has_shaken_hands=True),
-        page("https://h/c", 302, connection=ConnectionUse.KEPT),
+        page("http://h/a", 302, connections=(ConnectionUse.NEW,)),
+        page("https://h/b", 302, connections=(ConnectionUse.NEW,), handshakes=1),
+        page("https://h/c", 302, connections=(ConnectionUse.KEPT, ConnectionUse.NEW), handshakes=1),
     )
-    report = fetched(lease("http://h/"), page("https://h/d", connection=ConnectionUse.KEPT, hops=hops), 1)
+    report = fetched(lease("http://h/"), page("https://h/d", connections=(ConnectionUse.KEPT,), hops=hops), 1)
     counts = report.connection_count, report.tls_handshake_count, report.kept_connection_count
-    assert counts == (2, 1, 2)
+    assert counts == (3, 2, 2)
     without = fetched(lease("http://h/"), page("http://h/", Status.DOMAIN_UNRESOLVABLE), 1)
     assert (without.connection_count, without.kept_connection_count) == (0, 0)
 

@@ -68,7 +68,8 @@ class Granting:
         op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
         if row.bound:
             record_bound(op, crawl)
-        queue.last_node, queue.last_lease_ms = row.node, op.now_ms
+        if head.settings.fetch.keep_alive and not head.settings.fetch.proxy:
+            queue.last_node, queue.last_lease_ms = row.node, op.now_ms
         lease = self._shard.ledger.begin(op, crawl, queue, head, turn.host, turn.groups, row)
         if head.settings.politeness.max_parallel > 1:
             self._rest_between_starts(turn)

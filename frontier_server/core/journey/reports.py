@@ -86,7 +86,7 @@ class Reports:
         if report.released:
             self.release(op, lease)
             return ReportResult(Disposition.RELEASED)
-        if report.connections or report.kept_connections:
+        if report.connections or report.kept_connections or report.tls_handshakes:
             counters = op.counters(crawl)
             counters.connections += report.connections
             counters.tls_handshakes += report.tls_handshakes

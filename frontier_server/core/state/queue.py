@@ -174,6 +174,7 @@ class WorkQueue:
         "lines",
         "nap_ms",
         "out",
+        "overtaken",
         "passing",
         "queue",
         "rest_reason",
@@ -206,6 +207,7 @@ class WorkQueue:
         self.interval_ms = 0  # the least time from one of its fetches to the next, as of the last; 0: unknown
         self.last_node = ""  # that had a lease of it since the start: it may still be connected to the host
         self.last_lease_ms = 0
+        self.overtaken = 0  # turns of queues behind it in line, since it had one
         self.wake_ms = 0  # while SNOOZED
         self.rest_reason = ""  # while SNOOZED
         self.snooze_serial = 0  # heap entries of earlier snoozes have other serials

@@ -11,6 +11,7 @@ from .queue import QueueState, WorkQueue
 
 FIRST_IN_LINE = 32
 CONNECTION_MS = 15_000  # the longest that a node keeps a connection to a host that it has no lease of
+MOST_OVERTAKEN = 8  # turns of others that a queue may be left to its last node for
 ABOVE_ALL = 2 * STANDS_BACK  # ranks: an inactive queue of any goes first
 
 
@@ -89,15 +90,25 @@ class ReadyQueues:
         """Take a queue out, if there is one: its turn is now.
 
         It is the first one, unless another node may be connected to its host: then the first behind it of
-        which that is not so, if it is near.
+        which that is not so, if it is near. After some such turns a queue goes to whoever asks, so no host
+        waits for long for a node that does not come.
         """
         if not self._line:
             return None
+        overtaken: list[WorkQueue] = []
         for queue in islice(self._line, FIRST_IN_LINE):
-            if queue.last_node == node or now_ms - queue.last_lease_ms > CONNECTION_MS:
-                del self._line[queue]
-                return queue
-        return self._line.popitem(last=False)[0]
+            is_left = queue.last_node != node and now_ms - queue.last_lease_ms <= CONNECTION_MS
+            if not is_left or queue.overtaken == MOST_OVERTAKEN:
+                break
+            overtaken.append(queue)
+        else:
+            queue = overtaken[0]
+            overtaken.clear()
+        for each in overtaken:
+            each.overtaken += 1
+        del self._line[queue]
+        queue.overtaken = 0
+        return queue
 
     def last_nodes(self) -> set[str]:
         """The nodes that had the first queues in line last."""

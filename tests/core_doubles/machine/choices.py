@@ -286,5 +286,5 @@ fetches = st.builds(
     st.booleans(),
     mostly(False, True),
     mostly(None, 15_000, 1, -5_000),
-    mostly((0, 0, 0), (1, 1, 0), (2, 0, 1), (0, 0, 1)),
+    mostly((0, 0, 0), (1, 1, 0), (2, 0, 1), (0, 0, 1), (0, 1, 0)),
 )

@@ -59,9 +59,9 @@ def keeping(**more: Any) -> FetchPolicy:
     return policy(keep_alive=True, **more)
 
 
-def uses(fetcher: Fetching) -> list[ConnectionUse | None]:
+def uses(fetcher: Fetching) -> list[ConnectionUse]:
     """Where the connections of its fetches came from, in their order."""
-    return [fetch.connection for fetch in fetcher.fetches]
+    return [use for fetch in fetcher.fetches for use in fetch.connections]
 
 
 def pages(fetcher: Fetching, site: Site, *paths: str, made: FetchPolicy | None = None) -> list[bytes]:
@@ -287,7 +287,7 @@ def test_a_connection_whose_address_is_no_longer_the_hosts_is_not_used(site: Kee
     assert body_of(fetcher.fetch(url, keeping())) == b"old"
     found[0] = "127.0.0.2"
     fetch = fetcher.fetch(url, keeping())
-    assert (body_of(fetch), fetch.peer_address, fetch.connection) == (b"moved", "127.0.0.2", NEW)
+    assert (body_of(fetch), fetch.peer_address, fetch.connections) == (b"moved", "127.0.0.2", (NEW,))
     eventually(lambda: site.ends == 1, "the fetcher to leave the old address")
     fetcher.close()
     moved.close()
@@ -351,7 +351,7 @@ def test_a_challenge_is_answered_over_the_same_connection(site: KeepingSite, fet
 
     site.answers["/"] = answer
     assert pages(fetcher, site, "/", made=keeping(user="u", password="p")) == [b"hello"]
-    assert uses(fetcher) == [KEPT]
+    assert uses(fetcher) == [NEW, KEPT]
     assert site.connections == 1
 
 
@@ -379,7 +379,7 @@ def test_a_kept_connection_needs_no_handshake(secure: tuple[KeepingSite, Fetchin
     site.answers["/"] = ok(b"hello")
     assert pages(fetcher, site, "/", "/") == [b"hello"] * 2
     assert uses(fetcher) == [NEW, KEPT]
-    assert [fetch.has_shaken_hands for fetch in fetcher.fetches] == [True, False]
+    assert [fetch.handshakes for fetch in fetcher.fetches] == [1, 0]
 
 
 def test_a_server_that_hung_up_over_tls_gets_a_new_connection(secure: tuple[KeepingSite, Fetching]) -> None:
