@@ -148,7 +148,7 @@ def _collector(address: str) -> str:
     "--gzip-level",
     metavar="N",
     type=Number(1, 9),
-    help="Compress WARC records at level N: 1 is fast, 9 is small. [default: 5]",
+    help="Compress WARC records at level N: 1 is fast, 9 is small. [default: 6]",
 )
 @click.option(
     "--pages",

@@ -342,8 +342,8 @@ def _record_type(members: _MemberReader, begin: int) -> bytes | None:
     return fields.get(b"warc-type", b"") if whole else None
 
 
-_MEMBER_HEAD = re.compile(rb"\x1f\x8b\x08\x00\x00{4}[\x00\x02\x04][\x03\xff]", re.DOTALL)
-"""No name, no time, zlib's own flags, Unix or unknown: as zlib-ng and libdeflate begin a member."""
+_MEMBER_HEAD = re.compile(rb"\x1f\x8b\x08\x00\x00{4}[\x00\x02\x04]\x03", re.DOTALL)
+"""No name, no time, zlib's own flags, Unix: as zlib and zlib-ng begin a member."""
 _MEMBER_HEAD_BYTES = 10
 _RECORD_HEAD = re.compile(rb"WARC/1\.[01]\r\n(?:[^\r\n]++\r\n)*+\r\n")
 _FIELD = re.compile(rb"^([A-Za-z-]{1,64}): ([^\r\n]*)\r$", re.MULTILINE)

@@ -19,7 +19,7 @@ from crawler_node.output.records import FIELDS_TYPE, RecordWriter
 RECORD_ID = "<urn:uuid:12345678-1234-4234-8234-123456789012>"
 
 
-def written(fields: dict[str, str], block: bytes, body: bytes | None = None, level: int = 5) -> bytes:
+def written(fields: dict[str, str], block: bytes, body: bytes | None = None, level: int = 6) -> bytes:
     out = BytesIO()
     length = 0 if body is None else len(body)
     RecordWriter(out, level).write(

@@ -80,7 +80,7 @@ _running = section("This command")
     "--gzip-level",
     type=Whole(1, 9),
     metavar="N",
-    help="Compress WARC records at level N: 1 is fast, 9 is small.  [default: 5]",
+    help="Compress WARC records at level N: 1 is fast, 9 is small.  [default: 6]",
 )
 @_output("--pages", is_flag=True, help="Write JSON Lines files to DIR/pages, one page per line.")
 @_output(
