@@ -319,9 +319,9 @@ class Frontier:
             return True  # to be told that it is gone
         return crawl.number in self._shard.agenda.leasable and serves(kinds, crawl.kind)
 
-    def expected(self, name: str | None, kinds: Kinds) -> set[str]:
+    def expected(self, name: str | None, kinds: Kinds) -> list[str]:
         """The nodes that may be connected to the hosts whose URIs are the next to be leased, of a crawl or
-        of any. If they ask first, they need no new connections."""
+        of any, in the order of the hosts. If they ask first, they need no new connections."""
         if name is None:
             shared = chain.from_iterable(
                 of_kind.shared.values() for of_kind in self._shard.agenda.served(kinds)
@@ -330,10 +330,7 @@ class Frontier:
         else:
             named = self._shard.registry.names.get(name)
             crawls = [] if named is None else [named]
-        nodes: set[str] = set()
-        for crawl in crawls:
-            nodes |= crawl.queues.last_nodes()
-        return nodes
+        return [node for crawl in crawls for node in crawl.queues.last_nodes()]
 
     def retry_ms(
         self, name: str | None, kinds: Kinds, answer: NextAnswer, waited_ms: int, now_ms: int

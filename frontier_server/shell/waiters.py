@@ -4,7 +4,7 @@ Those go first whose nodes may be connected to the hosts whose turn it is.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from ..core.state.kinds import Kinds
@@ -52,15 +52,16 @@ class Waiters:
     def wake(
         self,
         concerns: Callable[[Sought], bool] = lambda sought: True,
-        expected: Callable[[Sought], Container[str]] = lambda sought: (),
+        expected: Callable[[Sought], Iterable[str]] = lambda sought: (),
     ) -> None:
         """Let those ask again who seek what it concerns: a batch now, the others in turn. The nodes that are
-        expected ask before others that seek the same."""
+        expected ask before others that seek the same, in their order."""
         for sought in [each for each in self._asleep if concerns(each)]:
             asleep = self._asleep.pop(sought)
             if len(asleep) > 1:
-                nodes = expected(sought)
-                self._to_wake.extend(sorted(asleep, key=lambda waiter: asleep[waiter] not in nodes))
+                places = {node: place for place, node in enumerate(dict.fromkeys(expected(sought)))}
+                last = len(places)
+                self._to_wake.extend(sorted(asleep, key=lambda waiter: places.get(asleep[waiter], last)))
             else:
                 self._to_wake.extend(asleep)
         if not self._to_wake:

@@ -105,15 +105,20 @@ def test_a_long_line_of_hosts_that_others_had_is_not_searched_to_its_end(near: i
     assert list(leased(shell, "b")) == [first]
 
 
-def test_a_node_is_expected_for_the_host_whose_rest_ends_next() -> None:
-    shell = crawl_of(ALPHA, politeness=PolitenessSettings(delay_factor=0, min_delay_ms=1_000))
-    fetched(shell, a=[ALPHA])
-    assert leased(shell, "b") == {}
-    shell.now_ms += 1_000
+def test_the_node_of_the_host_whose_rest_ends_is_expected_and_no_other() -> None:
+    rests = PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000)
+    shell = crawl_of(ALPHA, BETA, politeness=rests)
+    given = leased(shell, "a"), leased(shell, "b")
+    assert [list(leases) for leases in given] == [[ALPHA], [BETA]]
+    for node, leases in zip("ab", given, strict=True):
+        shell.now_ms += 100
+        shell.finish(Report(leases.popitem()[1], fetch_status=200), node=node)
+    assert leased(shell, "c", 100) == {}
+    shell.now_ms += 900
     shell.tick()
     for name in ("crawl", None):
-        assert "a" in shell.core.frontier.expected(name, ())
-    assert shell.core.frontier.expected("another", ()) == set()
+        assert shell.core.frontier.expected(name, ()) == ["a"]
+    assert shell.core.frontier.expected("another", ()) == []
 
 
 async def test_the_nodes_that_are_expected_ask_before_others() -> None:
@@ -127,6 +132,6 @@ async def test_the_nodes_that_are_expected_ask_before_others() -> None:
 
     calls = [asyncio.create_task(ask(node)) for node in ("a", "b", "c", "b", "a")]
     await asyncio.sleep(0)
-    waiting.wake(expected=lambda sought: {"c", "b"})
+    waiting.wake(expected=lambda sought: ["c", "b", "c"])
     await asyncio.gather(*calls)
-    assert asked == ["b", "c", "b", "a", "a"]
+    assert asked == ["c", "b", "b", "a", "a"]

@@ -47,13 +47,12 @@ class QueueSet:
             heappop(self.snoozed)
         return None
 
-    def last_nodes(self) -> set[str]:
-        """The nodes that had the queues last whose turns are next."""
-        nodes = self.ready.last_nodes()
+    def last_nodes(self) -> list[str]:
+        """The nodes that had the queues last whose turns are next, in the order of the queues."""
+        if self.ready:
+            return self.ready.last_nodes()
         first = self.next_wake()
-        if first is not None:
-            nodes.add(first.last_node)
-        return nodes
+        return [] if first is None else [first.last_node]
 
     def known(self, queue: bytes) -> WorkQueue | None:
         """A queue, if it is active or changed recently, so that memory has it."""

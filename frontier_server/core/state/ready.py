@@ -110,9 +110,9 @@ class ReadyQueues:
         queue.overtaken = 0
         return queue
 
-    def last_nodes(self) -> set[str]:
-        """The nodes that had the first queues in line last."""
-        return {queue.last_node for queue in islice(self._line, FIRST_IN_LINE)}
+    def last_nodes(self) -> list[str]:
+        """The nodes that had the first queues in line last, in the order of the queues."""
+        return [queue.last_node for queue in islice(self._line, FIRST_IN_LINE)]
 
     @property
     def lowest_precedence(self) -> int | None:
