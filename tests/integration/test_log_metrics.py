@@ -11,6 +11,7 @@ import grpc
 import pytest
 from frontier_harness.buckets import Fault
 from frontier_harness.calls import fresh_name, refused
+from frontier_harness.descendants import stopped
 from frontier_harness.metrics import Page, page_at
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
@@ -165,16 +166,18 @@ def test_a_machine_whose_storage_is_away_tells_for_how_long_logs_wait(tmp_path: 
     bucket, away = tmp_path / "bucket", tmp_path / "away"
     with machine_of(tmp_path) as machine:
         eventually(lambda: whole(machine), "all stores")
-        bucket.rename(away)
-        bucket.write_text("in the way of a new one")
+        with stopped(machine.child.pid):  # a claim would make the folder again
+            bucket.rename(away)
+            bucket.write_text("in the way of a new one")
 
         def all_wait() -> bool:
             page = whole(machine)
             return page is not None and all(page.of(f"{LOG}_waiting_seconds", shard=at) > 3 for at in STORES)
 
         eventually(all_wait, "all stores that wait")
-        bucket.unlink()
-        away.rename(bucket)
+        with stopped(machine.child.pid):
+            bucket.unlink()
+            away.rename(bucket)
         eventually(lambda: page_of(machine).sum(f"{LOG}_waiting_seconds") < 1, "an answer to all")
         eventually(lambda: whole(machine), "all stores")
 
