@@ -14,7 +14,7 @@ from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
 from frontier_harness.soaking import Soak
 from frontier_harness.waiting import eventually
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
@@ -227,6 +227,25 @@ def test_queues_are_held_retired_woken_and_given_budgets_by_clicks(place: Place,
     row.get_by_role("button", name=f"Retire {key}").click()
     expect(row.get_by_role("button", name=f"Unretire {key}")).to_be_visible()
     assert queue().state == crawl_pb2.QUEUE_STATE_RETIRED
+
+
+def test_a_late_answer_to_an_earlier_filter_keeps_the_queues_shown(place: Place, visited: Visit) -> None:
+    crawl = place.crawl()
+    page = visited.go(of(crawl, "queues"))
+    row = page.get_by_role("row").filter(has_text=f"example,{crawl},slow,")
+    expect(row).to_be_visible()
+    held: list[Route] = []
+    page.route(re.compile("state=INELIGIBLE"), lambda route: held.append(route))
+    page.get_by_label("State").select_option("INELIGIBLE")
+    with page.expect_response(re.compile("/queues")):
+        page.get_by_label("State").select_option("SNOOZED")
+    expect(row).to_be_visible()
+    with page.expect_response(re.compile("state=INELIGIBLE")) as late:
+        held.pop().continue_()
+    late.value.finished()
+    page.evaluate("() => new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)))")
+    expect(row).to_be_visible()
+    assert page.get_by_text("No such queue.").is_hidden()
 
 
 def test_nodes_are_drained_and_forgotten_by_clicks(browser: Browser, tmp_path: Path) -> None:

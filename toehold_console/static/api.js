@@ -52,6 +52,19 @@ export function of(crawl, part, parameters = {}) {
   return `/console/crawls/${encodeURIComponent(crawl)}/${part}${query ? `?${query}` : ""}`;
 }
 
+// A question that may be asked again before it is answered, as by a timer or another filter. Once a later one
+// has been answered, answers and refusals of earlier ones are dropped: they become undefined.
+export function inOrder(ask) {
+  let asked = 0, answered = 0;
+  return async () => {
+    const turn = ++asked;
+    const answer = await ask().catch((problem) => { if (turn >= answered) throw problem; });
+    if (turn < answered) return undefined;
+    answered = turn;
+    return answer;
+  };
+}
+
 export async function session() {
   Object.assign(user, await request("/console/session"));
   return user;

@@ -1,6 +1,6 @@
 // The pages of the frontier: its crawls, and its nodes and shards.
 
-import { admin, request, user } from "./api.js";
+import { admin, inOrder, request, user } from "./api.js";
 import { Table, card, el, say, show } from "./dom.js";
 import { count, moment, stateOf } from "./format.js";
 import { nodeColumns, shardColumns } from "./overview.js";
@@ -10,6 +10,7 @@ const POLL_MS = 3000, NODES_A_PAGE = 100;
 // All crawls of the frontier.
 export class CrawlsView {
   constructor() {
+    this.ask = inOrder(crawls);
     this.table = new Table("Crawls", [
       { title: "Crawl", head: true, element: () => {
         const link = el("a");
@@ -34,7 +35,9 @@ export class CrawlsView {
 
   async load() {
     try {
-      this.table.update(await crawls());
+      const known = await this.ask();
+      if (!known) return;
+      this.table.update(known);
       say(this.text, "");
     } catch (problem) {
       say(this.text, problem.message);
@@ -63,6 +66,7 @@ export async function crawls() {
 // All nodes of the frontier, of which there may be a thousand.
 export class NodesView {
   constructor() {
+    this.ask = inOrder(() => request("/console/nodes"));
     this.rows = [];
     this.page = 0;
     this.query = el("input", { id: "node-name", type: "search", autocomplete: "off", oninput: () => { this.page = 0; this.render(); } });
@@ -84,7 +88,9 @@ export class NodesView {
 
   async load() {
     try {
-      const { text, rows, shards } = await request("/console/nodes");
+      const answer = await this.ask();
+      if (!answer) return;
+      const { text, rows, shards } = answer;
       say(this.text, text);
       show(this.shardsCard, shards.length > 0);
       this.shards.update(shards);

@@ -1,6 +1,6 @@
 // The first page of a crawl: how it is, and all that one may want to see or do next.
 
-import { may, of, request, user } from "./api.js";
+import { inOrder, may, of, request, user } from "./api.js";
 import { CrawlButtons, NodeButtons, QueueButtons, changeSetting, crawlHelp, queueHelp } from "./actions.js";
 import { Chart } from "./chart.js";
 import { Table, card, el, notice, say, sayLong, show } from "./dom.js";
@@ -152,6 +152,7 @@ class Figure {
 export class Overview {
   constructor(crawl) {
     this.crawl = crawl;
+    this.ask = inOrder(() => request(of(crawl, "failures")));
     this.now = "";
     const now = () => this.now, page = (part) => `#/crawls/${encodeURIComponent(crawl)}/${part}`;
     const more = (part, text) => el("p.more", {}, el("a", { href: page(part) }, text));
@@ -264,8 +265,8 @@ export class Overview {
   async loadFailures() {
     if (document.hidden) return;
     try {
-      const { groups } = await request(of(this.crawl, "failures"));
-      this.failures.update(groups.slice(0, MOST_FAILURES));
+      const answer = await this.ask();
+      if (answer) this.failures.update(answer.groups.slice(0, MOST_FAILURES));
     } catch {
       // The banner tells that nothing answers; what is shown stays.
     }

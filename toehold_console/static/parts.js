@@ -1,6 +1,6 @@
 // The further pages of a crawl: seeds, failures, queues, events, settings, files, and what a search finds.
 
-import { may, of, request } from "./api.js";
+import { inOrder, may, of, request } from "./api.js";
 import { QueueButtons, addSeeds, changeSetting, queueHelp } from "./actions.js";
 import { Table, card, el, notice, say, show } from "./dom.js";
 import { bytes, clipped, count, counted, elapsed, moment, queueState, queueStates, word } from "./format.js";
@@ -11,11 +11,10 @@ const STATES = ["READY", "BUSY", "SNOOZED", "INACTIVE", "INELIGIBLE", "RETIRED",
 // A listing that comes in pages of a hundred.
 class Paged {
   constructor(crawl, part, table, parameters = () => ({})) {
-    this.crawl = crawl;
     this.part = part;
     this.table = table;
-    this.parameters = parameters;
     this.tokens = [""];
+    this.ask = inOrder(() => request(of(crawl, part, { ...parameters(), page_token: this.tokens[this.tokens.length - 1] })));
     this.next = el("button", { type: "button", disabled: true, onclick: () => this.turn(1) }, "Next page");
     this.before = el("button", { type: "button", disabled: true, onclick: () => this.turn(-1) }, "Page before");
     this.text = el("span", { role: "status" });
@@ -25,8 +24,8 @@ class Paged {
 
   async load() {
     try {
-      const page_token = this.tokens[this.tokens.length - 1];
-      const answer = await request(of(this.crawl, this.part, { ...this.parameters(), page_token }));
+      const answer = await this.ask();
+      if (!answer) return;
       this.following = answer.next_page_token;
       this.table.update(answer[this.part]);
       say(this.text, `Page ${this.tokens.length}`);
@@ -72,7 +71,7 @@ export class SeedsPage {
 
 export class FailuresPage {
   constructor(crawl) {
-    this.crawl = crawl;
+    this.ask = inOrder(() => request(of(crawl, "failures")));
     this.text = el("p", {}, "Reading the outcomes …");
     this.table = new Table("Failures by host and reason", failureColumns(crawl), { empty: "No URI failed or was answered with an error.", keyOf: failureKey });
     this.element = card("Failures", this.text, this.table.element);
@@ -82,7 +81,9 @@ export class FailuresPage {
 
   async load() {
     try {
-      const { groups, uri_count, host_count, left_out } = await request(of(this.crawl, "failures"));
+      const answer = await this.ask();
+      if (!answer) return;
+      const { groups, uri_count, host_count, left_out } = answer;
       say(this.text, `${counted(uri_count, "URI")} of ${counted(host_count, "host")} failed or answered with an error` +
         (left_out ? `; ${counted(left_out, "further reason")} left out.` : "."));
       this.table.update(groups);
@@ -143,6 +144,7 @@ export class EventsPage {
 export class SettingsPage {
   constructor(crawl) {
     this.crawl = crawl;
+    this.ask = inOrder(() => request(of(crawl, "settings")));
     this.rows = [];
     this.query = el("input", { id: "setting-name", type: "search", autocomplete: "off", oninput: () => this.render() });
     this.changedOnly = el("input", { id: "setting-changed", type: "checkbox", onchange: () => this.render() });
@@ -174,9 +176,10 @@ export class SettingsPage {
 
   async load() {
     try {
-      const { settings, changes } = await request(of(this.crawl, "settings"));
-      this.rows = settings;
-      this.changes.update(changes);
+      const answer = await this.ask();
+      if (!answer) return;
+      this.rows = answer.settings;
+      this.changes.update(answer.changes);
       this.render();
     } catch (problem) {
       notice(problem.message, true);
@@ -225,7 +228,7 @@ export class FilesPage {
 export class FindPage {
   constructor(crawl, query) {
     this.crawl = crawl;
-    this.query = query;
+    this.ask = inOrder(() => request(of(crawl, "find", { q: query })));
     this.content = el("div", { role: "status" }, el("p", {}, "Searching …"));
     this.element = card(`Search: ${clipped(query)}`, this.content);
     this.load();
@@ -233,7 +236,8 @@ export class FindPage {
 
   async load() {
     try {
-      const answer = await request(of(this.crawl, "find", { q: this.query }));
+      const answer = await this.ask();
+      if (!answer) return;
       this.content.replaceChildren(...(answer.kind === "uri" ? this.uri(answer) : this.queues(answer)));
     } catch (problem) {
       this.content.replaceChildren(el("p.problem", {}, clipped(problem.message)));
