@@ -1,14 +1,18 @@
-"""The memory of the process: a reserve for when it runs out, and large blocks that go back to the system."""
+"""The memory of the process: a reserve for when it runs out, and how malloc gets and returns it."""
 
 import ctypes
 import threading
 
 RESERVE_BYTES = 5 * 1024 * 1024
 
-LARGE_BYTES = 128 * 1024
-"""Blocks from this size on are mappings of their own."""
+LARGE_BYTES = 512 * 1024
+"""Blocks from this size on are mappings of their own, which the system gets back when they are freed."""
 
-_M_MMAP_THRESHOLD = -3
+SPARE_BYTES = 8 * 1024 * 1024
+"""The most unused memory at the end of the heap."""
+
+# mallopt(3)
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 class MemoryReserve:
@@ -33,15 +37,20 @@ class MemoryReserve:
                     return
 
 
-def give_back_large_blocks() -> None:
-    """Fixes glibc's M_MMAP_THRESHOLD for the rest of the process.
+def suit_pages() -> None:
+    """Sets glibc's malloc for the rest of the process, before it has threads: blocks of the size of pages
+    come from one heap and go back to it, and only larger ones go back to the system.
 
-    By default it grows with the largest block that was ever freed (mallopt(3)). After one document of 8 MB
-    all smaller blocks would lie on heaps, of which each thread has its own, and the system does not get back
-    memory that is freed in the middle of a heap. Does nothing where there is no glibc.
+    By default each thread has a heap of its own, and what is a large block grows with the largest that was
+    ever freed: after one document of 8 MB all smaller ones would lie on heaps, and the system gets back no
+    memory that is freed in the middle of a heap. If it gets back too much, the next page pays for it: a
+    compressor has some 300 KB, and as a mapping of its own that is a page fault for each 4 KB. Does nothing
+    where there is no glibc.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return
+    mallopt(_M_ARENA_MAX, 1)  # the interpreter's lock lets one thread work at a time anyway
     mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, SPARE_BYTES)

@@ -32,7 +32,7 @@ from .control.service import NodeServer
 from .control.supervisor import Supervisor
 from .fetching.cookies import CookieJars
 from .listeners import bound_server, process_metrics, workers_metrics
-from .memory import give_back_large_blocks
+from .memory import suit_pages
 from .option_types import GroupedCommand, Number
 from .process import NodeExitCode, NodeOptions, ready_line
 from .signals import SIGNALS, watch
@@ -364,7 +364,7 @@ def _fetch(options: NodeOptions, server: NodeServer, manager: ServiceManager) ->
         if options.metrics is not None:
             from .metrics import page  # noqa: F401  # here, so that it is frozen with the others
 
-    give_back_large_blocks()
+    suit_pages()
     tracer = tracer_of(options.otlp, "toehold-node", options.name)
     metrics = process_metrics(options)
     try:
