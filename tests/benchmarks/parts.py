@@ -30,6 +30,7 @@ from benchmarks.node import node
 from benchmarks.processes import Descendants, FrontierServer
 from benchmarks.restart import restart
 from benchmarks.shards import shards
+from benchmarks.whole_crawl import whole_crawl
 
 from practice_web.practice import PracticeWeb
 from practice_web.web import LIBRARY
@@ -161,6 +162,12 @@ def crawl(folder: Path) -> Iterator[Figure]:
     )
 
 
+def pages_of_nodes(folder: Path) -> Iterator[Figure]:
+    """What a page costs a node beside a client alone, and node and frontier together in a whole crawl."""
+    yield from node(folder)
+    yield from whole_crawl(folder)
+
+
 def _program(command: str) -> str | None:
     known = {
         "frontier_server": "server",
@@ -179,7 +186,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "memory": memory,
     "restart": restart,
     "crowds": crowds,
-    "node": node,
+    "node": pages_of_nodes,
     "connections": connections,
     "metrics": metrics,
     "crawl": crawl,

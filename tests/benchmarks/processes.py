@@ -155,6 +155,10 @@ class Child:
         """CPU time that it has used so far."""
         return cpu_s(self._process.pid)
 
+    def tree_cpu_s(self) -> float:
+        """CPU time that it and its children, those that run, have used so far."""
+        return sum(map(cpu_s, self._processes()))
+
     def descriptors(self) -> int:
         """How many descriptors its processes have open."""
         return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in self._processes())
