@@ -166,7 +166,7 @@ def connections_text(statistics: Statistics) -> str:
         statistics.kept_connection_count,
         statistics.tls_handshake_count,
     )
-    if not (new or kept):
+    if not (new or kept or tls):
         return ""
     return f"{count_text(new)} new, {count_text(kept)} kept, {counted(tls, 'TLS handshake')}"
 

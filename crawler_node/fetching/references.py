@@ -63,7 +63,7 @@ class Base:
         return uri
 
     def _place_of(self, reference: str) -> str | None:
-        """What of the base decides what a reference means; None if all of it may, as for a query alone."""
+        """The part of the base that a reference is resolved against; None if that may be all of it."""
         first = reference[:1]
         if first <= " " or first in "?#" or self._encoder is not None or len(reference) > _MOST_KNOWN_CHARS:
             return None

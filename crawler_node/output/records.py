@@ -122,7 +122,7 @@ def _head(
     digest: "hashlib._Hash",
 ) -> bytes:
     lines = ["WARC/1.1", f"WARC-Type: {kind}", f"WARC-Record-ID: {record_id}"]
-    lines += [f"{name}: {_one_line(value)}" for name, value in fields.items()]
+    lines += [f"{name}: {_printable(value)}" for name, value in fields.items()]
     lines += [
         f"WARC-Block-Digest: {digest_text(digest)}",
         f"Content-Type: {content_type}",
@@ -131,8 +131,8 @@ def _head(
     return "\r\n".join(lines).encode()
 
 
-def _one_line(text: str) -> str:
-    """Text in which nothing ends a line."""
+def _printable(text: str) -> str:
+    """The text with a space for each character that is not printable, as it might end a line."""
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 
 

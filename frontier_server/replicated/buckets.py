@@ -33,8 +33,8 @@ RACERS, RACES, RACES_S = 4, 24, 2.0
 """How a store is tried with requests at the same time: so many of them, so often, and for so long."""
 MOST_LOST, FEWEST_LOST = 0.25, 2
 """A store is refused if it lets two create one object in that part of the races, and in so many of them.
-Those without create-if-absent for callers at the same time do so in half of them or more (S3Mock 4.7, S3Proxy
-2.9 over a directory); a busy moto in one of a hundred, for an instant between its look and its entry."""
+S3Mock 4.7 and S3Proxy 2.9 over a directory, which have no create-if-absent for callers at the same time, do
+so in 11 to 22 of 24; a busy moto in one of a hundred, for an instant between its look and its entry."""
 _log = structlog.get_logger()
 
 

@@ -110,7 +110,7 @@ def test_a_reference_means_the_same_whatever_other_pages_had_it_before(
         assert Base(base).resolve(reference) == uri, base
 
 
-def test_what_is_remembered_of_references_is_bounded() -> None:
+def test_bases_remember_few_references_and_short_ones() -> None:
     base = Base(PAGE)
     for number in range(references._MOST_KNOWN + 10):
         base.resolve(f"/{number}")
