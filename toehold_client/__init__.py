@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .rpc.request_ids import request_id
     from .spec.given import crawl_spec
     from .states import StateName
+    from .verdicts import Verdicts
 
 __all__ = [
     "AsyncCrawlController",
@@ -42,6 +43,7 @@ __all__ = [
     "NodeClient",
     "StateName",
     "ToeholdError",
+    "Verdicts",
     "crawl_spec",
     "request_id",
 ]
@@ -57,6 +59,7 @@ _MODULES = {
     "NodeClient": ".node_client",
     "StateName": ".states",
     "ToeholdError": ".errors",
+    "Verdicts": ".verdicts",
     "crawl_spec": ".spec.given",
     "request_id": ".rpc.request_ids",
 }

@@ -26,6 +26,7 @@ from .state.model import (
     CRAWL_NAME_FORM,
     MAX_BATCH,
     MAX_NODE_CHARACTERS,
+    NO_VERSIONS,
     Candidate,
     EmptyReason,
     HeartbeatAnswer,
@@ -34,6 +35,7 @@ from .state.model import (
     Report,
     ReportResult,
     Verdict,
+    Versions,
 )
 from .state.operation import Operation
 
@@ -331,6 +333,11 @@ class Frontier:
             named = self._shard.registry.names.get(name)
             crawls = [] if named is None else [named]
         return [node for crawl in crawls for node in crawl.queues.last_nodes()]
+
+    def versions(self, name: str) -> Versions:
+        """The versions of a crawl's scope and memory; empty if there is no such crawl."""
+        registry = self._shard.registry
+        return self._shard.versions_of(registry.named(name)) if name in registry else NO_VERSIONS
 
     def retry_ms(
         self, name: str | None, kinds: Kinds, answer: NextAnswer, waited_ms: int, now_ms: int

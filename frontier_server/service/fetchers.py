@@ -46,8 +46,12 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         check_batch(len(request.candidates), "candidates")
         self._check_crawl(request.crawl, context)
         candidates = [wire.candidate(message) for message in request.candidates]
+        before = self._runner.core.frontier.versions(request.crawl)
         verdicts = await self._exchange.schedule(request.crawl, candidates, request.replace)
-        return wire.verdicts(candidates, verdicts)
+        response = wire.verdicts(candidates, verdicts)
+        if self._runner.core.frontier.versions(request.crawl) == before:
+            response.scope_version, response.seen_version = before
+        return response
 
     def _check_crawl(self, name: str, context: Context) -> None:
         """Raise UnknownCrawl if a router means another crawl that has, or had, this name: its URIs may belong

@@ -209,6 +209,7 @@ def _write(message: frontier_pb2.Lease, grant: Grant) -> None:
     message.expire_time.CopyFrom(_expiry(grant.expire_ms))
     message.fetch_policy_id = grant.fetch_policy_id
     message.source = grant.source
+    message.scope_version, message.seen_version = grant.versions
     if grant.etag or grant.last_modified or grant.last_digest:
         message.etag = grant.etag
         message.last_modified = grant.last_modified

@@ -51,6 +51,23 @@ def test_candidates_for_a_former_crawl_of_the_name_are_refused(stubs: Stubs, cra
     assert stubs.schedule(crawl, f"{seed_of(crawl)}new") == ["QUEUED"]
 
 
+@pytest.mark.undivided("a frontier of several shards tells no versions")
+def test_verdicts_have_versions_unless_their_request_changes_the_scope(stubs: Stubs, crawl: str) -> None:
+    def versions(*candidates: frontier_pb2.Candidate) -> tuple[bytes, bytes]:
+        request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=candidates)
+        answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
+        return answer.scope_version, answer.seen_version
+
+    link = frontier_pb2.Candidate(uri="http://elsewhere.example/", via=seed_of(crawl), path="L")
+    seed = frontier_pb2.Candidate(uri="http://elsewhere.example/seed", seed=True)
+    (lease,) = stubs.next(crawl).leases
+    assert versions(link) == versions(link) == (lease.scope_version, lease.seen_version)
+    assert all(versions(link))
+    assert versions(link, seed) == (b"", b"")
+    scope, seen = versions(link)
+    assert (scope != lease.scope_version, seen) == (True, lease.seen_version)
+
+
 LIMITS: list[tuple[dict[str, Any], str]] = [
     ({"via": "x" * 8192, "path": "L"}, "QUEUED"),
     ({"via": "x" * 8193}, "TOO_LONG"),

@@ -20,6 +20,7 @@ from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.rpc.uploads import SEEDS_TIMEOUT_S, SeedBatches
 from toehold_client.seeds import OnRefused, accepted, check_on_refused
 from toehold_client.spec.given import GivenSpec, change_of, spec_of
+from toehold_client.verdicts import Verdicts
 
 from .operators import AsyncOperators
 from .streams import AsyncEventStream
@@ -54,7 +55,7 @@ class AsyncFrontierClient(AsyncOperators):
         replace: bool = False,
         partial: bool = False,
         park: bool = False,
-    ) -> list[crawl_pb2.Verdict.ValueType]:
+    ) -> Verdicts:
         """Offers any number of candidates; a verdict for each, in order. Harmless to repeat.
 
         With `replace` they replace what the crawl has of their URIs (see ScheduleRequest). With `park` those
@@ -64,7 +65,7 @@ class AsyncFrontierClient(AsyncOperators):
         UnknownCrawl, CrawlFinished; BatchTooLarge, before anything is sent, if one candidate exceeds a
         message.
         """
-        verdicts: list[crawl_pb2.Verdict.ValueType] = []
+        verdicts = Verdicts()
         several(candidates, "candidates", "Candidates")
         with sendable():
             make = functools.partial(
@@ -73,7 +74,7 @@ class AsyncFrontierClient(AsyncOperators):
             for batch in split_messages(candidates, envelope=make()):
                 request = functools.partial(make, candidates=batch)
                 answer = await self._call(lambda stubs: stubs.frontier.Schedule, request)
-                verdicts += one_for_each(batch, answer.verdicts)
+                verdicts.take(one_for_each(batch, answer.verdicts), answer.scope_version, answer.seen_version)
         return verdicts
 
     async def next(

@@ -34,7 +34,7 @@ def forget_slice(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
             if not dry_run:
                 _forget(op, crawl, each)
     if chosen and not dry_run:
-        crawl.known_texts.clear()
+        crawl.note_forgotten()
     if following:
         row.cursor = following
         job.put(op, crawl, number, row)

@@ -175,5 +175,5 @@ def forget_seen(op: Operation, crawl: Crawl, uri: CanonicalUri) -> bool:
     op.tx.delete(Family.SEEN, key)
     kept.drop(op, crawl, key)
     op.sums(crawl).discovered -= 1
-    crawl.known_texts.clear()
+    crawl.note_forgotten()
     return True

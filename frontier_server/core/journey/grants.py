@@ -99,6 +99,7 @@ class Granting:
             redirects=b"" if lease.robots else self._shard.leases.chain(lease, head, op.now_ms),
             capture_ms=visit.capture_ms,
             capture_uri=(visit.capture_uri or address) if visit.capture_ms else "",
+            versions=self._shard.versions_of(crawl),
         )
 
     def _rest_between_starts(self, turn: Turn) -> None:

@@ -210,6 +210,7 @@ def _refusing_rule(
     if widens and not (in_scope or rule):
         add_authority(op.tx, crawl.places, crawl.number, origin.host, origin.authority)
         _remember(crawl, origin.authority, True)
+        crawl.note_scope()
     return rule
 
 

@@ -19,10 +19,11 @@ from ..state.crawl import Crawl, SettingsOf
 from ..state.host import Hosts
 from ..state.leases import LeaseTable
 from ..state.ledger import Ledger
-from ..state.model import CandidateCodec
+from ..state.model import CandidateCodec, Versions
 from ..state.operation import Operation
 from ..state.sessions import Sessions
 from ..state.sweeps import Act, Sweeps
+from ..uri.assign import hash64
 from . import opening
 from .invariants import check
 from .registry import MakeCrawl, Registry, made_of
@@ -82,6 +83,7 @@ class Shard:
         self.robots = RobotsTable()
         self.leases = LeaseTable(self.server.secret, period_ms, incarnation, heartbeat_ms)
         self.incarnation = incarnation
+        self._versions = 0  # so many so far
         self.registry = Registry(store, settings_of, self.places, version, make)
         self.registry.asked_of_any.in_vain = read_only
         self.sessions = Sessions(store)
@@ -104,6 +106,17 @@ class Shard:
         self._changed: dict[str, int] = {}
         self.changes = 0  # so many so far
         self.news: dict[int, Crawl] = {}  # crawls with events since the last `take_news`
+
+    def versions_of(self, crawl: Crawl) -> Versions:
+        """The versions of a crawl's scope and memory: no other ones of any crawl are ever the same."""
+        scope, seen = crawl.versions
+        if not (scope and seen):
+            crawl.versions = Versions(scope or self._new_version(), seen or self._new_version())
+        return crawl.versions
+
+    def _new_version(self) -> bytes:
+        self._versions += 1
+        return hash64(f"{self.incarnation} {self._versions}")
 
     def begin(self, now_ms: int) -> Operation:
         """Start an operation."""

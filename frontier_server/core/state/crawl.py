@@ -14,7 +14,7 @@ from ..uri.scope import ScopeRules
 from .askers import Askers
 from .fetch_policy import FetchPolicies
 from .meaning import groups_of, scope_rules
-from .model import Candidate, Directive
+from .model import NO_VERSIONS, Candidate, Directive, Versions
 from .order import digest_of
 from .origin import Origins
 from .overrides import Overrides
@@ -64,6 +64,7 @@ class Crawl:
         self.intakes = 0  # requests that have offered URIs, since the start
         self.known_texts: set[str] = set()  # URIs that were seen, as offered
         self.scope_cache: dict[str, bool] = {}  # authority → in scope
+        self.versions = NO_VERSIONS  # until somebody asks (Shard.versions_of)
         # Examples of refused URIs: rule → URI → number, the latest last.
         self.refused: dict[str, OrderedDict[str, int]] = {}
         self.job_head = b""  # lower bound of its jobs' keys
@@ -110,8 +111,9 @@ class Crawl:
         self.origins = Origins(
             self.number, self.settings, self.group_of_host, self.overrides, self.scope_rules, self.places
         )
-        self.known_texts.clear()
+        self.note_forgotten()
         self.scope_cache.clear()
+        self.note_scope()
 
     @property
     def name(self) -> str:
@@ -355,6 +357,15 @@ class Crawl:
         if len(self.known_texts) >= MAX_KNOWN_TEXTS:
             self.known_texts.clear()
         self.known_texts.update(texts)
+
+    def note_forgotten(self) -> None:
+        """Note that some URIs that were seen are new again."""
+        self.known_texts.clear()
+        self.versions = Versions(self.versions.scope, b"")
+
+    def note_scope(self) -> None:
+        """Note that the scope is another one."""
+        self.versions = Versions(b"", self.versions.seen)
 
     def forget(self) -> None:
         """Drop the caches of a crawl that has finished."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -108,6 +108,16 @@ class EmptyReason(Enum):
     OTHER_FETCHER = "OTHER_FETCHER"
 
 
+class Versions(NamedTuple):
+    """What the verdicts on candidates depend on besides themselves. Empty if they are not known."""
+
+    scope: bytes = b""
+    seen: bytes = b""
+
+
+NO_VERSIONS = Versions()
+
+
 class Grant(msgspec.Struct, frozen=True, gc=False):
     """A lease that is given out."""
 
@@ -127,6 +137,7 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     redirects: bytes = b""  # the chain of redirects with this lease; empty for a robots.txt
     capture_ms: int = 0  # of the record that archives the page of the last visit; 0: there is none
     capture_uri: str = ""
+    versions: Versions = NO_VERSIONS
 
 
 @dataclass(frozen=True, slots=True)

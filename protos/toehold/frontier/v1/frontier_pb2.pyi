@@ -319,6 +319,21 @@ class ScheduleResponse(_message.Message):
 
     VERDICTS_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    SCOPE_VERSION_FIELD_NUMBER: _builtins.int
+    SEEN_VERSION_FIELD_NUMBER: _builtins.int
+    scope_version: _builtins.bytes
+    """The version of the scope that judged all of them. Opaque. A candidate that is
+    OUT_OF_SCOPE or TOO_MANY_HOPS need not be offered again with the same path by a
+    page whose lease has the same version (Lease.scope_version). This and the next
+    one hold for candidates that are no seeds, and have neither `redirects` nor
+    `refetch_before_time`. Both are empty if they have changed meanwhile, and from a
+    frontier of several shards.
+    """
+    seen_version: _builtins.bytes
+    """The version of the crawl's memory. Opaque. A URI that is QUEUED, ALREADY_SEEN,
+    ALREADY_QUEUED or ROBOTS_FORBIDDEN need not be offered again by a page whose lease
+    has the same version (Lease.seen_version).
+    """
     @_builtins.property
     def verdicts(self) -> _containers.RepeatedScalarFieldContainer[_crawl_pb2.Verdict.ValueType]:
         """In the order of the candidates."""
@@ -334,10 +349,12 @@ class ScheduleResponse(_message.Message):
         *,
         verdicts: _abc.Iterable[_crawl_pb2.Verdict.ValueType] | None = ...,
         problems: _abc.Iterable[Global___CandidateProblem] | None = ...,
+        scope_version: _builtins.bytes = ...,
+        seen_version: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["problems", b"problems", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problems", b"problems", "scope_version", b"scope_version", "seen_version", b"seen_version", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1158,6 +1175,8 @@ class Lease(_message.Message):
     REDIRECTS_FIELD_NUMBER: _builtins.int
     CAPTURE_TIME_FIELD_NUMBER: _builtins.int
     CAPTURE_URI_FIELD_NUMBER: _builtins.int
+    SCOPE_VERSION_FIELD_NUMBER: _builtins.int
+    SEEN_VERSION_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """Proof of the lease. Opaque."""
     crawl: _builtins.str
@@ -1205,6 +1224,16 @@ class Lease(_message.Message):
     """The URI of that capture (WARC-Refers-To-Target-URI): another spelling of `uri`
     if the crawl has identity rules. Empty if `capture_time` is unset.
     """
+    scope_version: _builtins.bytes
+    """The version of the crawl's scope: another one after each change of its settings
+    or hosts, and after each start of the frontier. See
+    ScheduleResponse.scope_version.
+    """
+    seen_version: _builtins.bytes
+    """The version of the crawl's memory of the URIs that it has seen: another one when
+    some of them are forgotten, and after each start of the frontier. No other crawl
+    has it, whatever its name. See ScheduleResponse.seen_version.
+    """
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """When it lapses without a heartbeat."""
@@ -1240,10 +1269,12 @@ class Lease(_message.Message):
         redirects: _builtins.bytes = ...,
         capture_time: _timestamp_pb2.Timestamp | None = ...,
         capture_uri: _builtins.str = ...,
+        scope_version: _builtins.bytes = ...,
+        seen_version: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capture_time", b"capture_time", "expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "capture_time", b"capture_time", "capture_uri", b"capture_uri", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "redirects", b"redirects", "seed", b"seed", "source", b"source", "token", b"token", "traceparent", b"traceparent", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "capture_time", b"capture_time", "capture_uri", b"capture_uri", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "redirects", b"redirects", "scope_version", b"scope_version", "seed", b"seed", "seen_version", b"seen_version", "source", b"source", "token", b"token", "traceparent", b"traceparent", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
