@@ -9,9 +9,10 @@ from typing import TypeVar
 
 import structlog
 
-from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import frontier_pb2
 from toehold_client import Credentials, FrontierClient
 from toehold_client.errors import ClientClosed, InvalidArgument, ToeholdError
+from toehold_client.verdicts import Verdicts
 from toehold_client.worker.contact import Contact, ContactLog
 from toehold_client.worker.meaning import Meaning, meaning_of
 from toehold_client.worker.rests import CALL_TIMEOUT_S
@@ -89,9 +90,7 @@ class FrontierConnection:
         except InvalidArgument as error:
             raise ValueError(str(error)) from error
 
-    def schedule(
-        self, crawl: str, candidates: Sequence[frontier_pb2.Candidate]
-    ) -> Sequence[crawl_pb2.Verdict.ValueType]:
+    def schedule(self, crawl: str, candidates: Sequence[frontier_pb2.Candidate]) -> Verdicts:
         """Offers candidates; the verdicts in their order. Those whose shard is away are PARKED, or AWAY if
         the frontier cannot keep them."""
         return self._call(

@@ -1,6 +1,6 @@
 """The candidates that finished pages offer to Schedule: their links, each once, without those it knows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cachetools import LRUCache
 
@@ -8,13 +8,17 @@ from toehold.frontier.v1.crawl_pb2 import (
     VERDICT_ALREADY_QUEUED,
     VERDICT_ALREADY_SEEN,
     VERDICT_AWAY,
+    VERDICT_OUT_OF_SCOPE,
     VERDICT_QUEUED,
     VERDICT_ROBOTS_FORBIDDEN,
+    VERDICT_TOO_MANY_HOPS,
     Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import Candidate
+from toehold_client.verdicts import Verdicts
 
 from ..extraction.links import LOCATION, Hop, Outlink
+from .book import HeldLease
 from .report import FinishedPage
 
 MAX_KNOWN_LINKS = 50_000
@@ -30,12 +34,13 @@ REDIRECT_LOOP = "redirectLoop"
 """Annotates a page that redirects to where the frontier does not go once more."""
 
 _KNOWN_BEFORE = frozenset((VERDICT_ALREADY_SEEN, VERDICT_ALREADY_QUEUED))
-# Verdicts that no later offer can change. Others can: a scope may grow, and another path may be shorter.
+# Verdicts that no later offer can change, and those that only another path or another scope can change.
 _SETTLED = frozenset((VERDICT_QUEUED, VERDICT_ALREADY_SEEN, VERDICT_ALREADY_QUEUED, VERDICT_ROBOTS_FORBIDDEN))
+_REFUSED = frozenset((VERDICT_OUT_OF_SCOPE, VERDICT_TOO_MANY_HOPS))
 
 
 class RecentLinks:
-    """Links that were added or asked for lately: the last MAX_KNOWN_LINKS, or half as many.
+    """Texts of links that were added or asked for lately: the last MAX_KNOWN_LINKS, or half as many.
 
     Two sets take the place of a cache that knows the order of all: it would take longer than all else that is
     done with a known link.
@@ -63,52 +68,90 @@ class RecentLinks:
 
 
 class KnownLinks:
-    """The links that the frontier has already taken in, by their raw text. They let the node offer a link
-    once that every page has.
-
-    Kept for each spell of holding leases of a crawl (see HeldLease.spell). The links not seen for longest are
-    forgotten first.
+    """The links of a crawl that the frontier has judged: they let the node offer a link once that every page
+    has. The links not seen for longest are forgotten first.
     """
 
     def __init__(self) -> None:
-        self._by_spell: LRUCache[int, RecentLinks] = LRUCache(MAX_KNOWN_CRAWLS)
+        self.settled = RecentLinks()
+        """Those that the crawl has in its memory, by their raw text."""
+        self._refused = RecentLinks()
+        self._scope_version = b""
 
-    def of(self, spell: int) -> RecentLinks:
-        """The known links of the crawl of a spell; `learn` adds to them."""
-        known = self._by_spell.get(spell)
-        if known is None:
-            known = self._by_spell[spell] = RecentLinks()
-        return known
+    def refused_under(self, scope_version: bytes) -> RecentLinks | None:
+        """What a scope of this version has refused, as `attempt` spells it; None if that is not known."""
+        return self._refused if scope_version and scope_version == self._scope_version else None
 
-    def learn(self, spell: int, offered: Iterable[Candidate], verdicts: Iterable[Verdict.ValueType]) -> None:
-        """Remembers the candidates that the frontier has taken in."""
-        known = self.of(spell)
+    def learn(self, offered: Iterable[Candidate], verdicts: Verdicts) -> None:
+        """Remembers the verdicts on candidates."""
+        if verdicts.scope_version != self._scope_version:
+            self._refused, self._scope_version = RecentLinks(), verdicts.scope_version
         for candidate, verdict in zip(offered, verdicts, strict=True):
             uri = candidate.uri
-            if verdict in _SETTLED and len(uri) <= MAX_KNOWN_LINK_CHARS:
-                known.add(uri)
+            if len(uri) > MAX_KNOWN_LINK_CHARS:
+                continue
+            if verdict in _SETTLED:
+                self.settled.add(uri)
+            elif verdict in _REFUSED and self._scope_version and not candidate.redirects:
+                self._refused.add(attempt(candidate.path, uri))
+
+
+class KnownOfCrawls:
+    """The known links of a few crawls.
+
+    What is known holds as long as the crawl's memory has the same version (Lease.seen_version). If the
+    frontier does not tell that, it holds for a spell of holding leases of the crawl (see HeldLease.spell).
+    """
+
+    def __init__(self) -> None:
+        self._by_key: LRUCache[bytes | int, KnownLinks] = LRUCache(MAX_KNOWN_CRAWLS)
+
+    def of(self, held: HeldLease) -> KnownLinks:
+        """The known links of the crawl of a lease."""
+        known = self._by_key.get(held.lease.seen_version)
+        return self._known(held.spell) if known is None else known
+
+    def learn(self, spell: int, offered: Iterable[Candidate], verdicts: Verdicts) -> None:
+        """Remembers the verdicts on candidates that were offered in a spell."""
+        self._known(verdicts.seen_version or spell).learn(offered, verdicts)
 
     def forget(self, spell: int) -> None:
-        """Forgets the links of the crawl of a spell."""
-        self._by_spell.pop(spell, None)
+        """Forgets what is known for a spell alone."""
+        self._by_key.pop(spell, None)
+
+    def _known(self, key: bytes | int) -> KnownLinks:
+        known = self._by_key.get(key)
+        if known is None:
+            known = self._by_key[key] = KnownLinks()
+        return known
 
 
-def candidates(pages: Iterable[FinishedPage], known: RecentLinks) -> list[Candidate]:
+def attempt(path: str, uri: str) -> str:
+    """A URI together with the path that it is offered by, as one text."""
+    return f"{path} {uri}"
+
+
+def candidates(pages: Iterable[FinishedPage], known_of: Callable[[HeldLease], KnownLinks]) -> list[Candidate]:
     """The candidates that pages of one crawl offer: each URI once, by the path with the fewest hops.
 
     Redirects come first, even when their URI is known or linked to: a seed's redirect widens the scope that
     links are judged by. Each of them is offered: what the target is fetched for depends on its source. A
     Location comes after the refreshes of its page, because the frontier takes the last one for where a seed
-    leads. Known URIs that may have changed since their fetch are offered again.
+    leads. Known URIs that may have changed since their fetch are offered again. What the scope has refused is
+    not, if the page was leased under the same scope.
     """
     refreshes: list[Candidate] = []
     redirects: list[Candidate] = []
     links: dict[str, tuple[FinishedPage, Outlink]] = {}
     for page in sorted(pages, key=lambda page: len(page.held.lease.path)):
+        path, known = page.held.lease.path, known_of(page.held)
+        settled, refused = known.settled, known.refused_under(page.held.lease.scope_version)
         for link in page.links:
             if link.hop is Hop.REDIRECT:
                 (redirects if link.context == LOCATION else refreshes).append(_redirected(link, page))
-            elif link.refetch_before_ms is not None or link.uri not in known:
+            elif (link.refetch_before_ms is not None or link.uri not in settled) and (
+                refused is None or attempt(path + link.hop, link.uri) not in refused
+            ):
                 links.setdefault(link.uri, (page, link))
     linked = [_candidate(uri, page, link.hop, link.refetch_before_ms) for uri, (page, link) in links.items()]
     return refreshes + redirects + linked

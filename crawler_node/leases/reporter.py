@@ -23,10 +23,10 @@ from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_STALE,
     DISPOSITION_UNKNOWN_TOKEN,
-    Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import ReportResult
 from toehold_client.errors import SessionSuperseded, ToeholdError
+from toehold_client.verdicts import Verdicts
 from toehold_client.worker.meaning import Meaning, meaning_of
 from toehold_client.worker.rests import Abandoned
 from toehold_client.worker.threads import persist
@@ -35,7 +35,7 @@ from ..fetching.outcome import Status
 from ..output.archive import Archive
 from .book import HeldLease, LeaseBook
 from .frontier import FrontierConnection
-from .offers import REDIRECT_LOOP, KnownLinks, candidates, ends_of_loops, waiting_links
+from .offers import REDIRECT_LOOP, KnownOfCrawls, candidates, ends_of_loops, waiting_links
 from .outbox import Outbox, longest_wait_s
 from .report import FinishedPage, annotate, failed, put_off, released
 
@@ -64,7 +64,7 @@ class Reporter:
         self._frontier = frontier
         self._book = book
         self._archive = archive
-        self._known = KnownLinks()
+        self._known = KnownOfCrawls()
         lock = threading.Lock()
         self._lock = lock
         self._work = threading.Condition(lock)
@@ -223,11 +223,11 @@ class Reporter:
         """Offers the links of pages of one crawl. Returns the pages that have links which wait for a shard,
         with these alone. Narrows a refusal down to a page, and annotates its report."""
         crawl, spell = pages[0].held.lease.crawl, pages[0].held.spell
-        offered = candidates(pages, self._known.of(spell))
+        offered = candidates(pages, self._known.of)
         if not offered:
             return []
 
-        def schedule() -> Sequence[Verdict.ValueType]:
+        def schedule() -> Verdicts:
             if all(page.held.ended for page in pages):
                 raise _LeasesEnded
             return self._frontier.schedule(crawl, offered)

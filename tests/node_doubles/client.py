@@ -15,7 +15,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Report,
     ReportResult,
 )
-from toehold_client import FrontierClient
+from toehold_client import FrontierClient, Verdicts
 from toehold_client.worker.contact import Contact
 
 
@@ -42,21 +42,21 @@ class FakeClient:
     """What heartbeats told of the pool, and where the node can be asked."""
     gate: threading.Event = field(default_factory=threading.Event)
     """While it is cleared, calls wait."""
+    versions: tuple[bytes, bytes] = b"", b""
+    """Of the scope that judges candidates, and of the memory of what was seen."""
     waiting: int = 0
     """Calls that wait at the gate; they come from one thread."""
 
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def schedule(
-        self, crawl: str, candidates: Sequence[Candidate], *, partial: bool, park: bool
-    ) -> Sequence[Verdict.ValueType]:
+    def schedule(self, crawl: str, candidates: Sequence[Candidate], *, partial: bool, park: bool) -> Verdicts:
         assert partial and park, "a shard that is away must not hold up the others"
         self._pass_gate()
         self.told.append(("schedule", [candidate.uri for candidate in candidates]))
         verdicts = self.on_schedule(crawl, candidates)
         self.candidates.extend(candidates)
-        return verdicts
+        return Verdicts(verdicts, *self.versions)
 
     def next(
         self,

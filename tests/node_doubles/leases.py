@@ -22,6 +22,7 @@ def lease(
     last_modified: str = "",
     last_digest: str = "",
     capture_ms: int = 0,
+    versions: tuple[bytes, bytes] = (b"", b""),
 ) -> Lease:
     """A lease whose token is its URI."""
     made = Lease(
@@ -36,6 +37,8 @@ def lease(
         etag=etag,
         last_modified=last_modified,
         last_digest=last_digest,
+        scope_version=versions[0],
+        seen_version=versions[1],
     )
     if capture_ms:
         made.capture_time.FromMilliseconds(capture_ms)

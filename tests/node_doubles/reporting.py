@@ -34,10 +34,11 @@ class Rig:
         path: str = "",
         status: int = 200,
         source: str = "",
+        versions: tuple[bytes, bytes] = (b"", b""),
     ) -> FinishedPage:
         """A page that was fetched and stored. A link `R:…` is a redirect."""
         fetch = page(uri, status)
-        (one,) = held(self.book, lease(uri, crawl=crawl, path=path, source=source))
+        (one,) = held(self.book, lease(uri, crawl=crawl, path=path, source=source, versions=versions))
         stored_in = self.archive.append(PageVisit(one.lease, fetch)).epoch
         self.book.done(one)
         outlinks = [

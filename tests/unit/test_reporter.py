@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from frontier_harness.waiting import PATIENCE_S, eventually
@@ -248,16 +249,79 @@ def test_a_link_that_has_changed_since_it_was_fetched_is_offered_although_it_is_
     assert offered.refetch_before_time.ToMilliseconds() == 1_700_000_000_123
 
 
-@pytest.mark.parametrize("verdict", [VERDICT_OUT_OF_SCOPE, VERDICT_TOO_MANY_HOPS])
-def test_a_link_that_may_be_judged_otherwise_later_is_offered_again(
-    rig: Rig, verdict: Verdict.ValueType
-) -> None:
+REFUSALS = (VERDICT_OUT_OF_SCOPE, VERDICT_TOO_MANY_HOPS)
+
+
+def refused_twice(
+    rig: Rig, verdict: Verdict.ValueType, first: dict[str, Any], second: dict[str, Any]
+) -> bool:
+    """Whether the link of a second page is offered, after it was refused when a first page had it."""
     rig.client.on_schedule = lambda crawl, candidates: [verdict] * len(candidates)
     held(rig.book, lease("keeps the crawl in hand"))
+    for uri, page in ("a", first), ("b", second):
+        rig.put(uri, "1", **page)
+        rig.report()
+    offered = [uris for what, uris in rig.client.told if what == "schedule"]
+    assert offered in ([["1"]], [["1"], ["1"]])
+    return len(offered) == 2
+
+
+@pytest.mark.parametrize("verdict", REFUSALS)
+@pytest.mark.parametrize("told", [b"", b"with verdicts alone"])
+def test_a_refused_link_is_offered_again_if_leases_tell_no_version_of_the_scope(
+    rig: Rig, told: bytes, verdict: Verdict.ValueType
+) -> None:
+    rig.client.versions = told, b"seen"
+    assert refused_twice(rig, verdict, {}, {})
+
+
+@pytest.mark.parametrize("verdict", REFUSALS)
+def test_a_refused_link_is_not_offered_again_under_the_same_scope(
+    rig: Rig, verdict: Verdict.ValueType
+) -> None:
+    rig.client.versions = b"1", b"seen"
+    same = {"versions": (b"1", b"seen"), "path": "L"}
+    assert not refused_twice(rig, verdict, same, same)
+
+
+@pytest.mark.parametrize("verdict", REFUSALS)
+@pytest.mark.parametrize("other", [{"versions": (b"2", b"seen")}, {"path": ""}, {"path": "LE"}], ids=str)
+def test_a_refused_link_is_offered_again_under_another_scope_or_by_another_path(
+    rig: Rig, verdict: Verdict.ValueType, other: dict[str, Any]
+) -> None:
+    rig.client.versions = b"1", b"seen"
+    first = {"versions": (b"1", b"seen"), "path": "L"}
+    assert refused_twice(rig, verdict, first, first | other)
+
+
+def test_what_one_scope_has_refused_is_forgotten_with_the_next(rig: Rig) -> None:
+    rig.client.on_schedule = lambda crawl, candidates: [VERDICT_OUT_OF_SCOPE] * len(candidates)
+    for uri, link, scope in ("a", "1", b"1"), ("b", "2", b"2"), ("c", "1", b"2"), ("d", "1", b"2"):
+        rig.client.versions = scope, b"seen"
+        rig.put(uri, link, versions=(scope, b"seen"))
+        rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"], ["2"], ["1"]]
+
+
+def test_the_target_of_a_redirect_is_offered_each_time(rig: Rig) -> None:
+    rig.client.versions = b"1", b"seen"
+    rig.client.on_schedule = lambda crawl, candidates: [VERDICT_OUT_OF_SCOPE] * len(candidates)
     for uri in "a", "b":
-        rig.put(uri, "1")
+        rig.put(uri, "R:1", versions=(b"1", b"seen"))
         rig.report()
     assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"], ["1"]]
+
+
+@pytest.mark.parametrize(("second", "times"), [(b"1", 1), (b"2", 2)], ids=["same", "other"])
+def test_a_link_that_was_taken_in_is_known_as_long_as_the_memory_has_its_version(
+    rig: Rig, second: bytes, times: int
+) -> None:
+    """Though the node holds no lease of the crawl in between, and the scope has grown."""
+    for uri, scope, seen in ("a", b"1", b"1"), ("b", b"2", second):
+        rig.client.versions = scope, seen
+        rig.put(uri, "1", versions=(scope, seen))
+        rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"]] * times
 
 
 def test_nothing_is_remembered_of_a_crawl_of_which_no_lease_is_held(rig: Rig) -> None:
