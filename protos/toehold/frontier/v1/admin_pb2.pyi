@@ -3862,7 +3862,9 @@ class RefusalRule(_message.Message):
     `malformed`, `too-long`, `unsupported-scheme`, `robots`.
     """
     refused_count: _builtins.int
-    """How many candidates it refused, the same URI each time that it was offered."""
+    """How many candidates it refused, the same URI each time that it was offered. A
+    node offers it once for a path, as long as the scope stays as it is.
+    """
     message: _builtins.str
     """The rule, and its value, for people to read."""
     @_builtins.property
