@@ -31,6 +31,8 @@ class SmallSite(ThreadingHTTPServer):
         self.answer_s = 0.0
         self.requests: list[tuple[str, str]] = []
         """Host name and path of each request so far."""
+        self.spans_s: list[tuple[float, float]] = []
+        """When each request for a page came, and when it was answered."""
         self.agents: set[str] = set()
         self.at_once = self.most_at_once = 0
         self.answered: Counter[int] = Counter()
@@ -72,7 +74,7 @@ class _Answers(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        site = self.server
+        site, came_s = self.server, time.monotonic()
         site.requests.append((self.headers["Host"].partition(":")[0], self.path))
         site.agents.add(self.headers["User-Agent"])
         site.at_once += 1
@@ -84,6 +86,8 @@ class _Answers(BaseHTTPRequestHandler):
             self._answer(site)
         except OSError:
             self.close_connection = True  # the node broke off
+        if self.path != "/robots.txt":
+            site.spans_s.append((came_s, time.monotonic()))
 
     def _answer(self, site: SmallSite) -> None:
         robots = site.robots.get(self.headers["Host"].partition(":")[0])
