@@ -14,7 +14,8 @@ class Paged {
     this.part = part;
     this.table = table;
     this.tokens = [""];
-    this.ask = inOrder(() => request(of(crawl, part, { ...parameters(), page_token: this.tokens[this.tokens.length - 1] })));
+    this.ask = () => request(of(crawl, part, { ...parameters(), page_token: this.tokens[this.tokens.length - 1] }));
+    this.asked = 0;
     this.next = el("button", { type: "button", disabled: true, onclick: () => this.turn(1) }, "Next page");
     this.before = el("button", { type: "button", disabled: true, onclick: () => this.turn(-1) }, "Page before");
     this.text = el("span", { role: "status" });
@@ -22,14 +23,18 @@ class Paged {
     this.element = el("div", {}, table.element, this.pages);
   }
 
+  // Only the answer to the last question counts: earlier ones are of other pages, or by other parameters.
   async load() {
+    const turn = ++this.asked;
+    this.next.disabled = this.before.disabled = true;
     try {
       const answer = await this.ask();
-      if (!answer) return;
+      if (turn !== this.asked) return;
       this.following = answer.next_page_token;
       this.table.update(answer[this.part]);
       say(this.text, `Page ${this.tokens.length}`);
     } catch (problem) {
+      if (turn !== this.asked) return;
       notice(problem.message, true);
     }
     this.next.disabled = !this.following;
