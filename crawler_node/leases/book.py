@@ -131,10 +131,7 @@ class LeaseBook:
         """
         asked_at_s = self._clock_s() if asked_at_s is None else asked_at_s
         with self._lock:
-            new = [
-                HeldLease(lease, policy, asked_at_s, self._join_spell(lease.crawl))
-                for lease, policy in leases
-            ]
+            new = [HeldLease(lease, policy, asked_at_s, self._join_spell(lease)) for lease, policy in leases]
             if self._trace_of is not None:
                 for held in new:
                     held.trace = self._trace_of(held.lease)
@@ -210,6 +207,12 @@ class LeaseBook:
             for one in held:
                 self._drop(one)
             self._room.notify()
+
+    def newest_versions(self, crawl: str) -> tuple[bytes, bytes]:
+        """The scope_version and the seen_version of the newest lease of a crawl; empty if none is held."""
+        with self._lock:
+            spell = self._spells.get(crawl)
+            return (b"", b"") if spell is None else spell.versions
 
     # the side of those who watch
 
@@ -359,12 +362,13 @@ class LeaseBook:
         if not spell.held_count:
             del self._spells[held.lease.crawl]
 
-    def _join_spell(self, crawl: str) -> int:
-        spell = self._spells.get(crawl)
+    def _join_spell(self, lease: Lease) -> int:
+        spell = self._spells.get(lease.crawl)
         if spell is None:
             self._spell_count += 1
-            spell = self._spells[crawl] = _Spell(self._spell_count)
+            spell = self._spells[lease.crawl] = _Spell(self._spell_count)
         spell.held_count += 1
+        spell.versions = lease.scope_version, lease.seen_version
         return spell.number
 
 
@@ -372,3 +376,4 @@ class LeaseBook:
 class _Spell:
     number: int
     held_count: int = 0
+    versions: tuple[bytes, bytes] = b"", b""

@@ -1,6 +1,6 @@
 """The candidates that finished pages offer to Schedule: their links, each once, without those it knows."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cachetools import LRUCache
 
@@ -18,7 +18,6 @@ from toehold.frontier.v1.frontier_pb2 import Candidate
 from toehold_client.verdicts import Verdicts
 
 from ..extraction.links import LOCATION, Hop, Outlink
-from .book import HeldLease
 from .report import FinishedPage
 
 MAX_KNOWN_LINKS = 50_000
@@ -88,7 +87,7 @@ class KnownLinks:
             self._refused, self._scope_version = RecentLinks(), verdicts.scope_version
         for candidate, verdict in zip(offered, verdicts, strict=True):
             uri = candidate.uri
-            if len(uri) > MAX_KNOWN_LINK_CHARS:
+            if len(uri) + len(candidate.path) > MAX_KNOWN_LINK_CHARS:
                 continue
             if verdict in _SETTLED:
                 self.settled.add(uri)
@@ -99,31 +98,32 @@ class KnownLinks:
 class KnownOfCrawls:
     """The known links of a few crawls.
 
-    What is known holds as long as the crawl's memory has the same version (Lease.seen_version). If the
-    frontier does not tell that, it holds for a spell of holding leases of the crawl (see HeldLease.spell).
+    What is known holds as long as the crawl's memory has the same version (Lease.seen_version). A frontier of
+    several shards never tells that with its verdicts: then it holds for a spell of holding leases of the
+    crawl (see HeldLease.spell).
     """
 
     def __init__(self) -> None:
         self._by_key: LRUCache[bytes | int, KnownLinks] = LRUCache(MAX_KNOWN_CRAWLS)
+        self._is_told = False
 
-    def of(self, held: HeldLease) -> KnownLinks:
-        """The known links of the crawl of a lease."""
-        known = self._by_key.get(held.lease.seen_version)
-        return self._known(held.spell) if known is None else known
+    def of(self, spell: int, seen_version: bytes) -> KnownLinks:
+        """The known links of the crawl of a spell, whose newest lease has that version."""
+        return self._by_key.get(seen_version if self._is_told else spell) or KnownLinks()
 
     def learn(self, spell: int, offered: Iterable[Candidate], verdicts: Verdicts) -> None:
         """Remembers the verdicts on candidates that were offered in a spell."""
-        self._known(verdicts.seen_version or spell).learn(offered, verdicts)
+        self._is_told = self._is_told or bool(verdicts.seen_version)
+        key = verdicts.seen_version if self._is_told else spell
+        if key:
+            known = self._by_key.get(key)
+            if known is None:
+                known = self._by_key[key] = KnownLinks()
+            known.learn(offered, verdicts)
 
     def forget(self, spell: int) -> None:
         """Forgets what is known for a spell alone."""
         self._by_key.pop(spell, None)
-
-    def _known(self, key: bytes | int) -> KnownLinks:
-        known = self._by_key.get(key)
-        if known is None:
-            known = self._by_key[key] = KnownLinks()
-        return known
 
 
 def attempt(path: str, uri: str) -> str:
@@ -131,21 +131,26 @@ def attempt(path: str, uri: str) -> str:
     return f"{path} {uri}"
 
 
-def candidates(pages: Iterable[FinishedPage], known_of: Callable[[HeldLease], KnownLinks]) -> list[Candidate]:
+def candidates(
+    pages: Iterable[FinishedPage], known: KnownLinks, scope_version: bytes = b""
+) -> list[Candidate]:
     """The candidates that pages of one crawl offer: each URI once, by the path with the fewest hops.
 
     Redirects come first, even when their URI is known or linked to: a seed's redirect widens the scope that
     links are judged by. Each of them is offered: what the target is fetched for depends on its source. A
     Location comes after the refreshes of its page, because the frontier takes the last one for where a seed
     leads. Known URIs that may have changed since their fetch are offered again. What the scope has refused is
-    not, if the page was leased under the same scope.
+    not, if the scope has this version still, and no page among these may widen it.
     """
     refreshes: list[Candidate] = []
     redirects: list[Candidate] = []
     links: dict[str, tuple[FinishedPage, Outlink]] = {}
-    for page in sorted(pages, key=lambda page: len(page.held.lease.path)):
-        path, known = page.held.lease.path, known_of(page.held)
-        settled, refused = known.settled, known.refused_under(page.held.lease.scope_version)
+    by_hops = sorted(pages, key=lambda page: len(page.held.lease.path))
+    settled, refused = known.settled, known.refused_under(scope_version)
+    if any(map(_may_widen_the_scope, by_hops)):
+        refused = None
+    for page in by_hops:
+        path = page.held.lease.path
         for link in page.links:
             if link.hop is Hop.REDIRECT:
                 (redirects if link.context == LOCATION else refreshes).append(_redirected(link, page))
@@ -155,6 +160,13 @@ def candidates(pages: Iterable[FinishedPage], known_of: Callable[[HeldLease], Kn
                 links.setdefault(link.uri, (page, link))
     linked = [_candidate(uri, page, link.hop, link.refetch_before_ms) for uri, (page, link) in links.items()]
     return refreshes + redirects + linked
+
+
+def _may_widen_the_scope(page: FinishedPage) -> bool:
+    """Whether a page is a seed, or a seed redirects to it, and redirects."""
+    return not page.held.lease.path.strip(Hop.REDIRECT) and any(
+        link.hop is Hop.REDIRECT for link in page.links
+    )
 
 
 def ends_of_loops(

@@ -223,7 +223,8 @@ class Reporter:
         """Offers the links of pages of one crawl. Returns the pages that have links which wait for a shard,
         with these alone. Narrows a refusal down to a page, and annotates its report."""
         crawl, spell = pages[0].held.lease.crawl, pages[0].held.spell
-        offered = candidates(pages, self._known.of)
+        scope_version, seen_version = self._book.newest_versions(crawl)
+        offered = candidates(pages, self._known.of(spell, seen_version), scope_version)
         if not offered:
             return []
 

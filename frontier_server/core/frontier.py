@@ -336,8 +336,8 @@ class Frontier:
 
     def versions(self, name: str) -> Versions:
         """The versions of a crawl's scope and memory; empty if there is no such crawl."""
-        registry = self._shard.registry
-        return self._shard.versions_of(registry.named(name)) if name in registry else NO_VERSIONS
+        crawl = self._shard.registry.names.get(name)
+        return NO_VERSIONS if crawl is None else self._shard.versions_of(crawl)
 
     def retry_ms(
         self, name: str | None, kinds: Kinds, answer: NextAnswer, waited_ms: int, now_ms: int

@@ -49,8 +49,9 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         before = self._runner.core.frontier.versions(request.crawl)
         verdicts = await self._exchange.schedule(request.crawl, candidates, request.replace)
         response = wire.verdicts(candidates, verdicts)
-        if self._runner.core.frontier.versions(request.crawl) == before:
-            response.scope_version, response.seen_version = before
+        after = self._runner.core.frontier.versions(request.crawl)
+        response.scope_version = after.scope if after.scope == before.scope else b""
+        response.seen_version = after.seen if after.seen == before.seen else b""
         return response
 
     def _check_crawl(self, name: str, context: Context) -> None:

@@ -43,6 +43,46 @@ def test_a_link_out_of_scope_is_taken_in_once_a_seed_has_redirected_to_its_host(
     assert dict(site.asked)["/wanted"] == 1
 
 
+def test_a_page_under_way_while_the_scope_grows_has_its_links_taken_in(
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
+) -> None:
+    paths = [f"/page/{number}" for number in range(BEFORE + 1)]
+    site.links = {path: f'<a href="{site.url(OTHER, "/wanted")}">w</a>' for path in paths}
+    site.links["/"] = "".join(f'<a href="{path}">p</a>' for path in paths)
+    site.redirects = {site.url(MOVED, "/moved"): site.url(OTHER, "/home")}
+    moves, goes_on = site.hold("/moved"), site.hold(paths[BEFORE])
+    run = crawl(site.url(MOVED, "/moved"), *site.resolve((MOVED, OTHER)), *spec(tmp_path))
+    run.until(lambda: site.asked[paths[BEFORE]])
+    moves.set()
+    run.until(lambda: site.asked["/home"])
+    goes_on.set()
+    assert run.end()[0] == 0
+    assert site.asked["/wanted"] == 1
+
+
+@pytest.mark.undivided("nodes remember for longer what a frontier of several shards has seen")
+def test_a_forgotten_page_is_fetched_again_though_the_scope_changed_when_it_was_met(
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
+) -> None:
+    """A page that is held all the time keeps the node's spell of holding leases."""
+    paths = [f"/page/{number}" for number in range(PAGES)]
+    refresh = f'<meta http-equiv="refresh" content="5; url={site.url(OTHER, "/home")}">'
+    site.links = dict.fromkeys(paths, '<a href="/wanted">w</a>')
+    site.links["/"] = f'{refresh}<a href="/wanted">w</a>' + "".join(
+        f'<a href="{path}">p</a>' for path in paths
+    )
+    held, goes_on = site.hold("/held"), site.hold(paths[BEFORE])
+    run = crawl(site.url(MOVED, "/held"), *site.resolve((MOVED, OTHER)), *spec(tmp_path))
+    run.until(lambda: site.asked[paths[BEFORE]])
+    with FrontierClient(frontier_file.find(tmp_path / "it").address) as client:
+        assert client.forget_uris("crawl", [site.url(path="/wanted")]) == 1
+    goes_on.set()
+    run.until(lambda: site.asked[paths[-1]] and site.asked["/wanted"] == 2)
+    held.set()
+    assert run.end()[0] == 0
+    assert site.asked["/wanted"] == 2
+
+
 @pytest.mark.undivided("nodes remember for longer what a frontier of several shards has seen")
 def test_a_forgotten_page_is_fetched_again_when_another_page_links_to_it(
     crawl: Callable[..., Run], site: SmallSite, tmp_path: Path

@@ -12,6 +12,7 @@ from node_doubles.reporting import Rig
 
 from crawler_node.extraction.links import LOCATION, Hop, Outlink
 from crawler_node.leases import reporter as reporter_module
+from crawler_node.leases.offers import MAX_KNOWN_CRAWLS
 from crawler_node.leases.report import FinishedPage, released
 from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_INVALID_REPORT,
@@ -322,6 +323,60 @@ def test_a_link_that_was_taken_in_is_known_as_long_as_the_memory_has_its_version
         rig.put(uri, "1", versions=(scope, seen))
         rig.report()
     assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"]] * times
+
+
+@pytest.mark.parametrize("first", [(b"", b""), (b"", b"1"), (b"1", b"1")], ids=str)
+def test_a_link_is_offered_again_once_the_memory_has_another_version(
+    rig: Rig, first: tuple[bytes, bytes]
+) -> None:
+    """Whatever the verdicts told when it was offered first, and though a lease is held all the time."""
+    held(rig.book, lease("keeps the crawl in hand"))
+    rig.client.versions = b"1", b"1"
+    rig.put("a", "0", versions=(b"1", b"1"))
+    rig.report()
+    for told, uri, versions in (first, "b", (b"1", b"1")), ((b"2", b"2"), "c", (b"2", b"2")):
+        rig.client.versions = told
+        rig.put(uri, "1", versions=versions)
+        rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["0"], ["1"], ["1"]]
+
+
+def test_a_refused_link_is_offered_once_a_newer_lease_tells_of_another_scope(rig: Rig) -> None:
+    """Also that of a page that was leased before."""
+    rig.client.on_schedule = lambda crawl, candidates: [VERDICT_OUT_OF_SCOPE] * len(candidates)
+    rig.client.versions = b"1", b"seen"
+    rig.put("a", "1", versions=(b"1", b"seen"))
+    rig.report()
+    rig.put("b", "1", versions=(b"1", b"seen"))
+    held(rig.book, lease("c", versions=(b"2", b"seen")))
+    rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"], ["1"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "offered"), [("", ["elsewhere", "1"]), ("R", ["elsewhere", "1"]), ("L", ["elsewhere"])]
+)
+def test_a_refused_link_is_offered_beside_a_redirect_that_may_widen_the_scope(
+    rig: Rig, path: str, offered: list[str]
+) -> None:
+    rig.client.on_schedule = lambda crawl, candidates: [VERDICT_OUT_OF_SCOPE] * len(candidates)
+    rig.client.versions = same = b"1", b"seen"
+    for uri in "a", "b":
+        rig.put(uri, "1", versions=same, path="LL")
+        if uri == "b":
+            rig.put("redirects", "R:elsewhere", versions=same, path=path)
+        rig.report()
+    assert rig.client.told[-2] == ("schedule", offered)
+
+
+def test_links_of_as_many_crawls_as_are_remembered_are_each_offered_once(rig: Rig) -> None:
+    crawls = [f"crawl-{number}" for number in range(MAX_KNOWN_CRAWLS)]
+    for time in range(2):
+        for crawl in crawls:
+            rig.client.versions = same = b"1", crawl.encode()
+            rig.put(f"{crawl}-{time}", "1", crawl=crawl, versions=same)
+            rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"]] * len(crawls)
 
 
 def test_nothing_is_remembered_of_a_crawl_of_which_no_lease_is_held(rig: Rig) -> None:

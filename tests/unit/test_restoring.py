@@ -452,3 +452,16 @@ def test_a_recrawl_goes_on_with_its_counts() -> None:
     shell.tick()
     assert pages(shell, "two") == SEEDS
     assert shell.count("two", "revisit_count") == shell.count("two", "revisited_count") == 3
+
+
+def test_what_was_asked_before_the_copy_does_not_hide_the_scope_of_the_checkpoint() -> None:
+    shell = half_done()
+    shell.create("second", PLAIN)
+    link = candidate("http://beta.example/x", path="L", source="http://alpha.example/")
+    assert shell.schedule("second", candidate("http://beta.example/")) == [Verdict.OUT_OF_SCOPE]
+    before = shell.core.frontier.versions("second")
+    shell.do(lambda core, now: core.control.launch("second", now, "", "cp", "first"))
+    shell.core.administration.explain("second", "", link.uri, shell.now_ms)
+    shell.work()
+    assert shell.schedule("second", link) == [Verdict.QUEUED]
+    assert not set(before) & set(shell.core.frontier.versions("second"))

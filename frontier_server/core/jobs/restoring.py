@@ -193,6 +193,9 @@ def _take_over(
     crawl.restoring = ""
     crawl.unlogged.clear()
     crawl.statistics.clear()  # a request may have cached them before they were copied
+    crawl.scope_cache.clear()
+    crawl.note_scope()
+    crawl.note_forgotten()
     opening.load(op.tx, crawl, hosts, op.now_ms)
     state, then_ms = crawl.state_row, server.time_ms if server is not None else 0
     ran_ms = max(then_ms - rows.state.running_since_ms, 0) if rows.state.running_since_ms else 0

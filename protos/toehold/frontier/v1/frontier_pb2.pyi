@@ -326,8 +326,8 @@ class ScheduleResponse(_message.Message):
     OUT_OF_SCOPE or TOO_MANY_HOPS need not be offered again with the same path by a
     page whose lease has the same version (Lease.scope_version). This and the next
     one hold for candidates that are no seeds, and have neither `redirects` nor
-    `refetch_before_time`. Both are empty if they have changed meanwhile, and from a
-    frontier of several shards.
+    `refetch_before_time`. Each is empty if it has changed meanwhile, and both are from
+    a frontier of several shards.
     """
     seen_version: _builtins.bytes
     """The version of the crawl's memory. Opaque. A URI that is QUEUED, ALREADY_SEEN,
@@ -1231,8 +1231,9 @@ class Lease(_message.Message):
     """
     seen_version: _builtins.bytes
     """The version of the crawl's memory of the URIs that it has seen: another one when
-    some of them are forgotten, and after each start of the frontier. No other crawl
-    has it, whatever its name. See ScheduleResponse.seen_version.
+    some of them are forgotten, after a change of settings, and after each start of the
+    frontier. No other crawl has it, whatever its name. See
+    ScheduleResponse.seen_version.
     """
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
