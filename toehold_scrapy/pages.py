@@ -180,6 +180,8 @@ class Pages:
     def _prepared(self, request: Request, held: SpiderLease) -> Request:
         """A request, as the frontier wants it fetched: retries, robots.txt and pace are its own affair."""
         policy, settings, meta = held.policy, self._crawler.settings, request.meta
+        for name, _, value in (each.partition(":") for each in policy.headers):
+            request.headers.setdefault(name, value.strip())
         request.headers.setdefault("User-Agent", policy.user_agent)
         meta.update(dont_retry=True, dont_obey_robotstxt=True)
         # A slot of its own: no delay and no other request holds it up.

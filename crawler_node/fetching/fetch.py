@@ -83,6 +83,8 @@ class FetchPolicy:
     proxy: str = field(default="", repr=False)  # may have a password
     user: str = ""
     password: str = field(default="", repr=False)
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    referer: bool = False
     extract: ExtractSettings = ExtractSettings()
     provenance: Provenance = NO_PROVENANCE
 
@@ -222,9 +224,11 @@ class Fetcher(Protocol):
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
+        via: str = "",
     ) -> FetchResult:
         """Fetches a page; with validators only if it has changed. A redirect is an answer like any other, and
-        so is a 304. A body that the policy does not want is left unread (Truncation.FILTER)."""
+        so is a 304. A body that the policy does not want is left unread (Truncation.FILTER). `via` is the
+        page that it was found on."""
 
     def close(self) -> None:
         """Closes the connections that wait for further fetches. Those that are under way go on, and close
@@ -244,6 +248,14 @@ class Fetcher(Protocol):
         redirect whose target makes no sense is returned as it is. The file is read whatever its media type
         and length. Only its own origin gets credentials.
         """
+
+
+def header_of(text: str) -> tuple[bytes, bytes]:
+    """The name and the value of `Name: value`. Raises ValueError."""
+    name, colon, value = text.partition(":")
+    if not (name and colon and text.isascii() and text.isprintable()):
+        raise ValueError(f"a header must be `Name: value` of printable ASCII characters, got {text[:80]!r}")
+    return name.encode(), value.strip().encode()
 
 
 def digest_text(digest: "hashlib._Hash") -> str:

@@ -64,6 +64,7 @@ class _FetchTask:
     cancellation: Cancellation
     deadline_s: float
     conditions: Sequence[Header] = ()
+    via: str = ""
     is_robots: bool = False
 
 
@@ -105,9 +106,16 @@ class HttpFetcher:
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
+        via: str = "",
     ) -> FetchResult:
         task = _FetchTask(
-            uri, policy, crawl, cancellation or Cancellation(), _deadline_s(policy), _conditions(validators)
+            uri,
+            policy,
+            crawl,
+            cancellation or Cancellation(),
+            _deadline_s(policy),
+            _conditions(validators),
+            via,
         )
         return self._fetch(uri, task)
 
@@ -193,7 +201,7 @@ class HttpFetcher:
         headers = [
             (b"Host", target.authority.encode("ascii")),
             (b"User-Agent", policy.user_agent.encode("ascii")),
-            (b"Accept", b"*/*"),
+            *_wishes(task, target),
             (b"Accept-Encoding", ACCEPTED_CODINGS),
             *task.conditions,
         ]
@@ -268,6 +276,26 @@ def _conditions(validators: Validators) -> list[Header]:
     """The headers that carry validators, without values that no header can carry."""
     conditions = ((b"If-None-Match", validators.etag), (b"If-Modified-Since", validators.last_modified))
     return [(name, value.encode("latin-1")) for name, value in conditions if _HEADER_VALUE.fullmatch(value)]
+
+
+def _wishes(task: _FetchTask, target: FetchTarget) -> list[Header]:
+    """Accept, the policy's further headers, and Referer: what the site's own origin is asked with."""
+    policy, everything = task.policy, (b"Accept", b"*/*")
+    if target.origin != FetchTarget.of(task.uri).origin:
+        return [everything]  # a robots.txt was redirected to another origin
+    headers = list(policy.headers)
+    if all(name.lower() != b"accept" for name, _ in headers):
+        headers.insert(0, everything)
+    if policy.referer and _may_tell(task.via, target):
+        headers.append((b"Referer", task.via.encode("ascii")))
+    return headers
+
+
+def _may_tell(via: str, target: FetchTarget) -> bool:
+    """Whether a site may learn on which page it was found (RFC 9110 10.1.3)."""
+    if not via.startswith(("http://", "https://") if target.is_https else "http://"):
+        return False
+    return via.isascii() and _HEADER_VALUE.fullmatch(via) is not None
 
 
 def _set_cookies(fetch: FetchResult) -> list[bytes]:

@@ -14,7 +14,7 @@ from toehold_client.worker.addresses import AddressRule
 from toehold_client.worker.rests import CallPace, poll_rest_s
 from toehold_client.worker.threads import keep_calling
 
-from ..fetching.fetch import ExtractSettings, FetchPolicy, Provenance
+from ..fetching.fetch import ExtractSettings, FetchPolicy, Provenance, header_of
 from ..output.archive import Archive
 from .book import HeldLease, LeaseBook
 from .frontier import FrontierConnection
@@ -146,6 +146,8 @@ def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
             proxy=policy.proxy,
             user=policy.user,
             password=policy.password,
+            headers=tuple(map(header_of, policy.headers)),
+            referer=policy.referer,
             extract=_extract(policy.extract) if policy.HasField("extract") else ExtractSettings(),
             provenance=_provenance(policy.provenance, policy.user_agent),
         )

@@ -155,7 +155,7 @@ class ToeChain:
             last_visit = Validators()  # a 304 would leave the archive without the page
         else:
             last_visit = Validators(lease.etag, lease.last_modified)
-        return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit, lease.crawl)
+        return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit, lease.crawl, lease.via)
 
     def _fetched(self, held: HeldLease, policy: FetchPolicy, fetch: FetchResult, toe: Toe) -> FinishedPage:
         toe.enter(Step.EXTRACTING)

@@ -259,6 +259,8 @@ def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
         provenance=_provenance(policy.provenance),
         keep_alive=fetch.keep_alive,
         min_delay=duration(policy.min_delay_ms),
+        headers=fetch.headers,
+        referer=fetch.referer,
     )
 
 

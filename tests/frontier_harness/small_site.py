@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from frontier_harness.waiting import PATIENCE_S
@@ -34,6 +35,8 @@ class SmallSite(ThreadingHTTPServer):
         self.spans_s: list[tuple[float, float]] = []
         """When each request for a page came, and when it was answered."""
         self.agents: set[str] = set()
+        self.headers: dict[str, Message] = {}
+        """Those of the last request for each path."""
         self.at_once = self.most_at_once = 0
         self.answered: Counter[int] = Counter()
         """How often a page was answered with each status."""
@@ -77,6 +80,7 @@ class _Answers(BaseHTTPRequestHandler):
         site, came_s = self.server, time.monotonic()
         site.requests.append((self.headers["Host"].partition(":")[0], self.path))
         site.agents.add(self.headers["User-Agent"])
+        site.headers[self.path] = self.headers
         site.at_once += 1
         site.most_at_once = max(site.most_at_once, site.at_once)
         time.sleep(site.answer_s)

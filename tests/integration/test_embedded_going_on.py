@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -245,6 +246,33 @@ def test_what_the_options_of_the_spec_do(crawl: Callable[..., Run], site: SmallS
     report = report_in(tmp_path)
     assert report["refusals"][0]["rule"] == "scope.reject_patterns[0]"
     assert "scope.reject_patterns[0]" in stdout
+
+
+def test_requests_have_the_user_agent_and_the_headers_of_the_spec(
+    crawl: Callable[..., Run], site: SmallSite, tmp_path: Path
+) -> None:
+    (tmp_path / "spec.toml").write_text(
+        """allowed_addresses = ["loopback"]
+        [fetch]
+        user_agent = "Mozilla/5.0 (compatible; {product}/{version}; +{contact})"
+        headers = ["Accept-Language: de", "From: me@site.test"]
+        referer = true
+        """
+    )
+    spec = "--spec", "spec.toml", "--contact", "https://site.test/bot"
+    assert crawl(*spec, "--user-agent", "my-bot").end()[0] == 0
+    assert len(site.agents) == 1
+    (agent,) = site.agents
+    assert re.fullmatch(r"Mozilla/5\.0 \(compatible; my-bot/[\w.+-]+; \+https://site\.test/bot\)", agent)
+    told = {
+        path: (asked["Accept-Language"], asked["From"], asked["Referer"])
+        for path, asked in site.headers.items()
+    }
+    mine = "de", "me@site.test"
+    assert told == dict.fromkeys(ALL_PATHS - {"/"}, (*mine, site.url())) | {
+        "/": (*mine, None),
+        "/robots.txt": (*mine, None),
+    }
 
 
 def test_only_what_is_included_is_fetched_and_the_seeds(

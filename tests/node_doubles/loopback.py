@@ -115,9 +115,10 @@ class Fetching:
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
+        via: str = "",
     ) -> FetchResult:
         started_s = time.monotonic()
-        return self._ended(self._fetcher.fetch(uri, policy, cancellation, validators, crawl), started_s)
+        return self._ended(self._fetcher.fetch(uri, policy, cancellation, validators, crawl, via), started_s)
 
     def cookie_mark(self, uri: str, policy: FetchPolicy, crawl: str) -> bytes:
         return self._fetcher.cookie_mark(uri, policy, crawl)

@@ -58,6 +58,7 @@ class FakeFetcher:
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
+        via: str = "",
     ) -> FetchResult:
         cut = threading.Event()
         if not self._go.is_set() and cancellation is not None and self.cuts:

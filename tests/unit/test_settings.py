@@ -477,6 +477,75 @@ def test_the_user_agent_names_program_version_and_contact() -> None:
     assert fetch_policy(CrawlSettings(), None, "1.2", WHOSE).user_agent == "toehold/1.2"
 
 
+@pytest.mark.parametrize(
+    ("template", "agent"),
+    [
+        (
+            "Mozilla/5.0 (compatible; {product}/{version}; +{contact})",
+            "Mozilla/5.0 (compatible; mybot/1.2; +https://operator.example/)",
+        ),
+        ("{contact} {product} {product}", "https://operator.example/ mybot mybot"),
+    ],
+)
+def test_a_user_agent_follows_its_template(template: str, agent: str) -> None:
+    fetch = FetchSettings(product_token="mybot", user_agent=template)
+    settings = CrawlSettings(contact="https://operator.example/", fetch=fetch)
+    assert problems(settings) == {}
+    assert fetch_policy(settings, None, "1.2", WHOSE).user_agent == agent
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("mybot/1.0", "must have {product} and {contact}, and may have {version}, got 'mybot/1.0'"),
+        ("{product}/{version}", "{contact}"),
+        ("+{contact}", "{product}"),
+        ("{product} {contact} {name}", "got {name}"),
+        ("{product} {contact} {", "a single bracket"),
+        ("{product} {contact} }", "a single bracket"),
+        ("{product} {{contact}}", "a single bracket"),
+        ("{product} {contact}\r\nX: y", "printable ASCII"),
+        ("{product} {contact} é", "printable ASCII"),
+        ("{product} {contact}" + "x" * 500, "at most 500"),
+    ],
+)
+def test_a_user_agent_must_tell_whose_it_is(template: str, told: str) -> None:
+    found = problems(replace(GOOD, fetch=FetchSettings(user_agent=template)))
+    assert list(found) == ["fetch.user_agent"]
+    assert told in found["fetch.user_agent"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "at"),
+    [
+        (("Accept-Language: de", "From: me@example.org", "X-Mine:y", "Accept: text/html, */*;q=0.1"), None),
+        (("Accept-Language: " + "d" * 900,), None),
+        (("Accept-Language: " + "d" * 1000,), "[0]"),
+        (("Accept-Language",), "[0]"),
+        (("Accept-Language:",), "[0]"),
+        (("Accept Language: de",), "[0]"),
+        ((": de",), "[0]"),
+        (("Accept-Language: de\r\nHost: x",), "[0]"),
+        (("Accept-Language: d\N{LATIN SMALL LETTER E WITH ACUTE}",), "[0]"),
+        (("From: a@b.example", "from: c@d.example"), "[1]"),
+        (("From: a@b.example", "HOST: x"), "[1]"),
+        (("Cookie: a=b",), "[0]"),
+        (("Authorization: Basic eDp5",), "[0]"),
+        (("User-Agent: other",), "[0]"),
+        (("Referer: http://a.example/",), "[0]"),
+        (("If-None-Match: x",), "[0]"),
+        (("Proxy-Authorization: x",), "[0]"),
+        (("Content-Length: 5",), "[0]"),
+        (tuple(f"X-{n}: y" for n in range(21)), ""),
+    ],
+)
+def test_headers_that_nodes_send_themselves_and_impossible_ones_are_refused(
+    headers: tuple[str, ...], at: str | None
+) -> None:
+    found = problems(replace(GOOD, fetch=FetchSettings(headers=headers)))
+    assert list(found) == ([] if at is None else [f"fetch.headers{at}"])
+
+
 @given(
     st.text(max_size=5), st.integers(1, 3), st.integers(1, 3), st.sampled_from([("public",), ("loopback",)])
 )

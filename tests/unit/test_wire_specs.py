@@ -62,6 +62,8 @@ BY_HAND: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (IdentitySettings, "rewrites"): lists(Rewrite("x=([0-9]+)", r"y=\1"), Rewrite(r"\?.*", "")),
     (RetrySettings, "statuses"): lists(RetryRule(-1), RetryRule(-4, 3, 1_000, 2.0, 9_000), RetryRule(500)),
     (FetchSettings, "proxy"): st.sampled_from(["", "http://user:password@127.0.0.1:3128"]),
+    (FetchSettings, "user_agent"): st.sampled_from(["", "{product} (compatible; {version}; +{contact})"]),
+    (FetchSettings, "headers"): lists("Accept-Language: de", "From:bot@example.org"),
     (FetchSettings, "credentials"): lists(Credential("example.com", "reader", "secret")),
 }
 

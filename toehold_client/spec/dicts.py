@@ -120,6 +120,9 @@ class FetchDict(TypedDict, total=False):
     proxy: str
     credentials: Sequence[CredentialDict]
     keep_alive: bool
+    user_agent: str
+    headers: Sequence[str]
+    referer: bool
 
 
 class RetryRuleDict(TypedDict, total=False):

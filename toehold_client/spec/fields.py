@@ -124,6 +124,9 @@ class Fetch(Table, frozen=True):
     proxy: str = ""
     credentials: tuple[Credential, ...] = ()
     keep_alive: bool = True
+    user_agent: str = ""
+    headers: tuple[str, ...] = ()
+    referer: bool = False
 
 
 class RetryRule(Table, frozen=True):

@@ -37,6 +37,13 @@ _MediaType = Annotated[
     Text(r"[\w!#$&^.+-]{1,60}/(?:\*|[\w!#$&^.+-]{1,100})", "a media type such as text/html or text/*"),
 ]
 _MediaTypes = Annotated[tuple[_MediaType, ...], Items(100, "media types")]
+_RequestHeader = Annotated[
+    str,
+    Text(
+        r"[!#$%&'*+.^`|~\w-]{1,64}:[ \t]?[!-~](?:[ -~]{0,932}[!-~])?",
+        "a header of at most 1000 characters, such as Accept-Language: de",
+    ),
+]
 _FORM = "of the characters a-z, 0-9, ., _ and -, beginning with a letter or digit"
 FETCHER_KIND = Text(r"[a-z0-9][a-z0-9._-]{0,63}", f"1 to 64 {_FORM}")
 _KindOrAny = Annotated[str, Text(f"(?:{FETCHER_KIND.pattern})?", f"empty, or 1 to 64 {_FORM}")]
@@ -275,6 +282,9 @@ class FetchSettings:
     proxy: str = ""
     credentials: Annotated[tuple[Credential, ...], Items(100, "credentials")] = ()
     keep_alive: bool = True
+    user_agent: Annotated[str, Text(r"[ -~]{0,500}", "at most 500 printable ASCII characters")] = ""
+    headers: Annotated[tuple[_RequestHeader, ...], Items(20, "headers")] = ()
+    referer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

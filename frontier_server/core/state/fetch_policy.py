@@ -1,5 +1,6 @@
 """Fetch policies: the settings that nodes need to fetch. Their ids are digests of their contents."""
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -131,5 +132,8 @@ def fetch_policy(
 
 
 def _user_agent(settings: CrawlSettings, version: str) -> str:
+    if template := settings.fetch.user_agent:
+        values = {"product": settings.fetch.product_token, "version": version, "contact": settings.contact}
+        return re.sub(r"\{(\w+)\}", lambda found: values[found[1]], template).strip()
     contact = f" (+{settings.contact})" if settings.contact else ""
     return f"{settings.fetch.product_token}/{version}{contact}"

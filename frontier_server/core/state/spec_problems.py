@@ -42,6 +42,14 @@ _CONTACT = re.compile(
     r"https?://[^\s/()]+\.[^\s()]*|https?://localhost[^\s()]*|[^\s@()]+@[^\s@()]+\.[^\s@()]+"
 )
 _PRINTABLE = re.compile(r"[!-~]{1,500}")
+_NODES_OWN = frozenset(
+    (
+        *("accept-encoding", "authorization", "connection", "cookie", "cookie2", "expect", "host"),
+        *("keep-alive", "range", "referer", "te", "trailer", "transfer-encoding", "upgrade", "user-agent"),
+    )
+)
+_NODES_OWN_START = ("if-", "proxy-", "content-", "sec-")
+"""Headers of requests that nodes send by themselves, or that a request without a body cannot have."""
 _HOST = "must be HOST or HOST:PORT"
 _PREFIX = "must be a host, an http(s) URL or a SURT prefix such as http://(com,example,www,)/folder/"
 
@@ -223,6 +231,31 @@ def _fetch(found: _Problems, path: str, fetch: FetchSettings) -> None:
         # The error must not show the proxy's password.
         told = fetch.proxy.rpartition("@")[2][:MAX_SHOWN]
         found[f"{path}proxy"] = f"must be http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, got {told!r}"
+    if problem := _template_problem(fetch.user_agent):
+        found.setdefault(f"{path}user_agent", problem)
+    known: dict[str, str] = {}
+    for at, header in found.each(f"{path}headers", fetch.headers):
+        name = header.partition(":")[0].lower()
+        if at in found:
+            continue
+        if name in _NODES_OWN or name.startswith(_NODES_OWN_START):
+            found[at] = f"must be a header that nodes do not send by themselves, got {name}"
+        elif known.setdefault(name, at) != at:
+            found[at] = f"must have another name than {known[name]}, got {name}"
+
+
+def _template_problem(template: str) -> str:
+    """What is wrong with a template of user agents."""
+    names = re.findall(r"\{([^{}]*)\}", template)
+    rest = re.sub(r"\{[^{}]*\}", "", template)
+    right = "must have {product} and {contact}, and may have {version}"
+    if "{" in rest or "}" in rest:
+        return f"{right}, got a single bracket in {template[:MAX_SHOWN]!r}"
+    if unknown := sorted(set(names) - {"product", "version", "contact"}):
+        return f"{right}, got {{{unknown[0][:MAX_SHOWN]}}}"
+    if template and not {"product", "contact"} <= set(names):
+        return f"{right}, got {template[:MAX_SHOWN]!r}"
+    return ""
 
 
 def _credential(found: _Problems, path: str, credential: Credential) -> None:

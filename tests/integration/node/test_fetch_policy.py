@@ -26,7 +26,7 @@ from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.authentication import challenged
 from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.cookies import NO_COOKIES, CookieHeader
-from crawler_node.fetching.fetch import FetchPolicy, Validators
+from crawler_node.fetching.fetch import FetchPolicy, Validators, header_of
 from crawler_node.fetching.outcome import Status, Truncation
 from crawler_node.fetching.shared_cookies import CookiesUnavailable
 
@@ -226,6 +226,69 @@ def test_a_fetch_that_waits_for_bandwidth_can_be_cut(site: Site, fetcher: Fetchi
     thread.join()
     assert fetch.status == Status.PROCESSING_THREAD_KILLED
     assert fetch.duration_ms < LONG_MS
+
+
+# Headers
+
+
+def sent(site: Site, fetcher: Fetching, via: str = "", **more: Any) -> dict[bytes, list[bytes]]:
+    """The headers of a page's request that depend on the policy."""
+    site.answers["/"] = ok(b"")
+    fetcher.fetch(site.url("/"), policy(**more), via=via)
+    names = (b"Accept", b"Accept-Language", b"From", b"Referer")
+    return {name: lines for name in names if (lines := header_lines(site.requests[-1], name))}
+
+
+def test_requests_have_the_headers_of_their_policy(site: Site, fetcher: Fetching) -> None:
+    assert sent(site, fetcher, headers=()) == {b"Accept": [b"*/*"]}
+    german = (header_of("Accept-Language: de"), header_of("From:me@example.org"))
+    assert sent(site, fetcher, headers=german) == {
+        b"Accept": [b"*/*"],
+        b"Accept-Language": [b"de"],
+        b"From": [b"me@example.org"],
+    }
+    own = (header_of("Accept: text/html;q=1, */*;q=0.1"),)
+    assert sent(site, fetcher, headers=own) == {b"Accept": [b"text/html;q=1, */*;q=0.1"]}
+
+
+@pytest.mark.parametrize(
+    ("via", "told"),
+    [
+        ("http://a.example/page?x", True),
+        ("https://a.example/", False),
+        ("", False),
+        ("dns:a.example", False),
+        ("http://a.example/a b\r\nX: y", False),
+        ("http://a.example/é", False),
+    ],
+)
+def test_a_request_tells_the_page_that_links_to_it_if_the_policy_says_so(
+    site: Site, fetcher: Fetching, via: str, told: bool
+) -> None:
+    assert b"Referer" not in sent(site, fetcher, via)
+    referers = sent(site, fetcher, via, referer=True).get(b"Referer", [])
+    assert referers == ([via.encode()] if told else [])
+
+
+def test_a_site_that_a_robots_txt_redirects_to_gets_no_headers_of_another_ones_policy(
+    site: Site, fetcher: Fetching
+) -> None:
+    other = Site()
+    other.answers["/"] = ok(b"")
+    site.answers["/robots.txt"] = redirect("/r")
+    site.answers["/r"] = redirect(other.url("/"))
+    try:
+        fetcher.fetch_robots(site.url("/robots.txt"), policy(headers=(header_of("X-Key: secret"),)))
+        asked = [[header_lines(each, b"X-Key") for each in served.requests] for served in (site, other)]
+    finally:
+        other.close()
+    assert asked == [[[b"secret"], [b"secret"]], [[]]]
+
+
+@pytest.mark.parametrize("text", ["", "Name", ": x", "Name: x\r\nOther: y", "Näme: x"])
+def test_a_policy_with_a_header_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be `Name: value`"):
+        header_of(text)
 
 
 # Cookies

@@ -1899,6 +1899,9 @@ class FetchSpec(_message.Message):
     PROXY_FIELD_NUMBER: _builtins.int
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     KEEP_ALIVE_FIELD_NUMBER: _builtins.int
+    USER_AGENT_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    REFERER_FIELD_NUMBER: _builtins.int
     max_bytes: _builtins.int
     """Most bytes of a body, as sent. The rest is cut off, and the record marked as
     truncated. It does not apply to robots.txt, which is read to 500 KiB.
@@ -1956,6 +1959,22 @@ class FetchSpec(_message.Message):
     as they do with false (Heritrix keeps no connections).
 
     Default: true.
+    """
+    user_agent: _builtins.str
+    """The User-Agent header, with `{product}` for the product token, `{version}` for
+    the frontier's version and `{contact}` for the crawl's contact:
+    `Mozilla/5.0 (compatible; {product}/{version}; +{contact})`. It must have
+    `{product}` and `{contact}`, so that site owners know whom to ask, and which name
+    to write in a robots.txt. An empty text means `{product}/{version} (+{contact})`,
+    without the brackets if the crawl has no contact. Heritrix: userAgentTemplate.
+
+    Default: empty. At most 500 printable ASCII characters.
+    """
+    referer: _builtins.bool
+    """Whether a request says on which page its URI was found (Referer). A page of https
+    is not told to a site of http. Heritrix: sendReferer.
+
+    Default: false.
     """
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
@@ -2017,6 +2036,18 @@ class FetchSpec(_message.Message):
         Default: empty. At most 100 credentials.
         """
 
+    @_builtins.property
+    def headers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Further headers of requests, such as `Accept-Language: de` or
+        `From: crawler@example.org`; in an override, of those to a part of a site.
+        `Accept` takes the place of `Accept: */*`. They do not follow a robots.txt that is
+        redirected to another site. Refused are headers that nodes send by themselves, and
+        those with passwords and cookies (see `credentials`, `cookies`): everybody who may
+        read the crawl's settings sees these. Heritrix: acceptHeaders.
+
+        Default: empty. At most 20 headers.
+        """
+
     def __init__(
         self,
         *,
@@ -2032,10 +2063,13 @@ class FetchSpec(_message.Message):
         proxy: _builtins.str | None = ...,
         credentials: _abc.Iterable[Global___CredentialSpec] | None = ...,
         keep_alive: _builtins.bool | None = ...,
+        user_agent: _builtins.str | None = ...,
+        headers: _abc.Iterable[_builtins.str] | None = ...,
+        referer: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cookies", b"_cookies", "_keep_alive", b"_keep_alive", "_max_bytes", b"_max_bytes", "_max_content_length", b"_max_content_length", "_product_token", b"_product_token", "_proxy", b"_proxy", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "keep_alive", b"keep_alive", "max_bytes", b"max_bytes", "max_content_length", b"max_content_length", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cookies", b"_cookies", "_keep_alive", b"_keep_alive", "_max_bytes", b"_max_bytes", "_max_content_length", b"_max_content_length", "_product_token", b"_product_token", "_proxy", b"_proxy", "_referer", b"_referer", "_user_agent", b"_user_agent", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "keep_alive", b"keep_alive", "max_bytes", b"max_bytes", "max_content_length", b"max_content_length", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "referer", b"referer", "timeout", b"timeout", "user_agent", b"user_agent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cookies", b"_cookies", "_keep_alive", b"_keep_alive", "_max_bytes", b"_max_bytes", "_max_content_length", b"_max_content_length", "_product_token", b"_product_token", "_proxy", b"_proxy", "accept_media_types", b"accept_media_types", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "credentials", b"credentials", "keep_alive", b"keep_alive", "max_bytes", b"max_bytes", "max_content_length", b"max_content_length", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cookies", b"_cookies", "_keep_alive", b"_keep_alive", "_max_bytes", b"_max_bytes", "_max_content_length", b"_max_content_length", "_product_token", b"_product_token", "_proxy", b"_proxy", "_referer", b"_referer", "_user_agent", b"_user_agent", "accept_media_types", b"accept_media_types", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "credentials", b"credentials", "headers", b"headers", "keep_alive", b"keep_alive", "max_bytes", b"max_bytes", "max_content_length", b"max_content_length", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "referer", b"referer", "reject_media_types", b"reject_media_types", "timeout", b"timeout", "user_agent", b"user_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cookies: _TypeAlias = _typing.Literal["cookies"]  # noqa: Y015
     _WhichOneofArgType__cookies: _TypeAlias = _typing.Literal["_cookies", b"_cookies"]  # noqa: Y015
@@ -2049,6 +2083,10 @@ class FetchSpec(_message.Message):
     _WhichOneofArgType__product_token: _TypeAlias = _typing.Literal["_product_token", b"_product_token"]  # noqa: Y015
     _WhichOneofReturnType__proxy: _TypeAlias = _typing.Literal["proxy"]  # noqa: Y015
     _WhichOneofArgType__proxy: _TypeAlias = _typing.Literal["_proxy", b"_proxy"]  # noqa: Y015
+    _WhichOneofReturnType__referer: _TypeAlias = _typing.Literal["referer"]  # noqa: Y015
+    _WhichOneofArgType__referer: _TypeAlias = _typing.Literal["_referer", b"_referer"]  # noqa: Y015
+    _WhichOneofReturnType__user_agent: _TypeAlias = _typing.Literal["user_agent"]  # noqa: Y015
+    _WhichOneofArgType__user_agent: _TypeAlias = _typing.Literal["_user_agent", b"_user_agent"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cookies) -> _WhichOneofReturnType__cookies | None: ...
     @_typing.overload
@@ -2061,6 +2099,10 @@ class FetchSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__product_token) -> _WhichOneofReturnType__product_token | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__proxy) -> _WhichOneofReturnType__proxy | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__referer) -> _WhichOneofReturnType__referer | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__user_agent) -> _WhichOneofReturnType__user_agent | None: ...
 
 Global___FetchSpec: _TypeAlias = FetchSpec  # noqa: Y015
 
@@ -2742,6 +2784,8 @@ class FetchPolicy(_message.Message):
     PROVENANCE_FIELD_NUMBER: _builtins.int
     KEEP_ALIVE_FIELD_NUMBER: _builtins.int
     MIN_DELAY_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    REFERER_FIELD_NUMBER: _builtins.int
     fetch_policy_id: _builtins.str
     """Its id. The same id always means the same policy."""
     user_agent: _builtins.str
@@ -2766,6 +2810,8 @@ class FetchPolicy(_message.Message):
     """See FetchSpec.product_token."""
     keep_alive: _builtins.bool
     """See FetchSpec.keep_alive."""
+    referer: _builtins.bool
+    """See FetchSpec.referer: send Lease.via."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """See FetchSpec.timeout."""
@@ -2804,6 +2850,10 @@ class FetchPolicy(_message.Message):
         that the server may have seen, must not be repeated sooner.
         """
 
+    @_builtins.property
+    def headers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """See FetchSpec.headers."""
+
     def __init__(
         self,
         *,
@@ -2827,10 +2877,12 @@ class FetchPolicy(_message.Message):
         provenance: Global___Provenance | None = ...,
         keep_alive: _builtins.bool = ...,
         min_delay: _duration_pb2.Duration | None = ...,
+        headers: _abc.Iterable[_builtins.str] | None = ...,
+        referer: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connect_timeout", b"connect_timeout", "extract", b"extract", "min_delay", b"min_delay", "provenance", b"provenance", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_media_types", b"accept_media_types", "allowed_addresses", b"allowed_addresses", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "extract", b"extract", "fetch_policy_id", b"fetch_policy_id", "keep_alive", b"keep_alive", "max_bytes", b"max_bytes", "max_bytes_per_second", b"max_bytes_per_second", "max_content_length", b"max_content_length", "min_delay", b"min_delay", "password", b"password", "product_token", b"product_token", "provenance", b"provenance", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout", "user", b"user", "user_agent", b"user_agent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_media_types", b"accept_media_types", "allowed_addresses", b"allowed_addresses", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "extract", b"extract", "fetch_policy_id", b"fetch_policy_id", "headers", b"headers", "keep_alive", b"keep_alive", "max_bytes", b"max_bytes", "max_bytes_per_second", b"max_bytes_per_second", "max_content_length", b"max_content_length", "min_delay", b"min_delay", "password", b"password", "product_token", b"product_token", "provenance", b"provenance", "proxy", b"proxy", "read_timeout", b"read_timeout", "referer", b"referer", "reject_media_types", b"reject_media_types", "timeout", b"timeout", "user", b"user", "user_agent", b"user_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
