@@ -273,6 +273,8 @@ def test_the_request_id_of_a_script_reaches_the_frontier(served: Served) -> None
 FLEETING = (
     "Time",
     "fetchPolicyId",  # a policy has the crawl's launch time
+    "scopeVersion",
+    "seenVersion",
     "cursor",
     "Cursor",
     "session",
