@@ -1,6 +1,5 @@
 """ToePool: toe threads, whose number changes while they work. It does not know what they do."""
 
-import sys
 import threading
 import time
 from collections import Counter
@@ -12,6 +11,7 @@ from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 
 from ..leases.book import HeldLease
 from .chain import Step
+from .frames import thread_frames
 from .toe import ToeReport, ToeThread
 
 GRACE_S = 5.0
@@ -144,7 +144,7 @@ class ToePool:
         """All threads that run, in the order of their numbers, with their stacks if `stacks`."""
         with self._lock:
             toes = sorted(self._toes + self._left_behind, key=lambda toe: toe.serial)
-        frames = sys._current_frames() if stacks else {}
+        frames = thread_frames() if stacks else {}
         return [(toe.report(), toe.stack(frames)) for toe in toes if toe.is_alive()]
 
     def join(self) -> None:

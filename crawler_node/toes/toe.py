@@ -3,7 +3,6 @@
 An error at a lease does not end its thread, unless it is one that is meant to end threads.
 """
 
-import sys
 import threading
 import time
 import traceback
@@ -19,6 +18,7 @@ from ..fetching.outcome import Status
 from ..leases.book import HeldLease, LeaseBook, LeaseStage
 from ..leases.report import FinishedPage, failed, released
 from .chain import Killed, Step, ToeChain
+from .frames import thread_frames
 
 _TRACED = {
     Step.FETCHING: tracing.FETCH,
@@ -157,10 +157,10 @@ class ToeThread:
     def stack(self, frames: Mapping[int, FrameType] | None = None) -> str:
         """Where in the program it is, innermost call last; empty if it does not run.
 
-        `frames` are those of all threads (sys._current_frames): a caller that asks many threads takes them
+        `frames` are those of all threads (thread_frames): a caller that asks many threads takes them
         once.
         """
-        frames = sys._current_frames() if frames is None else frames
+        frames = thread_frames() if frames is None else frames
         frame = frames.get(self._thread.ident or 0)
         return "" if frame is None else "".join(traceback.format_stack(frame))
 
