@@ -52,6 +52,7 @@ def test_an_unchanged_spider_needs_three_settings(site: Site, programs: Programs
     frontier = programs.frontier(tmp_path / "data")
     spec = CrawlSpec(allowed_addresses=["loopback"])
     spec.politeness.min_delay.FromMilliseconds(10)
+    spec.fetch.headers.append("Accept-Language: de")
     with FrontierClient(frontier.address) as client:
         CrawlController(client, "docs").create(spec)
     items = tmp_path / "items.jsonl"
@@ -66,6 +67,7 @@ def test_an_unchanged_spider_needs_three_settings(site: Site, programs: Programs
     assert asked == dict.fromkeys(site.answers, 1)
     agents = {agent for request in site.requests for agent in header_lines(request, b"User-Agent")}
     assert [agent.partition(b"/")[0] for agent in agents] == [b"toehold"]
+    assert {tuple(header_lines(request, b"Accept-Language")) for request in site.requests} == {(b"de",)}
 
 
 def test_callbacks_meta_errbacks_redirects_and_retries_work_as_before(
